@@ -1,0 +1,52 @@
+# `make` alone lists what can be done. Every target works from a fresh clone: it makes .venv first where needed.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+PY := .venv/bin/python
+# Options for pytest, e.g. make test ARGS='-k cron'
+ARGS ?=
+# What mypy looks at, as far as it exists.
+TYPED := src tests $(foreach folder,benchmarks examples,$(if $(wildcard $(folder)/*.py),$(folder))) scripts/services scripts/generate_docs.py
+
+.PHONY: help setup demo test lint fmt types arch docs-generate bench ci lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## make .venv from the lock file (installs python3-venv where it is missing)
+	@PYTHON=$(PYTHON) scripts/setup
+
+demo: setup ## run the main job on SQLite, live, with a verdict at the end (90 s at most)
+	@$(PY) examples/demo.py
+
+test: setup ## all tests, with a private PostgreSQL (ARGS='-k cron' to choose)
+	@scripts/services run -- $(PY) -m pytest -n2 $(ARGS)
+
+lint: setup ## ruff (rules and format)
+	@.venv/bin/ruff check
+	@.venv/bin/ruff format --check
+
+fmt: setup ## put the code into ruff's format and apply its safe fixes
+	@.venv/bin/ruff check --fix-only
+	@.venv/bin/ruff format
+
+types: setup ## mypy --strict
+	@$(PY) -m mypy $(TYPED)
+
+arch: setup ## import contracts, module sizes, public names, complete docs
+	@.venv/bin/lint-imports --no-logo
+	@$(PY) -m pytest -q -p no:xdist tests/architecture
+
+docs-generate: setup ## write the pages that are made from code
+	@$(PY) scripts/generate_docs.py
+
+bench: setup ## benchmarks on SQLite and a durable private PostgreSQL (QUICK=1 for a short run)
+	@scripts/services run --durable -- $(PY) -m benchmarks $(if $(QUICK),--quick)
+
+ci: lint types arch test ## what the merge gate runs
+
+lock: setup ## renew requirements/*.lock (hashes, no index addresses)
+	@scripts/lock
+
+clean: ## remove .venv, caches and build output
+	@rm -rf .venv .setup.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -1,0 +1,72 @@
+"""Write the pages that are made from code; with --check, only say whether they are current.
+
+.venv/bin/python scripts/generate_docs.py [--check]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from mainspring.core.states import EDGES, FINAL_STATES, READY_STATES, RunState
+
+ROOT = Path(__file__).parents[1]
+MEANINGS = {
+    RunState.PENDING: "waits for its time or for a slot",
+    RunState.BLOCKED: "waits for its parents or for a signal",
+    RunState.RUNNING: "a worker holds a lease on it",
+    RunState.RETRYING: "waits for its backoff to pass",
+    RunState.SUCCEEDED: "did its work",
+    RunState.FAILED: "used up its attempts, or may not be tried again: the dead letter queue",
+    RunState.CANCELLED: "somebody asked for it to end",
+    RunState.SKIPPED: "a fire that did not become work; the reason is kept",
+}
+
+
+def state_machine() -> str:
+    """Return the page on the states of a run."""
+    lines = [
+        "# The states of a run",
+        "",
+        "<!-- Made by `make docs-generate` from src/mainspring/core/states.py; do not edit. -->",
+        "",
+        "| state | a run in it | |",
+        "|---|---|---|",
+    ]
+    for state in RunState:
+        kind = "final" if state in FINAL_STATES else "can be claimed" if state in READY_STATES else ""
+        lines.append(f"| `{state}` | {MEANINGS[state]} | {kind} |")
+    lines += ["", "```mermaid", "stateDiagram-v2"]
+    lines += [f"    {edge.source} --> {edge.target}" for edge in EDGES]
+    lines += [f"    {state} --> [*]" for state in RunState if state in FINAL_STATES]
+    lines += ["```", "", "| from | to | when |", "|---|---|---|"]
+    lines += [f"| `{edge.source}` | `{edge.target}` | {edge.when} |" for edge in EDGES]
+    lines += [
+        "",
+        "No other change is legal: the store refuses it, whoever asks.",
+        "",
+        "- A first try that succeeds writes no attempt row; failures, losses and retries do.",
+        '- "3 retries" means at most four attempts. A lost attempt counts as a crash, not as an attempt.',
+        "- A run that waits to be redriven stays `FAILED`; the redrive is a new run that names the old one.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+PAGES = {ROOT / "docs" / "explanation" / "state_machine.md": state_machine}
+
+
+def main() -> int:
+    check = "--check" in sys.argv[1:]
+    stale = [path for path, make in PAGES.items() if not path.exists() or path.read_text() != make()]
+    for path in stale:
+        if check:
+            print(f"{path.relative_to(ROOT)} is not current: make docs-generate", file=sys.stderr)
+        else:
+            path.write_text(PAGES[path]())
+            print(f"wrote {path.relative_to(ROOT)}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

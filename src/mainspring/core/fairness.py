@@ -1,0 +1,68 @@
+"""In which order a claim walks the lanes: tiers with aging, then tenants by weight (design 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from mainspring.core.ids import LaneId
+from mainspring.core.model import Lane
+
+MAX_LANES_PER_CLAIM = 256
+DEFAULT_AGING = timedelta(minutes=5)
+"""After each such wait the oldest run of a lane counts as one tier more urgent, so nothing starves."""
+
+
+def prefer_lanes(
+    lanes: Iterable[Lane],
+    *,
+    now: datetime,
+    served: Mapping[str, float],
+    aging: timedelta = DEFAULT_AGING,
+    limit: int = MAX_LANES_PER_CLAIM,
+) -> list[LaneId]:
+    """Return the lanes that have something ready, the most deserving first.
+
+    Args:
+        lanes: what is known of the lanes; those without a ready run are left out.
+        now: the store's time.
+        served: each tenant's virtual time, that is runs served divided by weight (see `charge`).
+        aging: how long a wait lifts a lane by one tier.
+        limit: at most so many.
+    """
+    ready = [lane for lane in lanes if lane.oldest_rank is not None and lane.oldest_rank <= now]
+    ready.sort(key=lambda lane: _preference(lane, now, served, aging))
+    return [lane.id for lane in ready[:limit]]
+
+
+def _preference(
+    lane: Lane, now: datetime, served: Mapping[str, float], aging: timedelta
+) -> tuple[int, float, datetime, int]:
+    rank = lane.oldest_rank or now
+    tier = max(int(lane.key.priority) - (now - rank) // aging, 0)
+    return tier, served.get(lane.key.tenant, 0.0), rank, lane.id
+
+
+def charge(
+    served: Mapping[str, float], taken: Mapping[str, int], weights: Mapping[str, int]
+) -> dict[str, float]:
+    """Return the virtual times after `taken` runs were given to each tenant.
+
+    A tenant that was away starts level with the one that is furthest behind, so that idleness earns no credit.
+    """
+    floor = min(served.values(), default=0.0)
+    after = dict(served)
+    for tenant, count in taken.items():
+        after[tenant] = max(after.get(tenant, floor), floor) + count / weights.get(tenant, 1)
+    return after
+
+
+def accepts_route(
+    route: str, *, types: frozenset[str], functions: frozenset[str], labels: frozenset[str]
+) -> bool:
+    """Say whether a worker with these abilities can carry out runs of a route (see `JobSpec.route`)."""
+    base, *required = route.split("+")
+    if not labels.issuperset(required):
+        return False
+    kind, _, name = base.partition(":")
+    return name in functions if kind == "function" else kind in types

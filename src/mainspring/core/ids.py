@@ -1,0 +1,88 @@
+"""Typed ids and their text forms (design 3.2).
+
+A job's id is a UUIDv7 whose last byte is its shard. A run's id is `sequence * 256 + shard`, so that the
+shard can be read off the id. Outside the program they are shown as `job_` and `run_` followed by Crockford
+base 32 in lower case.
+"""
+
+from __future__ import annotations
+
+from typing import NewType
+from uuid import UUID
+
+SHARDS = 256
+
+JobId = NewType("JobId", UUID)
+RunId = NewType("RunId", int)
+SessionId = NewType("SessionId", int)
+SpanId = NewType("SpanId", int)
+LaneId = NewType("LaneId", int)
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_VALUES = {character: value for value, character in enumerate(_ALPHABET)}
+_VALUES |= {"o": 0, "i": 1, "l": 1}  # Crockford: look-alikes are read as the digits they resemble
+_JOB_DIGITS = 26  # 128 bits
+_RUN_DIGITS = 13  # 63 bits
+
+
+def job_shard(job_id: JobId) -> int:
+    """Return the shard (0 to 255) that a job belongs to: the last byte of its id."""
+    return job_id.int & 0xFF
+
+
+def run_shard(run_id: RunId) -> int:
+    """Return the shard (0 to 255) that a run belongs to."""
+    return run_id & 0xFF
+
+
+def make_run_id(sequence: int, shard: int) -> RunId:
+    """Build a run's id from the store's sequence and its job's shard."""
+    return RunId(sequence * SHARDS + shard)
+
+
+def format_job_id(job_id: JobId) -> str:
+    """Return the text form, `job_` and 26 characters."""
+    return "job_" + _encode(job_id.int, _JOB_DIGITS)
+
+
+def format_run_id(run_id: RunId) -> str:
+    """Return the text form, `run_` and 13 characters."""
+    return "run_" + _encode(run_id, _RUN_DIGITS)
+
+
+def parse_job_id(text: str) -> JobId:
+    """Read `job_…`.
+
+    Raises:
+        ValueError: the text is not a job id.
+    """
+    return JobId(UUID(int=_decode(text, "job_", _JOB_DIGITS, 128)))
+
+
+def parse_run_id(text: str) -> RunId:
+    """Read `run_…`.
+
+    Raises:
+        ValueError: the text is not a run id.
+    """
+    return RunId(_decode(text, "run_", _RUN_DIGITS, 63))
+
+
+def _encode(value: int, digits: int) -> str:
+    characters = []
+    for _ in range(digits):
+        value, digit = divmod(value, 32)
+        characters.append(_ALPHABET[digit])
+    return "".join(reversed(characters))
+
+
+def _decode(text: str, prefix: str, digits: int, bits: int) -> int:
+    body = text.removeprefix(prefix).lower()
+    if not text.startswith(prefix) or len(body) != digits or not set(body) <= _VALUES.keys():
+        raise ValueError(f"{text[:60]!r} is not an id of the form {prefix} and {digits} characters")
+    value = 0
+    for character in body:
+        value = value * 32 + _VALUES[character]
+    if value >> bits:
+        raise ValueError(f"{text!r} is out of range")
+    return value

@@ -1,0 +1,62 @@
+"""Who is alive, told by counters and the judge's own monotonic clock, never by time stamps (design 5).
+
+A heartbeat raises a counter. Whoever judges declares a loss only after it has itself seen the same counter
+through three periods, with successful reads all along: neither a store outage nor a jump of any clock declares
+anybody dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+PERIODS_OF_SILENCE = 3
+_MAX_READ_GAP = 1.5
+"""Reads further apart than this many periods do not count as watching all along."""
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A counter's value and when (monotonic seconds) it was first seen."""
+
+    counter: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Watch(Generic[K]):
+    """What a judge remembers from one look to the next."""
+
+    sightings: Mapping[K, Sighting]
+    looked_at: float
+
+
+def look(
+    watch: Watch[K] | None, counters: Mapping[K, int], *, at: float, period: float
+) -> tuple[Watch[K], list[K]]:
+    """Take a look at all counters and say who has been silent for three periods.
+
+    Args:
+        watch: what the previous look returned; None at the first one.
+        counters: what was just read successfully.
+        at: the judge's monotonic clock, seconds.
+        period: seconds between heartbeats.
+
+    Returns:
+        What to remember, and the keys that are silent, in the order of `counters`.
+    """
+    is_watching = watch is not None and at - watch.looked_at <= period * _MAX_READ_GAP
+    known = watch.sightings if watch is not None and is_watching else {}
+    sightings: dict[K, Sighting] = {}
+    silent: list[K] = []
+    for key, counter in counters.items():
+        seen = known.get(key)
+        if seen is None or seen.counter != counter:
+            seen = Sighting(counter, at)
+        elif at - seen.since >= PERIODS_OF_SILENCE * period:
+            silent.append(key)
+        sightings[key] = seen
+    return Watch(sightings, at), silent

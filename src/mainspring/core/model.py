@@ -1,0 +1,261 @@
+"""The nouns of the glossary as frozen values (design 1 and 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import IntEnum, StrEnum
+from typing import Any
+
+from mainspring.core.ids import JobId, LaneId, RunId, SessionId, SpanId
+from mainspring.core.retry import RetryPolicy
+from mainspring.core.states import RunState
+from mainspring.core.triggers import Trigger
+
+DEFAULT_TENANT = "default"
+DEFAULT_QUEUE = "default"
+INLINE_LIMIT = 64 * 1024
+"""Bytes of a payload or result that a row may hold (design 8)."""
+
+
+class Priority(IntEnum):
+    """The three tiers; a smaller number is claimed first."""
+
+    HIGH = 0
+    MEDIUM = 1
+    LOW = 2
+
+
+class Delivery(StrEnum):
+    """What a run promises about being carried out (design 3)."""
+
+    AT_LEAST_ONCE = "at_least_once"
+    AT_MOST_ONCE = "at_most_once"
+    EXACTLY_ONCE = "exactly_once"
+
+
+class Overlap(StrEnum):
+    """What a fire does while an earlier run of the same job is still live."""
+
+    ALLOW = "allow"
+    SKIP = "skip"
+
+
+class Misfire(StrEnum):
+    """What happens to fires that were missed by more than the grace."""
+
+    SKIP = "skip"
+    FIRE_LATEST = "fire_latest"
+    FIRE_ALL = "fire_all"
+
+
+class RunKind(StrEnum):
+    """What brought a run about."""
+
+    SCHEDULED = "scheduled"
+    MANUAL = "manual"
+    EVENT = "event"
+    BACKFILL = "backfill"
+    WORKFLOW = "workflow"
+    CHILD = "child"
+    REDRIVE = "redrive"
+
+
+class SpanKind(StrEnum):
+    """What a span stands for: fires still to be made, or fires that will never be."""
+
+    CATCH_UP = "catch_up"
+    BACKFILL = "backfill"
+    GAP = "gap"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a job carries out: the executor's name and its parameters (`url`, `function`, `command`…)."""
+
+    type: str
+    params: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MisfireRule:
+    """How missed fires are made up.
+
+    Attributes:
+        policy: skip them, fire only the latest, or fire all.
+        grace: how late a fire may be and still count as on time.
+        max_count: with `fire_all`, how many of the newest missed fires are made up.
+        max_age: with `fire_all`, how old a missed fire may be.
+    """
+
+    policy: Misfire = Misfire.FIRE_LATEST
+    grace: timedelta = timedelta(seconds=60)
+    max_count: int = 1000
+    max_age: timedelta = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """A job's definition, as one version of it is kept.
+
+    Attributes:
+        payload: JSON text in UTF-8, given to the target unless a run brings its own; None is none.
+        labels: what a worker must offer to be handed these runs, sorted.
+        timeout: hard limit of one attempt, after which it is killed.
+        soft_timeout: when a function is told (by `asyncio.timeout`-like cancellation) to end, before the hard limit.
+        jitter: each start is delayed by 0 to this much, by a hash of job and fire time.
+        expires_after: a run not started this long after its due instant is skipped as expired.
+        poison_limit: crashes of the worker while carrying out this run alone, after which it has FAILED.
+    """
+
+    name: str
+    target: Target
+    trigger: Trigger | None = None
+    payload: bytes | None = None
+    priority: Priority = Priority.MEDIUM
+    queue: str = DEFAULT_QUEUE
+    labels: tuple[str, ...] = ()
+    retry: RetryPolicy = RetryPolicy()
+    misfire: MisfireRule = MisfireRule()
+    overlap: Overlap = Overlap.ALLOW
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+    timeout: timedelta = timedelta(hours=24)
+    soft_timeout: timedelta | None = None
+    jitter: timedelta = timedelta(0)
+    expires_after: timedelta | None = None
+    poison_limit: int = 3
+
+    @property
+    def route(self) -> str:
+        """The lane's route: job type and label requirement (design 6)."""
+        base = self.target.type
+        if base == "function":
+            base = f"function:{self.target.params.get('function', '')}"
+        return base + "".join(f"+{label}" for label in self.labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job as the store holds it, with its newest version and its clock.
+
+    Attributes:
+        version: which kept definition `spec` is; grows with each edit.
+        revision: the clock's revision; grows with each edit, pause, resume and delete, and fences plans.
+        next_fire_at: the next instant the trigger gives; None when paused or exhausted.
+        fired_through: the newest instant that was fired or passed over.
+    """
+
+    id: JobId
+    tenant: str
+    spec: JobSpec
+    version: int
+    revision: int
+    is_paused: bool
+    next_fire_at: datetime | None
+    fired_through: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LaneKey:
+    """The unit among which claims are shared fairly (design 6)."""
+
+    queue: str
+    route: str
+    tenant: str
+    priority: Priority
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """An interned lane with what a claim needs to know of it.
+
+    Attributes:
+        oldest_rank: the earliest instant at which one of its runs may start (may lie ahead); None when empty.
+        oldest_suspect_rank: the same among runs that crashed a worker and must be carried out alone.
+    """
+
+    id: LaneId
+    key: LaneKey
+    oldest_rank: datetime | None
+    oldest_suspect_rank: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One occurrence of a job version, live or finished, as inspection shows it.
+
+    Attributes:
+        fire_at: the nominal instant of a scheduled or caught-up run; None for others.
+        due_at: the instant at which it was to start (fire time with jitter, or the submitter's `run_at`).
+        rank: the instant from which it may be claimed now (moves with retries).
+        attempt: number of the current or last attempt, from 1; retries made are one fewer.
+        token: the fencing token of the newest claim or loss.
+        crashes: attempts lost with their worker.
+        reason: why it is FAILED, CANCELLED or SKIPPED.
+    """
+
+    id: RunId
+    job_id: JobId
+    version: int
+    tenant: str
+    lane: LaneKey
+    kind: RunKind
+    state: RunState
+    fire_at: datetime | None
+    due_at: datetime
+    rank: datetime
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    attempt: int
+    token: int
+    crashes: int
+    session_id: SessionId | None
+    is_cancel_requested: bool
+    reason: str | None
+    error: str | None
+    payload: bytes | None
+    result: bytes | None
+    output: str | None
+    idempotency_key: str | None
+    span_id: SpanId | None
+    redrive_of: RunId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try of a run that did not succeed at the first go (design 3: first-try success writes none)."""
+
+    run_id: RunId
+    token: int
+    number: int
+    outcome: str
+    worker: str
+    started_at: datetime
+    finished_at: datetime
+    error: str | None
+    output: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A stretch of fire times of one job, handled as one record (design 5).
+
+    It covers every fire time t of that job version with `from_at <= t <= to_at`; `to_at` None is open (a pause
+    that lasts). Fires up to and including `cursor_at` are done.
+    """
+
+    id: SpanId
+    job_id: JobId
+    tenant: str
+    version: int
+    kind: SpanKind
+    from_at: datetime
+    to_at: datetime | None
+    cursor_at: datetime | None
+    reason: str
+    is_open: bool
+    created_at: datetime

@@ -1,0 +1,146 @@
+"""From a due clock row to what it brings about: fires, misfires, jitter, spans (design 5, rule V 10).
+
+Everything here is decided from facts and `now`, so every node plans the same, and the conditional update of the
+clock row settles which one wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import blake2b
+
+from mainspring.core.ids import JobId
+from mainspring.core.model import JobSpec, Misfire, SpanKind
+from mainspring.core.triggers import Trigger
+
+_TICK = timedelta(microseconds=1)
+REASON_MISFIRE = "misfire"
+REASON_MISFIRE_LIMIT = "misfire_limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Every fire time t with `from_at <= t <= to_at`, to be kept as one span."""
+
+    kind: SpanKind
+    from_at: datetime
+    to_at: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one step of a job's clock brings about.
+
+    Attributes:
+        fires: fire times that become runs now.
+        skips: single fire times that become SKIPPED records, with the reason.
+        stretches: spans, for more than one fire time.
+        fired_through: the newest instant this plan accounts for.
+        next_fire_at: where the clock goes; it may still lie in the past (within the grace), to be planned next.
+    """
+
+    fires: tuple[datetime, ...]
+    fired_through: datetime
+    next_fire_at: datetime | None
+    skips: tuple[tuple[datetime, str], ...] = ()
+    stretches: tuple[Stretch, ...] = ()
+
+
+def plan_fires(spec: JobSpec, fire_at: datetime, *, now: datetime) -> Plan | None:
+    """Plan the next step of a job whose clock stands at `fire_at`; None when that is still ahead.
+
+    A fire no later than the grace fires as if on time. An older one is a misfire: the clock jumps over all missed
+    fires in one step, and what lies between becomes a record (law 4).
+    """
+    trigger = spec.trigger
+    if trigger is None or fire_at > now:
+        return None
+    if fire_at >= now - spec.misfire.grace:
+        return Plan((fire_at,), fire_at, trigger.next_after(fire_at))
+    if spec.misfire.policy is Misfire.FIRE_LATEST:
+        return _fire_latest(trigger, fire_at, now)
+    last_missed = _last_through(trigger, fire_at, now - spec.misfire.grace - _TICK)
+    if spec.misfire.policy is Misfire.SKIP:
+        skips, stretches = _left_out(fire_at, last_missed, REASON_MISFIRE)
+        return Plan((), last_missed, trigger.next_after(last_missed), skips, stretches)
+    return _fire_all(spec, trigger, fire_at, last_missed, now)
+
+
+def _fire_latest(trigger: Trigger, fire_at: datetime, now: datetime) -> Plan:
+    latest = _last_through(trigger, fire_at, now)
+    skips: tuple[tuple[datetime, str], ...] = ()
+    stretches: tuple[Stretch, ...] = ()
+    if latest > fire_at:
+        before = trigger.previous_before(latest) or fire_at
+        skips, stretches = _left_out(fire_at, max(before, fire_at), REASON_MISFIRE)
+    return Plan((latest,), latest, trigger.next_after(latest), skips, stretches)
+
+
+def _fire_all(
+    spec: JobSpec, trigger: Trigger, fire_at: datetime, last_missed: datetime, now: datetime
+) -> Plan:
+    oldest_allowed = now - spec.misfire.max_age
+    first = last_missed
+    is_cut = last_missed < oldest_allowed or spec.misfire.max_count < 1
+    if not is_cut:
+        for _ in range(spec.misfire.max_count - 1):
+            before = trigger.previous_before(first)
+            if before is None or before < fire_at or before < oldest_allowed:
+                break
+            first = before
+    dropped_through = last_missed if is_cut else trigger.previous_before(first)
+    skips: tuple[tuple[datetime, str], ...] = ()
+    stretches: tuple[Stretch, ...] = ()
+    if dropped_through is not None and dropped_through >= fire_at:
+        skips, stretches = _left_out(fire_at, dropped_through, REASON_MISFIRE_LIMIT)
+    if not is_cut:
+        stretches += (Stretch(SpanKind.CATCH_UP, first, last_missed, REASON_MISFIRE),)
+    return Plan((), last_missed, trigger.next_after(last_missed), skips, stretches)
+
+
+def _last_through(trigger: Trigger, fire_at: datetime, through: datetime) -> datetime:
+    """Return the last fire time <= `through`, but never one before `fire_at`, which is known to be one."""
+    last = trigger.previous_before(through + _TICK)
+    return fire_at if last is None else max(last, fire_at)
+
+
+def _left_out(
+    from_at: datetime, to_at: datetime, reason: str
+) -> tuple[tuple[tuple[datetime, str], ...], tuple[Stretch, ...]]:
+    """Record fires that will not be made: one as a SKIPPED run, more as one gap span."""
+    if from_at == to_at:
+        return ((from_at, reason),), ()
+    return (), (Stretch(SpanKind.GAP, from_at, to_at, reason),)
+
+
+def overdue_stretch(
+    trigger: Trigger | None, fire_at: datetime | None, *, now: datetime, kind: SpanKind, reason: str
+) -> Stretch | None:
+    """Return the stretch of fires that are due but not yet made, for an edit or a delete at `now`."""
+    if trigger is None or fire_at is None or fire_at > now:
+        return None
+    return Stretch(kind, fire_at, _last_through(trigger, fire_at, now), reason)
+
+
+def walk_stretch(
+    trigger: Trigger, from_at: datetime, to_at: datetime, cursor_at: datetime | None
+) -> Iterator[datetime]:
+    """Yield the fire times of a span that lie after its cursor, in order."""
+    instant = trigger.next_after(from_at - _TICK if cursor_at is None else cursor_at)
+    while instant is not None and instant <= to_at:
+        yield instant
+        instant = trigger.next_after(instant)
+
+
+def jittered(job_id: JobId, fire_at: datetime, jitter: timedelta) -> datetime:
+    """Return the instant at which a fire is to start: 0 to `jitter` later, by a hash of job and fire time.
+
+    Derived, not drawn, so that every node plans the same; the fire time itself, which is the key, never moves.
+    """
+    if not jitter:
+        return fire_at
+    digest = blake2b(job_id.bytes + fire_at.isoformat().encode(), digest_size=8).digest()
+    return fire_at + jitter * (int.from_bytes(digest, "big") / 2**64)

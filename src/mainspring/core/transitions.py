@@ -1,0 +1,220 @@
+"""What becomes of a run when an attempt ends: facts in, a `Transition` out (design 3 and 3.1).
+
+A transition is built only by the named constructors below, so an illegal combination cannot be written. It
+carries the token of the attempt that it ends; the store refuses it when the run has moved on. One rule is the
+store's to enforce, because only it sees the newest fact: where a cancel was asked for, every transition but a
+success ends CANCELLED.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from mainspring.core.ids import RunId
+from mainspring.core.model import Delivery, JobSpec
+from mainspring.core.retry import Random, has_attempts_left, retry_delay
+from mainspring.core.states import RunState
+
+
+class AttemptOutcome(StrEnum):
+    """How an attempt ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+    HANDED_BACK = "handed_back"
+    PREEMPTED = "preempted"
+    SNOOZED = "snoozed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFacts:
+    """What the store knows of a RUNNING run, for deciding what comes next.
+
+    Attributes:
+        attempt: number of the attempt that ends, from 1.
+        is_alone: the run was claimed alone, so a crash is its own doing.
+        alone_crashes: crashes while alone, before this one.
+    """
+
+    run_id: RunId
+    token: int
+    attempt: int
+    is_alone: bool
+    alone_crashes: int
+    is_cancel_requested: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """The end of one attempt.
+
+    Attributes:
+        token: the lease's token; the write is refused as stale unless it is still the run's.
+        to: the run's next state.
+        outcome: how the attempt ended, kept in its attempt row.
+        reason: why the run is FAILED or CANCELLED.
+        rank: for RETRYING and PENDING, the instant from which the run may be claimed again.
+        counts_attempt: the next claim starts a new attempt number.
+        is_crash: the worker died with it; raises the crash counters.
+    """
+
+    run_id: RunId
+    token: int
+    to: RunState
+    outcome: AttemptOutcome
+    reason: str | None = None
+    error: str | None = None
+    result: bytes | None = None
+    output: str | None = None
+    rank: datetime | None = None
+    counts_attempt: bool = False
+    is_crash: bool = False
+
+
+def succeeded(run_id: RunId, token: int, result: bytes | None = None, output: str | None = None) -> Transition:
+    """The attempt did its work. Wins over a cancel that was only requested."""
+    return Transition(
+        run_id=run_id,
+        token=token,
+        to=RunState.SUCCEEDED,
+        outcome=AttemptOutcome.SUCCEEDED,
+        result=result,
+        output=output,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What the executor said of an attempt that failed or timed out.
+
+    Attributes:
+        retry_after: the target asked to be left alone for so long; the longer of this and the backoff holds.
+    """
+
+    error: str
+    output: str | None = None
+    result: bytes | None = None
+    is_retryable: bool = True
+    retry_after: timedelta | None = None
+    is_timeout: bool = False
+
+
+def failed(facts: AttemptFacts, spec: JobSpec, failure: Failure, *, now: datetime, random: Random) -> Transition:
+    """The attempt failed or timed out: try again after the backoff, or FAILED for good.
+
+    An at-most-once run never starts again, whatever its retry policy says.
+    """
+    outcome = AttemptOutcome.TIMED_OUT if failure.is_timeout else AttemptOutcome.FAILED
+    reason = None
+    rank = None
+    if facts.is_cancel_requested:
+        target, reason = RunState.CANCELLED, "cancelled"
+    elif not failure.is_retryable:
+        target, reason = RunState.FAILED, "not_retryable"
+    elif spec.delivery is Delivery.AT_MOST_ONCE:
+        target, reason = RunState.FAILED, outcome.value
+    elif has_attempts_left(spec.retry, facts.attempt):
+        target = RunState.RETRYING
+        wait = retry_delay(spec.retry, facts.attempt, random)
+        rank = now + max(wait, failure.retry_after or wait)
+    else:
+        target, reason = RunState.FAILED, "retries_exhausted"
+    return Transition(
+        run_id=facts.run_id,
+        token=facts.token,
+        to=target,
+        outcome=outcome,
+        reason=reason,
+        error=failure.error,
+        result=failure.result,
+        output=failure.output,
+        rank=rank,
+        counts_attempt=target is RunState.RETRYING,
+    )
+
+
+def lost(facts: AttemptFacts, spec: JobSpec, *, now: datetime) -> Transition:
+    """The worker died with the attempt: ready again at once, no attempt counted, a crash counted.
+
+    An at-most-once run ends FAILED, because nobody can say whether it ran; so does a run that crashed its
+    worker `poison_limit` times while it was the only one there.
+    """
+    alone_crashes = facts.alone_crashes + (1 if facts.is_alone else 0)
+    rank = None
+    if facts.is_cancel_requested:
+        target, reason = RunState.CANCELLED, "cancelled"
+    elif spec.delivery is Delivery.AT_MOST_ONCE:
+        target, reason = RunState.FAILED, "lost"
+    elif alone_crashes >= spec.poison_limit:
+        target, reason = RunState.FAILED, "poison"
+    else:
+        target, reason, rank = RunState.PENDING, "lost", now
+    return Transition(
+        run_id=facts.run_id,
+        token=facts.token,
+        to=target,
+        outcome=AttemptOutcome.LOST,
+        reason=reason,
+        error="the worker died or lost touch while it carried out this attempt",
+        rank=rank,
+        is_crash=True,
+    )
+
+
+def handed_back(facts: AttemptFacts, spec: JobSpec, *, now: datetime, was_started: bool) -> Transition:
+    """The worker gives the run back unfinished (drain, preemption, a claim whose answer was lost).
+
+    A started at-most-once run cannot go back: it ends FAILED as lost.
+    """
+    rank = None
+    if facts.is_cancel_requested:
+        target, reason = RunState.CANCELLED, "cancelled"
+    elif was_started and spec.delivery is Delivery.AT_MOST_ONCE:
+        target, reason = RunState.FAILED, "lost"
+    else:
+        target, reason, rank = RunState.PENDING, "handed_back", now
+    return Transition(
+        run_id=facts.run_id,
+        token=facts.token,
+        to=target,
+        outcome=AttemptOutcome.HANDED_BACK,
+        reason=reason,
+        rank=rank,
+    )
+
+
+def snoozed(facts: AttemptFacts, *, until: datetime) -> Transition:
+    """The job asked to be called again at an instant; no attempt is counted."""
+    return Transition(
+        run_id=facts.run_id,
+        token=facts.token,
+        to=RunState.RETRYING,
+        outcome=AttemptOutcome.SNOOZED,
+        rank=until,
+    )
+
+
+def cancelled(facts: AttemptFacts, *, error: str | None = None, output: str | None = None) -> Transition:
+    """The attempt was stopped because a cancel was asked for."""
+    return Transition(
+        run_id=facts.run_id,
+        token=facts.token,
+        to=RunState.CANCELLED,
+        outcome=AttemptOutcome.CANCELLED,
+        reason="cancelled",
+        error=error,
+        output=output,
+    )
+
+
+def repeated(run_id: RunId, token: int, outcome: AttemptOutcome, *, now: datetime) -> Transition:
+    """A report about a run that no longer runs under this token: a repeat or a stale one, the store can tell.
+
+    It changes nothing, because tokens only grow; it is there to be answered.
+    """
+    return Transition(run_id=run_id, token=token, to=RunState.RETRYING, outcome=outcome, rank=now)

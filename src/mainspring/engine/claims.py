@@ -1,0 +1,251 @@
+"""Answers workers' requests for work: merges them, prefers lanes fairly, waits for what becomes ready (design 6)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from mainspring.core.fairness import accepts_route, charge, prefer_lanes
+from mainspring.core.ids import LaneId, SessionId
+from mainspring.core.model import Lane
+from mainspring.engine.wakeups import Wakeups
+from mainspring.ports.clock import Clock, Waiter
+from mainspring.ports.gateway import ClaimCall
+from mainspring.ports.store import Store
+from mainspring.ports.store_types import ClaimedRun, ClaimRequest, ClaimResult, SessionFacts
+
+POLL_PERIOD = 0.5
+"""How often lanes are looked at without a hint: what another process committed is found by then."""
+LOW_LAG = timedelta(seconds=5)
+SWEEP_PERIOD = timedelta(seconds=30)
+SUSPECT_PATIENCE = timedelta(seconds=2)
+"""A run that must be alone may wait so long for an idle worker before busy ones are asked to drain."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    call: ClaimCall
+    future: asyncio.Future[ClaimAnswer]
+    until: float  # monotonic
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAnswer:
+    """Claimed runs for one call; see `ClaimReply`."""
+
+    runs: tuple[ClaimedRun, ...] = ()
+    is_session_live: bool = True
+    is_alone_waiting: bool = False
+
+
+@dataclass(slots=True)
+class _LaneView:
+    """What was last read of the lanes, and the lower bound of rank to use with it."""
+
+    lanes: list[Lane] = field(default_factory=list)
+    read_at: float = -1.0e9
+    swept_at: datetime | None = None
+
+
+class ClaimDesk:
+    """Holds the claim calls of all workers of this process and serves them together.
+
+    A service: each tick answers what can be answered with one merged `claim_runs` and says when to look again. The
+    store is asked for runs only where a lane looks ready, or where a call may be a repeat; whatever it answers then
+    goes to the worker, so that a request number is used once.
+    """
+
+    name = "claims"
+
+    def __init__(self, store: Store, *, clock: Clock, wakeups: Wakeups, waiter: Waiter) -> None:
+        self._store = store
+        self._clock = clock
+        self.waiter = waiter
+        self._waiting: dict[SessionId, _Waiting] = {}
+        self._abilities: dict[SessionId, _Abilities] = {}
+        self._last_numbers: dict[SessionId, int] = {}
+        self._view = _LaneView()
+        self._served: dict[str, float] = {}
+        self._has_news = True
+        wakeups.subscribe_runs(self._on_runs_ready)
+
+    def _on_runs_ready(self) -> None:
+        self._has_news = True
+        if self._waiting:
+            self.waiter.signal()
+
+    async def claim(self, call: ClaimCall) -> ClaimAnswer:
+        """Queue a call and wait for its answer (at most `call.wait`).
+
+        A newer call of the same session takes the older one's place, which is answered empty: the worker gave up
+        waiting for it.
+        """
+        future: asyncio.Future[ClaimAnswer] = asyncio.get_running_loop().create_future()
+        older = self._waiting.pop(call.session_id, None)
+        if older is not None and not older.future.done():
+            older.future.set_result(ClaimAnswer())
+        until = self._clock.monotonic() + call.wait.total_seconds()
+        mine = _Waiting(call, future, until)
+        self._waiting[call.session_id] = mine
+        self.waiter.signal()
+        try:
+            return await future
+        finally:
+            if self._waiting.get(call.session_id) is mine:
+                del self._waiting[call.session_id]
+
+    def forget(self, session_id: SessionId) -> None:
+        """Drop what is kept of a session that has ended."""
+        self._abilities.pop(session_id, None)
+        self._last_numbers.pop(session_id, None)
+
+    async def tick(self, now: datetime) -> float:
+        """Serve the calls that wait; return when something may become ready or a wait ends."""
+        if not self._waiting:
+            return POLL_PERIOD
+        await self._read_lanes(now)
+        waiting = list(self._waiting.values())
+        await self._know_sessions(waiting)
+        asked: list[_Waiting] = []
+        requests: list[ClaimRequest] = []
+        for item in waiting:
+            request = self._request(item.call, now)
+            is_repeat = item.call.number != self._last_numbers.get(item.call.session_id, 0) + 1
+            if request.lanes or is_repeat:
+                asked.append(item)
+                requests.append(request)
+            else:
+                self._answer_if_over(item, now)
+        results = await self._store.claim_runs(requests, now=now)
+        self._take(asked, results, now)
+        return self._delay(now)
+
+    def _take(self, asked: list[_Waiting], results: list[ClaimResult], now: datetime) -> None:
+        taken: dict[str, int] = {}
+        for item, result in zip(asked, results, strict=True):
+            for run in result.runs:
+                taken[run.tenant] = taken.get(run.tenant, 0) + 1
+            if len(result.runs) == item.call.limit:
+                self._has_news = True  # there may be more than was taken
+            if result.is_session_live:
+                self._last_numbers[item.call.session_id] = item.call.number
+            else:
+                self.forget(item.call.session_id)
+            answer = ClaimAnswer(
+                result.runs, result.is_session_live, self._is_drain_wanted(item.call, now)
+            )
+            self._resolve(item, answer)
+        if taken:
+            self._served = charge(self._served, taken, {})
+
+    async def _read_lanes(self, now: datetime) -> None:
+        at = self._clock.monotonic()
+        if self._has_news or at - self._view.read_at >= POLL_PERIOD or self._is_rank_reached(now):
+            self._has_news = False
+            self._view.lanes = await self._store.read_lanes(())
+            self._view.read_at = at
+
+    def _is_rank_reached(self, now: datetime) -> bool:
+        return any(
+            rank is not None and rank <= now
+            for lane in self._view.lanes
+            for rank in (lane.oldest_rank, lane.oldest_suspect_rank)
+        )
+
+    async def _know_sessions(self, waiting: list[_Waiting]) -> None:
+        if any(item.call.session_id not in self._abilities for item in waiting):
+            for session in await self._store.list_sessions():
+                self._abilities.setdefault(session.id, _Abilities(session))
+
+    def _request(self, call: ClaimCall, now: datetime) -> ClaimRequest:
+        abilities = self._abilities.get(call.session_id)
+        lanes = [] if abilities is None else [lane for lane in self._view.lanes if abilities.serve(lane)]
+        if call.is_idle:
+            suspects = [lane for lane in lanes if _has_suspect(lane, now)]
+            if suspects:
+                ids = tuple(lane.id for lane in sorted(suspects, key=_suspect_order))
+                return _make_request(call, ids, limit=1, is_alone=True)
+        preferred = tuple(prefer_lanes(lanes, now=now, served=self._served))
+        return _make_request(call, preferred, limit=call.limit, low=self._low(now) if preferred else None)
+
+    def _low(self, now: datetime) -> datetime | None:
+        swept = self._view.swept_at
+        if swept is None or now - swept >= SWEEP_PERIOD:
+            self._view.swept_at = now
+            return None
+        ranks = [lane.oldest_rank for lane in self._view.lanes if lane.oldest_rank is not None]
+        return min(ranks, default=now) - LOW_LAG
+
+    def _answer_if_over(self, item: _Waiting, now: datetime) -> None:
+        is_drain_wanted = self._is_drain_wanted(item.call, now)
+        if is_drain_wanted or item.until <= self._clock.monotonic():
+            self._resolve(item, ClaimAnswer(is_alone_waiting=is_drain_wanted))
+
+    def _resolve(self, item: _Waiting, answer: ClaimAnswer) -> None:
+        # A call that a newer one of its session replaced is answered already: the newer one, a repeat, gets the runs.
+        if self._waiting.get(item.call.session_id) is item:
+            del self._waiting[item.call.session_id]
+        if not item.future.done():
+            item.future.set_result(answer)
+
+    def _is_drain_wanted(self, call: ClaimCall, now: datetime) -> bool:
+        abilities = self._abilities.get(call.session_id)
+        return (
+            not call.is_idle
+            and abilities is not None
+            and any(
+                _has_suspect(lane, now - SUSPECT_PATIENCE) and abilities.serve(lane) for lane in self._view.lanes
+            )
+        )
+
+    def _delay(self, now: datetime) -> float:
+        if not self._waiting:
+            return POLL_PERIOD
+        if self._has_news:
+            return 0.0
+        at = self._clock.monotonic()
+        delay = min(POLL_PERIOD, *(item.until - at for item in self._waiting.values()))
+        for lane in self._view.lanes:
+            for rank in (lane.oldest_rank, lane.oldest_suspect_rank):
+                if rank is not None and rank > now:
+                    delay = min(delay, (rank - now).total_seconds())
+        return max(delay, 0.0)
+
+
+class _Abilities:
+    """What a session can carry out, with the routes it was asked about."""
+
+    def __init__(self, session: SessionFacts) -> None:
+        self._queues = frozenset(session.queues)
+        self._types = frozenset(session.types)
+        self._functions = frozenset(session.functions)
+        self._labels = frozenset(session.labels)
+        self._routes: dict[str, bool] = {}
+
+    def serve(self, lane: Lane) -> bool:
+        if self._queues and lane.key.queue not in self._queues:
+            return False
+        known = self._routes.get(lane.key.route)
+        if known is None:
+            known = accepts_route(
+                lane.key.route, types=self._types, functions=self._functions, labels=self._labels
+            )
+            self._routes[lane.key.route] = known
+        return known
+
+
+def _has_suspect(lane: Lane, by: datetime) -> bool:
+    return lane.oldest_suspect_rank is not None and lane.oldest_suspect_rank <= by
+
+
+def _suspect_order(lane: Lane) -> tuple[datetime | None, LaneId]:
+    return lane.oldest_suspect_rank, lane.id
+
+
+def _make_request(
+    call: ClaimCall, lanes: tuple[LaneId, ...], *, limit: int, low: datetime | None = None, is_alone: bool = False
+) -> ClaimRequest:
+    return ClaimRequest(
+        session_id=call.session_id, number=call.number, lanes=lanes, limit=limit, low=low, is_alone=is_alone
+    )

@@ -1,0 +1,212 @@
+"""The engine as workers in this process (or straight on PostgreSQL) reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+import structlog
+
+from mainspring.core.ids import JobId, RunId, SessionId, format_run_id
+from mainspring.core.model import JobSpec
+from mainspring.core.transitions import (
+    AttemptOutcome,
+    Failure,
+    Transition,
+    cancelled,
+    failed,
+    handed_back,
+    repeated,
+    snoozed,
+    succeeded,
+)
+from mainspring.engine.claims import ClaimDesk
+from mainspring.engine.combine import Combiner
+from mainspring.engine.definitions import Definitions
+from mainspring.engine.reaper import facts_of
+from mainspring.engine.wakeups import Wakeups
+from mainspring.ports.clock import Clock, RandomSource
+from mainspring.ports.executor import Snooze, Success
+from mainspring.ports.gateway import (
+    BeatReply,
+    ClaimCall,
+    ClaimReply,
+    Ending,
+    HandedBack,
+    Lease,
+    Registration,
+    Report,
+    ReportResult,
+    Session,
+    Stopped,
+)
+from mainspring.ports.store import Store
+from mainspring.ports.store_types import ApplyResult, Beat, BeatResult, ClaimedRun, HeldRun, NewSession
+
+_log = structlog.get_logger(__name__)
+_RESULTS = {
+    ApplyResult.APPLIED: ReportResult.APPLIED,
+    ApplyResult.STALE: ReportResult.STALE,
+    ApplyResult.MISSING: ReportResult.MISSING,
+}
+
+
+class LocalGateway:
+    """Implements `WorkerGateway` on a store; concurrent beats and reports of all workers go together.
+
+    Attributes:
+        stale_reports: how many reports were refused because the run had moved on (law 3).
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        desk: ClaimDesk,
+        *,
+        clock: Clock,
+        random: RandomSource,
+        wakeups: Wakeups,
+        beat_period: timedelta = timedelta(seconds=10),
+    ) -> None:
+        self._store = store
+        self._desk = desk
+        self._clock = clock
+        self._random = random
+        self._wakeups = wakeups
+        self._beat_period = beat_period
+        self._definitions = Definitions(store)
+        self._beats: Combiner[Beat, BeatResult] = Combiner(self._beat_all)
+        self._reports: Combiner[Report, ReportResult] = Combiner(self._report_all)
+        self.stale_reports = 0
+
+    async def register(self, registration: Registration) -> Session:
+        """Open a session."""
+        new = NewSession(
+            worker=registration.name,
+            host=registration.host,
+            pid=registration.pid,
+            slots=registration.slots,
+            queues=registration.queues,
+            types=registration.types,
+            functions=registration.functions,
+            labels=registration.labels,
+        )
+        (session_id,) = await self._store.add_sessions([new], now=self._clock.now())
+        return Session(id=session_id, beat_period=self._beat_period)
+
+    async def claim(self, call: ClaimCall) -> ClaimReply:
+        """Take leases, waiting up to `call.wait` for the first."""
+        answer = await self._desk.claim(call)
+        specs = await self._definitions.load((run.job_id, run.version) for run in answer.runs)
+        leases = tuple(_lease(run, specs[run.job_id, run.version]) for run in answer.runs)
+        return ClaimReply(
+            leases=leases, is_session_live=answer.is_session_live, is_alone_waiting=answer.is_alone_waiting
+        )
+
+    async def beat(self, session_id: SessionId, held: tuple[tuple[RunId, int], ...]) -> BeatReply:
+        """Raise the session's counter and reconcile what it holds."""
+        (result,) = await self._beats([Beat(session_id=session_id, held=held)])
+        return BeatReply(is_session_live=result.is_session_live, lost=result.lost, cancel=result.cancel)
+
+    async def _beat_all(self, beats: Sequence[Beat]) -> Sequence[BeatResult]:
+        results = await self._store.beat_sessions(beats, now=self._clock.now())
+        unknown = [run for result in results for run in result.unknown]
+        if unknown:
+            await self._release(unknown)
+        return results
+
+    async def _release(self, unknown: Sequence[HeldRun]) -> None:
+        # The worker never got these (a claim's answer was lost) or forgot them: nobody carries them out. Whether an
+        # at-most-once run was begun cannot be told from here, so it counts as begun.
+        specs = await self._definitions.load((run.job_id, run.version) for run in unknown)
+        now = self._clock.now()
+        transitions = [
+            handed_back(facts_of(run), specs[run.job_id, run.version], now=now, was_started=True)
+            for run in unknown
+        ]
+        await self._store.apply(transitions, now=now)
+        _log.warning("leases_released", runs=[format_run_id(run.run_id) for run in unknown])
+        self._wakeups.runs_ready()
+
+    async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
+        """Say how attempts ended, one result per report."""
+        del session_id  # the token is the proof (law 3)
+        return tuple(await self._reports(reports))
+
+    async def _report_all(self, reports: Sequence[Report]) -> Sequence[ReportResult]:
+        others = [report for report in reports if not isinstance(report.ending, Success)]
+        held: dict[RunId, HeldRun] = {}
+        specs: dict[tuple[JobId, int], JobSpec] = {}
+        if others:
+            ids = [report.run_id for report in others]
+            held = {run.run_id: run for run in await self._store.read_held(ids) if run is not None}
+            specs = await self._definitions.load((run.job_id, run.version) for run in held.values())
+        now = self._clock.now()
+        transitions = []
+        for report in reports:
+            if isinstance(report.ending, Success):
+                transitions.append(
+                    succeeded(report.run_id, report.token, report.ending.result, report.ending.output)
+                )
+            else:
+                transitions.append(self._decide(report, held.get(report.run_id), specs, now=now))
+        results = await self._store.apply(transitions, now=now)
+        self.stale_reports += sum(result is ApplyResult.STALE for result in results)
+        if others:
+            self._wakeups.runs_ready()
+        return [_RESULTS[result] for result in results]
+
+    def _decide(
+        self,
+        report: Report,
+        run: HeldRun | None,
+        specs: Mapping[tuple[JobId, int], JobSpec],
+        *,
+        now: datetime,
+    ) -> Transition:
+        ending = report.ending
+        if run is None or run.token != report.token:
+            return repeated(report.run_id, report.token, _outcome(ending), now=now)
+        facts = facts_of(run)
+        spec = specs[run.job_id, run.version]
+        if isinstance(ending, Failure):
+            return failed(facts, spec, ending, now=now, random=self._random.random)
+        if isinstance(ending, Snooze):
+            return snoozed(facts, until=now + ending.delay)
+        if isinstance(ending, HandedBack):
+            return handed_back(facts, spec, now=now, was_started=ending.was_started)
+        if isinstance(ending, Stopped):
+            return cancelled(facts, error=ending.error, output=ending.output)
+        return succeeded(report.run_id, report.token, ending.result, ending.output)
+
+    async def leave(self, session_id: SessionId) -> None:
+        """End the session; whatever it still holds is treated as lost at once."""
+        self._desk.forget(session_id)
+        await self._store.close_sessions([session_id], now=self._clock.now())
+
+
+def _lease(run: ClaimedRun, spec: JobSpec) -> Lease:
+    return Lease(
+        run_id=run.run_id,
+        token=run.token,
+        job_id=run.job_id,
+        version=run.version,
+        tenant=run.tenant,
+        attempt=run.attempt,
+        fire_at=run.fire_at,
+        due_at=run.due_at,
+        payload=run.payload if run.payload is not None else spec.payload,
+        idempotency_key=run.target_key if run.target_key is not None else format_run_id(run.run_id),
+        is_alone=run.is_alone,
+        spec=spec,
+    )
+
+
+def _outcome(ending: Ending) -> AttemptOutcome:
+    if isinstance(ending, Failure):
+        return AttemptOutcome.TIMED_OUT if ending.is_timeout else AttemptOutcome.FAILED
+    if isinstance(ending, Snooze):
+        return AttemptOutcome.SNOOZED
+    if isinstance(ending, HandedBack):
+        return AttemptOutcome.HANDED_BACK
+    return AttemptOutcome.CANCELLED if isinstance(ending, Stopped) else AttemptOutcome.SUCCEEDED

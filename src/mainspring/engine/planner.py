@@ -1,0 +1,141 @@
+"""Fires due jobs: looks ahead, and commits small batches at the instant (design 5)."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import structlog
+
+from mainspring.core.model import JobSpec, Overlap
+from mainspring.core.planning import plan_fires
+from mainspring.engine.definitions import Definitions
+from mainspring.engine.making import make_fired_run, span_of
+from mainspring.engine.shards import Ownership
+from mainspring.engine.wakeups import Wakeups
+from mainspring.ports.clock import Waiter
+from mainspring.ports.store import Store
+from mainspring.ports.store_types import DueClock, Fire, FireStatus
+
+_log = structlog.get_logger(__name__)
+WINDOW = timedelta(seconds=4)
+READ_PERIOD = 1.0
+BATCH = 200
+"""Fires per commit: large enough to be cheap, small enough that the first is not held up by the last."""
+READ_LIMIT = 20_000
+
+
+class Planner:
+    """Keeps the next few seconds of due clocks of the owned shards in a heap and fires them on time.
+
+    The heap is a hint (law 1): an edit, a pause or another node makes an entry lose its conditional update, and it
+    is dropped. New jobs inside the window arrive by signal or at the next read.
+    """
+
+    name = "planner"
+
+    def __init__(self, store: Store, *, ownership: Ownership, wakeups: Wakeups, waiter: Waiter) -> None:
+        self._store = store
+        self._ownership = ownership
+        self._wakeups = wakeups
+        self._definitions = Definitions(store)
+        self.waiter = waiter
+        self._heap: list[tuple[datetime, UUID, DueClock]] = []
+        self._read_at: datetime | None = None
+        self._is_stale = True
+        wakeups.subscribe_clocks(self._on_clocks_changed)
+
+    def _on_clocks_changed(self) -> None:
+        self._is_stale = True
+        self.waiter.signal()
+
+    async def tick(self, now: datetime) -> float:
+        """Fire one batch of what is due; read the window again where it is old."""
+        if not self._ownership.epochs:
+            self._heap.clear()
+            self._is_stale = True
+            return READ_PERIOD / 4
+        if self._is_stale or self._read_at is None or (now - self._read_at).total_seconds() >= READ_PERIOD:
+            await self._read_window(now)
+        due = self._pop_due(now)
+        if due:
+            await self._fire(due, now)
+        return self._delay(now)
+
+    async def _read_window(self, now: datetime) -> None:
+        self._is_stale = False  # before the await: a signal that comes during the read must not get lost
+        shards = sorted(self._ownership.epochs)
+        clocks = await self._store.read_due(shards, until=now + WINDOW, limit=READ_LIMIT)
+        await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
+        self._heap = [(clock.fire_at, clock.job_id, clock) for clock in clocks]
+        heapq.heapify(self._heap)
+        self._read_at = now
+        if len(clocks) == READ_LIMIT:
+            self._is_stale = True  # more is due than was read: come again after this batch
+
+    def _pop_due(self, now: datetime) -> list[DueClock]:
+        due: list[DueClock] = []
+        while self._heap and self._heap[0][0] <= now and len(due) < BATCH:
+            due.append(heapq.heappop(self._heap)[2])
+        return due
+
+    async def _fire(self, due: list[DueClock], now: datetime) -> None:
+        specs = await self._definitions.load((clock.job_id, clock.version) for clock in due)
+        planned: list[tuple[DueClock, Fire]] = []
+        for clock in due:
+            spec = specs.get((clock.job_id, clock.version))
+            fire = make_fire(clock, spec, now) if spec is not None else None
+            if fire is not None:
+                planned.append((clock, fire))
+        fires = [fire for _, fire in planned]
+        results = await self._store.record_fires(fires, epochs=self._ownership.epochs, now=now)
+        has_runs = False
+        for (clock, fire), result in zip(planned, results, strict=True):
+            if result.status is FireStatus.FIRED:
+                has_runs = has_runs or bool(result.run_ids)
+                self._push_following(clock, fire, now)
+            elif result.status is FireStatus.FENCED:
+                _log.warning("planner_fenced", job_id=str(clock.job_id))
+                self._ownership.forget()
+                self._heap.clear()
+                break
+            else:
+                self._is_stale = True
+        if has_runs:
+            self._wakeups.runs_ready()
+
+    def _push_following(self, clock: DueClock, fire: Fire, now: datetime) -> None:
+        if fire.next_fire_at is not None and fire.next_fire_at <= now + WINDOW:
+            following = replace(clock, fire_at=fire.next_fire_at, fired_through=fire.fired_through)
+            heapq.heappush(self._heap, (following.fire_at, following.job_id, following))
+
+    def _delay(self, now: datetime) -> float:
+        if self._is_stale:
+            return 0.0
+        until_read = READ_PERIOD - (now - (self._read_at or now)).total_seconds()
+        if not self._heap:
+            return max(until_read, 0.0)
+        return max(min(until_read, (self._heap[0][0] - now).total_seconds()), 0.0)
+
+
+def make_fire(clock: DueClock, spec: JobSpec, now: datetime) -> Fire | None:
+    """Turn a due clock row into the write that fires it; None when it is still ahead."""
+    plan = plan_fires(spec, clock.fire_at, now=now)
+    if plan is None:
+        return None
+    runs = [
+        make_fired_run(spec, job_id=clock.job_id, version=clock.version, tenant=clock.tenant, fire_at=at, skip_reason=why)
+        for at, why in [*plan.skips, *((at, None) for at in plan.fires)]
+    ]
+    return Fire(
+        job_id=clock.job_id,
+        revision=clock.revision,
+        fire_at=clock.fire_at,
+        next_fire_at=plan.next_fire_at,
+        fired_through=plan.fired_through,
+        runs=tuple(runs),
+        spans=tuple(span_of(stretch, job_id=clock.job_id, version=clock.version) for stretch in plan.stretches),
+        skip_if_live=spec.overlap is Overlap.SKIP,
+    )

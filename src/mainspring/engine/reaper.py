@@ -1,0 +1,106 @@
+"""Finds dead workers by their silence and gives their runs back; ends what outlives its deadline (law 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+import structlog
+
+from mainspring.core.ids import SessionId
+from mainspring.core.liveness import Watch, look
+from mainspring.core.model import JobSpec
+from mainspring.core.transitions import AttemptFacts, Failure, Transition, failed, lost
+from mainspring.engine.definitions import Definitions
+from mainspring.engine.wakeups import Wakeups
+from mainspring.ports.clock import Clock, RandomSource, Waiter
+from mainspring.ports.store import Store
+from mainspring.ports.store_types import ApplyResult, HeldRun
+
+_log = structlog.get_logger(__name__)
+BATCH = 500
+DEADLINE_MARGIN = timedelta(seconds=15)
+"""The worker enforces a run's timeout itself; the reaper steps in when that did not happen."""
+
+
+class Reaper:
+    """Judges sessions, returns orphans, enforces deadlines, and skips expired runs."""
+
+    name = "reaper"
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        random: RandomSource,
+        wakeups: Wakeups,
+        waiter: Waiter,
+        beat_period: float = 10.0,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self._wakeups = wakeups
+        self._definitions = Definitions(store)
+        self.waiter = waiter
+        self._beat_period = beat_period
+        self._watch: Watch[SessionId] | None = None
+
+    async def tick(self, now: datetime) -> float:
+        """Look once at everything; a full batch is followed by another look at once."""
+        await self._judge_sessions(now)
+        orphans = await self._store.list_orphans(limit=BATCH)
+        await self._end(orphans, now, self._lose)
+        overdue = await self._store.list_overdue(now=now - DEADLINE_MARGIN, limit=BATCH)
+        await self._end(overdue, now, self._time_out)
+        expired = await self._store.expire_runs(now=now, limit=BATCH)
+        is_full = max(len(orphans), len(overdue), len(expired)) == BATCH
+        return 0.0 if is_full else min(self._beat_period / 4, 1.0)
+
+    async def _judge_sessions(self, now: datetime) -> None:
+        sessions = await self._store.list_sessions()
+        counters = {session.id: session.beats for session in sessions}
+        self._watch, silent = look(self._watch, counters, at=self._clock.monotonic(), period=self._beat_period)
+        if silent:
+            dead = await self._store.expire_sessions([(key, counters[key]) for key in silent], now=now)
+            gone = [key for key, is_dead in zip(silent, dead, strict=True) if is_dead]
+            _log.warning("sessions_lost", sessions=gone)
+
+    async def _end(
+        self,
+        held: Sequence[HeldRun],
+        now: datetime,
+        decide: Callable[[HeldRun, JobSpec, datetime], Transition],
+    ) -> None:
+        if not held:
+            return
+        specs = await self._definitions.load((run.job_id, run.version) for run in held)
+        transitions = [
+            decide(run, specs[run.job_id, run.version], now) for run in held if (run.job_id, run.version) in specs
+        ]
+        results = await self._store.apply(transitions, now=now)
+        applied = [
+            transition for transition, result in zip(transitions, results, strict=True) if result is ApplyResult.APPLIED
+        ]
+        _log.warning("attempts_ended", runs=len(applied), outcomes=sorted({item.outcome.value for item in applied}))
+        self._wakeups.runs_ready()
+
+    def _lose(self, run: HeldRun, spec: JobSpec, now: datetime) -> Transition:
+        return lost(facts_of(run), spec, now=now)
+
+    def _time_out(self, run: HeldRun, spec: JobSpec, now: datetime) -> Transition:
+        failure = Failure(error=f"no report by the deadline {run.deadline_at.isoformat()}", is_timeout=True)
+        return failed(facts_of(run), spec, failure, now=now, random=self._random.random)
+
+
+def facts_of(run: HeldRun) -> AttemptFacts:
+    """Return what decisions need to know of a held run."""
+    return AttemptFacts(
+        run_id=run.run_id,
+        token=run.token,
+        attempt=run.attempt,
+        is_alone=run.is_alone,
+        alone_crashes=run.alone_crashes,
+        is_cancel_requested=run.is_cancel_requested,
+    )

@@ -1,0 +1,176 @@
+"""Use cases on runs: submit, cancel, look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
+from mainspring.core.model import INLINE_LIMIT, Attempt, Job, LaneKey, Priority, Run, RunKind
+from mainspring.core.states import RunState
+from mainspring.engine.wakeups import Wakeups
+from mainspring.errors import Conflict, InvalidInput, NotFound, PayloadTooLarge
+from mainspring.ports.clock import Clock
+from mainspring.ports.store import Store
+from mainspring.ports.store_types import CancelResult, IdempotencyKey, NewRun, SubmitResult, SubmitStatus
+
+KEY_LIFETIME = timedelta(hours=24)
+MAX_KEY_LENGTH = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A request to run a job.
+
+    Attributes:
+        payload: the run's own JSON text in UTF-8; None is the job's.
+        run_at: not before this instant; None is at once.
+        priority: the run's own; None is the job's.
+        idempotency_key: the same key within 24 h gives the same run.
+    """
+
+    job_id: JobId
+    payload: bytes | None = None
+    run_at: datetime | None = None
+    priority: Priority | None = None
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The run that a submission stands for; `is_new` is False for a repeated key."""
+
+    run_id: RunId
+    is_new: bool
+
+
+class Runs:
+    """Use cases on runs; every method is for one tenant."""
+
+    def __init__(self, store: Store, *, clock: Clock, wakeups: Wakeups) -> None:
+        self._store = store
+        self._clock = clock
+        self._wakeups = wakeups
+
+    async def submit(self, tenant: str, submission: Submission) -> Submitted:
+        """Insert one run.
+
+        Raises:
+            InvalidInput, PayloadTooLarge: the submission is wrong; nothing is stored.
+            NotFound: the job does not exist.
+            Conflict: the idempotency key was used for another request.
+        """
+        (result,) = await self.submit_many(tenant, [submission])
+        if result.status is SubmitStatus.JOB_MISSING or result.run_id is None:
+            raise NotFound("job", format_job_id(submission.job_id))
+        if result.status is SubmitStatus.KEY_MISMATCH:
+            message = f"key {submission.idempotency_key!r} was used for another request; use a new key"
+            raise Conflict("idempotency_key", message)
+        return Submitted(result.run_id, result.status is SubmitStatus.SUBMITTED)
+
+    async def submit_many(self, tenant: str, submissions: Sequence[Submission]) -> list[SubmitResult]:
+        """Insert runs in one transaction; a repeated or mismatched key concerns its own item only.
+
+        Raises:
+            InvalidInput, PayloadTooLarge, NotFound: one of them is wrong; nothing is stored.
+        """
+        now = self._clock.now()
+        jobs = await self._jobs(tenant, submissions)
+        runs = [_new_run(jobs[submission.job_id], submission, now=now) for submission in submissions]
+        results = await self._store.submit_runs(runs, now=now)
+        self._wakeups.runs_ready()
+        return results
+
+    async def _jobs(self, tenant: str, submissions: Sequence[Submission]) -> dict[JobId, Job]:
+        wanted = list(dict.fromkeys(submission.job_id for submission in submissions))
+        found: dict[JobId, Job] = {}
+        for job_id, job in zip(wanted, await self._store.get_jobs(wanted), strict=True):
+            if job is None or job.tenant != tenant:
+                raise NotFound("job", format_job_id(job_id))
+            found[job_id] = job
+        return found
+
+    async def get(self, tenant: str, run_id: RunId) -> Run:
+        """Return a run, live or finished.
+
+        Raises:
+            NotFound: there is none of that id for this tenant.
+        """
+        (run,) = await self._store.get_runs([run_id])
+        if run is None or run.tenant != tenant:
+            raise NotFound("run", format_run_id(run_id))
+        return run
+
+    async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
+        """Return a run's attempt rows (none for one that succeeded at the first go)."""
+        await self.get(tenant, run_id)
+        return await self._store.list_attempts(run_id)
+
+    async def list_page(
+        self,
+        tenant: str,
+        *,
+        job_id: JobId | None = None,
+        state: RunState | None = None,
+        before: RunId | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        """Return a page of runs, the newest first."""
+        return await self._store.list_runs(tenant, job_id=job_id, state=state, before=before, limit=limit)
+
+    async def cancel(self, tenant: str, run_id: RunId) -> CancelResult:
+        """Cancel a run: one that waits ends at once, a RUNNING one is asked to stop.
+
+        Raises:
+            NotFound: there is none of that id for this tenant.
+        """
+        await self.get(tenant, run_id)
+        (result,) = await self._store.cancel_runs([run_id], reason="cancelled", now=self._clock.now())
+        if result is CancelResult.MISSING:
+            raise NotFound("run", format_run_id(run_id))
+        if result is CancelResult.REQUESTED:
+            self._wakeups.cancel_requested()
+        return result
+
+    async def counts(self, tenant: str) -> dict[RunState, int]:
+        """Return how many runs are in each state."""
+        return await self._store.count_runs(tenant)
+
+
+def _new_run(job: Job, submission: Submission, *, now: datetime) -> NewRun:
+    spec = job.spec
+    if submission.payload is not None and len(submission.payload) > INLINE_LIMIT:
+        size = len(submission.payload)
+        message = f"{size} bytes; at most {INLINE_LIMIT} fit, put large data elsewhere and pass a link"
+        raise PayloadTooLarge("payload", message)
+    due_at = submission.run_at if submission.run_at is not None else now
+    if due_at.tzinfo is None:
+        raise InvalidInput("run_at", "has no offset; write it like 2026-11-21T09:00:00+00:00")
+    priority = submission.priority if submission.priority is not None else spec.priority
+    return NewRun(
+        job_id=job.id,
+        version=job.version,
+        lane=LaneKey(spec.queue, spec.route, job.tenant, priority),
+        kind=RunKind.MANUAL,
+        fire_at=None,
+        due_at=due_at,
+        timeout=spec.timeout,
+        payload=submission.payload,
+        expires_at=due_at + spec.expires_after if spec.expires_after is not None else None,
+        target_key=submission.idempotency_key,
+        submit_key=_submit_key(submission, now),
+    )
+
+
+def _submit_key(submission: Submission, now: datetime) -> IdempotencyKey | None:
+    key = submission.idempotency_key
+    if key is None:
+        return None
+    if not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable():
+        raise InvalidInput("idempotency_key", f"must be 1 to {MAX_KEY_LENGTH} printable characters")
+    digest = sha256(submission.job_id.bytes)
+    digest.update(submission.payload if submission.payload is not None else b"\xff")
+    digest.update(f"|{submission.run_at}|{submission.priority}".encode())
+    return IdempotencyKey(key=key, request_hash=digest.digest(), expires_at=now + KEY_LIFETIME)

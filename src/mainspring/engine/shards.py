@@ -1,0 +1,78 @@
+"""Which shards this node owns, and under which epochs (design 2, law 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import structlog
+
+from mainspring.core.liveness import Watch, look
+from mainspring.ports.clock import Clock, Waiter
+from mainspring.ports.store import Store
+from mainspring.ports.store_types import NodeFacts
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Ownership:
+    """The shards that this node believes to own; every scheduler write carries their epochs and is checked."""
+
+    epochs: dict[int, int] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Give up the belief, after a write was fenced off; the next tick of `Shards` looks afresh."""
+        self.epochs = {}
+
+
+class Shards:
+    """Takes shards that nobody alive owns and keeps the node's heartbeat going.
+
+    One live node owns everything; another takes over when its counter has been still for three periods. Where the
+    store can have one process only, an owner found at the start is a predecessor and its shards are taken at once.
+    """
+
+    name = "shards"
+
+    def __init__(
+        self, store: Store, *, node: NodeFacts, ownership: Ownership, clock: Clock, waiter: Waiter, period: float = 2.0
+    ) -> None:
+        self._store = store
+        self._node = node
+        self._ownership = ownership
+        self._clock = clock
+        self.waiter = waiter
+        self._period = period
+        self._watch: Watch[str] | None = None
+
+    async def tick(self, now: datetime) -> float:
+        """Beat, look who owns what, and take what is free."""
+        await self._store.beat_node(self._node, now=now)
+        shards = await self._store.read_shards()
+        counters = {
+            shard.node_id: shard.node_beats
+            for shard in shards
+            if shard.node_id is not None and shard.node_beats is not None and shard.node_id != self._node.id
+        }
+        self._watch, silent = look(self._watch, counters, at=self._clock.monotonic(), period=self._period)
+        if not self._store.capabilities.concurrent_writers:
+            silent = list(counters)
+        owned: dict[int, int] = {}
+        free: dict[int, int] = {}
+        for shard in shards:
+            if shard.node_id == self._node.id:
+                owned[shard.shard] = shard.epoch
+            elif shard.node_id is None or shard.node_beats is None or shard.node_id in silent:
+                free[shard.shard] = shard.epoch
+        if free:
+            taken = await self._store.take_shards(self._node.id, free, now=now)
+            owned |= taken
+            _log.info("shards_taken", count=len(taken), node=self._node.id)
+        self._ownership.epochs = owned
+        return self._period
+
+    async def leave(self, now: datetime) -> None:
+        """Give up all shards, so that another node may take them at once."""
+        epochs, self._ownership.epochs = self._ownership.epochs, {}
+        await self._store.leave_shards(self._node.id, epochs, now=now)

@@ -1,0 +1,339 @@
+"""The worker: takes leases, carries them out in slots, beats, reports, drains (design 4, 6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import structlog
+
+from mainspring.core.ids import RunId, SessionId
+from mainspring.engine.attempt import AttemptTask
+from mainspring.errors import StoreUnavailable, Unreachable
+from mainspring.ports.clock import RandomSource, Waiter
+from mainspring.ports.executor import Executor
+from mainspring.ports.gateway import (
+    ClaimCall,
+    ClaimReply,
+    Ending,
+    HandedBack,
+    Lease,
+    Registration,
+    Report,
+    ReportResult,
+    WorkerGateway,
+)
+
+_log = structlog.get_logger(__name__)
+_FIRST_BACKOFF = 0.1
+_LAST_BACKOFF = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """How a worker behaves.
+
+    Attributes:
+        registration: what it offers.
+        long_poll: how long one claim may wait for work.
+        report_batch: at most so many endings in one report.
+    """
+
+    registration: Registration
+    long_poll: timedelta = timedelta(seconds=20)
+    report_batch: int = 1000
+
+
+@dataclass(slots=True)
+class WorkerCounters:
+    """What a worker has done since it started."""
+
+    succeeded_or_failed: int = 0
+    stale: int = 0
+    dropped: int = 0
+    handed_back: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerWaiters:
+    """One waiter for each of the worker's loops."""
+
+    claim: Waiter
+    beat: Waiter
+    report: Waiter
+
+
+class Worker:
+    """Three loops over one session: claim, beat, report.
+
+    Jobs run elsewhere (the function executor has its own event loop and threads), so a job that blocks does not
+    hold up the heartbeat. What has ended but is not yet reported is kept and repeated until the gateway answers.
+    """
+
+    def __init__(
+        self,
+        gateway: WorkerGateway,
+        executors: Mapping[str, Executor],
+        *,
+        settings: WorkerSettings,
+        waiters: WorkerWaiters,
+        random: RandomSource,
+    ) -> None:
+        self._gateway = gateway
+        self._executors = executors
+        self._settings = settings
+        self._waiters = waiters
+        self._random = random
+        self._session_id: SessionId | None = None
+        self._beat_period = 10.0
+        self._open_call: ClaimCall | None = None
+        self._active: dict[tuple[RunId, int], AttemptTask] = {}
+        self._ended: dict[tuple[RunId, int], Ending] = {}
+        self._is_draining = False
+        self._is_stopping = False
+        self._is_yielding_to_suspect = False
+        self._loops: list[asyncio.Task[None]] = []
+        self._claiming: asyncio.Task[None] | None = None
+        self.counters = WorkerCounters()
+
+    @property
+    def held(self) -> tuple[tuple[RunId, int], ...]:
+        """The leases that this worker answers for: under way, or ended and not yet reported."""
+        return (*self._active, *self._ended)
+
+    async def start(self) -> None:
+        """Start the executors, open a session and begin to work."""
+        for executor in self._executors.values():
+            await executor.start()
+        await self._register()
+        self._claiming = asyncio.create_task(self._claim_loop(), name="worker-claim")
+        self._loops = [
+            asyncio.create_task(self._beat_loop(), name="worker-beat"),
+            asyncio.create_task(self._report_loop(), name="worker-report"),
+        ]
+
+    async def stop(self, *, grace: float = 30.0) -> None:
+        """Drain: claim no more, let attempts end within `grace` seconds, hand the rest back, leave."""
+        self._is_draining = True
+        if self._claiming is not None:
+            self._claiming.cancel()
+            await asyncio.gather(self._claiming, return_exceptions=True)
+            self._claiming = None
+            await self._recover_open_claim()
+        await self._await_attempts(grace)
+        for attempt in self._active.values():
+            attempt.hand_back()
+        await self._await_attempts(10.0)
+        self._is_stopping = True
+        self._waiters.report.signal()
+        self._waiters.beat.signal()
+        await asyncio.gather(*self._loops)
+        if self._session_id is not None:
+            try:
+                await self._gateway.leave(self._session_id)
+            except (Unreachable, StoreUnavailable) as error:
+                _log.warning("leave_failed", error=str(error))
+            self._session_id = None
+        for executor in self._executors.values():
+            await executor.stop()
+
+    async def _recover_open_claim(self) -> None:
+        """Ask once more for the claim that was cut off: leases it got are handed back, not lost."""
+        call = self._open_call
+        if call is None or call.session_id != self._session_id:
+            return
+        try:
+            reply = await self._gateway.claim(replace(call, limit=0, wait=timedelta(0), is_idle=False))
+        except (Unreachable, StoreUnavailable) as error:
+            _log.warning("claim_failed", error=str(error))
+            return
+        for lease in reply.leases:
+            self._ended[lease.run_id, lease.token] = HandedBack(was_started=False)
+        self._waiters.report.signal()
+
+    async def _await_attempts(self, seconds: float) -> None:
+        tasks = [attempt.task for attempt in self._active.values() if attempt.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+
+    def beat_now(self) -> None:
+        """Beat at once, to learn of a cancel without waiting for the period."""
+        self._waiters.beat.signal()
+
+    async def _register(self) -> None:
+        failures = 0
+        while True:
+            try:
+                session = await self._gateway.register(self._settings.registration)
+            except (Unreachable, StoreUnavailable) as error:
+                _log.warning("register_failed", error=str(error))
+                await self._waiters.beat.wait(self._backoff(failures))
+                failures += 1
+                if self._is_stopping:
+                    return
+            else:
+                self._session_id = session.id
+                self._beat_period = session.beat_period.total_seconds()
+                return
+
+    # -- claiming ----------------------------------------------------------------------------------------------
+
+    async def _claim_loop(self) -> None:
+        failures = 0
+        number = 0
+        session_id: SessionId | None = None
+        while True:
+            free = self._free_slots()
+            if free <= 0 or self._session_id is None or not self._may_claim():
+                await self._waiters.claim.wait(self._beat_period)
+                continue
+            if session_id != self._session_id:
+                session_id, number = self._session_id, 0
+            call = ClaimCall(
+                session_id=session_id,
+                number=number + 1,
+                limit=free,
+                wait=self._settings.long_poll,
+                is_idle=not self.held,
+            )
+            self._open_call = call
+            try:
+                reply = await self._gateway.claim(call)
+            except (Unreachable, StoreUnavailable) as error:
+                # The answer may be lost, not the claim: the same number is asked again and gets the same leases.
+                _log.warning("claim_failed", error=str(error))
+                await self._waiters.claim.wait(self._backoff(failures))
+                failures += 1
+                continue
+            self._open_call = None
+            failures = 0
+            number += 1
+            self._take(reply, session_id)
+
+    def _free_slots(self) -> int:
+        slots = self._settings.registration.slots
+        # What has ended but is unreported does not hold a slot, up to as many again: reporting overlaps with work.
+        return min(slots - len(self._active), 2 * slots - len(self._active) - len(self._ended))
+
+    def _may_claim(self) -> bool:
+        if any(attempt.lease.is_alone for attempt in self._active.values()):
+            return False
+        if self._is_yielding_to_suspect and self.held:
+            return False
+        self._is_yielding_to_suspect = False
+        return True
+
+    def _take(self, reply: ClaimReply, session_id: SessionId) -> None:
+        if session_id != self._session_id:
+            return  # a new session was opened meanwhile; the old one's leases are lost with it
+        if not reply.is_session_live:
+            self._waiters.beat.signal()  # the beat finds it out and opens a new session
+            self._session_id = None
+            return
+        self._is_yielding_to_suspect = reply.is_alone_waiting
+        for lease in reply.leases:
+            self._start(lease)
+
+    def _start(self, lease: Lease) -> None:
+        key = (lease.run_id, lease.token)
+        if key in self._active or key in self._ended:
+            return  # a repeated answer
+        attempt = AttemptTask(lease)
+        self._active[key] = attempt
+        attempt.task = asyncio.create_task(self._carry_out(key, attempt))
+
+    async def _carry_out(self, key: tuple[RunId, int], attempt: AttemptTask) -> None:
+        await attempt.run(self._executors)
+        was_full = self._free_slots() <= 0
+        self._active.pop(key, None)
+        if attempt.is_dropped or attempt.ending is None:
+            self.counters.dropped += 1
+        else:
+            self._ended[key] = attempt.ending
+            if len(self._ended) == 1:
+                self._waiters.report.signal()
+        if was_full or not self._active or attempt.lease.is_alone:
+            self._waiters.claim.signal()
+
+    # -- beating -----------------------------------------------------------------------------------------------
+
+    async def _beat_loop(self) -> None:
+        while not self._is_stopping:
+            await self._waiters.beat.wait(self._beat_period)
+            if self._is_stopping:
+                return
+            if self._session_id is None:
+                await self._renew_session()
+                continue
+            try:
+                reply = await self._gateway.beat(self._session_id, self.held)
+            except (Unreachable, StoreUnavailable) as error:
+                # Nobody is declared dead by an outage of the store; go on working and try again.
+                _log.warning("beat_failed", error=str(error))
+                continue
+            if not reply.is_session_live:
+                await self._renew_session()
+                continue
+            for key in reply.lost:
+                self._lose(key)
+            for key in reply.cancel:
+                attempt = self._active.get(key)
+                if attempt is not None:
+                    attempt.cancel()
+
+    async def _renew_session(self) -> None:
+        _log.warning("session_lost", held=len(self.held))
+        self._session_id = None
+        for key in self.held:
+            self._lose(key)
+        await self._register()
+        self._waiters.claim.signal()
+
+    def _lose(self, key: tuple[RunId, int]) -> None:
+        attempt = self._active.get(key)
+        if attempt is not None:
+            attempt.drop()
+        # An ending stays in `_ended`: the report is under way or will be answered as stale, and counted.
+
+    # -- reporting ---------------------------------------------------------------------------------------------
+
+    async def _report_loop(self) -> None:
+        failures = 0
+        while True:
+            if not self._ended:
+                if self._is_stopping:
+                    return
+                await self._waiters.report.wait(self._beat_period)
+                continue
+            keys = list(self._ended)[: self._settings.report_batch]
+            reports = tuple(Report(run_id=key[0], token=key[1], ending=self._ended[key]) for key in keys)
+            try:
+                results = await self._gateway.report(self._session_id or SessionId(0), reports)
+            except (Unreachable, StoreUnavailable) as error:
+                _log.warning("report_failed", error=str(error), kept=len(self._ended))
+                if self._is_stopping and failures >= 5:
+                    return  # the lease runs out and the reaper gives the runs back
+                await self._waiters.report.wait(self._backoff(failures))
+                failures += 1
+                continue
+            failures = 0
+            self._settle(keys, results)
+
+    def _settle(self, keys: list[tuple[RunId, int]], results: tuple[ReportResult, ...]) -> None:
+        was_full = self._free_slots() <= 0
+        for key, result in zip(keys, results, strict=True):
+            ending = self._ended.pop(key)
+            if isinstance(ending, HandedBack):
+                self.counters.handed_back += 1
+            elif result is ReportResult.APPLIED:
+                self.counters.succeeded_or_failed += 1
+            else:
+                self.counters.stale += 1
+        if was_full or not self.held:
+            self._waiters.claim.signal()
+
+    def _backoff(self, failures: int) -> float:
+        pause: float = min(_FIRST_BACKOFF * 2.0 ** min(failures, 10), _LAST_BACKOFF)
+        return pause * (0.5 + self._random.random() / 2)

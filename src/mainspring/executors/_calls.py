@@ -1,0 +1,169 @@
+"""One call of a registered function: arguments in, outcome out. The same for every runner."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import traceback
+from contextvars import copy_context
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from mainspring.core.model import INLINE_LIMIT
+from mainspring.core.transitions import Failure
+from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean
+from mainspring.ports.executor import AttemptContext, Outcome, Snooze, Success
+from mainspring.registry import Function
+from mainspring.signals import FailRun, RetryRun, SnoozeRun, enter_attempt
+
+_OWN_FILES = tuple(str(Path(__file__).with_name(name)) for name in ("_calls.py", "_driver.py", "_threads.py"))
+_NOTHING = Success()
+
+
+class BadArguments(Exception):
+    """The payload does not fit the function; trying again would not help."""
+
+
+class Call:
+    """An attempt on its way from the control loop to where it runs, and back.
+
+    The control loop owns `future`, `home`, `timer`, `is_soft`, `is_timed_out`, `was_given_up`; who runs the
+    call owns `task`, `outcome` and `is_ended`. `is_cancelled` is set by the first and read by the second. The
+    defaults lie on the class, because most calls never change most of them.
+    """
+
+    began = 0.0
+    home: object | None = None
+    is_cancel_seen = False
+    is_cancelled = False
+    is_ended = False
+    is_soft = False
+    is_timed_out = False
+    outcome: Outcome = _NOTHING
+    task: asyncio.Task[None] | None = None
+    timer: asyncio.TimerHandle | None = None
+    was_given_up = False
+
+    def __init__(self, function: Function, context: AttemptContext, future: asyncio.Future[Outcome]) -> None:
+        self.function = function
+        self.context = context
+        self.future = future
+
+    def begin(self) -> Any:
+        """Call the function: its result, or its coroutine. Runs in a context of the call's own.
+
+        Raises:
+            BadArguments: the payload does not fit.
+        """
+        context = self.context
+        function = self.function
+        enter_attempt(context)
+        if context.payload is None and function.has_plain_keywords and not function.required:
+            return function.call()
+        args, keywords = _arguments(context.payload)
+        _check(function, args, keywords)
+        return function.call(*args, **keywords)
+
+
+def run_sync(call: Call) -> Outcome:
+    """Carry out a sync function to its end in a context of its own."""
+    if call.is_cancelled:
+        return not_started()
+    try:
+        result = copy_context().run(call.begin)
+    except BaseException as error:  # noqa: BLE001 -- whatever a job raises is its failure
+        return failed(error)
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        return Failure(
+            error=f"the function {call.function.name!r} returned an awaitable; register an `async def`",
+            is_retryable=False,
+        )
+    return succeeded(result)
+
+
+def not_started() -> Failure:
+    """Say that a call was cancelled before it began."""
+    return Failure(error="cancelled before it started")
+
+
+def succeeded(result: object) -> Outcome:
+    """Make the outcome of a function that returned."""
+    if result is None:
+        return _NOTHING
+    try:
+        encoded = msgspec.json.encode(result)
+    except Exception as error:  # noqa: BLE001 -- attributes of the job's own types may raise anything
+        text = clean(f"the result is not JSON: {_describe(error)}", ERROR_LIMIT)
+        return Failure(error=text, is_retryable=False)
+    if len(encoded) > INLINE_LIMIT:
+        return Failure(
+            error=f"the result is {len(encoded):,} bytes of JSON; at most {INLINE_LIMIT:,} can be kept",
+            is_retryable=False,
+        )
+    return Success(result=encoded)
+
+
+def failed(error: BaseException) -> Outcome:
+    """Make the outcome of a function that raised."""
+    if isinstance(error, SnoozeRun):
+        return Snooze(error.delay)
+    if isinstance(error, RetryRun):
+        return Failure(error=clean(error.message, ERROR_LIMIT), retry_after=error.after)
+    if isinstance(error, FailRun):
+        return Failure(error=clean(error.message, ERROR_LIMIT), is_retryable=False)
+    if isinstance(error, BadArguments):
+        return Failure(error=clean(str(error), ERROR_LIMIT), is_retryable=False)
+    return Failure(error=clean(_describe(error), ERROR_LIMIT), output=_traceback(error))
+
+
+def _arguments(payload: bytes | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if payload is None:
+        return (), {}
+    try:
+        value = msgspec.json.decode(payload)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise BadArguments(f"the payload cannot be read as JSON: {error}") from None
+    if value is None:
+        return (), {}
+    if isinstance(value, dict):
+        return (), value
+    return (tuple(value) if isinstance(value, list) else (value,)), {}
+
+
+def _check(function: Function, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    if function.signature is None:
+        return
+    if function.has_plain_keywords and not args and function.required <= keywords.keys() <= function.names:
+        return
+    try:
+        function.signature.bind(*args, **keywords)
+    except TypeError as error:
+        raise BadArguments(f"the payload does not fit the function {function.name!r}: {error}") from None
+
+
+def _describe(error: BaseException) -> str:
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 -- __str__ is the job's code as well
+        text = "(no message: its __str__ fails)"
+    return f"{name}: {text}" if text else name
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        lines = traceback.format_exception(type(error), error, _own_frames_left_out(error.__traceback__))
+    except Exception:  # noqa: BLE001 -- it formats the job's own exceptions
+        return _describe(error)
+    return clean("".join(lines), OUTPUT_LIMIT)
+
+
+def _own_frames_left_out(trace: TracebackType | None) -> TracebackType | None:
+    while trace is not None and trace.tb_frame.f_code.co_filename in _OWN_FILES:
+        trace = trace.tb_next
+    return trace

@@ -1,0 +1,131 @@
+"""Runs async calls on one event loop, many of them within a single task.
+
+Starting an asyncio task costs more than a short job does. So a task takes a whole batch of calls and steps
+the coroutines itself, each in a context of its own. A job that ends without waiting is done with that. When a
+job waits for the first time, the task becomes that job's own, with everything that hangs on it
+(`current_task`, `asyncio.timeout`, cancellation), and the rest of the batch goes to a new task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextvars import Context, copy_context
+from typing import Any
+
+from mainspring.executors._calls import Call, failed, not_started, succeeded
+from mainspring.ports.executor import Outcome
+
+_CHUNK = 128
+
+
+class Driver:
+    """Carries out async calls on a loop; every method is to be called on that loop's thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, deliver: Callable[[list[Call]], object]) -> None:
+        self._loop = loop
+        self._deliver = deliver
+        self._ended: list[Call] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def receive(self, calls: Sequence[Call]) -> None:
+        """Start these calls."""
+        self._start(deque(calls))
+
+    def cancel(self, call: Call) -> None:
+        """Cancel a call that has not ended."""
+        call.is_cancel_seen = True
+        if call.task is not None and not call.is_ended:
+            call.task.cancel()
+
+    async def stop(self, grace: float) -> None:
+        """Cancel all that is left and wait for it, but not for long."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace)
+
+    def _start(self, calls: deque[Call]) -> None:
+        task = self._loop.create_task(self._run(calls))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, calls: deque[Call]) -> None:
+        await self._drive(calls)
+
+    @types.coroutine
+    def _drive(self, calls: deque[Call]) -> Generator[Any, Any, None]:
+        task = asyncio.current_task()
+        assert task is not None
+        for _ in range(min(len(calls), _CHUNK)):
+            call = calls.popleft()
+            if call.is_cancelled:
+                self._report(call, not_started())
+                continue
+            outcome: Outcome
+            context = copy_context()
+            try:
+                coroutine, waited_for = context.run(_first_step, call)
+            except StopIteration as ended:
+                outcome = succeeded(ended.value)
+            except BaseException as error:  # noqa: BLE001 -- whatever a job raises is its failure
+                outcome = failed(error)
+            else:
+                call.task = task
+                if calls:
+                    self._start(calls)
+                outcome = yield from _finish(context, coroutine, waited_for)
+                self._report(call, outcome)
+                return
+            self._report(call, outcome)
+            if task.cancelling():  # the job cancelled the task it ran in: the next job must not suffer for it
+                break
+        if calls:
+            self._start(calls)
+
+    def _report(self, call: Call, outcome: Outcome) -> None:
+        call.is_ended = True
+        call.task = None
+        call.outcome = outcome
+        self._ended.append(call)
+        if len(self._ended) == 1:
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        ended, self._ended = self._ended, []
+        self._deliver(ended)
+
+
+def _first_step(call: Call) -> tuple[Coroutine[Any, Any, Any], Any]:
+    """Step the coroutine up to its first wait; `StopIteration` carries the result of one that has none."""
+    try:
+        coroutine: Coroutine[Any, Any, Any] = call.begin()
+    except StopIteration as error:
+        raise RuntimeError("the function raised StopIteration") from error
+    return coroutine, coroutine.send(None)
+
+
+def _finish(
+    context: Context, coroutine: Coroutine[Any, Any, Any], waited_for: Any
+) -> Generator[Any, Any, Outcome]:
+    """Step the coroutine from its first wait to its end, passing on what it waits for."""
+    while True:
+        value = thrown = None
+        try:
+            value = yield waited_for
+        except GeneratorExit:
+            coroutine.close()
+            raise
+        except BaseException as error:  # noqa: BLE001 -- a cancellation, or the failure of what was waited for
+            thrown = error
+        try:
+            if thrown is None:
+                waited_for = context.run(coroutine.send, value)
+            else:
+                waited_for = context.run(coroutine.throw, thrown)
+        except StopIteration as ended:
+            return succeeded(ended.value)
+        except BaseException as error:  # noqa: BLE001 -- whatever a job raises is its failure
+            return failed(error)

@@ -1,0 +1,1 @@
+"""Interfaces: Protocols with their parameter and result types. No behaviour."""

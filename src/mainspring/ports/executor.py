@@ -1,0 +1,90 @@
+"""The port of what carries out an attempt: function, shell, http."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from mainspring.core.ids import JobId, RunId
+from mainspring.core.transitions import Failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptContext:
+    """Everything an executor and a job may know of the attempt.
+
+    Attributes:
+        fire_at: the nominal instant of a scheduled run; None for others.
+        due_at: the instant at which the run was to start.
+        attempt: from 1.
+        token: the fencing token; hand it to the target so that late holders can be refused there too.
+        idempotency_key: the same for every attempt of the run.
+        payload: JSON text in UTF-8, or None.
+        timeout: hard limit of this attempt.
+        soft_timeout: when to ask the job to end; None is only the hard limit.
+    """
+
+    run_id: RunId
+    job_id: JobId
+    job_name: str
+    tenant: str
+    attempt: int
+    token: int
+    fire_at: datetime | None
+    due_at: datetime
+    idempotency_key: str
+    payload: bytes | None
+    params: Mapping[str, Any]
+    timeout: timedelta
+    soft_timeout: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Success:
+    """The attempt did its work.
+
+    Attributes:
+        result: JSON text in UTF-8, at most `INLINE_LIMIT` bytes, or None.
+        output: captured text (a command's stdout and stderr, a response's body), capped by the executor.
+    """
+
+    result: bytes | None = None
+    output: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snooze:
+    """The job asks to be called again later; no attempt is counted."""
+
+    delay: timedelta
+
+
+Outcome = Success | Failure | Snooze
+
+
+class Executor(Protocol):
+    """Carries out attempts of one target type."""
+
+    @property
+    def type(self) -> str:
+        """The target type: `function`, `shell`, `http`."""
+        ...
+
+    async def start(self) -> None:
+        """Acquire what is shared by attempts (client session, threads)."""
+        ...
+
+    async def execute(self, context: AttemptContext) -> Outcome:
+        """Carry out one attempt and say how it ended.
+
+        Enforces `context.timeout` itself and reports it as a `Failure` with `is_timeout`. When the calling task is
+        cancelled it stops the work (a command's whole process tree) before it lets `CancelledError` through.
+        Anything the job raises is a `Failure`; nothing else is raised.
+        """
+        ...
+
+    async def stop(self) -> None:
+        """Release what `start` acquired; no attempt is under way."""
+        ...

@@ -1,0 +1,170 @@
+"""How a worker reaches the engine: register, claim, beat, report, leave (design 3.2, 4).
+
+`LocalGateway` (engine) implements it in the server's process or straight on PostgreSQL, `HttpGateway` over the
+open worker protocol. Everything is batched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol
+
+from mainspring.core.ids import JobId, RunId, SessionId
+from mainspring.core.model import JobSpec
+from mainspring.ports.executor import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What a worker offers for the length of a session.
+
+    Attributes:
+        name: the worker's name, for people (`host-pid` by default).
+        queues: queues it serves; empty is all.
+        types: target types other than `function` that it can carry out (`http`, `shell`).
+        functions: names of the Python functions it has registered.
+        labels: what it offers to runs with a label requirement (`gpu`).
+        slots: attempts it can carry out at a time.
+    """
+
+    name: str
+    host: str
+    pid: int
+    slots: int
+    queues: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A granted session: its id and how often to beat."""
+
+    id: SessionId
+    beat_period: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """The right to carry out one attempt: worker session + token (design 1)."""
+
+    run_id: RunId
+    token: int
+    job_id: JobId
+    version: int
+    tenant: str
+    attempt: int
+    fire_at: datetime | None
+    due_at: datetime
+    payload: bytes | None
+    idempotency_key: str
+    is_alone: bool
+    spec: JobSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimCall:
+    """A request for work.
+
+    Attributes:
+        number: grows by one with each new request; a repeat with the same number gets the same answer.
+        limit: how many leases at most (the worker's free slots).
+        wait: how long the gateway may hold the request until there is work (long poll).
+        is_idle: the worker holds no lease, so that a run that must be alone may be given to it.
+    """
+
+    session_id: SessionId
+    number: int
+    limit: int
+    wait: timedelta
+    is_idle: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimReply:
+    """Leases, and whether a run that must be carried out alone has been waiting for an idle worker.
+
+    Attributes:
+        is_session_live: False: the session was declared dead; register anew.
+    """
+
+    leases: tuple[Lease, ...] = ()
+    is_session_live: bool = True
+    is_alone_waiting: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeatReply:
+    """What a heartbeat brings back.
+
+    Attributes:
+        lost: leases that the session no longer owns: stop them, their reports would be stale.
+        cancel: leases whose cancel was asked for: stop them and report.
+    """
+
+    is_session_live: bool = True
+    lost: tuple[tuple[RunId, int], ...] = ()
+    cancel: tuple[tuple[RunId, int], ...] = ()
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedBack:
+    """The worker gives the lease back unfinished."""
+
+    was_started: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """The worker stopped the attempt because a cancel was asked for."""
+
+    error: str | None = None
+    output: str | None = None
+
+
+Ending = Outcome | HandedBack | Stopped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """How one attempt ended."""
+
+    run_id: RunId
+    token: int
+    ending: Ending
+
+
+class ReportResult(StrEnum):
+    """What became of a report; a repeat of one that was applied is APPLIED again."""
+
+    APPLIED = "applied"
+    STALE = "stale"
+    MISSING = "missing"
+
+
+class WorkerGateway(Protocol):
+    """The engine as a worker sees it. Raises `Unreachable` or `StoreUnavailable` when a call may be repeated."""
+
+    async def register(self, registration: Registration) -> Session:
+        """Open a session."""
+        ...
+
+    async def claim(self, call: ClaimCall) -> ClaimReply:
+        """Take leases, waiting up to `call.wait` for the first."""
+        ...
+
+    async def beat(self, session_id: SessionId, held: tuple[tuple[RunId, int], ...]) -> BeatReply:
+        """Say that the session lives and what it holds; learn what it lost and what to cancel."""
+        ...
+
+    async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
+        """Say how attempts ended, one result per report."""
+        ...
+
+    async def leave(self, session_id: SessionId) -> None:
+        """End the session; whatever it still holds is treated as lost at once."""
+        ...

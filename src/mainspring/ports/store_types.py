@@ -1,0 +1,389 @@
+"""What goes into and comes out of the store's verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from mainspring.core.ids import JobId, LaneId, RunId, SessionId, SpanId
+from mainspring.core.model import JobSpec, LaneKey, RunKind, SpanKind
+
+Epochs = Mapping[int, int]
+"""Shard -> epoch under which the writer believes to own it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCapabilities:
+    """What a store can do, as data that engine and conformance suite check.
+
+    Attributes:
+        concurrent_writers: several processes may write at once (row locks, SKIP LOCKED).
+        is_durable: what was acknowledged survives the process.
+        time_precision: the finest difference that a stored instant keeps.
+    """
+
+    concurrent_writers: bool
+    is_durable: bool
+    time_precision: timedelta
+
+
+# -- jobs ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job to insert. `next_fire_at` is None when it has no trigger."""
+
+    id: JobId
+    tenant: str
+    spec: JobSpec
+    next_fire_at: datetime | None
+
+
+class AddResult(StrEnum):
+    """What became of an insert."""
+
+    ADDED = "added"
+    NAME_TAKEN = "name_taken"
+
+
+class EditResult(StrEnum):
+    """What became of an edit."""
+
+    EDITED = "edited"
+    MOVED = "moved"
+    NAME_TAKEN = "name_taken"
+    MISSING = "missing"
+
+
+class ChangeResult(StrEnum):
+    """What became of a pause, resume or delete."""
+
+    DONE = "done"
+    MOVED = "moved"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSpan:
+    """A span to insert; `to_at` None is open-ended (a pause that lasts)."""
+
+    job_id: JobId
+    version: int
+    kind: SpanKind
+    from_at: datetime
+    to_at: datetime | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEdit:
+    """A new definition for a job, decided on a clock row with this `revision` and `fire_at`.
+
+    Attributes:
+        fire_at: the `next_fire_at` that was read (None: none).
+        next_fire_at: the new one; None for a paused job or one without a trigger.
+        spans: records of fires that were due but not yet made.
+    """
+
+    job_id: JobId
+    revision: int
+    fire_at: datetime | None
+    spec: JobSpec
+    next_fire_at: datetime | None
+    spans: tuple[NewSpan, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockChange:
+    """A pause, resume or delete, decided on a clock row with this `revision` and `fire_at`."""
+
+    job_id: JobId
+    revision: int
+    fire_at: datetime | None
+    next_fire_at: datetime | None = None
+    spans: tuple[NewSpan, ...] = ()
+
+
+# -- fires -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueClock:
+    """A clock row whose instant is near or past."""
+
+    job_id: JobId
+    tenant: str
+    version: int
+    revision: int
+    fire_at: datetime
+    fired_through: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdempotencyKey:
+    """A submitter's key: at most one run per tenant and key until it expires."""
+
+    key: str
+    request_hash: bytes
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """A run to insert.
+
+    Attributes:
+        due_at: the instant at which it is to start; its first rank is this or `now`, whichever is later.
+        payload: the run's own; None is the job's.
+        skip_reason: set: the run is recorded as SKIPPED with this reason and never becomes live.
+        target_key: the idempotency key handed to the target; None is the run's id.
+        submit_key: guards the submission itself.
+    """
+
+    job_id: JobId
+    version: int
+    lane: LaneKey
+    kind: RunKind
+    fire_at: datetime | None
+    due_at: datetime
+    timeout: timedelta
+    payload: bytes | None = None
+    expires_at: datetime | None = None
+    skip_reason: str | None = None
+    target_key: str | None = None
+    submit_key: IdempotencyKey | None = None
+    span_id: SpanId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fire:
+    """A planned fire of one job.
+
+    Attributes:
+        fire_at: the `next_fire_at` that the plan was made from.
+        next_fire_at: the following one; None when the trigger is exhausted.
+        fired_through: the newest instant that this fire accounts for.
+        runs: runs to insert, those with a `skip_reason` as SKIPPED records.
+        spans: stretches that this fire accounts for otherwise.
+        skip_if_live: overlap policy skip.
+    """
+
+    job_id: JobId
+    revision: int
+    fire_at: datetime
+    next_fire_at: datetime | None
+    fired_through: datetime
+    runs: tuple[NewRun, ...] = ()
+    spans: tuple[NewSpan, ...] = ()
+    skip_if_live: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanStep:
+    """One step of draining a span; `cursor_from` is the cursor that was read (None: at the start)."""
+
+    span_id: SpanId
+    job_id: JobId
+    cursor_from: datetime | None
+    cursor_to: datetime
+    runs: tuple[NewRun, ...]
+    is_done: bool
+    skip_if_live: bool = False
+
+
+class FireStatus(StrEnum):
+    """What became of a fire or a span's step."""
+
+    FIRED = "fired"
+    LOST = "lost"
+    FENCED = "fenced"
+
+
+@dataclass(frozen=True, slots=True)
+class FireResult:
+    """What became of a fire, and the ids of the runs that went live (not of skipped ones)."""
+
+    status: FireStatus
+    run_ids: tuple[RunId, ...] = ()
+
+
+# -- runs ------------------------------------------------------------------------------------------------------
+
+
+class SubmitStatus(StrEnum):
+    """What became of a submission."""
+
+    SUBMITTED = "submitted"
+    DUPLICATE = "duplicate"
+    KEY_MISMATCH = "key_mismatch"
+    JOB_MISSING = "job_missing"
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitResult:
+    """What became of a submission; `run_id` for SUBMITTED, DUPLICATE and KEY_MISMATCH."""
+
+    status: SubmitStatus
+    run_id: RunId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRequest:
+    """A session's request for work; see `RunStore.claim_runs`.
+
+    Attributes:
+        number: the session's request number; the same as the last one is a repeat.
+        lanes: in order of preference.
+        low: lower bound of rank, so that dead index entries are not walked (design 6); None is a full sweep.
+    """
+
+    session_id: SessionId
+    number: int
+    lanes: tuple[LaneId, ...]
+    limit: int
+    low: datetime | None = None
+    is_alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedRun:
+    """What a claim returns of a run; the gateway adds the definition. Positional for speed."""
+
+    run_id: RunId
+    token: int
+    job_id: JobId
+    version: int
+    tenant: str
+    attempt: int
+    fire_at: datetime | None
+    due_at: datetime
+    payload: bytes | None
+    target_key: str | None
+    is_alone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimResult:
+    """The leases given to one request."""
+
+    runs: tuple[ClaimedRun, ...]
+    is_session_live: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRun:
+    """The facts of a RUNNING run, for deciding what its end brings."""
+
+    run_id: RunId
+    token: int
+    job_id: JobId
+    version: int
+    attempt: int
+    is_alone: bool
+    alone_crashes: int
+    is_cancel_requested: bool
+    session_id: SessionId
+    started_at: datetime
+    deadline_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Followup:
+    """A run to insert in the transaction that applies its parent's transition."""
+
+    parent: RunId
+    run: NewRun
+
+
+class ApplyResult(StrEnum):
+    """What became of a transition."""
+
+    APPLIED = "applied"
+    STALE = "stale"
+    MISSING = "missing"
+
+
+class CancelResult(StrEnum):
+    """What became of a cancel."""
+
+    CANCELLED = "cancelled"
+    REQUESTED = "requested"
+    FINISHED = "finished"
+    MISSING = "missing"
+
+
+# -- sessions and nodes ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSession:
+    """A worker session to open, with what it offers."""
+
+    worker: str
+    host: str
+    pid: int
+    slots: int
+    queues: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFacts:
+    """A live session; `beats` is the counter that its heartbeats raise."""
+
+    id: SessionId
+    worker: str
+    host: str
+    pid: int
+    slots: int
+    queues: tuple[str, ...]
+    types: tuple[str, ...]
+    functions: tuple[str, ...]
+    labels: tuple[str, ...]
+    beats: int
+    started_at: datetime
+    last_beat_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """A heartbeat: the session and the leases that it holds."""
+
+    session_id: SessionId
+    held: tuple[tuple[RunId, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeatResult:
+    """What a heartbeat brings back; see `SessionStore.beat_sessions`."""
+
+    is_session_live: bool
+    lost: tuple[tuple[RunId, int], ...] = ()
+    cancel: tuple[tuple[RunId, int], ...] = ()
+    unknown: tuple[HeldRun, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """A scheduler node."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    tzdata: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardLease:
+    """Who owns a shard; `node_beats` is the owner's counter, None where there is no such node."""
+
+    shard: int
+    epoch: int
+    node_id: str | None
+    node_beats: int | None

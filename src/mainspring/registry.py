@@ -1,0 +1,103 @@
+"""The functions that a worker can carry out, by name.
+
+A job names its function; the name is looked up here and nowhere else. There is no import path, pickle or eval
+on the way, so whoever can submit a job cannot choose code (reliability 4.1).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mainspring.errors import InvalidInput
+
+_NAME_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A registered callable with what a call needs to know of it.
+
+    Attributes:
+        is_async: calling it gives a coroutine.
+        signature: None where Python cannot tell (some built-ins).
+        names: parameters that may be given by keyword.
+        required: those of them without a default.
+        has_plain_keywords: every parameter is named, so `required` and `names` decide what fits.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    is_async: bool
+    signature: inspect.Signature | None
+    names: frozenset[str]
+    required: frozenset[str]
+    has_plain_keywords: bool
+
+
+class FunctionRegistry:
+    """Functions by registered name."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, Function] = {}
+
+    def add(self, name: str, call: Callable[..., Any]) -> Function:
+        """Register a callable; registering the same one again changes nothing.
+
+        Raises:
+            InvalidInput: the name is taken by another callable, or is no name.
+        """
+        if not name.strip() or len(name) > _NAME_LENGTH or not name.isprintable():
+            raise InvalidInput("function", f"a function's name is 1 to {_NAME_LENGTH} printable characters")
+        if not callable(call):
+            raise InvalidInput("function", f"{name!r} is not callable")
+        known = self._functions.get(name)
+        if known is not None:
+            if known.call == call:
+                return known
+            raise InvalidInput("function", f"the name {name!r} is already taken by another function")
+        function = _describe(name, call)
+        self._functions[name] = function
+        return function
+
+    def get(self, name: str) -> Function | None:
+        """Return the function of that name, or None."""
+        return self._functions.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        """Return all names, sorted: what this worker offers to carry out."""
+        return tuple(sorted(self._functions))
+
+
+def _describe(name: str, call: Callable[..., Any]) -> Function:
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):
+        signature = None
+    named = []
+    is_plain = signature is not None
+    for parameter in signature.parameters.values() if signature else ():
+        if parameter.kind in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
+            named.append(parameter)
+        else:
+            is_plain = False
+    return Function(
+        name=name,
+        call=call,
+        is_async=_is_async(call),
+        signature=signature,
+        names=frozenset(parameter.name for parameter in named),
+        required=frozenset(parameter.name for parameter in named if parameter.default is parameter.empty),
+        has_plain_keywords=is_plain,
+    )
+
+
+def _is_async(call: Callable[..., Any]) -> bool:
+    while isinstance(call, functools.partial):
+        call = call.func
+    if inspect.iscoroutinefunction(call):
+        return True
+    return not inspect.isroutine(call) and inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004 -- its type is wanted, not whether it can be called

@@ -1,0 +1,255 @@
+"""The rows of the memory store: what the tables of design 3.2 hold, mutable, never handed out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from mainspring.core.ids import JobId, LaneId, RunId, SessionId, SpanId, job_shard
+from mainspring.core.model import Job, JobSpec, LaneKey, Run, RunKind, Span, SpanKind
+from mainspring.core.states import READY_STATES, RunState
+from mainspring.ports.store_types import HeldRun, NewSession, NodeFacts, SessionFacts
+from mainspring.stores.memory.index import OrderedIndex
+
+RankIndex = OrderedIndex[tuple[datetime, RunId]]
+RunIndex = OrderedIndex[tuple[RunId]]
+JobIndex = OrderedIndex[tuple[UUID]]
+
+
+@dataclass(slots=True, kw_only=True)
+class JobRow:
+    """A job that exists, with its clock."""
+
+    id: JobId
+    tenant: str
+    spec: JobSpec
+    version: int
+    revision: int
+    is_paused: bool
+    next_fire_at: datetime | None
+    fired_through: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+    def view(self) -> Job:
+        return Job(
+            id=self.id,
+            tenant=self.tenant,
+            spec=self.spec,
+            version=self.version,
+            revision=self.revision,
+            is_paused=self.is_paused,
+            next_fire_at=self.next_fire_at,
+            fired_through=self.fired_through,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class LaneRow:
+    """A lane with its ready runs: those of good repute, and those that crashed a worker."""
+
+    id: LaneId
+    key: LaneKey
+    ready: RankIndex = field(default_factory=OrderedIndex)
+    suspects: RankIndex = field(default_factory=OrderedIndex)
+    live: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class RunRow:
+    """A run, live or finished."""
+
+    id: RunId
+    job_id: JobId
+    version: int
+    tenant: str
+    lane: LaneRow
+    kind: RunKind
+    state: RunState
+    fire_at: datetime | None
+    due_at: datetime
+    rank: datetime
+    created_at: datetime
+    timeout: timedelta
+    expires_at: datetime | None
+    payload: bytes | None
+    target_key: str | None
+    span_id: SpanId | None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    deadline_at: datetime | None = None
+    attempt: int = 1
+    token: int = 0
+    crashes: int = 0
+    alone_crashes: int = 0
+    is_alone: bool = False
+    session_id: SessionId | None = None
+    is_cancel_requested: bool = False
+    cancel_reason: str | None = None
+    reason: str | None = None
+    error: str | None = None
+    result: bytes | None = None
+    output: str | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        return self.state in READY_STATES
+
+    @property
+    def ready_index(self) -> RankIndex:
+        return self.lane.suspects if self.crashes else self.lane.ready
+
+    def is_expired(self, now: datetime) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
+
+    def view(self) -> Run:
+        return Run(
+            id=self.id,
+            job_id=self.job_id,
+            version=self.version,
+            tenant=self.tenant,
+            lane=self.lane.key,
+            kind=self.kind,
+            state=self.state,
+            fire_at=self.fire_at,
+            due_at=self.due_at,
+            rank=self.rank,
+            created_at=self.created_at,
+            started_at=self.started_at,
+            finished_at=self.finished_at,
+            attempt=self.attempt,
+            token=self.token,
+            crashes=self.crashes,
+            session_id=self.session_id,
+            is_cancel_requested=self.is_cancel_requested,
+            reason=self.reason,
+            error=self.error,
+            payload=self.payload,
+            result=self.result,
+            output=self.output,
+            idempotency_key=self.target_key,
+            span_id=self.span_id,
+            redrive_of=None,
+        )
+
+    def held(self) -> HeldRun:
+        """The facts of a RUNNING run."""
+        assert self.session_id is not None
+        assert self.started_at is not None
+        assert self.deadline_at is not None
+        return HeldRun(
+            run_id=self.id,
+            token=self.token,
+            job_id=self.job_id,
+            version=self.version,
+            attempt=self.attempt,
+            is_alone=self.is_alone,
+            alone_crashes=self.alone_crashes,
+            is_cancel_requested=self.is_cancel_requested,
+            session_id=self.session_id,
+            started_at=self.started_at,
+            deadline_at=self.deadline_at,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SpanRow:
+    """A span; `closed_at` is when it stopped being open."""
+
+    id: SpanId
+    job_id: JobId
+    version: int
+    kind: SpanKind
+    from_at: datetime
+    to_at: datetime | None
+    reason: str
+    created_at: datetime
+    closed_at: datetime | None
+    cursor_at: datetime | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.closed_at is None
+
+    @property
+    def shard(self) -> int:
+        return job_shard(self.job_id)
+
+    def view(self) -> Span:
+        return Span(
+            id=self.id,
+            job_id=self.job_id,
+            version=self.version,
+            kind=self.kind,
+            from_at=self.from_at,
+            to_at=self.to_at,
+            cursor_at=self.cursor_at,
+            reason=self.reason,
+            is_open=self.is_open,
+            created_at=self.created_at,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionRow:
+    """A worker session; `missing` are its leases that its last heartbeat did not name."""
+
+    id: SessionId
+    offer: NewSession
+    started_at: datetime
+    last_beat_at: datetime
+    ended_at: datetime | None = None
+    beats: int = 0
+    claim_number: int | None = None
+    claimed: tuple[tuple[RunId, int], ...] = ()
+    missing: frozenset[tuple[RunId, int]] = frozenset()
+    running: RunIndex = field(default_factory=OrderedIndex)
+
+    @property
+    def is_live(self) -> bool:
+        return self.ended_at is None
+
+    def view(self) -> SessionFacts:
+        offer = self.offer
+        return SessionFacts(
+            id=self.id,
+            worker=offer.worker,
+            host=offer.host,
+            pid=offer.pid,
+            slots=offer.slots,
+            queues=offer.queues,
+            types=offer.types,
+            functions=offer.functions,
+            labels=offer.labels,
+            beats=self.beats,
+            started_at=self.started_at,
+            last_beat_at=self.last_beat_at,
+        )
+
+
+@dataclass(slots=True)
+class NodeRow:
+    """A scheduler node."""
+
+    facts: NodeFacts
+    beats: int = 0
+
+
+@dataclass(slots=True)
+class ShardRow:
+    """Who owns a shard."""
+
+    epoch: int = 0
+    node_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """An idempotency key and the run it stands for."""
+
+    run_id: RunId
+    request_hash: bytes
+    expires_at: datetime

@@ -1,0 +1,89 @@
+"""Submission, lanes and inspection of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import islice
+
+from mainspring.core.ids import JobId, RunId
+from mainspring.core.model import Attempt, Lane, Run
+from mainspring.core.states import RunState
+from mainspring.ports.store_types import HeldRun, NewRun, SubmitResult, SubmitStatus
+from mainspring.stores.memory.rows import KeyRow, LaneRow
+from mainspring.stores.memory.tables import Tables
+
+
+class RunVerbs:
+    """The part of `RunStore` that brings runs in and shows them."""
+
+    _tables: Tables
+
+    async def submit_runs(self, runs: Sequence[NewRun], *, now: datetime) -> list[SubmitResult]:
+        return [self._submit_run(new, now) for new in runs]
+
+    def _submit_run(self, new: NewRun, now: datetime) -> SubmitResult:
+        tables = self._tables
+        submit_key = new.submit_key
+        if submit_key is not None:
+            known = tables.keys.get((new.lane.tenant, submit_key.key))
+            if known is not None and known.expires_at > now:
+                is_same = known.request_hash == submit_key.request_hash
+                return SubmitResult(SubmitStatus.DUPLICATE if is_same else SubmitStatus.KEY_MISMATCH, known.run_id)
+        if new.job_id not in tables.jobs:
+            return SubmitResult(SubmitStatus.JOB_MISSING)
+        run = tables.add_run(new, now=now)
+        if submit_key is not None:
+            row = KeyRow(run.id, submit_key.request_hash, submit_key.expires_at)
+            tables.keys[run.tenant, submit_key.key] = row
+        return SubmitResult(SubmitStatus.SUBMITTED, run.id)
+
+    async def read_lanes(self, queues: Sequence[str]) -> list[Lane]:
+        lanes = self._tables.lanes.values()
+        return [_view_lane(lane) for lane in lanes if not queues or lane.key.queue in queues]
+
+    async def read_held(self, run_ids: Sequence[RunId]) -> list[HeldRun | None]:
+        rows = (self._tables.runs.get(run_id) for run_id in run_ids)
+        return [row.held() if row is not None and row.state is RunState.RUNNING else None for row in rows]
+
+    async def get_runs(self, run_ids: Sequence[RunId]) -> list[Run | None]:
+        rows = (self._tables.runs.get(run_id) for run_id in run_ids)
+        return [row.view() if row is not None else None for row in rows]
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        job_id: JobId | None = None,
+        state: RunState | None = None,
+        before: RunId | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        tables = self._tables
+        index = tables.runs_of_tenant[tenant] if job_id is None else tables.runs_of_job[job_id]
+        rows = (tables.runs[key[0]] for key in index.below(None if before is None else (before,)))
+        wanted = (row for row in rows if row.tenant == tenant and (state is None or row.state is state))
+        return [row.view() for row in islice(wanted, limit)]
+
+    async def newest_runs(self, job_ids: Sequence[JobId], *, now: datetime) -> list[Run | None]:
+        return [self._newest_run(job_id, now) for job_id in job_ids]
+
+    def _newest_run(self, job_id: JobId, now: datetime) -> Run | None:
+        for key in self._tables.runs_of_job[job_id].below(None):
+            run = self._tables.runs[key[0]]
+            if run.due_at <= now or run.started_at is not None:
+                return run.view()
+        return None
+
+    async def list_attempts(self, run_id: RunId) -> list[Attempt]:
+        return list(self._tables.attempts.get(run_id, ()))
+
+    async def count_runs(self, tenant: str) -> dict[RunState, int]:
+        counts = self._tables.counts[tenant]
+        return {state: counts[state] for state in RunState if counts[state]}
+
+
+def _view_lane(lane: LaneRow) -> Lane:
+    ready, suspect = lane.ready.first(), lane.suspects.first()
+    return Lane(lane.id, lane.key, ready[0] if ready else None, suspect[0] if suspect else None)
+

@@ -1,0 +1,119 @@
+"""Worker sessions, scheduler nodes and shards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from mainspring.core.ids import SessionId
+from mainspring.ports.store_types import (
+    Beat,
+    BeatResult,
+    Epochs,
+    NewSession,
+    NodeFacts,
+    SessionFacts,
+    ShardLease,
+)
+from mainspring.stores.memory.rows import NodeRow, SessionRow
+from mainspring.stores.memory.tables import Tables
+
+
+class SessionVerbs:
+    """`SessionStore` in memory."""
+
+    _tables: Tables
+
+    async def add_sessions(self, sessions: Sequence[NewSession], *, now: datetime) -> list[SessionId]:
+        ids = []
+        for offer in sessions:
+            session_id = SessionId(next(self._tables.session_sequence))
+            row = SessionRow(id=session_id, offer=offer, started_at=now, last_beat_at=now)
+            self._tables.sessions[session_id] = row
+            ids.append(session_id)
+        return ids
+
+    async def beat_sessions(self, beats: Sequence[Beat], *, now: datetime) -> list[BeatResult]:
+        return [self._beat(beat, now) for beat in beats]
+
+    def _beat(self, beat: Beat, now: datetime) -> BeatResult:
+        tables = self._tables
+        session = tables.sessions.get(beat.session_id)
+        if session is None or not session.is_live:
+            return BeatResult(is_session_live=False)
+        session.beats += 1
+        session.last_beat_at = now
+        named = set(beat.held)
+        running = [(run_id, tables.runs[run_id].token) for (run_id,) in session.running]
+        missing = [lease for lease in running if lease not in named]
+        unknown = [lease for lease in missing if lease in session.missing]
+        session.missing = frozenset(missing)
+        mine = [lease for lease in beat.held if tables.is_held(lease[0], lease[1], session.id)]
+        kept = set(mine)
+        return BeatResult(
+            is_session_live=True,
+            lost=tuple(lease for lease in beat.held if lease not in kept),
+            cancel=tuple(lease for lease in mine if tables.runs[lease[0]].is_cancel_requested),
+            unknown=tuple(tables.runs[run_id].held() for run_id, _ in unknown),
+        )
+
+    async def close_sessions(self, session_ids: Sequence[SessionId], *, now: datetime) -> None:
+        for session_id in session_ids:
+            session = self._tables.sessions.get(session_id)
+            if session is not None and session.is_live:
+                session.ended_at = now
+
+    async def list_sessions(self) -> list[SessionFacts]:
+        return [session.view() for session in self._tables.sessions.values() if session.is_live]
+
+    async def expire_sessions(self, judged: Sequence[tuple[SessionId, int]], *, now: datetime) -> list[bool]:
+        return [self._expire(session_id, beats, now) for session_id, beats in judged]
+
+    def _expire(self, session_id: SessionId, beats: int, now: datetime) -> bool:
+        session = self._tables.sessions.get(session_id)
+        if session is None or not session.is_live or session.beats != beats:
+            return False
+        session.ended_at = now
+        return True
+
+
+class NodeVerbs:
+    """`NodeStore` in memory."""
+
+    _tables: Tables
+
+    async def beat_node(self, node: NodeFacts, *, now: datetime) -> None:
+        row = self._tables.nodes.get(node.id)
+        if row is None:
+            self._tables.nodes[node.id] = NodeRow(node)
+        else:
+            row.facts = node
+            row.beats += 1
+
+    async def read_shards(self) -> list[ShardLease]:
+        nodes = self._tables.nodes
+        leases = []
+        for shard, row in enumerate(self._tables.shards):
+            owner = nodes.get(row.node_id) if row.node_id is not None else None
+            beats = owner.beats if owner is not None else None
+            leases.append(ShardLease(shard=shard, epoch=row.epoch, node_id=row.node_id, node_beats=beats))
+        return leases
+
+    async def take_shards(
+        self, node_id: str, expected: Mapping[int, int], *, now: datetime
+    ) -> dict[int, int]:
+        taken = {}
+        for shard in sorted(expected):
+            row = self._tables.shards[shard]
+            if row.epoch == expected[shard]:
+                row.epoch += 1
+                row.node_id = node_id
+                taken[shard] = row.epoch
+        return taken
+
+    async def leave_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:
+        for shard in sorted(epochs):
+            row = self._tables.shards[shard]
+            if row.epoch == epochs[shard] and row.node_id == node_id:
+                row.node_id = None
+        self._tables.nodes.pop(node_id, None)

@@ -1,0 +1,225 @@
+"""All rows of a memory store, and the indexes over them.
+
+A run's indexes follow from its state alone: whoever changes a run takes it out with `unindex`, changes it and
+puts it back with `index`, all without an `await` between, so that every verb is atomic.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from datetime import datetime
+from itertools import count
+from uuid import UUID
+
+from mainspring.core.ids import SHARDS, JobId, LaneId, RunId, SessionId, SpanId, job_shard, make_run_id
+from mainspring.core.model import Attempt, JobSpec, LaneKey
+from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.ports.store_types import Epochs, NewRun, NewSpan
+from mainspring.core.model import SpanKind
+from mainspring.stores.memory.index import OrderedIndex
+from mainspring.stores.memory.rows import (
+    JobIndex,
+    JobRow,
+    KeyRow,
+    LaneRow,
+    NodeRow,
+    RunIndex,
+    RunRow,
+    SessionRow,
+    ShardRow,
+    SpanRow,
+)
+
+
+class Tables:
+    """The data of one memory store."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[JobId, JobRow] = {}
+        self.names: dict[tuple[str, str], JobId] = {}
+        self.jobs_of_tenant: dict[str, JobIndex] = defaultdict(OrderedIndex)
+        self.versions: dict[tuple[JobId, int], JobSpec] = {}
+        self.due: OrderedIndex[tuple[datetime, UUID]] = OrderedIndex()
+
+        self.spans: dict[SpanId, SpanRow] = {}
+        self.spans_of_job: dict[JobId, list[SpanRow]] = defaultdict(list)
+        self.open_spans: dict[SpanId, SpanRow] = {}
+
+        self.lanes: dict[LaneId, LaneRow] = {}
+        self.lane_ids: dict[LaneKey, LaneId] = {}
+
+        self.runs: dict[RunId, RunRow] = {}
+        self.runs_of_tenant: dict[str, RunIndex] = defaultdict(OrderedIndex)
+        self.runs_of_job: dict[JobId, RunIndex] = defaultdict(OrderedIndex)
+        self.live_of_job: Counter[JobId] = Counter()
+        self.counts: dict[str, Counter[RunState]] = defaultdict(Counter)
+        self.expiring: OrderedIndex[tuple[datetime, RunId]] = OrderedIndex()
+        self.deadlines: OrderedIndex[tuple[datetime, RunId]] = OrderedIndex()
+        self.history: OrderedIndex[tuple[datetime, RunId]] = OrderedIndex()
+        self.attempts: dict[RunId, list[Attempt]] = {}
+        self.keys: dict[tuple[str, str], KeyRow] = {}
+
+        self.sessions: dict[SessionId, SessionRow] = {}
+        self.nodes: dict[str, NodeRow] = {}
+        self.shards = [ShardRow() for _ in range(SHARDS)]
+
+        self._run_sequence = count(1)
+        self._span_sequence = count(1)
+        self._lane_sequence = count(1)
+        self.session_sequence = count(1)
+
+    # -- clocks and spans --------------------------------------------------------------------------------------
+
+    def set_next_fire(self, job: JobRow, instant: datetime | None) -> None:
+        """Move a job's clock."""
+        if job.next_fire_at is not None:
+            self.due.discard((job.next_fire_at, job.id))
+        job.next_fire_at = instant
+        if instant is not None:
+            self.due.add((instant, job.id))
+
+    def add_span(self, new: NewSpan, *, now: datetime) -> None:
+        """Insert a span. A gap with an end is a finished record; all others are open."""
+        is_record = new.kind is SpanKind.GAP and new.to_at is not None
+        span = SpanRow(
+            id=SpanId(next(self._span_sequence)),
+            job_id=new.job_id,
+            version=new.version,
+            kind=new.kind,
+            from_at=new.from_at,
+            to_at=new.to_at,
+            reason=new.reason,
+            created_at=now,
+            closed_at=now if is_record else None,
+        )
+        self.spans[span.id] = span
+        self.spans_of_job[span.job_id].append(span)
+        if span.is_open:
+            self.open_spans[span.id] = span
+
+    def close_span(self, span: SpanRow, *, now: datetime) -> None:
+        """Close a span; one without an end ends now."""
+        span.closed_at = now
+        if span.to_at is None:
+            span.to_at = now
+        del self.open_spans[span.id]
+
+    def is_fenced(self, job_id: JobId, epochs: Epochs) -> bool:
+        """Say whether a writer with these epochs has lost the job's shard."""
+        shard = job_shard(job_id)
+        return epochs.get(shard) != self.shards[shard].epoch
+
+    # -- runs --------------------------------------------------------------------------------------------------
+
+    def add_run(self, new: NewRun, *, now: datetime, skip_reason: str | None = None) -> RunRow:
+        """Insert a run, live or, with a reason to skip it, straight into the history."""
+        reason = new.skip_reason or skip_reason
+        run = RunRow(
+            id=make_run_id(next(self._run_sequence), job_shard(new.job_id)),
+            job_id=new.job_id,
+            version=new.version,
+            tenant=new.lane.tenant,
+            lane=self.lane_of(new.lane) if reason is None else LaneRow(id=LaneId(0), key=new.lane),
+            kind=new.kind,
+            state=RunState.PENDING if reason is None else RunState.SKIPPED,
+            fire_at=new.fire_at,
+            due_at=new.due_at,
+            rank=max(new.due_at, now),
+            created_at=now,
+            timeout=new.timeout,
+            expires_at=new.expires_at,
+            payload=new.payload,
+            target_key=new.target_key,
+            span_id=new.span_id,
+            finished_at=None if reason is None else now,
+            reason=reason,
+        )
+        self.runs[run.id] = run
+        self.runs_of_tenant[run.tenant].add((run.id,))
+        self.runs_of_job[run.job_id].add((run.id,))
+        self.index(run)
+        return run
+
+    def insert_planned(self, runs: tuple[NewRun, ...], *, skip_if_live: bool, now: datetime) -> tuple[RunId, ...]:
+        """Insert the runs of a fire or a span's step; return the ids of those that went live."""
+        live = []
+        for new in runs:
+            is_overlap = skip_if_live and self.live_of_job[new.job_id] > 0
+            run = self.add_run(new, now=now, skip_reason="overlap" if is_overlap else None)
+            if run.state is RunState.PENDING:
+                live.append(run.id)
+        return tuple(live)
+
+    def lane_of(self, key: LaneKey) -> LaneRow:
+        """Return the lane of this key, interned on the way."""
+        lane_id = self.lane_ids.get(key)
+        if lane_id is None:
+            lane_id = LaneId(next(self._lane_sequence))
+            self.lane_ids[key] = lane_id
+            self.lanes[lane_id] = LaneRow(id=lane_id, key=key)
+        return self.lanes[lane_id]
+
+    def index(self, run: RunRow) -> None:
+        """Put a run into the indexes that its state asks for."""
+        self.counts[run.tenant][run.state] += 1
+        if run.state in FINAL_STATES:
+            assert run.finished_at is not None
+            if run.state is not RunState.FAILED:
+                self.history.add((run.finished_at, run.id))
+            return
+        run.lane.live += 1
+        self.live_of_job[run.job_id] += 1
+        if run.state is RunState.RUNNING:
+            assert run.session_id is not None
+            assert run.deadline_at is not None
+            self.sessions[run.session_id].running.add((run.id,))
+            self.deadlines.add((run.deadline_at, run.id))
+            return
+        if run.is_ready:
+            run.ready_index.add((run.rank, run.id))
+        if run.expires_at is not None:
+            self.expiring.add((run.expires_at, run.id))
+
+    def unindex(self, run: RunRow) -> None:
+        """Take a live run out of all indexes of its state, before it changes."""
+        self.counts[run.tenant][run.state] -= 1
+        run.lane.live -= 1
+        self.live_of_job[run.job_id] -= 1
+        if run.state is RunState.RUNNING:
+            assert run.session_id is not None
+            assert run.deadline_at is not None
+            self.sessions[run.session_id].running.discard((run.id,))
+            self.deadlines.discard((run.deadline_at, run.id))
+            return
+        if run.is_ready:
+            run.ready_index.discard((run.rank, run.id))
+        if run.expires_at is not None:
+            self.expiring.discard((run.expires_at, run.id))
+
+    def finish(self, run: RunRow, state: RunState, *, reason: str | None, now: datetime) -> None:
+        """End a run for good."""
+        self.unindex(run)
+        run.state = state
+        run.reason = reason
+        run.finished_at = now
+        run.deadline_at = None
+        self.index(run)
+
+    def remove_run(self, run: RunRow) -> None:
+        """Forget a finished run."""
+        assert run.finished_at is not None
+        self.counts[run.tenant][run.state] -= 1
+        self.history.discard((run.finished_at, run.id))
+        self.runs_of_tenant[run.tenant].discard((run.id,))
+        self.runs_of_job[run.job_id].discard((run.id,))
+        del self.runs[run.id]
+
+    def is_held(self, run_id: RunId, token: int, session_id: SessionId | None = None) -> bool:
+        """Say whether the run is RUNNING under this token (and by this session)."""
+        run = self.runs.get(run_id)
+        return (
+            run is not None
+            and run.state is RunState.RUNNING
+            and run.token == token
+            and (session_id is None or run.session_id == session_id)
+        )

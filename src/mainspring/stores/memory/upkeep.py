@@ -1,0 +1,58 @@
+"""The janitor's verbs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import islice
+
+from mainspring.core.states import RunState
+from mainspring.stores.memory.tables import Tables
+
+
+class UpkeepVerbs:
+    """`UpkeepStore` in memory."""
+
+    _tables: Tables
+
+    async def prepare_history(self, *, now: datetime) -> None:
+        """Nothing to prepare."""
+
+    async def prune_history(self, *, before: datetime, limit: int) -> int:
+        tables = self._tables
+        ended = list(islice(tables.history.between(None, (before,)), limit))
+        for _, run_id in ended:
+            tables.attempts.pop(run_id, None)
+            tables.remove_run(tables.runs[run_id])
+        closed = (span for span in tables.spans.values() if span.closed_at is not None and span.closed_at < before)
+        spans = list(islice(closed, limit - len(ended)))
+        for span in spans:
+            del tables.spans[span.id]
+            tables.spans_of_job[span.job_id].remove(span)
+        return len(ended) + len(spans)
+
+    async def prune_keys(self, *, now: datetime, limit: int) -> int:
+        keys = self._tables.keys
+        expired = list(islice((key for key, row in keys.items() if row.expires_at <= now), limit))
+        for key in expired:
+            del keys[key]
+        return len(expired)
+
+    async def prune_sessions(self, *, before: datetime, limit: int) -> int:
+        sessions = self._tables.sessions
+        ended = (
+            session.id
+            for session in sessions.values()
+            if session.ended_at is not None and session.ended_at < before and not len(session.running)
+        )
+        gone = list(islice(ended, limit))
+        for session_id in gone:
+            del sessions[session_id]
+        return len(gone)
+
+    async def prune_lanes(self, *, limit: int) -> int:
+        tables = self._tables
+        empty = list(islice((lane for lane in tables.lanes.values() if not lane.live), limit))
+        for lane in empty:
+            del tables.lanes[lane.id]
+            del tables.lane_ids[lane.key]
+        return len(empty)

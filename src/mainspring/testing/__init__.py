@@ -1,0 +1,9 @@
+"""Fakes, factories and suites, for our own tests and for those of third-party stores and executors.
+
+`mainspring.testing.conformance` needs pytest and is imported on its own.
+"""
+
+from mainspring.testing.clock import FakeClock, ManualWaiter
+from mainspring.testing.factories import START, IdSequence, at
+
+__all__ = ["START", "FakeClock", "IdSequence", "ManualWaiter", "at"]

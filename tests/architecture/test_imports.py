@@ -1,0 +1,57 @@
+"""What the contracts in .importlinter cannot say: which library lives where, and what must load late."""
+
+import ast
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+# library -> the modules that may import it; everybody else goes through a port
+HOMES = {
+    "apsw": ("mainspring.stores.sqlite",),
+    "asyncpg": ("mainspring.stores.postgres",),
+    "click": ("mainspring.cli",),
+    "croniter": (),
+    "cronsim": (),
+    "httpx": (),
+    "litestar": ("mainspring.api",),
+    "prometheus_client": ("mainspring.telemetry", "mainspring.api"),
+    "rich": ("mainspring.cli",),
+    "sqlite3": (),
+}
+# what a command that only asks a question must not pay for
+LATE = ("aiohttp", "apsw", "asyncpg", "litestar", "prometheus_client", "structlog", "uvicorn", "uvloop")
+
+
+def imports() -> Iterator[tuple[str, str]]:
+    """Yield (our module, top-level name of what it imports), type-checking imports included."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        importer = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                yield from ((importer, alias.name.partition(".")[0]) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                yield importer, node.module.partition(".")[0]
+
+
+def test_libraries_are_imported_only_in_their_homes() -> None:
+    strays = [
+        f"{importer} imports {library}"
+        for importer, library in imports()
+        if library in HOMES and not f"{importer}.".startswith(tuple(f"{home}." for home in HOMES[library]))
+    ]
+    assert strays == []
+
+
+@pytest.mark.parametrize("module", ["mainspring", "mainspring.cli.main"])
+def test_import_does_not_load_what_is_only_needed_later(module: str) -> None:
+    if not (SOURCE / "mainspring" / "cli" / "main.py").exists() or importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} does not exist yet")
+    code = f"import {module}, sys; print(*sorted(set({LATE!r}) & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -1,0 +1,53 @@
+"""What every test may ask for: a PostgreSQL server, a database of its own; and the last line of the run."""
+
+import os
+from collections.abc import Generator, Iterator
+
+import pytest
+from hypothesis import settings
+
+from tests.postgres import NO_POSTGRES, missing_reason, server_dsn, temporary_database
+
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") == "true" else "default")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> str:
+    """The DSN of a server, without a database. Skips where there is none."""
+    dsn = server_dsn()
+    if dsn is None:
+        pytest.skip(missing_reason())
+    return dsn
+
+
+@pytest.fixture
+def postgres_database(postgres_server: str) -> Iterator[str]:
+    """The DSN of a fresh, empty database, dropped after the test. For sync and async tests alike."""
+    with temporary_database(postgres_server) as dsn:
+        yield dsn
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
+    """Say last what was skipped for want of PostgreSQL; on CI that fails the run."""
+    result = yield
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(session.config, "workerinput"):
+        return result
+    reasons = [
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in reporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple) and NO_POSTGRES in report.longrepr[2]
+    ]
+    if not reasons:
+        return result
+    failed = os.environ.get("CI") == "true"
+    if failed and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    passed = len(reporter.stats.get("passed", []))
+    verdict = "; a failure, since CI=true" if failed else ""
+    line = f"{passed} passed, {len(reasons)} skipped: {reasons[0]}{verdict}"
+    reporter.write_line(line, red=failed, yellow=not failed)
+    return result

@@ -1,0 +1,58 @@
+"""Databases of their own for tests that need PostgreSQL."""
+
+import asyncio
+import itertools
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import asyncpg
+
+DSN = "MAINSPRING_TEST_POSTGRES"
+REASON = "MAINSPRING_TEST_POSTGRES_REASON"
+NO_POSTGRES = "no PostgreSQL"
+"""What every skip for want of a server begins with; the last line of a test run counts them by it."""
+
+_numbers = itertools.count(1)
+
+
+def server_dsn() -> str | None:
+    """Return the address of the server for tests, without a database; None where there is none."""
+    return os.environ.get(DSN) or None
+
+
+def missing_reason() -> str:
+    """Say why there is no server, as the reason of a skip."""
+    why = os.environ.get(REASON) or "none was started (scripts/services run -- …)"
+    return f"{NO_POSTGRES}: {why}"
+
+
+@contextmanager
+def temporary_database(server: str, *, template: str = "template1") -> Iterator[str]:
+    """Create a database, yield its DSN, drop it with whatever is still connected.
+
+    Args:
+        server: what `server_dsn` returned.
+        template: the database to copy; nobody may be connected to it.
+    """
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    execute(server, f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+    try:
+        yield f"{server}/{name}"
+    finally:
+        execute(server, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+def execute(server: str, statement: str) -> None:
+    """Execute one statement on the server's own database, wherever the caller stands with its event loop."""
+
+    async def connect_and_execute() -> None:
+        connection = await asyncpg.connect(f"{server}/postgres")
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    with ThreadPoolExecutor(1) as pool:  # the caller's thread may have a running loop
+        pool.submit(asyncio.run, connect_and_execute()).result()

@@ -1,0 +1,104 @@
+"""The frame that the other tests stand in: the services script and the fixtures on it."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SERVICES = ROOT / "scripts" / "services"
+SKIPPING = """
+import pytest
+@pytest.mark.parametrize("n", [1, 2])
+def test_needs_a_server(postgres_database, n): pass
+def test_needs_nothing(): pass
+"""
+
+
+def environment_without(*prefixes: str) -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith(prefixes)}
+
+
+def run_without_server(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_skipping.py").write_text(SKIPPING)
+    inherited = environment_without("MAINSPRING_", "CI", "PYTEST")
+    options = ["-p", "no:cacheprovider", "-p", "tests.conftest"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *options, folder / "test_skipping.py"],
+        cwd=ROOT,
+        env={**inherited, "MAINSPRING_TEST_POSTGRES_REASON": "it is raining", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+async def test_postgres_database_is_empty_and_own(postgres_database: str) -> None:
+    connection = await asyncpg.connect(postgres_database)
+    try:
+        tables = await connection.fetchval("SELECT count(*) FROM pg_stat_user_tables")
+        assert tables == 0
+        assert await connection.fetchval("SELECT current_database()") == postgres_database.rsplit("/", 1)[1]
+    finally:
+        await connection.close()
+
+
+def test_skips_are_counted_last_when_there_is_no_server(tmp_path: Path) -> None:
+    done = run_without_server(tmp_path)
+    assert done.stdout.splitlines()[-1] == "1 passed, 2 skipped: no PostgreSQL: it is raining"
+    assert done.returncode == 0
+
+
+def test_skips_fail_the_run_on_ci(tmp_path: Path) -> None:
+    done = run_without_server(tmp_path, CI="true")
+    assert "2 skipped: no PostgreSQL: it is raining" in done.stdout.splitlines()[-1]
+    assert done.returncode == 1
+
+
+def test_services_pass_the_status_on_and_use_a_given_server() -> None:
+    done = subprocess.run(
+        [SERVICES, "run", "--", "sh", "-c", "echo $MAINSPRING_TEST_POSTGRES; exit 7"],
+        env={**os.environ, "MAINSPRING_TEST_POSTGRES": "postgresql://given"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (7, "postgresql://given\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_services_leave_nothing_behind_when_told_to_end(
+    postgres_server: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    mark = tmp_path / "started"
+    script = f"trap 'exit 3' TERM INT; echo $MAINSPRING_TEST_POSTGRES > {mark}; while :; do sleep 0.05; done"
+    running = subprocess.Popen(
+        [SERVICES, "run", "--", "sh", "-c", script],
+        env=environment_without("MAINSPRING_"),
+        stdin=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 30
+    while not (mark.exists() and mark.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    port = mark.read_text().strip().rsplit(":", 1)[1]
+    server = next(line for line in command_lines() if f"port={port} " in line)
+    folder = Path(server.partition("unix_socket_directories=")[2].split()[0])
+    assert folder.exists()
+    running.send_signal(number)
+    assert running.wait(30) == 128 + number
+    assert not folder.exists()
+    assert server not in command_lines()
+
+
+def command_lines() -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
