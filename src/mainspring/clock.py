@@ -7,6 +7,7 @@ time and chance.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -20,6 +21,8 @@ _SLEW_RATE = 0.1
 """How fast a wrong clock is corrected: seconds per second."""
 _STEP_LIMIT = 0.05
 """A correction up to this many seconds is made at once (time still never runs backwards)."""
+_SLEW_LIMIT = 60.0
+"""A clock that is behind by more than this many seconds is set forward at once: the host slept."""
 
 
 def host_time() -> datetime:
@@ -36,7 +39,8 @@ class StoreClock:
     """The store's clock, sampled and carried on by the local monotonic clock (design 5).
 
     Host clocks do not matter. It never goes backwards, and slews when the store's clock turns out to differ by more
-    than a little, as after a failover to another server.
+    than a little, as after a failover to another server. Only where it is minutes behind, as after the host was
+    suspended (which stops the monotonic clock), it steps: slewing over a night would take days.
 
     Args:
         read_time: asks the store for its time.
@@ -60,19 +64,22 @@ class StoreClock:
             By how many seconds this clock was behind the store's.
         """
         best_trip = float("inf")
+        target = 0.0
         for _ in range(reads):
             before = self._monotonic()
             answer = await self._read_time()
             after = self._monotonic()
             if after - before < best_trip:
                 best_trip = after - before
-                self._target = (answer - _EPOCH).total_seconds() - (before + after) / 2
+                target = (answer - _EPOCH).total_seconds() - (before + after) / 2
+        # Nothing is touched before this: `now` is asked between the reads, too.
         at = self._monotonic()
-        if self._offset is None:
-            self._offset = self._target
-        behind = self._target - self._offset
-        if abs(behind) <= _STEP_LIMIT:
-            self._offset = self._target
+        self._slew(at)
+        offset = target if self._offset is None else self._offset
+        behind = target - offset
+        is_step = abs(behind) <= _STEP_LIMIT or behind > _SLEW_LIMIT
+        self._offset = target if is_step else offset
+        self._target = target
         self._slewed_at = at
         return behind
 
@@ -81,17 +88,20 @@ class StoreClock:
         if self._offset is None:
             raise RuntimeError("the clock was asked before its first sample")
         at = self._monotonic()
-        if self._offset != self._target:
-            reach = (at - self._slewed_at) * _SLEW_RATE
-            behind = self._target - self._offset
-            self._offset += max(-reach, min(reach, behind))
-            self._slewed_at = at
+        self._slew(at)
         self._latest = max(self._latest, _EPOCH + timedelta(seconds=self._offset + at))
         return self._latest
 
     def monotonic(self) -> float:
         """Return seconds of the local monotonic clock."""
         return self._monotonic()
+
+    def _slew(self, at: float) -> None:
+        if self._offset is not None and self._offset != self._target:
+            reach = (at - self._slewed_at) * _SLEW_RATE
+            behind = self._target - self._offset
+            self._offset = self._target if abs(behind) <= reach else self._offset + math.copysign(reach, behind)
+            self._slewed_at = at
 
 
 class LoopWaiter:
@@ -113,10 +123,10 @@ class LoopWaiter:
         self._pending = pending
         try:
             await pending
+            self._is_signalled = False  # not where the wait is cancelled: a signal is then left to the next one
         finally:
             timer.cancel()
             self._pending = None
-            self._is_signalled = False
 
     def signal(self) -> None:
         """End the present wait, or the next one at once."""

@@ -37,6 +37,7 @@ from mainspring.registry import FunctionRegistry
 
 _log = structlog.get_logger(__name__)
 _SAMPLE_PERIOD = 5.0
+_EMBEDDED = "embedded-"
 
 
 def make_store(location: StoreLocation) -> Store:
@@ -54,9 +55,7 @@ def make_store(location: StoreLocation) -> Store:
     return MemoryStore(time=host_time)
 
 
-def make_executors(
-    settings: Settings, registry: FunctionRegistry, *, slots: int
-) -> dict[str, Executor]:
+def make_executors(settings: Settings, registry: FunctionRegistry, *, slots: int) -> dict[str, Executor]:
     """Make the executors that a worker with these settings offers."""
     from mainspring.executors import FunctionExecutor, HttpExecutor, LoopThreadRunner, ShellExecutor
 
@@ -202,15 +201,30 @@ def make_worker(
     )
 
 
+async def _retire_predecessors(store: Store, clock: StoreClock) -> None:
+    """Declare dead the embedded workers of processes that had this store before.
+
+    Where only one process may own the store, an embedded worker of another one is certainly gone: its runs need not
+    wait for three silent heartbeats.
+    """
+    if store.capabilities.concurrent_writers:
+        return
+    gone = [session for session in await store.list_sessions() if session.worker.startswith(_EMBEDDED)]
+    await store.expire_sessions([(session.id, session.beats) for session in gone], now=clock.now())
+
+
 @asynccontextmanager
-async def open_server(settings: Settings, *, registry: FunctionRegistry | None = None) -> AsyncIterator[Engine]:
+async def open_server(
+    settings: Settings, *, registry: FunctionRegistry | None = None
+) -> AsyncIterator[Engine]:
     """Run the engine with its embedded worker (none with `slots` 0) until the block ends."""
     registry = registry or FunctionRegistry()
     async with open_engine(settings, registry=registry) as engine:
         if not settings.slots:
             yield engine
             return
-        worker = make_worker(engine.gateway, settings, registry, name=f"embedded-{os.getpid()}")
+        await _retire_predecessors(engine.store, engine.clock)
+        worker = make_worker(engine.gateway, settings, registry, name=f"{_EMBEDDED}{os.getpid()}")
         engine.wakeups.subscribe_cancels(worker.beat_now)
         await worker.start()
         try:

@@ -36,7 +36,9 @@ class StoreLocation:
             return cls("sqlite", rest.removeprefix("/") if rest.startswith("//") else rest)
         if separator and scheme == "memory":
             return cls("memory", "")
-        raise InvalidInput("store", f"{_without_password(url)!r} is not postgresql://…, sqlite:///FOLDER or memory://")
+        raise InvalidInput(
+            "store", f"{_without_password(url)!r} is not postgresql://…, sqlite:///FOLDER or memory://"
+        )
 
     @property
     def label(self) -> str:

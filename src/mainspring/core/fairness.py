@@ -26,7 +26,8 @@ def prefer_lanes(
     Args:
         lanes: what is known of the lanes; those without a ready run are left out.
         now: the store's time.
-        served: each tenant's virtual time, that is runs served divided by weight (see `charge`).
+        served: each tenant's virtual time, that is runs served divided by weight (see `charge`); tenants that are
+            not in it come first in their tier.
         aging: how long a wait lifts a lane by one tier.
         limit: at most so many.
     """
@@ -48,12 +49,18 @@ def charge(
 ) -> dict[str, float]:
     """Return the virtual times after `taken` runs were given to each tenant.
 
-    A tenant that was away starts level with the one that is furthest behind, so that idleness earns no credit.
+    A tenant that was away, or is new, starts level with the one that is furthest behind, so that idleness earns no
+    credit. One that lags behind all who were just served had nothing to claim, or it would have been preferred: it is
+    forgotten here, and so are tenants that never come back.
     """
+    if not taken:
+        return dict(served)
     floor = min(served.values(), default=0.0)
-    after = dict(served)
+    starts = {tenant: served.get(tenant, floor) for tenant in taken}
+    present = min(starts.values())
+    after = {tenant: time for tenant, time in served.items() if time >= present}
     for tenant, count in taken.items():
-        after[tenant] = max(after.get(tenant, floor), floor) + count / weights.get(tenant, 1)
+        after[tenant] = starts[tenant] + count / weights.get(tenant, 1)
     return after
 
 
@@ -61,7 +68,7 @@ def accepts_route(
     route: str, *, types: frozenset[str], functions: frozenset[str], labels: frozenset[str]
 ) -> bool:
     """Say whether a worker with these abilities can carry out runs of a route (see `JobSpec.route`)."""
-    base, *required = route.split("+")
+    base, *required = (part.replace("%2B", "+").replace("%25", "%") for part in route.split("+"))
     if not labels.issuperset(required):
         return False
     kind, _, name = base.partition(":")

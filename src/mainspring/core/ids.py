@@ -78,7 +78,8 @@ def _encode(value: int, digits: int) -> str:
 
 def _decode(text: str, prefix: str, digits: int, bits: int) -> int:
     body = text.removeprefix(prefix).lower()
-    if not text.startswith(prefix) or len(body) != digits or not set(body) <= _VALUES.keys():
+    is_ascii = text.isascii()  # lower() turns some other letters, such as the Kelvin sign, into ASCII ones
+    if not is_ascii or not text.startswith(prefix) or len(body) != digits or not set(body) <= _VALUES.keys():
         raise ValueError(f"{text[:60]!r} is not an id of the form {prefix} and {digits} characters")
     value = 0
     for character in body:

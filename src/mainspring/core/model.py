@@ -43,7 +43,13 @@ class Overlap(StrEnum):
 
 
 class Misfire(StrEnum):
-    """What happens to fires that were missed by more than the grace."""
+    """What happens to fires that were missed by more than the grace.
+
+    - `skip`: they are recorded as skipped; those still within the grace are made.
+    - `fire_latest`: everything overdue, the fires within the grace included, becomes one run, that of the newest.
+    - `fire_all`: each becomes a run, at a bounded rate and within bounds of count and age; those within the grace
+      are made as if on time.
+    """
 
     SKIP = "skip"
     FIRE_LATEST = "fire_latest"
@@ -85,8 +91,8 @@ class MisfireRule:
     Attributes:
         policy: skip them, fire only the latest, or fire all.
         grace: how late a fire may be and still count as on time.
-        max_count: with `fire_all`, how many of the newest missed fires are made up.
-        max_age: with `fire_all`, how old a missed fire may be.
+        max_count: with `fire_all`, how many of the newest missed fires are made up after one outage.
+        max_age: with `fire_all`, how old a missed fire may be when the outage is found to be over.
     """
 
     policy: Misfire = Misfire.FIRE_LATEST
@@ -128,11 +134,11 @@ class JobSpec:
 
     @property
     def route(self) -> str:
-        """The lane's route: job type and label requirement (design 6)."""
+        """The lane's route: job type and label requirement (design 6); `%` and `+` within a part are escaped."""
         base = self.target.type
         if base == "function":
             base = f"function:{self.target.params.get('function', '')}"
-        return base + "".join(f"+{label}" for label in self.labels)
+        return "+".join(part.replace("%", "%25").replace("+", "%2B") for part in (base, *self.labels))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from mainspring.core.ids import JobId
 from mainspring.core.model import JobSpec, Misfire, SpanKind
-from mainspring.core.triggers import Trigger
+from mainspring.core.triggers import EPOCH, Once, Trigger
 
 _TICK = timedelta(microseconds=1)
 REASON_MISFIRE = "misfire"
@@ -37,7 +37,7 @@ class Plan:
     Attributes:
         fires: fire times that become runs now.
         skips: single fire times that become SKIPPED records, with the reason.
-        stretches: spans, for more than one fire time.
+        stretches: spans: gaps of more than one fire time, and what is to be caught up.
         fired_through: the newest instant this plan accounts for.
         next_fire_at: where the clock goes; it may still lie in the past (within the grace), to be planned next.
     """
@@ -52,8 +52,9 @@ class Plan:
 def plan_fires(spec: JobSpec, fire_at: datetime, *, now: datetime) -> Plan | None:
     """Plan the next step of a job whose clock stands at `fire_at`; None when that is still ahead.
 
-    A fire no later than the grace fires as if on time. An older one is a misfire: the clock jumps over all missed
-    fires in one step, and what lies between becomes a record (law 4).
+    A fire no later than the grace (its end included) fires as if on time. An older one is a misfire: the clock jumps
+    over all missed fires in one step, and what lies between becomes a record (law 4). With `skip` and `fire_all` the
+    fires still within the grace come next, one plan each; `fire_latest` takes them into its one run.
     """
     trigger = spec.trigger
     if trigger is None or fire_at > now:
@@ -125,6 +126,44 @@ def overdue_stretch(
     return Stretch(kind, fire_at, _last_through(trigger, fire_at, now), reason)
 
 
+def settle_overdue(
+    spec: JobSpec, fire_at: datetime | None, *, now: datetime, reason: str
+) -> tuple[Stretch, ...]:
+    """Account for every fire of the old definition that is due but not yet made, when an edit at `now` replaces it.
+
+    What the misfire policy would have made is caught up (with the edit's `reason` where the fire was not late), what it
+    would have left out becomes gaps, so an edit brings back no fires that the policy drops.
+    """
+    plan = plan_fires(spec, fire_at, now=now) if fire_at is not None else None
+    if plan is None or fire_at is None or spec.trigger is None:
+        return ()
+    if fire_at >= now - spec.misfire.grace:
+        rest: datetime | None = fire_at
+        settled: list[Stretch] = []
+    else:
+        rest = plan.next_fire_at
+        settled = [Stretch(SpanKind.GAP, at, at, why) for at, why in plan.skips]
+        settled += plan.stretches
+        settled += (Stretch(SpanKind.CATCH_UP, at, at, REASON_MISFIRE) for at in plan.fires)
+    on_time = overdue_stretch(spec.trigger, rest, now=now, kind=SpanKind.CATCH_UP, reason=reason)
+    return (*settled, on_time) if on_time is not None else tuple(settled)
+
+
+def first_fire_at(
+    trigger: Trigger | None, *, now: datetime, fired_through: datetime | None = None
+) -> datetime | None:
+    """Return where the clock of a new or newly defined job starts.
+
+    A single instant that has just passed is owed, not lost: it took its time to get here. And nothing at or before
+    `fired_through` can be won any more, even where `now` comes from a clock that was set back.
+    """
+    if trigger is None:
+        return None
+    if isinstance(trigger, Once):
+        return trigger.at if fired_through is None or trigger.at > fired_through else None
+    return trigger.next_after(now if fired_through is None else max(now, fired_through))
+
+
 def walk_stretch(
     trigger: Trigger, from_at: datetime, to_at: datetime, cursor_at: datetime | None
 ) -> Iterator[datetime]:
@@ -142,5 +181,6 @@ def jittered(job_id: JobId, fire_at: datetime, jitter: timedelta) -> datetime:
     """
     if not jitter:
         return fire_at
-    digest = blake2b(job_id.bytes + fire_at.isoformat().encode(), digest_size=8).digest()
+    microseconds = (fire_at - EPOCH) // _TICK  # of the instant, however it is written
+    digest = blake2b(job_id.bytes + microseconds.to_bytes(8, "big", signed=True), digest_size=8).digest()
     return fire_at + jitter * (int.from_bytes(digest, "big") / 2**64)

@@ -59,8 +59,7 @@ def _base_delay(policy: RetryPolicy, attempt: int) -> timedelta:
         return policy.delays[min(attempt, len(policy.delays)) - 1]
     if policy.backoff is Backoff.FIXED:
         return policy.delay
-    if policy.backoff is Backoff.LINEAR:
-        return policy.delay * attempt
     # In floats, because timedelta overflows long before a patient policy runs out of retries.
-    seconds = policy.delay.total_seconds() * 2.0 ** min(attempt - 1, 64)
+    growth = float(attempt) if policy.backoff is Backoff.LINEAR else 2.0 ** min(attempt - 1, 64)
+    seconds = policy.delay.total_seconds() * growth
     return policy.cap if seconds >= policy.cap.total_seconds() else timedelta(seconds=seconds)

@@ -18,6 +18,10 @@ from mainspring.core.retry import Random, has_attempts_left, retry_delay
 from mainspring.core.states import RunState
 
 
+MAX_RETRY_AFTER = timedelta(days=1)
+"""A target cannot put off its run for longer than this: a broken answer must not park a run for years."""
+
+
 class AttemptOutcome(StrEnum):
     """How an attempt ended."""
 
@@ -57,7 +61,7 @@ class Transition:
         token: the lease's token; the write is refused as stale unless it is still the run's.
         to: the run's next state.
         outcome: how the attempt ended, kept in its attempt row.
-        reason: why the run is FAILED or CANCELLED.
+        reason: why the run is FAILED or CANCELLED, or PENDING again.
         rank: for RETRYING and PENDING, the instant from which the run may be claimed again.
         counts_attempt: the next claim starts a new attempt number.
         is_crash: the worker died with it; raises the crash counters.
@@ -93,7 +97,8 @@ class Failure:
     """What the executor said of an attempt that failed or timed out.
 
     Attributes:
-        retry_after: the target asked to be left alone for so long; the longer of this and the backoff holds.
+        retry_after: the target asked to be left alone for so long (at most `MAX_RETRY_AFTER` is heeded); the longer
+            of this and the backoff holds.
     """
 
     error: str
@@ -121,7 +126,7 @@ def failed(facts: AttemptFacts, spec: JobSpec, failure: Failure, *, now: datetim
     elif has_attempts_left(spec.retry, facts.attempt):
         target = RunState.RETRYING
         wait = retry_delay(spec.retry, facts.attempt, random)
-        rank = now + max(wait, failure.retry_after or wait)
+        rank = now + max(wait, min(failure.retry_after or wait, MAX_RETRY_AFTER))
     else:
         target, reason = RunState.FAILED, "retries_exhausted"
     return Transition(
@@ -190,6 +195,14 @@ def handed_back(facts: AttemptFacts, spec: JobSpec, *, now: datetime, was_starte
 
 def snoozed(facts: AttemptFacts, *, until: datetime) -> Transition:
     """The job asked to be called again at an instant; no attempt is counted."""
+    if facts.is_cancel_requested:
+        return Transition(
+            run_id=facts.run_id,
+            token=facts.token,
+            to=RunState.CANCELLED,
+            outcome=AttemptOutcome.SNOOZED,
+            reason="cancelled",
+        )
     return Transition(
         run_id=facts.run_id,
         token=facts.token,

@@ -37,6 +37,10 @@ class Interval:
     every: timedelta
     anchor: datetime
 
+    def __post_init__(self) -> None:
+        if self.every <= timedelta(0):
+            raise ValueError("an interval is longer than nothing")
+
     def next_after(self, instant: datetime) -> datetime | None:
         """Return the first multiple strictly after the instant."""
         steps = max((instant - self.anchor) // self.every + 1, 1)

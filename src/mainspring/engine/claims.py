@@ -132,9 +132,7 @@ class ClaimDesk:
                 self._last_numbers[item.call.session_id] = item.call.number
             else:
                 self.forget(item.call.session_id)
-            answer = ClaimAnswer(
-                result.runs, result.is_session_live, self._is_drain_wanted(item.call, now)
-            )
+            answer = ClaimAnswer(result.runs, result.is_session_live, self._is_drain_wanted(item.call, now))
             self._resolve(item, answer)
         if taken:
             self._served = charge(self._served, taken, {})
@@ -195,7 +193,8 @@ class ClaimDesk:
             not call.is_idle
             and abilities is not None
             and any(
-                _has_suspect(lane, now - SUSPECT_PATIENCE) and abilities.serve(lane) for lane in self._view.lanes
+                _has_suspect(lane, now - SUSPECT_PATIENCE) and abilities.serve(lane)
+                for lane in self._view.lanes
             )
         )
 
@@ -244,7 +243,12 @@ def _suspect_order(lane: Lane) -> tuple[datetime | None, LaneId]:
 
 
 def _make_request(
-    call: ClaimCall, lanes: tuple[LaneId, ...], *, limit: int, low: datetime | None = None, is_alone: bool = False
+    call: ClaimCall,
+    lanes: tuple[LaneId, ...],
+    *,
+    limit: int,
+    low: datetime | None = None,
+    is_alone: bool = False,
 ) -> ClaimRequest:
     return ClaimRequest(
         session_id=call.session_id, number=call.number, lanes=lanes, limit=limit, low=low, is_alone=is_alone

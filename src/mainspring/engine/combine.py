@@ -13,14 +13,15 @@ R = TypeVar("R")
 class Combiner(Generic[T, R]):
     """Merges concurrent batches into one call of `verb`, which returns one result per item, in order.
 
-    No task and no timer of its own: whoever comes first after a call has ended carries the next one for all.
-    An error reaches everybody whose items were in that call.
+    Calls go one at a time, and no timer holds them back: the first goes at once, those that follow wait for its end.
+    An error reaches everybody whose items were in that call. A caller that is cancelled takes nobody along: the call
+    goes on, and its own items are carried all the same.
     """
 
     def __init__(self, verb: Callable[[Sequence[T]], Awaitable[Sequence[R]]]) -> None:
         self._verb = verb
-        self._lock = asyncio.Lock()
         self._waiting: list[tuple[Sequence[T], asyncio.Future[Sequence[R]]]] = []
+        self._carrier: asyncio.Task[None] | None = None
 
     async def __call__(self, items: Sequence[T]) -> Sequence[R]:
         """Add items to the next call and return their results."""
@@ -28,25 +29,35 @@ class Combiner(Generic[T, R]):
             return []
         future: asyncio.Future[Sequence[R]] = asyncio.get_running_loop().create_future()
         self._waiting.append((items, future))
-        async with self._lock:
-            if not future.done():
-                await self._carry()
-        return future.result()
+        if self._carrier is None:
+            self._carrier = asyncio.create_task(self._carry_all())
+        return await future
 
-    async def _carry(self) -> None:
-        batch, self._waiting = self._waiting, []
+    async def _carry_all(self) -> None:
+        batch: list[tuple[Sequence[T], asyncio.Future[Sequence[R]]]] = []
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                await self._carry(batch)
+        finally:
+            self._carrier = None
+            for _, future in batch + self._waiting:  # left over only where the loop is shut down
+                future.cancel()
+            self._waiting = []
+
+    async def _carry(self, batch: list[tuple[Sequence[T], asyncio.Future[Sequence[R]]]]) -> None:
         everything = [item for items, _ in batch for item in items]
         try:
             results = await self._verb(everything)
-        except BaseException as error:
+            if len(results) != len(everything):
+                raise RuntimeError(f"{len(everything)} items brought {len(results)} results")
+        except Exception as error:  # noqa: BLE001 - it is raised in those who wait
             for _, future in batch:
-                if isinstance(error, Exception):
+                if not future.done():
                     future.set_exception(error)
-                    future.exception()  # seen: a waiter that was cancelled meanwhile will not look
-                else:
-                    future.cancel()
-            raise
+            return
         start = 0
         for items, future in batch:
-            future.set_result(results[start : start + len(items)])
+            if not future.done():
+                future.set_result(results[start : start + len(items)])
             start += len(items)

@@ -17,7 +17,15 @@ from mainspring.engine.wakeups import Wakeups
 from mainspring.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import AddResult, ChangeResult, ClockChange, EditResult, JobEdit, NewJob, NewSpan
+from mainspring.ports.store_types import (
+    AddResult,
+    ChangeResult,
+    ClockChange,
+    EditResult,
+    JobEdit,
+    NewJob,
+    NewSpan,
+)
 
 _TRIES = 20
 """An edit loses only to another write on the same job; so many in a row mean that something is wrong."""
@@ -78,7 +86,9 @@ class Jobs:
         (job,) = await self.create_many(tenant, [body])
         if job is None:
             name = body["name"]
-            raise Conflict("name", f"a job named {name!r} exists already; choose another name or edit that job")
+            raise Conflict(
+                "name", f"a job named {name!r} exists already; choose another name or edit that job"
+            )
         return job
 
     async def create_many(self, tenant: str, bodies: Sequence[Mapping[str, Any]]) -> list[Job | None]:
@@ -96,9 +106,7 @@ class Jobs:
         results = await self._store.add_jobs(new, now=now)
         self._wakeups.clocks_changed()
         jobs = await self._store.get_jobs([job.id for job in new])
-        return [
-            job if result is AddResult.ADDED else None for job, result in zip(jobs, results, strict=True)
-        ]
+        return [job if result is AddResult.ADDED else None for job, result in zip(jobs, results, strict=True)]
 
     async def upsert(self, tenant: str, body: Mapping[str, Any]) -> tuple[Job, bool]:
         """Create the job of that name, or give the existing one this definition; say whether it is new."""

@@ -126,7 +126,9 @@ def make_fire(clock: DueClock, spec: JobSpec, now: datetime) -> Fire | None:
     if plan is None:
         return None
     runs = [
-        make_fired_run(spec, job_id=clock.job_id, version=clock.version, tenant=clock.tenant, fire_at=at, skip_reason=why)
+        make_fired_run(
+            spec, job_id=clock.job_id, version=clock.version, tenant=clock.tenant, fire_at=at, skip_reason=why
+        )
         for at, why in [*plan.skips, *((at, None) for at in plan.fires)]
     ]
     return Fire(
@@ -136,6 +138,8 @@ def make_fire(clock: DueClock, spec: JobSpec, now: datetime) -> Fire | None:
         next_fire_at=plan.next_fire_at,
         fired_through=plan.fired_through,
         runs=tuple(runs),
-        spans=tuple(span_of(stretch, job_id=clock.job_id, version=clock.version) for stretch in plan.stretches),
+        spans=tuple(
+            span_of(stretch, job_id=clock.job_id, version=clock.version) for stretch in plan.stretches
+        ),
         skip_if_live=spec.overlap is Overlap.SKIP,
     )

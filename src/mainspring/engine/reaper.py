@@ -61,7 +61,9 @@ class Reaper:
     async def _judge_sessions(self, now: datetime) -> None:
         sessions = await self._store.list_sessions()
         counters = {session.id: session.beats for session in sessions}
-        self._watch, silent = look(self._watch, counters, at=self._clock.monotonic(), period=self._beat_period)
+        self._watch, silent = look(
+            self._watch, counters, at=self._clock.monotonic(), period=self._beat_period
+        )
         if silent:
             dead = await self._store.expire_sessions([(key, counters[key]) for key in silent], now=now)
             gone = [key for key, is_dead in zip(silent, dead, strict=True) if is_dead]
@@ -77,13 +79,19 @@ class Reaper:
             return
         specs = await self._definitions.load((run.job_id, run.version) for run in held)
         transitions = [
-            decide(run, specs[run.job_id, run.version], now) for run in held if (run.job_id, run.version) in specs
+            decide(run, specs[run.job_id, run.version], now)
+            for run in held
+            if (run.job_id, run.version) in specs
         ]
         results = await self._store.apply(transitions, now=now)
         applied = [
-            transition for transition, result in zip(transitions, results, strict=True) if result is ApplyResult.APPLIED
+            transition
+            for transition, result in zip(transitions, results, strict=True)
+            if result is ApplyResult.APPLIED
         ]
-        _log.warning("attempts_ended", runs=len(applied), outcomes=sorted({item.outcome.value for item in applied}))
+        _log.warning(
+            "attempts_ended", runs=len(applied), outcomes=sorted({item.outcome.value for item in applied})
+        )
         self._wakeups.runs_ready()
 
     def _lose(self, run: HeldRun, spec: JobSpec, now: datetime) -> Transition:

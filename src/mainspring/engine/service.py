@@ -34,38 +34,52 @@ class Service(Protocol):
         ...
 
 
+class _Loop:
+    """One start's loop, told to end by its own flag, so that a later start cannot revive it."""
+
+    __slots__ = ("is_stopping",)
+
+    def __init__(self) -> None:
+        self.is_stopping = False
+
+
 class ServiceRunner:
     """Runs one service: the loop is tick, then wait on the service's waiter, and nothing else.
 
     A tick that fails is logged and repeated after a growing, jittered pause: a service outlives an outage of the
-    store. `start` and `stop` may each be called any number of times.
+    store. `start` and `stop` may each be called any number of times, in any order and at the same time: there is
+    never more than one loop, and a `stop` returns when what it found running has ended.
     """
 
     def __init__(self, service: Service, *, clock: Clock, random: RandomSource) -> None:
         self._service = service
         self._clock = clock
         self._random = random
-        self._task: asyncio.Task[None] | None = None
-        self._is_stopping = False
+        self._current: _Loop | None = None
+        self._newest: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin ticking on the running event loop."""
-        if self._task is None:
-            self._is_stopping = False
-            self._task = asyncio.create_task(self._run(), name=self._service.name)
+        if self._current is None:
+            self._current = _Loop()
+            run = self._run(self._current, after=self._newest)
+            self._newest = asyncio.create_task(run, name=self._service.name)
 
     async def stop(self) -> None:
         """Let the present tick finish, then end."""
-        task, self._task = self._task, None
-        if task is None:
-            return
-        self._is_stopping = True
-        self._service.waiter.signal()
-        await task
+        task, loop = self._newest, self._current
+        if loop is not None:
+            self._current = None
+            loop.is_stopping = True
+            self._service.waiter.signal()
+        if task is not None:
+            await task
 
-    async def _run(self) -> None:
+    async def _run(self, loop: _Loop, *, after: asyncio.Task[None] | None) -> None:
+        if after is not None:
+            await asyncio.wait([after])
         failures = 0
-        while not self._is_stopping:
+        while not loop.is_stopping:
             try:
                 delay = await self._service.tick(self._clock.now())
                 failures = 0
@@ -73,11 +87,20 @@ class ServiceRunner:
                 delay = self._backoff(failures)
                 failures += 1
                 _log.warning("store_unavailable", service=self._service.name, error=str(error))
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                delay = self._backoff(
+                    failures
+                )  # something that the tick waited for was cancelled, not the service
+                failures += 1
+                _log.exception("tick_failed", service=self._service.name)
             except Exception:  # noqa: BLE001 - a service outlives a bug in one tick; the log has its trace
                 delay = self._backoff(failures)
                 failures += 1
                 _log.exception("tick_failed", service=self._service.name)
-            if not self._is_stopping:
+            if not loop.is_stopping:
                 await self._service.waiter.wait(delay)
 
     def _backoff(self, failures: int) -> float:

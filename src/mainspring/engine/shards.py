@@ -36,7 +36,14 @@ class Shards:
     name = "shards"
 
     def __init__(
-        self, store: Store, *, node: NodeFacts, ownership: Ownership, clock: Clock, waiter: Waiter, period: float = 2.0
+        self,
+        store: Store,
+        *,
+        node: NodeFacts,
+        ownership: Ownership,
+        clock: Clock,
+        waiter: Waiter,
+        period: float = 2.0,
     ) -> None:
         self._store = store
         self._node = node

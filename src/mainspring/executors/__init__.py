@@ -1,5 +1,25 @@
-"""What carries out attempts: registered functions, commands, HTTP calls."""
+"""What carries out attempts: registered functions, commands, HTTP calls.
 
-from mainspring.executors.function import FunctionExecutor
+The classes are loaded when they are first asked for, so that a worker pays only for what it offers.
+"""
 
-__all__ = ["FunctionExecutor"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mainspring.executors.function import FunctionExecutor
+    from mainspring.executors.http import HttpExecutor
+    from mainspring.executors.shell import ShellExecutor
+
+__all__ = ["FunctionExecutor", "HttpExecutor", "ShellExecutor"]
+
+_MODULES = {"FunctionExecutor": "function", "HttpExecutor": "http", "ShellExecutor": "shell"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -121,11 +121,12 @@ def _finish(
         except BaseException as error:  # noqa: BLE001 -- a cancellation, or the failure of what was waited for
             thrown = error
         try:
-            if thrown is None:
-                waited_for = context.run(coroutine.send, value)
-            else:
-                waited_for = context.run(coroutine.throw, thrown)
+            waited_for = context.run(_step, coroutine, value, thrown)
         except StopIteration as ended:
             return succeeded(ended.value)
         except BaseException as error:  # noqa: BLE001 -- whatever a job raises is its failure
             return failed(error)
+
+
+def _step(coroutine: Coroutine[Any, Any, Any], value: Any, thrown: BaseException | None) -> Any:
+    return coroutine.send(value) if thrown is None else coroutine.throw(thrown)

@@ -118,7 +118,7 @@ def make_scheduled_run(job: Job, fire_at: datetime, **overrides: Any) -> NewRun:
 
 def make_fire(job: Job, **overrides: Any) -> Fire:
     """Plan the next fire of a job as it was read: one run, and the clock a minute further."""
-    fire_at = overrides.get("fire_at", job.next_fire_at)
+    fire_at: datetime = overrides["fire_at"] if "fire_at" in overrides else _fire_at(job)
     values: dict[str, Any] = {
         "job_id": job.id,
         "revision": job.revision,
@@ -129,6 +129,11 @@ def make_fire(job: Job, **overrides: Any) -> Fire:
     if "runs" not in overrides:
         values["runs"] = (make_scheduled_run(job, fire_at),)
     return Fire(**values | overrides)
+
+
+def _fire_at(job: Job) -> datetime:
+    assert job.next_fire_at is not None
+    return job.next_fire_at
 
 
 def make_span(job: Job, **overrides: Any) -> NewSpan:

@@ -76,7 +76,9 @@ class ClockVerbs:
         )
         return list(islice(found, limit))
 
-    async def advance_spans(self, steps: Sequence[SpanStep], *, epochs: Epochs, now: datetime) -> list[FireResult]:
+    async def advance_spans(
+        self, steps: Sequence[SpanStep], *, epochs: Epochs, now: datetime
+    ) -> list[FireResult]:
         return [self._advance_span(step, epochs, now) for step in steps]
 
     def _advance_span(self, step: SpanStep, epochs: Epochs, now: datetime) -> FireResult:

@@ -46,6 +46,7 @@ class JobVerbs:
             updated_at=now,
         )
         tables.jobs[job.id] = job
+        tables.tenants[job.id] = job.tenant
         tables.names[job.tenant, job.spec.name] = job.id
         tables.jobs_of_tenant[job.tenant].add((job.id,))
         tables.versions[job.id, 1] = job.spec

@@ -153,7 +153,9 @@ class LeaseVerbs:
 
     # -- bystanders --------------------------------------------------------------------------------------------
 
-    async def cancel_runs(self, run_ids: Sequence[RunId], *, reason: str, now: datetime) -> list[CancelResult]:
+    async def cancel_runs(
+        self, run_ids: Sequence[RunId], *, reason: str, now: datetime
+    ) -> list[CancelResult]:
         return [self._cancel(run_id, reason, now) for run_id in run_ids]
 
     def _cancel(self, run_id: RunId, reason: str, now: datetime) -> CancelResult:

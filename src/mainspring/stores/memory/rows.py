@@ -161,6 +161,7 @@ class SpanRow:
 
     id: SpanId
     job_id: JobId
+    tenant: str
     version: int
     kind: SpanKind
     from_at: datetime
@@ -182,6 +183,7 @@ class SpanRow:
         return Span(
             id=self.id,
             job_id=self.job_id,
+            tenant=self.tenant,
             version=self.version,
             kind=self.kind,
             from_at=self.from_at,

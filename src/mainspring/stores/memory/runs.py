@@ -29,7 +29,9 @@ class RunVerbs:
             known = tables.keys.get((new.lane.tenant, submit_key.key))
             if known is not None and known.expires_at > now:
                 is_same = known.request_hash == submit_key.request_hash
-                return SubmitResult(SubmitStatus.DUPLICATE if is_same else SubmitStatus.KEY_MISMATCH, known.run_id)
+                return SubmitResult(
+                    SubmitStatus.DUPLICATE if is_same else SubmitStatus.KEY_MISMATCH, known.run_id
+                )
         if new.job_id not in tables.jobs:
             return SubmitResult(SubmitStatus.JOB_MISSING)
         run = tables.add_run(new, now=now)
@@ -86,4 +88,3 @@ class RunVerbs:
 def _view_lane(lane: LaneRow) -> Lane:
     ready, suspect = lane.ready.first(), lane.suspects.first()
     return Lane(lane.id, lane.key, ready[0] if ready else None, suspect[0] if suspect else None)
-

@@ -12,10 +12,9 @@ from itertools import count
 from uuid import UUID
 
 from mainspring.core.ids import SHARDS, JobId, LaneId, RunId, SessionId, SpanId, job_shard, make_run_id
-from mainspring.core.model import Attempt, JobSpec, LaneKey
+from mainspring.core.model import Attempt, JobSpec, LaneKey, SpanKind
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.ports.store_types import Epochs, NewRun, NewSpan
-from mainspring.core.model import SpanKind
 from mainspring.stores.memory.index import OrderedIndex
 from mainspring.stores.memory.rows import (
     JobIndex,
@@ -36,6 +35,7 @@ class Tables:
 
     def __init__(self) -> None:
         self.jobs: dict[JobId, JobRow] = {}
+        self.tenants: dict[JobId, str] = {}  # of deleted jobs, too
         self.names: dict[tuple[str, str], JobId] = {}
         self.jobs_of_tenant: dict[str, JobIndex] = defaultdict(OrderedIndex)
         self.versions: dict[tuple[JobId, int], JobSpec] = {}
@@ -84,6 +84,7 @@ class Tables:
         span = SpanRow(
             id=SpanId(next(self._span_sequence)),
             job_id=new.job_id,
+            tenant=self.tenants[new.job_id],
             version=new.version,
             kind=new.kind,
             from_at=new.from_at,
@@ -140,7 +141,9 @@ class Tables:
         self.index(run)
         return run
 
-    def insert_planned(self, runs: tuple[NewRun, ...], *, skip_if_live: bool, now: datetime) -> tuple[RunId, ...]:
+    def insert_planned(
+        self, runs: tuple[NewRun, ...], *, skip_if_live: bool, now: datetime
+    ) -> tuple[RunId, ...]:
         """Insert the runs of a fire or a span's step; return the ids of those that went live."""
         live = []
         for new in runs:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from itertools import islice
 
-from mainspring.core.states import RunState
 from mainspring.stores.memory.tables import Tables
 
 
@@ -23,7 +22,9 @@ class UpkeepVerbs:
         for _, run_id in ended:
             tables.attempts.pop(run_id, None)
             tables.remove_run(tables.runs[run_id])
-        closed = (span for span in tables.spans.values() if span.closed_at is not None and span.closed_at < before)
+        closed = (
+            span for span in tables.spans.values() if span.closed_at is not None and span.closed_at < before
+        )
         spans = list(islice(closed, limit - len(ended)))
         for span in spans:
             del tables.spans[span.id]

@@ -50,7 +50,9 @@ class Jobs:
             priority=Priority.HIGH,
             queue="mail",
             labels=("eu", "gpu"),
-            retry=RetryPolicy(max_retries=7, backoff=Backoff.LIST, delays=(timedelta(seconds=1),), jitter=0.0),
+            retry=RetryPolicy(
+                max_retries=7, backoff=Backoff.LIST, delays=(timedelta(seconds=1),), jitter=0.0
+            ),
             timeout=timedelta(minutes=5),
             soft_timeout=timedelta(minutes=4),
             jitter=timedelta(seconds=3),

@@ -53,7 +53,8 @@ class Spans:
     async def test_span_reads_back_what_was_inserted(self, store: Store) -> None:
         job = await add_job(store)
         span = await open_span(store, job, kind=SpanKind.BACKFILL, reason="asked for")
-        assert (span.job_id, span.version, span.kind) == (job.id, 1, SpanKind.BACKFILL)
+        assert (span.job_id, span.tenant, span.version) == (job.id, job.tenant, 1)
+        assert span.kind is SpanKind.BACKFILL
         assert (span.from_at, span.to_at, span.cursor_at) == (at(-600), START, None)
         assert (span.reason, span.is_open, span.created_at) == ("asked for", True, START)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 
 from mainspring.core.ids import run_shard
 from mainspring.core.model import LaneKey, Priority, RunKind
@@ -22,8 +21,6 @@ from mainspring.testing.factories import (
     make_new_run,
     submit,
 )
-
-DAY = timedelta(days=1)
 
 
 class Submission:
@@ -108,7 +105,9 @@ class Idempotency:
         job = await add_job(store)
         [run_id] = await submit(store, job, submit_key=self._key())
         other = make_new_run(job, submit_key=self._key(b"other"))
-        assert await store.submit_runs([other], now=at(1)) == [SubmitResult(SubmitStatus.KEY_MISMATCH, run_id)]
+        assert await store.submit_runs([other], now=at(1)) == [
+            SubmitResult(SubmitStatus.KEY_MISMATCH, run_id)
+        ]
         assert len(await store.list_runs("default")) == 1
 
     async def test_key_holds_within_one_call(self, store: Store) -> None:
@@ -144,7 +143,9 @@ class Idempotency:
 
     async def test_key_is_each_tenants_own(self, store: Store) -> None:
         jobs = [await add_job(store, tenant=tenant) for tenant in ("one", "other")]
-        results = await store.submit_runs([make_new_run(job, submit_key=self._key()) for job in jobs], now=START)
+        results = await store.submit_runs(
+            [make_new_run(job, submit_key=self._key()) for job in jobs], now=START
+        )
         assert [result.status for result in results] == [SubmitStatus.SUBMITTED] * 2
 
     async def test_refused_run_leaves_its_key_free(self, store: Store) -> None:

@@ -1,0 +1,46 @@
+"""`make bench`: every figure that the README and the docs claim, measured now on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import time
+from typing import Any
+
+PARTS = ("cron", "executors", "stores", "engine")
+NEEDS_DATABASE = {"stores", "engine"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="which to run; all by default")
+    parser.add_argument(
+        "--quick", action="store_true", help="smaller counts, for a look before and after a change"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object per row")
+    options = parser.parse_args()
+    dsn = os.environ.get("MAINSPRING_TEST_POSTGRES")
+    print(
+        f"# {os.cpu_count()} cores, Python {platform.python_version()}, PostgreSQL {'yes' if dsn else 'no'}"
+    )
+    for part in options.parts or PARTS:
+        before = time.perf_counter()
+        module = importlib.import_module(f"benchmarks.{part}")
+        rows = module.run(options.quick, dsn) if part in NEEDS_DATABASE else module.run(options.quick)
+        for row in rows:
+            print_row(row, as_json=options.json)
+        print(f"# {part}: {time.perf_counter() - before:.0f} s", flush=True)
+
+
+def print_row(row: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(row))
+    else:
+        print(f"{row['name']:<64} {row['value']:>14,} {row['unit']}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""What the whole engine does: no-op jobs per second, bulk submits per second, and start minus due.
+
+Everything a run has in normal use is on: lease, heartbeat, time-out, retry policy, lanes, history, durable commits
+(SQLite synchronous=FULL, PostgreSQL fsync and synchronous_commit on).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from mainspring import current_attempt
+from mainspring.config import Settings, StoreLocation
+from mainspring.engine.runs import Submission
+from mainspring.registry import FunctionRegistry
+from mainspring.runtime import Engine, make_worker, open_engine, open_server
+
+Row = dict[str, Any]
+CHUNK = 1000
+SLOTS = 1000
+
+
+async def noop() -> None:
+    """Do nothing, quickly."""
+
+
+def noop_registry() -> FunctionRegistry:
+    registry = FunctionRegistry()
+    registry.add("noop", noop)
+    return registry
+
+
+def settings_for(location: str, *, slots: int) -> Settings:
+    return Settings(store=StoreLocation.parse(location), slots=slots, drain=timedelta(seconds=1))
+
+
+async def load(engine: Engine, count: int) -> float:
+    """Submit `count` runs of a no-op job in bulk; return submits per second."""
+    job = await engine.client.jobs.create("default", {"name": f"noop-{time.time_ns()}", "function": "noop"})
+    chunk = [Submission(job_id=job.id)] * CHUNK
+    before = time.perf_counter()
+    for _ in range(count // CHUNK):
+        await engine.client.runs.submit_many("default", chunk)
+    return count / (time.perf_counter() - before)
+
+
+async def throughput_one_process(location: str, count: int) -> tuple[float, float]:
+    """Return (submits per second, executed runs per second) with one process doing everything."""
+    registry = noop_registry()
+    settings = settings_for(location, slots=SLOTS)
+    async with open_engine(settings, registry=registry) as engine:
+        submits = await load(engine, count)
+        worker = make_worker(engine.gateway, settings, registry)
+        before = time.perf_counter()
+        await worker.start()
+        while worker.counters.succeeded_or_failed < count:
+            await asyncio.sleep(0.01)
+        taken = time.perf_counter() - before
+        await worker.stop(grace=1)
+    return submits, count / taken
+
+
+async def throughput_two_workers(dsn: str, count: int) -> tuple[float, float]:
+    """Return (submits per second, executed runs per second) with two worker processes on PostgreSQL."""
+    async with open_engine(
+        settings_for(dsn, slots=0), registry=noop_registry(), with_scheduler=False
+    ) as engine:
+        submits = await load(engine, count)
+    await vacuum(dsn)
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.engine", "worker", dsn],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]
+    try:
+        for worker in workers:
+            assert worker.stdout is not None
+            await asyncio.to_thread(worker.stdout.readline)
+        before = time.perf_counter()
+        for worker in workers:
+            assert worker.stdin is not None
+            worker.stdin.write(b"go\n")
+            worker.stdin.flush()
+        connection = await asyncpg.connect(dsn)
+        while await connection.fetchval("SELECT EXISTS (SELECT FROM run)"):
+            await asyncio.sleep(0.02)
+        taken = time.perf_counter() - before
+        done = await connection.fetchval("SELECT count(*) FROM run_history WHERE state = 'SUCCEEDED'")
+        await connection.close()
+        assert done == count, f"{done} of {count} succeeded"
+    finally:
+        for worker in workers:
+            worker.terminate()
+            worker.wait(20)
+            for stream in (worker.stdin, worker.stdout):
+                assert stream is not None
+                stream.close()
+    return submits, count / taken
+
+
+async def vacuum(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute("VACUUM ANALYZE")
+    await connection.close()
+
+
+async def worker_process(dsn: str) -> None:
+    """One worker straight on PostgreSQL: says that it is ready, waits for a line, works until it is ended."""
+    registry = noop_registry()
+    settings = settings_for(dsn, slots=SLOTS)
+    async with open_engine(settings, registry=registry, with_scheduler=False) as engine:
+        worker = make_worker(engine.gateway, settings, registry, name=f"bench-{os.getpid()}")
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        await worker.start()
+        await asyncio.Event().wait()
+
+
+async def start_lag(location: str, count: int, seconds: float) -> list[float]:
+    """Return start minus due in ms, sorted, of `count` one-off jobs due evenly over so many seconds."""
+    lags: list[float] = []
+    registry = FunctionRegistry()
+    async with open_server(settings_for(location, slots=200), registry=registry) as engine:
+
+        async def stamp() -> None:
+            lags.append((engine.clock.now() - current_attempt().due_at).total_seconds() * 1000)
+
+        registry.add("stamp", stamp)
+        yield_to_worker = engine.clock.now() + timedelta(seconds=2)
+        bodies = [
+            {
+                "name": f"stamp-{index}",
+                "function": "stamp",
+                "run_at": (yield_to_worker + timedelta(seconds=seconds * index / count)).isoformat(),
+            }
+            for index in range(count)
+        ]
+        await engine.client.jobs.create_many("default", bodies)
+        deadline = time.monotonic() + seconds + 10
+        while len(lags) < count and time.monotonic() < deadline:
+            await asyncio.sleep(0.05)
+    assert len(lags) == count, f"{len(lags)} of {count} ran"
+    return sorted(lags)
+
+
+@asynccontextmanager
+async def fresh_database(dsn: str) -> AsyncIterator[str]:
+    """Make an empty database on the server and drop it afterwards."""
+    name = f"bench_{time.time_ns()}"
+    admin = await asyncpg.connect(f"{dsn}/postgres")
+    await admin.execute(f"CREATE DATABASE {name}")
+    try:
+        yield f"{dsn}/{name}"
+    finally:
+        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        await admin.close()
+
+
+async def measure(quick: bool, dsn: str | None) -> list[Row]:
+    count = 20_000 if quick else 100_000
+    due, seconds = (200, 2.0) if quick else (1000, 10.0)
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        submits, executed = await throughput_one_process(f"sqlite://{Path(folder) / 'throughput'}", count)
+        rows += throughput_rows("SQLite, one process", submits, executed)
+        rows += lag_rows("SQLite", await start_lag(f"sqlite://{Path(folder) / 'lag'}", due, seconds))
+    if dsn is not None:
+        async with fresh_database(dsn) as database:
+            submits, executed = await throughput_two_workers(database, count)
+            rows += throughput_rows("PostgreSQL, two worker processes", submits, executed)
+        async with fresh_database(dsn) as database:
+            rows += lag_rows("PostgreSQL", await start_lag(database, due, seconds))
+    return rows
+
+
+def throughput_rows(where: str, submits: float, executed: float) -> list[Row]:
+    return [
+        {"name": f"bulk submit, {where}", "value": round(submits), "unit": "runs/s"},
+        {"name": f"no-op async jobs executed, {where}", "value": round(executed), "unit": "runs/s"},
+    ]
+
+
+def lag_rows(where: str, lags: list[float]) -> list[Row]:
+    return [
+        {"name": f"start minus due, p50, {where}", "value": round(lags[len(lags) // 2], 2), "unit": "ms"},
+        {
+            "name": f"start minus due, p99, {where}",
+            "value": round(lags[int(len(lags) * 0.99)], 2),
+            "unit": "ms",
+        },
+        {"name": f"start minus due, max, {where}", "value": round(lags[-1], 2), "unit": "ms"},
+    ]
+
+
+def run(quick: bool, dsn: str | None = None) -> list[Row]:
+    """Measure; PostgreSQL only where a server's base DSN (without a database) is given."""
+    return asyncio.run(measure(quick, dsn))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["worker"]:
+        asyncio.run(worker_process(sys.argv[2]))
+    else:
+        for row in run("--quick" in sys.argv, os.environ.get("MAINSPRING_TEST_POSTGRES")):
+            print(f"{row['name']:<60} {row['value']:>12} {row['unit']}")

@@ -1,0 +1,6 @@
+"""The cron engine: rule V, next and previous, time zones (reliability: what Debian's cron does, without its traps)."""
+
+from mainspring.core.cron.expression import Cron
+from mainspring.core.cron.fields import CronError
+
+__all__ = ["Cron", "CronError"]

@@ -1,0 +1,149 @@
+"""`Cron`: an expression in a zone, as users and triggers hold it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+from mainspring.core.cron.explain import explain
+from mainspring.core.cron.fields import CronError
+from mainspring.core.cron.parse import Schedule, parse
+from mainspring.core.cron.walk import Walker
+from mainspring.core.cron.zones import MAX_EPOCH, MIN_EPOCH, load_zone
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_GAPS = {"after": True, "skip": False}
+_OVERLAPS = {"first": frozenset({1}), "second": frozenset({2}), "both": frozenset({1, 2})}
+_VIXIE = "after/first"
+
+
+class Cron:
+    """A cron expression in a time zone, by rule V: five fields, or six with seconds first.
+
+    Args:
+        expression: the fields, or a macro such as `@daily`.
+        tz: an IANA zone name.
+        dst: what becomes of fixed times when clocks change: `vixie`, or `GAP/OVERLAP` with GAP `after` (once, right
+            after the gap) or `skip`, OVERLAP `first`, `second` or `both`. Schedules with a leading `*` in a time
+            field follow real time and are not affected.
+
+    Raises:
+        CronError: the expression, zone or rule is refused, or the expression can never fire.
+    """
+
+    __slots__ = ("_schedule", "_walker", "dst", "expression", "tz")
+
+    expression: str
+    tz: str
+    dst: str
+
+    def __init__(self, expression: str, tz: str = "UTC", dst: str = "vixie") -> None:
+        gap, overlap = _read_dst(expression, dst)
+        schedule, walker = _compile(expression, tz, gap, overlap)
+        for name, value in (
+            ("expression", expression),
+            ("tz", tz),
+            ("dst", dst),
+            ("_schedule", schedule),
+            ("_walker", walker),
+        ):
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Cron does not change; make another one instead of setting {name}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cron) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"Cron({self.expression!r}, tz={self.tz!r}, dst={self.dst!r})"
+
+    def __reduce__(self) -> tuple[type[Cron], tuple[str, str, str]]:
+        return Cron, self._key()
+
+    def _key(self) -> tuple[str, str, str]:
+        return self.expression, self.tz, self.dst
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        """Return the first fire strictly after an aware instant, in UTC; None when there is none in a hundred years.
+
+        Raises:
+            ValueError: the instant is naive.
+        """
+        epoch = self._walker.next_after(_floor(instant))
+        return None if epoch is None else _EPOCH + timedelta(seconds=epoch)
+
+    def previous_before(self, instant: datetime) -> datetime | None:
+        """Return the last fire strictly before an aware instant, in UTC; None when there is none in a hundred years.
+
+        Raises:
+            ValueError: the instant is naive.
+        """
+        epoch = self._walker.previous_before(-_floor_negative(instant))
+        return None if epoch is None else _EPOCH + timedelta(seconds=epoch)
+
+    def next_epoch(self, seconds: int) -> int | None:
+        """Return the first fire after an instant, both in whole seconds since 1970."""
+        return self._walker.next_after(seconds)
+
+    def explain(self) -> str:
+        """Say in plain English when it fires."""
+        text = explain(self._schedule)
+        return text if self.tz == "UTC" else f"{text} ({self.tz})"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Where other tools would read the expression differently (rule V 4)."""
+        return _warnings(self._schedule)
+
+
+@lru_cache(maxsize=4096)
+def _compile(expression: str, tz: str, gap: str, overlap: str) -> tuple[Schedule, Walker]:
+    schedule = parse(expression)
+    zone = load_zone(tz)
+    walker = Walker(schedule, zone, is_gap_fired=_GAPS[gap], passes=_OVERLAPS[overlap])
+    if not walker.can_fire():
+        raise CronError(
+            "day of month", expression, f"{expression!r} never fires: no such day exists in these months"
+        )
+    return schedule, walker
+
+
+def _read_dst(expression: str, dst: str) -> tuple[str, str]:
+    gap, slash, overlap = (_VIXIE if dst == "vixie" else dst).partition("/")
+    if not slash or gap not in _GAPS or overlap not in _OVERLAPS:
+        message = f"{dst!r} is neither 'vixie' nor GAP/OVERLAP with GAP after or skip, OVERLAP first, second or both"
+        raise CronError("dst", expression, message)
+    return gap, overlap
+
+
+def _warnings(schedule: Schedule) -> tuple[str, ...]:
+    _, _, _, day, _, weekday = schedule.texts
+    found = []
+    if not day.startswith(("*", "?")) and not weekday.startswith(("*", "?")):
+        found.append(
+            "both day fields are restricted: either one is enough here; some other tools ask for both"
+        )
+    for text, other in ((day, weekday), (weekday, day)):
+        if text.startswith("*/") and other not in {"*", "?"}:
+            found.append(
+                f"{text} with a restricted {other}: both must match here; most other tools take either"
+            )
+    return tuple(found)
+
+
+def _floor(instant: datetime) -> int:
+    if instant.tzinfo is None:
+        raise ValueError(f"{instant!r} is naive; give it a zone")
+    seconds = (instant - _EPOCH) // timedelta(seconds=1)
+    return max(min(seconds, MAX_EPOCH), MIN_EPOCH)
+
+
+def _floor_negative(instant: datetime) -> int:
+    if instant.tzinfo is None:
+        raise ValueError(f"{instant!r} is naive; give it a zone")
+    seconds = (_EPOCH - instant) // timedelta(seconds=1)
+    return max(min(seconds, -MIN_EPOCH), -MAX_EPOCH)

@@ -1,0 +1,235 @@
+"""From text to bit masks, or to an error that names the field (rule V 1 to 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mainspring.core.cron.fields import (
+    DAY_OF_MONTH,
+    DAY_OF_WEEK,
+    FIVE,
+    HOUR,
+    MACROS,
+    MINUTE,
+    MONTH,
+    SECOND,
+    SIX,
+    CronError,
+    Field,
+)
+
+MAX_LENGTH = 256
+_MAX_DIGITS = 4
+_BLANKS = " \t"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A parsed expression: bit n of a mask is set where the value n matches.
+
+    Attributes:
+        texts: the fields as written, seconds first (`0` where there are five).
+        weekdays: bit 0 is Sunday.
+        month_ends: n for each `L-n` (0 for `L`).
+        nearest: n for each `nW`.
+        is_last_weekday: `LW`.
+        last_weekdays: x for each `xL`.
+        nth_weekdays: (x, n) for each `x#n`.
+        is_day_and: both day fields must match (one of them begins with `*` or is `?`).
+        is_wild: a time field begins with `*`, so the schedule follows real time through clock changes.
+    """
+
+    texts: tuple[str, ...]
+    seconds: int
+    minutes: int
+    hours: int
+    days: int
+    months: int
+    weekdays: int
+    month_ends: frozenset[int]
+    nearest: frozenset[int]
+    is_last_weekday: bool
+    last_weekdays: frozenset[int]
+    nth_weekdays: frozenset[tuple[int, int]]
+    is_day_and: bool
+    is_wild: bool
+
+
+def parse(expression: str) -> Schedule:
+    """Read an expression.
+
+    Raises:
+        CronError: it breaks rule V.
+    """
+    texts = _split(expression)
+    fields = SIX if len(texts) == 6 else FIVE
+    reader = _Reader(expression)
+    masks = {field.name: reader.read(field, text) for field, text in zip(fields, texts, strict=True)}
+    written = dict(zip((field.name for field in fields), texts, strict=True))
+    day_texts = (written[DAY_OF_MONTH.name], written[DAY_OF_WEEK.name])
+    return Schedule(
+        texts=tuple(texts) if len(texts) == 6 else ("0", *texts),
+        seconds=masks.get(SECOND.name, 1),
+        minutes=masks[MINUTE.name],
+        hours=masks[HOUR.name],
+        days=masks[DAY_OF_MONTH.name],
+        months=masks[MONTH.name],
+        weekdays=_sunday_is_zero(masks[DAY_OF_WEEK.name]),
+        month_ends=frozenset(reader.month_ends),
+        nearest=frozenset(reader.nearest),
+        is_last_weekday=reader.is_last_weekday,
+        last_weekdays=frozenset(reader.last_weekdays),
+        nth_weekdays=frozenset(reader.nth_weekdays),
+        is_day_and=any(text.startswith(("*", "?")) for text in day_texts),
+        is_wild=any(written.get(field.name, "").startswith("*") for field in (SECOND, MINUTE, HOUR)),
+    )
+
+
+def _split(expression: str) -> list[str]:
+    if len(expression) > MAX_LENGTH:
+        raise CronError("expression", expression[:MAX_LENGTH], f"longer than {MAX_LENGTH} characters")
+    if not expression.isascii():
+        raise CronError("expression", expression, f"{expression!r} holds characters that are not ASCII")
+    for blank in "\n\r\v\f\0":
+        if blank in expression:
+            raise CronError(
+                "expression", expression, f"{blank!r} is not allowed; separate fields with blanks"
+            )
+    text = expression.strip(_BLANKS)
+    if text.startswith("@"):
+        text = _macro(expression, text)
+    fields = text.replace("\t", " ").split()
+    if fields and fields[0].upper().startswith(("TZ=", "CRON_TZ=")):
+        raise CronError("expression", expression, "the zone does not stand in the text; give it as tz")
+    if len(fields) not in {5, 6}:
+        message = f"{len(fields)} fields; five are minute hour day-of-month month day-of-week, six have seconds first"
+        raise CronError("expression", expression, message)
+    return fields
+
+
+def _macro(expression: str, text: str) -> str:
+    known = MACROS.get(text.lower())
+    if known is not None:
+        return known
+    if text.lower() == "@reboot":
+        message = "@reboot is not a time; run the command at the machine's start by other means"
+    elif text.lower().startswith("@every"):
+        message = "@every is not cron; use an interval (every) instead"
+    else:
+        message = f"{text!r} is not one of {', '.join(sorted(MACROS))}"
+    raise CronError("expression", expression, message)
+
+
+def _sunday_is_zero(mask: int) -> int:
+    return (mask | mask >> 7) & 0x7F
+
+
+class _Reader:
+    """Reads the fields of one expression and collects what no mask can hold."""
+
+    def __init__(self, expression: str) -> None:
+        self._expression = expression
+        self.month_ends: set[int] = set()
+        self.nearest: set[int] = set()
+        self.is_last_weekday = False
+        self.last_weekdays: set[int] = set()
+        self.nth_weekdays: set[tuple[int, int]] = set()
+
+    def read(self, field: Field, text: str) -> int:
+        """Return the field's mask."""
+        if text == "?":
+            if field not in {DAY_OF_MONTH, DAY_OF_WEEK}:
+                raise self._error(field, text, "`?` stands in the day fields only; write *")
+            text = "*"
+        mask = 0
+        for item in text.split(","):
+            if not item:
+                raise self._error(field, text, "an item of the list is empty")
+            mask |= self._item(field, item)
+        return mask
+
+    def _item(self, field: Field, item: str) -> int:
+        if field is DAY_OF_MONTH and self._special_day(item):
+            return 0
+        if field is DAY_OF_WEEK and self._special_weekday(item):
+            return 0
+        body, slash, step_text = item.partition("/")
+        step = self._step(field, item, step_text) if slash else 1
+        if body == "*":
+            low, high = field.low, field.low + field.span - 1
+        elif "-" in body:
+            low_text, _, high_text = body.partition("-")
+            low, high = self._value(field, low_text, item), self._value(field, high_text, item)
+            if field is DAY_OF_WEEK and high == 0 and low > 0 and not high_text.isdigit():
+                high = 7  # MON-SUN
+            if low > high:
+                raise self._error(
+                    field, item, f"the range runs backwards; write {low}-{field.high},{field.low}-{high}"
+                )
+        else:
+            low = high = self._value(field, body, item)
+            if slash:
+                high = field.low + field.span - 1
+        return sum(1 << value for value in range(low, high + 1, step))
+
+    def _step(self, field: Field, item: str, text: str) -> int:
+        step = self._digits(field, text, item)
+        if not 1 <= step <= field.span:
+            raise self._error(field, item, f"the step must be 1 to {field.span}")
+        return step
+
+    def _value(self, field: Field, text: str, item: str) -> int:
+        named = field.number_of(text)
+        if named is not None:
+            return named
+        value = self._digits(field, text, item)
+        if not field.low <= value <= field.high:
+            raise self._error(field, item, f"{value} is not between {field.low} and {field.high}")
+        return value
+
+    def _digits(self, field: Field, text: str, item: str) -> int:
+        if not text.isdigit() or len(text) > _MAX_DIGITS:
+            allowed = f", a name like {field.names[0]}" if field.names else ""
+            raise self._error(
+                field, item, f"{text!r} is not a number of at most {_MAX_DIGITS} digits{allowed}"
+            )
+        return int(text)
+
+    def _special_day(self, item: str) -> bool:
+        upper = item.upper()
+        if upper in {"L", "LW", "WL"}:
+            self.is_last_weekday |= "W" in upper
+            self.month_ends |= {0} if upper == "L" else set()
+        elif upper.startswith("L-"):
+            offset = self._digits(DAY_OF_MONTH, upper[2:], item)
+            if not 1 <= offset <= 30:
+                raise self._error(DAY_OF_MONTH, item, "L-n counts back 1 to 30 days from the month's end")
+            self.month_ends.add(offset)
+        elif upper.endswith("W"):
+            self.nearest.add(self._value(DAY_OF_MONTH, upper[:-1], item))
+        else:
+            return False
+        return True
+
+    def _special_weekday(self, item: str) -> bool:
+        upper = item.upper()
+        if "#" in upper:
+            name, _, nth_text = upper.partition("#")
+            day = self._value(DAY_OF_WEEK, name, item) % 7
+            if nth_text == "L":
+                self.last_weekdays.add(day)
+                return True
+            nth = self._digits(DAY_OF_WEEK, nth_text, item)
+            if not 1 <= nth <= 5:
+                raise self._error(DAY_OF_WEEK, item, "x#n counts 1 to 5")
+            self.nth_weekdays.add((day, nth))
+            return True
+        if upper == "L":
+            raise self._error(DAY_OF_WEEK, item, "write which day, like 5L for the last Friday of the month")
+        if upper.endswith("L"):
+            self.last_weekdays.add(self._value(DAY_OF_WEEK, upper[:-1], item) % 7)
+            return True
+        return False
+
+    def _error(self, field: Field, item: str, message: str) -> CronError:
+        return CronError(field.name, self._expression, f"{item!r}: {message}")

@@ -1,0 +1,73 @@
+"""Processes of workers that are gone: how they are marked, found and killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+MARKER = "MAINSPRING_WORKER"
+_PREFIX = MARKER.encode() + b"="
+_PROC = Path("/proc")
+
+
+def worker_marker(pid: int | None = None) -> str:
+    """Return what names a worker's process for good: its pid namespace, its pid and its start.
+
+    Raises:
+        OSError: there is no such process.
+    """
+    pid = os.getpid() if pid is None else pid
+    namespace = (_PROC / "self/ns/pid").stat().st_ino
+    fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    return f"{namespace}.{pid}.{fields[19]}"
+
+
+def sweep_leftovers() -> int:
+    """Kill every process that carries the marker of a worker that is gone; return how many.
+
+    Only processes of this pid namespace are judged, since elsewhere a pid means something else. What runs under
+    another user is out of reach unless we are root. It reads all of /proc, so call it on a thread.
+    """
+    namespace = worker_marker().partition(".")[0]
+    killed = 0
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit() and _is_leftover(int(entry.name), namespace):
+            killed += _kill(int(entry.name), namespace)
+    return killed
+
+
+def _is_leftover(pid: int, namespace: str) -> bool:
+    marker = _read_marker(pid)
+    parts = marker.split(".") if marker else []
+    if len(parts) != 3 or parts[0] != namespace or not parts[1].isdigit():
+        return False
+    try:
+        return worker_marker(int(parts[1])) != marker
+    except OSError:
+        return True
+
+
+def _read_marker(pid: int) -> str | None:
+    try:
+        environment = (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return None
+    for variable in environment.split(b"\0"):
+        if variable.startswith(_PREFIX):
+            return variable.removeprefix(_PREFIX).decode("ascii", "replace")
+    return None
+
+
+def _kill(pid: int, namespace: str) -> bool:
+    """Kill the process that was judged, not one that has got its pid since."""
+    with contextlib.suppress(OSError):
+        handle = os.pidfd_open(pid)
+        try:
+            if _is_leftover(pid, namespace):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                return True
+        finally:
+            os.close(handle)
+    return False

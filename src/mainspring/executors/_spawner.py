@@ -1,0 +1,123 @@
+"""The worker's end of the spawner process (see `_shell_supervisor`)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from mainspring.errors import MainspringError
+
+_SCRIPT = Path(__file__).with_name("_shell_supervisor.py")
+_START_SECONDS = 20.0
+_STOP_SECONDS = 5.0
+
+
+class Spawner:
+    """Starts the spawner process, starts it again should it die, and asks it for supervisors."""
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Start the process and wait until it is ready.
+
+        Raises:
+            MainspringError: it does not start.
+        """
+        await asyncio.to_thread(self._start)
+
+    async def supervise(self) -> socket.socket:
+        """Return the control socket of a new supervisor, non-blocking.
+
+        Raises:
+            MainspringError: the spawner died and cannot be started again.
+        """
+        ours, theirs = socket.socketpair()
+        try:
+            await self._send(theirs.fileno())
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        return ours
+
+    async def stop(self) -> None:
+        """End the process; supervisors end by themselves when their command has."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._process is not None:
+            await asyncio.to_thread(_end, self._process)
+            self._process = None
+
+    async def _send(self, fd: int) -> None:
+        for is_last in (False, True):
+            used = self._socket
+            if used is None:
+                raise MainspringError("the shell executor is not started")
+            try:
+                while True:
+                    try:
+                        socket.send_fds(used, [b"J"], [fd])
+                        return
+                    except BlockingIOError:
+                        await asyncio.to_thread(select.select, [], [used], [], 1.0)
+            except (BrokenPipeError, ConnectionResetError) as error:
+                if is_last:
+                    raise MainspringError("the process that starts commands dies again and again") from error
+                async with self._lock:
+                    if self._socket is used:  # nobody else was faster
+                        await self.stop()
+                        await self.start()
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 -- our own script
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    "-X",
+                    "utf8",
+                    str(_SCRIPT),
+                    str(theirs.fileno()),
+                    str(os.getpid()),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        ours.settimeout(_START_SECONDS)
+        try:
+            is_ready = ours.recv(1) == b"R"
+        except OSError:
+            is_ready = False
+        if not is_ready:
+            ours.close()
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+            raise MainspringError("the process that starts commands does not start")
+        ours.setblocking(False)
+        self._socket = ours
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,259 @@
+"""Executor of commands."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, timedelta
+from pathlib import Path
+from typing import Any
+
+from mainspring.core.ids import format_job_id, format_run_id
+from mainspring.core.transitions import Failure
+from mainspring.errors import InvalidInput, MainspringError
+from mainspring.executors._leftovers import MARKER, sweep_leftovers, worker_marker
+from mainspring.executors._spawner import Spawner
+from mainspring.executors._text import ERROR_LIMIT, clean, decode, join_cut, seconds
+from mainspring.ports.executor import AttemptContext, Outcome, Success
+
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_LIMITS = frozenset({"as", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "stack"})
+_RESERVED = "MAINSPRING_"
+_SLACK = 15.0  # how long after its own deadline a supervisor may stay silent
+
+
+class ShellExecutor:
+    """Carries out attempts of target type `shell`.
+
+    `params` is `{"command": [program, argument, …]}` or `{"command": text, "shell": true}`, and optionally
+    `env`, `cwd` (`~` is the home folder), `stdin` (text) and, where the worker is root, `user`.
+
+    Args:
+        enabled: must be True: commands are carried out only by workers that say so (`--allow-shell`).
+        allow: programs, and folders ending in `/`, to which commands are restricted; empty is any.
+        grace: between SIGTERM and SIGKILL.
+        limits: resource limits by their name without `RLIMIT_`, in lower case (`{"nproc": 200}`).
+        path: the PATH of commands.
+
+    Raises:
+        InvalidInput: not enabled, or a limit that does not exist.
+    """
+
+    def __init__(
+        self,
+        *,
+        enabled: bool,
+        allow: Sequence[str] = (),
+        grace: timedelta = timedelta(seconds=5),
+        limits: Mapping[str, int] | None = None,
+        path: str = DEFAULT_PATH,
+    ) -> None:
+        if not enabled:
+            raise InvalidInput("executors.shell.enabled", "commands are off; turn them on with --allow-shell")
+        if sys.platform != "linux":
+            raise InvalidInput("executors.shell.enabled", "commands can be carried out on Linux only")
+        if unknown := set(limits or ()) - _LIMITS:
+            raise InvalidInput("executors.shell.limits", f"no such limit: {', '.join(sorted(unknown))}")
+        self._allow = tuple(allow)
+        self._grace = grace.total_seconds()
+        self._limits = dict(limits or {})
+        self._path = path
+        self._spawner = Spawner()
+        self._marker = ""
+
+    @property
+    def type(self) -> str:
+        return "shell"
+
+    async def start(self) -> None:
+        self._marker = worker_marker()
+        await asyncio.to_thread(sweep_leftovers)
+        await self._spawner.start()
+
+    async def execute(self, context: AttemptContext) -> Outcome:
+        try:
+            request = self._request(context)
+        except InvalidInput as error:
+            return Failure(error=clean(str(error), ERROR_LIMIT), is_retryable=False)
+        try:
+            control = await self._spawner.supervise()
+        except (MainspringError, OSError) as error:
+            return Failure(error=clean(f"the command could not be started: {error}", ERROR_LIMIT))
+        with control:
+            try:
+                async with asyncio.timeout(context.timeout.total_seconds() + self._grace + _SLACK):
+                    reply = await _ask(control, request)
+            except asyncio.CancelledError:
+                await self._cancel(control)
+                raise
+            except TimeoutError:
+                return Failure(error=f"timed out after {seconds(context.timeout)}", is_timeout=True)
+            except OSError:
+                reply = b""
+        return _outcome(reply, context)
+
+    async def stop(self) -> None:
+        await self._spawner.stop()
+
+    async def _cancel(self, control: socket.socket) -> None:
+        """Have the command ended: gently, and after the grace (or when we are cancelled again) for good."""
+        with contextlib.suppress(OSError, TimeoutError):
+            control.send(b"T")
+            async with asyncio.timeout(self._grace + _SLACK):
+                await _read_all(control)
+
+    def _request(self, context: AttemptContext) -> bytes:
+        params = context.params
+        argv = _argv(params)
+        if self._allow:
+            self._check_allowed(argv[0])
+        stdin = params.get("stdin")
+        if stdin is None and context.payload is not None:
+            stdin = context.payload.decode()
+        request = {
+            "argv": argv,
+            "env": self._environment(context),
+            "cwd": params.get("cwd") or ("~" if params.get("user") else None),
+            "user": _user(params.get("user")),
+            "stdin": stdin,
+            "limits": self._limits,
+            "timeout": context.timeout.total_seconds(),
+            "soft_timeout": context.soft_timeout.total_seconds() if context.soft_timeout else None,
+            "grace": self._grace,
+        }
+        body = json.dumps(request).encode()
+        return b"%08x" % len(body) + body
+
+    def _environment(self, context: AttemptContext) -> dict[str, str]:
+        given = context.params.get("env") or {}
+        if not isinstance(given, Mapping):
+            raise InvalidInput("target.env", "an object of names and texts")
+        for name, value in given.items():
+            if not isinstance(value, str) or "\0" in value or not name or "=" in name or "\0" in name:
+                raise InvalidInput("target.env", f"{name[:80]!r} is not a variable with a text")
+            if name.startswith(_RESERVED):
+                raise InvalidInput("target.env", f"names that begin with {_RESERVED} are given by the worker")
+        environment = {
+            "PATH": self._path,
+            "LANG": "C.UTF-8",
+            **given,
+            MARKER: self._marker,
+            "MAINSPRING_RUN_ID": format_run_id(context.run_id),
+            "MAINSPRING_JOB_ID": format_job_id(context.job_id),
+            "MAINSPRING_ATTEMPT": str(context.attempt),
+            "MAINSPRING_TOKEN": str(context.token),
+            "MAINSPRING_IDEMPOTENCY_KEY": context.idempotency_key.replace("\0", ""),
+        }
+        if context.fire_at is not None:
+            environment["MAINSPRING_FIRE_AT"] = context.fire_at.astimezone(UTC).isoformat()
+        return environment
+
+    def _check_allowed(self, program: str) -> None:
+        found = shutil.which(program, path=self._path)
+        real = str(Path(found).resolve()) if found else None
+        for entry in self._allow:
+            allowed = str(Path(entry).resolve())
+            if real is not None and (
+                real == allowed or (entry.endswith("/") and real.startswith(allowed + "/"))
+            ):
+                return
+        raise InvalidInput("target.command", f"{program[:200]!r} is not on this worker's allow-list")
+
+
+def _argv(params: Mapping[str, Any]) -> list[str]:
+    argv: list[Any]
+    command = params.get("command")
+    if params.get("shell") is True and isinstance(command, str):
+        argv = ["/bin/sh", "-c", command]
+    elif isinstance(command, list | tuple) and not params.get("shell"):
+        argv = list(command)
+    else:
+        raise InvalidInput("target.command", 'a list of texts; a single text only with "shell": true')
+    if not argv or argv[0] == "" or any(not isinstance(part, str) or "\0" in part for part in argv):
+        raise InvalidInput("target.command", "one or more texts without NUL, the first of them not empty")
+    for name in ("cwd", "stdin"):
+        value = params.get(name)
+        if value is not None and (not isinstance(value, str) or (name == "cwd" and "\0" in value)):
+            raise InvalidInput(f"target.{name}", "a text")
+    return argv
+
+
+def _user(name: object) -> str | None:
+    if name is None:
+        return None
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise InvalidInput("target.user", "a user's name")
+    if os.geteuid() != 0:
+        raise InvalidInput(
+            "target.user", "only a worker that runs as root can carry out commands as other users"
+        )
+    return name
+
+
+async def _ask(control: socket.socket, request: bytes) -> bytes:
+    await asyncio.get_running_loop().sock_sendall(control, request)
+    return await _read_all(control)
+
+
+async def _read_all(control: socket.socket) -> bytes:
+    loop = asyncio.get_running_loop()
+    data = bytearray()
+    while chunk := await loop.sock_recv(control, 1 << 17):
+        data += chunk
+    return bytes(data)
+
+
+def _outcome(reply: bytes, context: AttemptContext) -> Outcome:
+    line, separator, output = reply.partition(b"\n")
+    if not separator:
+        return Failure(error="the process that watches over the command died")
+    header = json.loads(line)
+    if header["error"]:
+        stage, number, text = header["error"]
+        return Failure(error=clean(_start_error(stage, int(number), text, context.params), ERROR_LIMIT))
+    head = header["head"]
+    kept = join_cut(decode(output[:head]), decode(output[head:]), header["dropped"]) or None
+    code = header["code"]
+    error = _end_error(code)
+    if header["reason"] == "exited" and code == 0:
+        return Success(result=b'{"exit_code":0}', output=kept)
+    is_timeout = header["reason"] in {"timeout", "soft_timeout"}
+    if is_timeout:
+        limit = context.soft_timeout if header["reason"] == "soft_timeout" else context.timeout
+        error = f"timed out after {seconds(limit or context.timeout)} ({error})"
+    if not header["is_clean"]:
+        error += "; not all of its processes could be killed"
+    result = b'{"exit_code":%d}' % code if code >= 0 else None
+    return Failure(error=error, output=kept, result=result, is_timeout=is_timeout)
+
+
+def _start_error(stage: str, number: int, text: str, params: Mapping[str, Any]) -> str:
+    command = params["command"]
+    program = "/bin/sh" if isinstance(command, str) else command[0]
+    if stage == "exec":
+        if number == errno.ENOENT:
+            return f"command not found: {program!r}"
+        return f"the command {program!r} cannot be executed: {text}"
+    if stage == "cwd":
+        return f"the folder {params.get('cwd') or '~'!r} cannot be entered: {text}"
+    if stage == "user":
+        return f"the command cannot run as user {params.get('user')!r}: {text}"
+    return f"the command could not be started ({stage}): {text}"
+
+
+def _end_error(code: int) -> str:
+    if code < 0:
+        try:
+            return f"killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"killed by signal {-code}"
+    meaning = {126: ": command cannot be executed", 127: ": command not found"}.get(code, "")
+    return f"exit status {code}{meaning}"

@@ -1,0 +1,1 @@
+"""Stores: durable truth behind `ports.store`, one package for each technology."""

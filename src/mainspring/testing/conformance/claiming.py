@@ -1,0 +1,436 @@
+"""Lanes and claims: who gets which runs, in which order, and each of them once."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from mainspring.core import transitions
+from mainspring.core.ids import LaneId, RunId, SessionId
+from mainspring.core.model import Job, LaneKey, Priority
+from mainspring.core.states import RunState
+from mainspring.ports.store import Store
+from mainspring.ports.store_types import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult
+from mainspring.testing.factories import (
+    START,
+    add_job,
+    add_session,
+    all_lanes,
+    at,
+    claim,
+    facts_of,
+    lane_of,
+    make_claim,
+    make_new_run,
+    make_spec,
+    read_held,
+    running_run,
+    submit,
+)
+
+UNKNOWN_LANE = LaneId(10**12)
+UNKNOWN_SESSION = SessionId(10**12)
+
+
+def ids_of(runs: tuple[ClaimedRun, ...]) -> list[RunId]:
+    """Return the claimed runs' ids in order."""
+    return [run.run_id for run in runs]
+
+
+async def lane_id_of(store: Store, job: Job) -> LaneId:
+    """Return the id of the lane of a job that has live runs."""
+    [lane] = [lane for lane in await store.read_lanes([]) if lane.key == lane_of(job)]
+    return lane.id
+
+
+async def hand_back(store: Store, *runs: ClaimedRun, now: float) -> None:
+    """Give leases back unfinished."""
+    for run in runs:
+        held = await read_held(store, run.run_id)
+        ending = transitions.handed_back(facts_of(held), make_spec(), now=at(now), was_started=False)
+        assert await store.apply([ending], now=at(now)) == [ApplyResult.APPLIED]
+
+
+async def crashed_run(store: Store, job: Job) -> RunId:
+    """Submit a run and let it be lost with its worker."""
+    held = await running_run(store, job)
+    ending = transitions.lost(facts_of(held), make_spec(), now=START)
+    assert await store.apply([ending], now=START) == [ApplyResult.APPLIED]
+    return held.run_id
+
+
+class Lanes:
+    """Lanes exist while they have live runs, and tell when the first of them may start."""
+
+    __test__ = False
+
+    async def test_read_lanes_tells_the_earliest_rank(self, store: Store) -> None:
+        job, other = await add_job(store), await add_job(store, make_spec(queue="mail"))
+        for second in (30, 10, 20):
+            await submit(store, job, due_at=at(second))
+        await submit(store, other, due_at=at(5))
+        lanes = {lane.key: lane for lane in await store.read_lanes([])}
+        assert lanes.keys() == {lane_of(job), lane_of(other)}
+        lane = lanes[lane_of(job)]
+        assert (lane.oldest_rank, lane.oldest_suspect_rank) == (at(10), None)
+        assert [lane.key.queue for lane in await store.read_lanes(["mail", "none"])] == ["mail"]
+        assert await store.read_lanes(["none"]) == []
+
+    async def test_running_runs_are_not_ready(self, store: Store) -> None:
+        await running_run(store)
+        [lane] = await store.read_lanes([])
+        assert (lane.oldest_rank, lane.oldest_suspect_rank) == (None, None)
+
+    async def test_runs_that_crashed_a_worker_are_told_apart(self, store: Store) -> None:
+        job = await add_job(store)
+        await crashed_run(store, job)
+        [lane] = await store.read_lanes([])
+        assert (lane.oldest_rank, lane.oldest_suspect_rank) == (None, START)
+        await submit(store, job, due_at=at(9))
+        [lane] = await store.read_lanes([])
+        assert (lane.oldest_rank, lane.oldest_suspect_rank) == (at(9), START)
+
+    async def test_each_part_of_the_key_makes_a_lane(self, store: Store) -> None:
+        job, foreign = await add_job(store), await add_job(store, tenant="other")
+        base = lane_of(job)
+        keys = [
+            base,
+            LaneKey("mail", base.route, base.tenant, base.priority),
+            LaneKey(base.queue, "http", base.tenant, base.priority),
+            LaneKey(base.queue, base.route, base.tenant, Priority.HIGH),
+        ]
+        for key in keys:
+            await submit(store, job, lane=key)
+        await submit(store, foreign)
+        assert {lane.key for lane in await store.read_lanes([])} == {*keys, lane_of(foreign)}
+
+
+class Claiming:
+    """A claim takes ready runs of the given lanes in order, up to its limit."""
+
+    __test__ = False
+
+    async def test_claim_gives_a_lease(self, store: Store) -> None:
+        job = await add_job(store, make_spec(timeout=timedelta(seconds=90)))
+        [run_id] = await submit(store, job, payload=b"[1]", due_at=at(-1), target_key="key")
+        session_id = await add_session(store)
+        [leased] = await claim(store, session_id, now=at(5))
+        assert leased == ClaimedRun(
+            run_id, 1, job.id, 1, job.tenant, 1, None, at(-1), b"[1]", "key", is_alone=False
+        )
+        [run] = await store.get_runs([run_id])
+        assert run is not None
+        assert (run.state, run.token, run.session_id, run.started_at) == (
+            RunState.RUNNING,
+            1,
+            session_id,
+            at(5),
+        )
+        held = await read_held(store, run_id)
+        assert (held.token, held.attempt, held.session_id) == (1, 1, session_id)
+        assert (held.started_at, held.deadline_at) == (at(5), at(95))
+        assert (held.is_alone, held.alone_crashes, held.is_cancel_requested) == (False, 0, False)
+
+    async def test_claim_is_ordered_by_rank_within_a_lane(self, store: Store) -> None:
+        job = await add_job(store)
+        due = {second: (await submit(store, job, due_at=at(second)))[0] for second in (30, 10, 20)}
+        leased = await claim(store, await add_session(store), now=at(30), limit=10)
+        assert ids_of(leased) == [due[10], due[20], due[30]]
+
+    async def test_ties_are_all_given_and_once(self, store: Store) -> None:
+        job = await add_job(store)
+        run_ids = await submit(store, job, 7)
+        session_id = await add_session(store)
+        taken = [run_id for _ in range(4) for run_id in ids_of(await claim(store, session_id, limit=2))]
+        assert sorted(taken) == run_ids
+
+    async def test_claim_follows_the_order_of_lanes(self, store: Store) -> None:
+        early, late = (
+            await add_job(store, make_spec(queue="early")),
+            await add_job(store, make_spec(queue="late")),
+        )
+        [first], [second] = await submit(store, early, due_at=at(1)), await submit(store, late, due_at=at(2))
+        lanes = [await lane_id_of(store, job) for job in (late, early)]
+        leased = await claim(store, await add_session(store), now=at(9), lanes=lanes, limit=10)
+        assert ids_of(leased) == [second, first]
+
+    async def test_claim_takes_from_the_next_lane_what_the_first_lacks(self, store: Store) -> None:
+        one, two = await add_job(store, make_spec(queue="one")), await add_job(store, make_spec(queue="two"))
+        first, second = await submit(store, one, 2), await submit(store, two, 3)
+        lanes = [await lane_id_of(store, job) for job in (one, two)]
+        leased = await claim(store, await add_session(store), lanes=lanes, limit=4)
+        assert set(ids_of(leased)[:2]) == set(first)
+        assert set(ids_of(leased)[2:]) < set(second)
+        assert len(leased) == 4
+
+    async def test_claim_leaves_other_lanes_alone(self, store: Store) -> None:
+        one, two = await add_job(store, make_spec(queue="one")), await add_job(store, make_spec(queue="two"))
+        await submit(store, one)
+        [run_id] = await submit(store, two)
+        lanes = [UNKNOWN_LANE, await lane_id_of(store, two)]
+        session_id = await add_session(store)
+        assert ids_of(await claim(store, session_id, lanes=lanes, limit=9)) == [run_id]
+        assert await claim(store, session_id, lanes=[], limit=9) == ()
+
+    async def test_claim_waits_for_the_rank(self, store: Store) -> None:
+        job = await add_job(store)
+        [run_id] = await submit(store, job, due_at=at(10))
+        session_id = await add_session(store)
+        assert await claim(store, session_id, now=at(9.999999)) == ()
+        assert ids_of(await claim(store, session_id, now=at(10))) == [run_id]
+
+    async def test_lower_bound_hides_older_runs_until_a_full_sweep(self, store: Store) -> None:
+        job = await add_job(store)
+        [old], [edge] = await submit(store, job, due_at=at(1)), await submit(store, job, due_at=at(5))
+        session_id = await add_session(store)
+        assert ids_of(await claim(store, session_id, now=at(9), low=at(5), limit=9)) == [edge]
+        assert ids_of(await claim(store, session_id, now=at(9), limit=9)) == [old]
+
+    async def test_expired_runs_are_passed_over(self, store: Store) -> None:
+        job = await add_job(store)
+        await submit(store, job, expires_at=at(5))
+        [fresh] = await submit(store, job, expires_at=at(50))
+        assert ids_of(await claim(store, await add_session(store), now=at(9), limit=9)) == [fresh]
+
+    async def test_limit_zero_takes_nothing(self, store: Store) -> None:
+        await submit(store, await add_job(store))
+        assert await claim(store, await add_session(store), limit=0) == ()
+
+    async def test_claim_is_refused_without_a_live_session(self, store: Store) -> None:
+        await submit(store, await add_job(store), 5)
+        closed, dead = await add_session(store), await add_session(store)
+        await store.close_sessions([closed], now=START)
+        assert await store.expire_sessions([(dead, 0)], now=START) == [True]
+        lanes = await all_lanes(store)
+        requests = [make_claim(session_id, lanes) for session_id in (closed, dead, UNKNOWN_SESSION)]
+        refused = ClaimResult((), is_session_live=False)
+        assert await store.claim_runs(requests, now=at(1)) == [refused] * 3
+        assert await store.count_runs("default") == {RunState.PENDING: 5}
+
+    async def test_requests_of_a_call_are_served_in_order(self, store: Store) -> None:
+        job = await add_job(store)
+        run_ids = [(await submit(store, job, due_at=at(second)))[0] for second in range(5)]
+        lanes = await all_lanes(store)
+        sessions = [await add_session(store) for _ in range(3)]
+        requests = [make_claim(session_id, lanes, limit=2) for session_id in sessions]
+        requests.insert(1, make_claim(UNKNOWN_SESSION, lanes))
+        results = await store.claim_runs(requests, now=at(9))
+        assert [result.is_session_live for result in results] == [True, False, True, True]
+        given = [ids_of(result.runs) for result in results]
+        assert given == [run_ids[:2], [], run_ids[2:4], run_ids[4:]]
+
+    async def test_run_of_a_deleted_or_paused_job_is_still_given(self, store: Store) -> None:
+        job = await add_job(store)
+        run_ids = await submit(store, job, 2)
+        assert len(await claim(store, await add_session(store), limit=5)) == len(run_ids)
+
+
+class NoDoubleClaim:
+    """However many claim at once, each run goes to one of them."""
+
+    __test__ = False
+
+    async def test_concurrent_claimers_share_the_runs(self, store: Store) -> None:
+        run_ids = await submit(store, await add_job(store), 100)
+        sessions = [await add_session(store) for _ in range(10)]
+        lanes = await all_lanes(store)
+        taken: list[RunId] = []
+
+        async def claim_all(session_id: SessionId) -> None:
+            while runs := await claim(store, session_id, lanes=lanes, limit=3):
+                taken.extend(ids_of(runs))
+
+        await asyncio.gather(*(claim_all(session_id) for session_id in sessions))
+        assert len(taken) == len(set(taken))
+        # A claimer may find the last rows locked by another and leave; they are there for the next one.
+        taken += ids_of(await claim(store, sessions[0], lanes=lanes, limit=100))
+        assert sorted(taken) == run_ids
+
+    async def test_concurrent_claims_of_one_session_share_the_runs(self, store: Store) -> None:
+        await submit(store, await add_job(store), 20)
+        session_id = await add_session(store)
+        lanes = await all_lanes(store)
+        answers = await asyncio.gather(*(claim(store, session_id, lanes=lanes, limit=2) for _ in range(12)))
+        taken = [run_id for runs in answers for run_id in ids_of(runs)]
+        assert len(taken) == len(set(taken))
+
+    async def test_claimed_run_is_not_given_again_while_it_runs(self, store: Store) -> None:
+        await running_run(store)
+        assert await claim(store, await add_session(store), now=at(10**6), limit=9) == ()
+
+    async def test_token_grows_with_every_claim_and_every_loss(self, store: Store) -> None:
+        [run_id] = await submit(store, await add_job(store))
+        session_id = await add_session(store)
+        tokens = []
+        for second in range(3):
+            [leased] = await claim(store, session_id, now=at(second))
+            tokens.append(leased.token)
+            await hand_back(store, leased, now=second)
+            [run] = await store.get_runs([run_id])
+            assert run is not None
+            tokens.append(run.token)
+        assert tokens == sorted(set(tokens))
+
+    async def test_claim_and_session_death_at_once_leave_no_hidden_lease(self, store: Store) -> None:
+        await submit(store, await add_job(store), 5)
+        session_id = await add_session(store)
+        request = make_claim(session_id, await all_lanes(store), limit=5)
+        [[result], _] = await asyncio.gather(
+            store.claim_runs([request], now=START), store.close_sessions([session_id], now=START)
+        )
+        orphans = [held.run_id for held in await store.list_orphans(limit=10)]
+        assert orphans == sorted(ids_of(result.runs))
+
+
+class ClaimRepeats:
+    """A claim whose answer was lost is asked for again, and gives the same leases."""
+
+    __test__ = False
+
+    async def _first(self, store: Store, number: int = 5) -> tuple[ClaimRequest, ClaimResult]:
+        await submit(store, await add_job(store), number)
+        request = make_claim(await add_session(store), await all_lanes(store), limit=3)
+        [result] = await store.claim_runs([request], now=START)
+        assert len(result.runs) == min(number, 3)
+        return request, result
+
+    async def test_repeat_gives_the_same_leases_and_nothing_new(self, store: Store) -> None:
+        request, result = await self._first(store)
+        [again] = await store.claim_runs([request], now=at(1))
+        assert again.is_session_live
+        assert sorted(again.runs, key=lambda run: run.run_id) == sorted(
+            result.runs, key=lambda run: run.run_id
+        )
+        assert (await store.count_runs("default"))[RunState.RUNNING] == 3
+
+    async def test_repeat_of_an_empty_claim_stays_empty(self, store: Store) -> None:
+        job = await add_job(store)
+        await submit(store, job, due_at=at(100))
+        request = make_claim(await add_session(store), await all_lanes(store))
+        assert await store.claim_runs([request], now=START) == [ClaimResult(())]
+        await submit(store, job)
+        assert await store.claim_runs([request], now=at(1)) == [ClaimResult(())]
+
+    async def test_repeat_leaves_out_leases_that_ended(self, store: Store) -> None:
+        request, result = await self._first(store)
+        done, lost, kept = result.runs
+        await store.apply([transitions.succeeded(done.run_id, done.token)], now=at(1))
+        await hand_back(store, lost, now=1)
+        assert await store.claim_runs([request], now=at(2)) == [ClaimResult((kept,))]
+
+    async def test_repeat_leaves_out_runs_that_another_session_has_now(self, store: Store) -> None:
+        request, result = await self._first(store, number=1)
+        await hand_back(store, *result.runs, now=1)
+        assert len(await claim(store, await add_session(store), now=at(2))) == 1
+        assert await store.claim_runs([request], now=at(3)) == [ClaimResult(())]
+
+    async def test_next_number_is_a_new_claim(self, store: Store) -> None:
+        request, result = await self._first(store)
+        rest = await claim(store, request.session_id, limit=9)
+        assert len(rest) == 2
+        assert not set(ids_of(rest)) & set(ids_of(result.runs))
+
+    async def test_same_number_of_another_session_is_no_repeat(self, store: Store) -> None:
+        request, _ = await self._first(store)
+        other = make_claim(await add_session(store), request.lanes, limit=3, number=request.number)
+        [result] = await store.claim_runs([other], now=at(1))
+        assert len(result.runs) == 2
+
+    async def test_repeat_by_a_dead_session_gets_nothing(self, store: Store) -> None:
+        request, _ = await self._first(store)
+        await store.close_sessions([request.session_id], now=at(1))
+        assert await store.claim_runs([request], now=at(2)) == [ClaimResult((), is_session_live=False)]
+
+    async def test_repeats_at_once_give_the_same_leases(self, store: Store) -> None:
+        await submit(store, await add_job(store), 10)
+        request = make_claim(await add_session(store), await all_lanes(store), limit=3)
+        answers = await asyncio.gather(*(store.claim_runs([request], now=START) for _ in range(5)))
+        assert len({tuple(sorted(ids_of(result.runs))) for [result] in answers}) == 1
+        assert (await store.count_runs("default"))[RunState.RUNNING] == 3
+
+
+class RunsThatCrashedAreClaimedAlone:
+    """A run that was lost with its worker goes only to a worker that has nothing else."""
+
+    __test__ = False
+
+    async def test_only_an_alone_claim_takes_it(self, store: Store) -> None:
+        run_id = await crashed_run(store, await add_job(store))
+        session_id = await add_session(store)
+        assert await claim(store, session_id, now=at(1), limit=9) == ()
+        [leased] = await claim(store, session_id, now=at(1), limit=9, is_alone=True)
+        assert (leased.run_id, leased.is_alone) == (run_id, True)
+        assert leased.attempt == 1, "a loss counts as a crash, not as an attempt"
+        held = await read_held(store, run_id)
+        assert (held.is_alone, held.alone_crashes) == (True, 0)
+
+    async def test_alone_claim_takes_one_and_no_other_kind(self, store: Store) -> None:
+        job = await add_job(store)
+        crashed = [await crashed_run(store, job) for _ in range(2)]
+        await submit(store, job)
+        session_id = await add_session(store)
+        first = await claim(store, session_id, now=at(1), limit=9, is_alone=True)
+        assert len(first) == 1
+        assert set(ids_of(first)) < set(crashed)
+
+    async def test_alone_claim_gets_nothing_while_the_session_runs_something(self, store: Store) -> None:
+        job = await add_job(store)
+        await crashed_run(store, job)
+        session_id = await add_session(store)
+        await submit(store, job)
+        assert len(await claim(store, session_id, now=at(1))) == 1
+        assert await claim(store, session_id, now=at(1), is_alone=True) == ()
+
+    async def test_session_that_runs_one_alone_gets_nothing_else(self, store: Store) -> None:
+        job = await add_job(store)
+        crashed = [await crashed_run(store, job) for _ in range(2)]
+        await submit(store, job)
+        session_id = await add_session(store)
+        [leased] = await claim(store, session_id, now=at(1), is_alone=True)
+        assert leased.run_id in crashed
+        assert await claim(store, session_id, now=at(1), limit=9) == ()
+        assert await claim(store, session_id, now=at(1), limit=9, is_alone=True) == ()
+        await store.apply([transitions.succeeded(leased.run_id, leased.token)], now=at(2))
+        assert len(await claim(store, session_id, now=at(3), limit=9)) == 1
+
+    async def test_crashes_alone_are_counted_apart(self, store: Store) -> None:
+        run_id = await crashed_run(store, await add_job(store))
+        for crashes in (1, 2):
+            session_id = await add_session(store)
+            [leased] = await claim(store, session_id, now=at(crashes), is_alone=True)
+            held = await read_held(store, leased.run_id)
+            assert (held.is_alone, held.alone_crashes) == (True, crashes - 1)
+            ending = transitions.lost(facts_of(held), make_spec(), now=at(crashes))
+            await store.apply([ending], now=at(crashes))
+            [run] = await store.get_runs([run_id])
+            assert run is not None
+            assert run.crashes == crashes + 1
+
+    async def test_poison_limit_ends_it(self, store: Store) -> None:
+        spec = make_spec(poison_limit=1)
+        run_id = await crashed_run(store, await add_job(store, spec))
+        [leased] = await claim(store, await add_session(store), now=at(1), is_alone=True)
+        held = await read_held(store, leased.run_id)
+        await store.apply([transitions.lost(facts_of(held), spec, now=at(1))], now=at(1))
+        [run] = await store.get_runs([run_id])
+        assert run is not None
+        assert (run.state, run.reason, run.crashes) == (RunState.FAILED, "poison", 2)
+
+    async def test_alone_claims_at_once_of_one_session_give_one_run(self, store: Store) -> None:
+        job = await add_job(store)
+        for _ in range(3):
+            await crashed_run(store, job)
+        session_id = await add_session(store)
+        lanes = await all_lanes(store)
+        answers = await asyncio.gather(
+            *(claim(store, session_id, now=at(1), lanes=lanes, is_alone=True) for _ in range(4))
+        )
+        assert sum(len(runs) for runs in answers) == 1
+
+    async def test_snoozed_and_failed_runs_are_not_suspects(self, store: Store) -> None:
+        job = await add_job(store)
+        held = await running_run(store, job)
+        await store.apply([transitions.snoozed(facts_of(held), until=at(5))], now=at(1))
+        leased = await claim(store, await add_session(store), now=at(5))
+        assert ids_of(leased) == [held.run_id]
+        assert make_new_run(job).lane == lane_of(job)

@@ -1,0 +1,404 @@
+"""The ends of attempts: what each transition leaves behind, and that only the holder may write it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from mainspring.core import transitions
+from mainspring.core.ids import RunId
+from mainspring.core.model import Delivery, JobSpec, Run, RunKind
+from mainspring.core.retry import Backoff, RetryPolicy
+from mainspring.core.states import RunState
+from mainspring.core.transitions import Failure, Transition
+from mainspring.ports.store import Store
+from mainspring.ports.store_types import ApplyResult, Followup, HeldRun
+from mainspring.testing.factories import (
+    START,
+    add_job,
+    add_session,
+    at,
+    claim,
+    facts_of,
+    make_change,
+    make_new_run,
+    make_spec,
+    read_held,
+    running_run,
+)
+
+APPLIED, STALE, MISSING = [ApplyResult.APPLIED], [ApplyResult.STALE], [ApplyResult.MISSING]
+POLICY = RetryPolicy(max_retries=2, backoff=Backoff.FIXED, delay=timedelta(seconds=10), jitter=0.0)
+SPEC = make_spec(name="endings", retry=POLICY)
+UNKNOWN_RUN = RunId(10**15)
+
+
+def succeed(held: HeldRun, result: bytes | None = b"42") -> Transition:
+    """The attempt did its work."""
+    return transitions.succeeded(held.run_id, held.token, result, "said something")
+
+
+def fail(
+    held: HeldRun, spec: JobSpec = SPEC, *, now: float, error: str = "boom", retry: bool = True
+) -> Transition:
+    """The attempt failed."""
+    failure = Failure(error=error, output="said something", is_retryable=retry)
+    return transitions.failed(facts_of(held), spec, failure, now=at(now), random=lambda: 0.5)
+
+
+def lose(held: HeldRun, spec: JobSpec = SPEC, *, now: float) -> Transition:
+    """The worker died."""
+    return transitions.lost(facts_of(held), spec, now=at(now))
+
+
+def give_back(held: HeldRun, spec: JobSpec = SPEC, *, now: float, was_started: bool = True) -> Transition:
+    """The worker gives it back."""
+    return transitions.handed_back(facts_of(held), spec, now=at(now), was_started=was_started)
+
+
+def snooze(held: HeldRun, *, until: float) -> Transition:
+    """The job asks to be called again."""
+    return transitions.snoozed(facts_of(held), until=at(until))
+
+
+async def read_run(store: Store, run_id: RunId) -> Run:
+    """Return a run that exists."""
+    [run] = await store.get_runs([run_id])
+    assert run is not None
+    return run
+
+
+async def take_again(store: Store, run_id: RunId, *, now: float, is_alone: bool = False) -> HeldRun:
+    """Claim a run once more, with a session of its own."""
+    leased = await claim(store, await add_session(store), now=at(now), is_alone=is_alone)
+    assert [run.run_id for run in leased] == [run_id]
+    return await read_held(store, run_id)
+
+
+class Completion:
+    """Each end of an attempt leaves the run in its next state, with what the next claim needs."""
+
+    __test__ = False
+
+    async def test_success_ends_the_run_with_its_result(self, store: Store) -> None:
+        held = await running_run(store)
+        assert await store.apply([succeed(held)], now=at(9)) == APPLIED
+        run = await read_run(store, held.run_id)
+        assert (run.state, run.reason, run.error) == (RunState.SUCCEEDED, None, None)
+        assert (run.result, run.output) == (b"42", "said something")
+        assert (run.started_at, run.finished_at, run.attempt) == (START, at(9), 1)
+        assert await store.read_held([held.run_id]) == [None]
+
+    async def test_first_try_success_writes_no_attempt_row(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.apply([succeed(held)], now=at(9))
+        assert await store.list_attempts(held.run_id) == []
+
+    async def test_failure_with_attempts_left_waits_for_its_backoff(self, store: Store) -> None:
+        held = await running_run(store)
+        assert await store.apply([fail(held, now=5)], now=at(5)) == APPLIED
+        run = await read_run(store, held.run_id)
+        assert (run.state, run.rank, run.due_at) == (RunState.RETRYING, at(15), START)
+        assert run.finished_at is None
+        assert run.token > held.token
+        session_id = await add_session(store)
+        assert await claim(store, session_id, now=at(14)) == ()
+        [leased] = await claim(store, session_id, now=at(15))
+        assert (leased.run_id, leased.attempt) == (held.run_id, 2)
+        assert leased.token > run.token
+
+    async def test_failure_writes_an_attempt_row(self, store: Store) -> None:
+        session_id = await add_session(store, worker="w-7")
+        held = await running_run(store, session_id=session_id)
+        await store.apply([fail(held, now=5)], now=at(5))
+        [attempt] = await store.list_attempts(held.run_id)
+        assert (attempt.run_id, attempt.token, attempt.number) == (held.run_id, held.token, 1)
+        assert (attempt.outcome, attempt.worker) == ("failed", "w-7")
+        assert (attempt.started_at, attempt.finished_at) == (START, at(5))
+        assert (attempt.error, attempt.output) == ("boom", "said something")
+
+    async def test_success_after_a_failure_writes_its_row_too(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.apply([fail(held, now=5)], now=at(5))
+        again = await take_again(store, held.run_id, now=15)
+        await store.apply([succeed(again)], now=at(20))
+        attempts = await store.list_attempts(held.run_id)
+        assert [(row.number, row.outcome) for row in attempts] == [(1, "failed"), (2, "succeeded")]
+        assert [row.token for row in attempts] == [held.token, again.token]
+        run = await read_run(store, held.run_id)
+        assert (run.state, run.attempt, run.error) == (RunState.SUCCEEDED, 2, None)
+
+    async def test_run_out_of_attempts_is_dead(self, store: Store) -> None:
+        held = await running_run(store)
+        for second in (10, 30, 50):
+            assert await store.apply([fail(held, now=second, error=f"e{second}")], now=at(second)) == APPLIED
+            if second < 50:
+                held = await take_again(store, held.run_id, now=second + 10)
+        run = await read_run(store, held.run_id)
+        assert (run.state, run.reason, run.error) == (RunState.FAILED, "retries_exhausted", "e50")
+        assert (run.attempt, run.finished_at, run.output) == (3, at(50), "said something")
+        assert [row.number for row in await store.list_attempts(held.run_id)] == [1, 2, 3]
+
+    async def test_failure_that_must_not_be_retried_is_dead_at_once(self, store: Store) -> None:
+        held = await running_run(store, payload=b"[7]")
+        assert await store.apply([fail(held, now=5, retry=False)], now=at(5)) == APPLIED
+        run = await read_run(store, held.run_id)
+        assert (run.state, run.reason, run.payload) == (RunState.FAILED, "not_retryable", b"[7]")
+
+    async def test_snooze_waits_for_its_instant_and_counts_no_attempt(self, store: Store) -> None:
+        held = await running_run(store)
+        assert await store.apply([snooze(held, until=40)], now=at(5)) == APPLIED
+        run = await read_run(store, held.run_id)
+        assert (run.state, run.rank) == (RunState.RETRYING, at(40))
+        assert run.token > held.token
+        again = await take_again(store, held.run_id, now=40)
+        assert again.attempt == 1
+        assert [row.outcome for row in await store.list_attempts(held.run_id)] == ["snoozed"]
+
+    async def test_hand_back_is_ready_at_once_and_counts_no_attempt(self, store: Store) -> None:
+        held = await running_run(store)
+        assert await store.apply([give_back(held, now=5)], now=at(5)) == APPLIED
+        run = await read_run(store, held.run_id)
+        assert (run.state, run.rank, run.crashes) == (RunState.PENDING, at(5), 0)
+        again = await take_again(store, held.run_id, now=5)
+        assert again.attempt == 1
+        assert again.token > run.token > held.token
+
+    async def test_loss_is_ready_at_once_and_counts_a_crash(self, store: Store) -> None:
+        held = await running_run(store)
+        assert await store.apply([lose(held, now=5)], now=at(5)) == APPLIED
+        run = await read_run(store, held.run_id)
+        assert (run.state, run.rank, run.crashes) == (RunState.PENDING, at(5), 1)
+        again = await take_again(store, held.run_id, now=5, is_alone=True)
+        assert again.attempt == 1
+        assert [row.outcome for row in await store.list_attempts(held.run_id)] == ["lost"]
+
+    async def test_lost_at_most_once_run_never_runs_again(self, store: Store) -> None:
+        spec = make_spec(delivery=Delivery.AT_MOST_ONCE)
+        held = await running_run(store, await add_job(store, spec))
+        assert await store.apply([lose(held, spec, now=5)], now=at(5)) == APPLIED
+        run = await read_run(store, held.run_id)
+        assert (run.state, run.reason, run.crashes) == (RunState.FAILED, "lost", 1)
+        session_id = await add_session(store)
+        for is_alone in (True, False):
+            assert await claim(store, session_id, now=at(10**6), is_alone=is_alone) == ()
+
+    async def test_rank_in_the_past_is_written_as_now(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.apply([snooze(held, until=-100)], now=at(5))
+        assert (await read_run(store, held.run_id)).rank == at(5)
+
+    async def test_batch_answers_in_order(self, store: Store) -> None:
+        job = await add_job(store)
+        held = [await running_run(store, job) for _ in range(3)]
+        batch = [
+            fail(held[2], now=5),
+            transitions.succeeded(UNKNOWN_RUN, 1),
+            transitions.succeeded(held[1].run_id, held[1].token + 1),
+            succeed(held[0]),
+        ]
+        applied, stale, missing = ApplyResult.APPLIED, ApplyResult.STALE, ApplyResult.MISSING
+        assert await store.apply(batch, now=at(5)) == [applied, missing, stale, applied]
+        states = [(await read_run(store, run.run_id)).state for run in held]
+        assert states == [RunState.SUCCEEDED, RunState.RUNNING, RunState.RETRYING]
+
+    async def test_one_run_twice_in_a_batch_ends_once(self, store: Store) -> None:
+        held = await running_run(store)
+        batch = [succeed(held), succeed(held)]
+        assert await store.apply(batch, now=at(5)) == [ApplyResult.APPLIED] * 2
+        assert await store.count_runs("default") == {RunState.SUCCEEDED: 1}
+
+
+class StaleTokenIsRefusedLaw3:
+    """Whoever does not hold the lease any more changes nothing, whatever it reports."""
+
+    __test__ = False
+
+    async def _assert_refused(self, store: Store, held: HeldRun, *, now: float) -> None:
+        """Every kind of report under this lease is stale and leaves no trace."""
+        reports = [
+            succeed(held),
+            fail(held, now=now),
+            lose(held, now=now),
+            snooze(held, until=now),
+            transitions.cancelled(facts_of(held)),
+        ]
+        run = await read_run(store, held.run_id)
+        attempts = await store.list_attempts(held.run_id)
+        for report in reports:
+            if (report.token, report.outcome) in {(row.token, row.outcome) for row in attempts}:
+                continue  # that would be the repeat of what was applied
+            assert await store.apply([report], now=at(now)) == STALE, report.outcome
+        assert await read_run(store, held.run_id) == run
+        assert await store.list_attempts(held.run_id) == attempts
+
+    async def test_late_report_after_a_loss(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.apply([lose(held, now=5)], now=at(5))
+        await self._assert_refused(store, held, now=6)
+
+    async def test_late_report_after_a_hand_back(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.apply([give_back(held, now=5)], now=at(5))
+        await self._assert_refused(store, held, now=6)
+
+    async def test_late_report_while_another_holds_the_run(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.apply([lose(held, now=5)], now=at(5))
+        again = await take_again(store, held.run_id, now=6, is_alone=True)
+        await self._assert_refused(store, held, now=7)
+        assert await store.apply([succeed(again)], now=at(8)) == APPLIED
+
+    async def test_late_report_after_another_finished(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.apply([lose(held, now=5)], now=at(5))
+        again = await take_again(store, held.run_id, now=6, is_alone=True)
+        await store.apply([succeed(again)], now=at(7))
+        await self._assert_refused(store, held, now=8)
+
+    async def test_another_outcome_under_an_applied_token(self, store: Store) -> None:
+        for end in (
+            succeed,
+            lambda held: fail(held, now=5, retry=False),
+            lambda held: snooze(held, until=5000),
+        ):
+            held = await running_run(store)
+            assert await store.apply([end(held)], now=at(5)) == APPLIED
+            others = [
+                report for report in (succeed(held), lose(held, now=6)) if report.outcome != end(held).outcome
+            ]
+            run = await read_run(store, held.run_id)
+            for other in others:
+                assert await store.apply([other], now=at(6)) == STALE
+            assert await read_run(store, held.run_id) == run
+
+    async def test_report_without_a_claim(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.apply([give_back(held, now=5)], now=at(5))
+        token = (await read_run(store, held.run_id)).token
+        guess = transitions.succeeded(held.run_id, token)
+        assert await store.apply([guess], now=at(6)) == STALE, "a token is good only while the run is RUNNING"
+
+    async def test_report_of_a_cancelled_waiting_run(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.apply([snooze(held, until=50)], now=at(5))
+        await store.cancel_runs([held.run_id], reason="operator", now=at(6))
+        await self._assert_refused(store, held, now=7)
+
+    async def test_report_of_an_unknown_run(self, store: Store) -> None:
+        assert await store.apply([transitions.succeeded(UNKNOWN_RUN, 1)], now=START) == MISSING
+
+    async def test_only_one_of_many_concurrent_ends_is_applied(self, store: Store) -> None:
+        held = await running_run(store)
+        reports = [succeed(held), fail(held, now=5), lose(held, now=5), give_back(held, now=5)]
+        answers = await asyncio.gather(*(store.apply([report], now=at(5)) for report in reports))
+        assert sorted(result for [result] in answers) == [ApplyResult.APPLIED] + [ApplyResult.STALE] * 3
+
+
+class RepeatedReportIsApplied:
+    """A report whose answer was lost is sent again and answered alike, without a second effect."""
+
+    __test__ = False
+
+    async def _assert_repeats(self, store: Store, report: Transition) -> None:
+        assert await store.apply([report], now=at(5)) == APPLIED
+        run = await read_run(store, report.run_id)
+        attempts = await store.list_attempts(report.run_id)
+        for second in (6, 7):
+            assert await store.apply([report], now=at(second)) == APPLIED
+        assert await read_run(store, report.run_id) == run
+        assert await store.list_attempts(report.run_id) == attempts
+
+    async def test_success(self, store: Store) -> None:
+        await self._assert_repeats(store, succeed(await running_run(store)))
+
+    async def test_failure_that_is_retried(self, store: Store) -> None:
+        await self._assert_repeats(store, fail(await running_run(store), now=5))
+
+    async def test_failure_for_good(self, store: Store) -> None:
+        await self._assert_repeats(store, fail(await running_run(store), now=5, retry=False))
+
+    async def test_snooze(self, store: Store) -> None:
+        await self._assert_repeats(store, snooze(await running_run(store), until=50))
+
+    async def test_hand_back(self, store: Store) -> None:
+        await self._assert_repeats(store, give_back(await running_run(store), now=5))
+
+    async def test_loss(self, store: Store) -> None:
+        await self._assert_repeats(store, lose(await running_run(store), now=5))
+
+    async def test_cancel(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.cancel_runs([held.run_id], reason="operator", now=at(1))
+        await self._assert_repeats(store, transitions.cancelled(facts_of(held)))
+
+    async def test_success_of_a_second_attempt(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.apply([fail(held, now=1)], now=at(1))
+        await self._assert_repeats(store, succeed(await take_again(store, held.run_id, now=11)))
+
+    async def test_failure_before_the_run_went_on(self, store: Store) -> None:
+        held = await running_run(store)
+        report = fail(held, now=5)
+        await store.apply([report], now=at(5))
+        again = await take_again(store, held.run_id, now=15)
+        assert await store.apply([report], now=at(16)) == APPLIED
+        assert await store.apply([succeed(again)], now=at(17)) == APPLIED
+        assert await store.apply([report], now=at(18)) == APPLIED
+        assert len(await store.list_attempts(held.run_id)) == 2
+
+
+class Followups:
+    """What rides along is inserted where its parent's transition was applied now, and only there."""
+
+    __test__ = False
+
+    async def _children(self, store: Store) -> list[Run]:
+        return [run for run in await store.list_runs("default") if run.kind is RunKind.CHILD]
+
+    async def test_followups_of_applied_transitions_are_inserted(self, store: Store) -> None:
+        job = await add_job(store)
+        held = [await running_run(store, job) for _ in range(2)]
+        child = make_new_run(job, kind=RunKind.CHILD, payload=b"1", due_at=at(5))
+        followups = [Followup(held[0].run_id, child), Followup(held[0].run_id, child)]
+        await store.apply([succeed(run) for run in held], now=at(5), followups=followups)
+        children = await self._children(store)
+        assert [(run.state, run.payload, run.rank) for run in children] == [
+            (RunState.PENDING, b"1", at(5))
+        ] * 2
+        leased = await claim(store, await add_session(store), now=at(5), limit=9)
+        assert {run.run_id for run in leased} == {run.id for run in children}
+
+    async def test_followups_of_repeats_and_stale_reports_are_not(self, store: Store) -> None:
+        job = await add_job(store)
+        held, lost = await running_run(store, job), await running_run(store, job)
+        report = succeed(held)
+        await store.apply([report, lose(lost, now=5)], now=at(5))
+        child = make_new_run(job, kind=RunKind.CHILD)
+        parents = (held.run_id, lost.run_id, UNKNOWN_RUN)
+        followups = [Followup(parent, child) for parent in parents]
+        reports = [report, succeed(lost), transitions.succeeded(UNKNOWN_RUN, 1)]
+        results = await store.apply(reports, now=at(6), followups=followups)
+        assert results == [ApplyResult.APPLIED, ApplyResult.STALE, ApplyResult.MISSING]
+        assert await self._children(store) == []
+
+    async def test_followups_without_a_transition_are_not_inserted(self, store: Store) -> None:
+        job = await add_job(store)
+        held = await running_run(store, job)
+        child = make_new_run(job, kind=RunKind.CHILD)
+        await store.apply([], now=at(5), followups=[Followup(held.run_id, child)])
+        assert await self._children(store) == []
+
+    async def test_followup_in_a_new_lane_interns_it(self, store: Store) -> None:
+        parent, child_job = await add_job(store), await add_job(store, make_spec(queue="children"))
+        held = await running_run(store, parent)
+        followup = Followup(held.run_id, make_new_run(child_job, kind=RunKind.CHILD))
+        await store.apply([succeed(held)], now=at(5), followups=[followup])
+        [lane] = await store.read_lanes(["children"])
+        assert lane.oldest_rank == at(5)
+
+    async def test_parent_of_a_deleted_job_still_ends(self, store: Store) -> None:
+        job = await add_job(store)
+        held = await running_run(store, job)
+        await store.delete_jobs([make_change(job)], now=at(1))
+        assert await store.apply([succeed(held)], now=at(5)) == APPLIED

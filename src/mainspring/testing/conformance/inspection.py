@@ -1,0 +1,170 @@
+"""Looking at runs: pages that stay in order while runs move, newest runs, counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mainspring.core.ids import JobId, RunId
+from mainspring.core.states import RunState
+from mainspring.ports.store import Store
+from mainspring.testing.conformance.completion import UNKNOWN_RUN, fail, snooze, succeed
+from mainspring.testing.conformance.jobs import UNKNOWN
+from mainspring.testing.factories import (
+    START,
+    add_job,
+    add_session,
+    at,
+    claim,
+    read_held,
+    running_run,
+    submit,
+)
+
+
+class Inspection:
+    """Runs are found by id, live or finished, and listed the newest first."""
+
+    __test__ = False
+
+    async def test_get_runs_answers_in_order_wherever_they_are(self, store: Store) -> None:
+        job = await add_job(store)
+        done, dead, live = [await running_run(store, job) for _ in range(3)]
+        await store.apply([succeed(done), fail(dead, now=1, retry=False)], now=at(1))
+        run_ids = [live.run_id, UNKNOWN_RUN, dead.run_id, done.run_id]
+        found = [run and (run.id, run.state) for run in await store.get_runs(run_ids)]
+        assert found == [
+            (live.run_id, RunState.RUNNING),
+            None,
+            (dead.run_id, RunState.FAILED),
+            (done.run_id, RunState.SUCCEEDED),
+        ]
+
+    async def test_list_runs_gives_the_newest_first_across_states(self, store: Store) -> None:
+        job = await add_job(store)
+        held = [await running_run(store, job) for _ in range(3)]
+        await store.apply([fail(held[0], now=1, retry=False), succeed(held[2])], now=at(1))
+        [skipped] = await submit(store, job, skip_reason="misfire")
+        [waiting] = await submit(store, job)
+        expected = [waiting, skipped, *(run.run_id for run in reversed(held))]
+        assert [run.id for run in await store.list_runs("default")] == expected
+
+    async def test_list_runs_filters(self, store: Store) -> None:
+        one, other = await add_job(store), await add_job(store)
+        foreign = await add_job(store, tenant="foreign")
+        [done] = [await running_run(store, one)]
+        await store.apply([succeed(done)], now=at(1))
+        [mine] = await submit(store, one)
+        [others] = await submit(store, other)
+        [theirs] = await submit(store, foreign)
+
+        async def listed(tenant: str = "default", **filters: Any) -> list[RunId]:
+            return [run.id for run in await store.list_runs(tenant, **filters)]
+
+        assert await listed() == [others, mine, done.run_id]
+        assert await listed("foreign") == [theirs]
+        assert await listed("nobody") == []
+        assert await listed(job_id=one.id) == [mine, done.run_id]
+        assert await listed("foreign", job_id=one.id) == []
+        assert await listed(state=RunState.PENDING) == [others, mine]
+        assert await listed(job_id=one.id, state=RunState.SUCCEEDED) == [done.run_id]
+        assert await listed(state=RunState.FAILED) == []
+        assert await listed(job_id=UNKNOWN) == []
+
+    async def test_pages_are_stable_while_runs_move_and_arrive(self, store: Store) -> None:
+        job = await add_job(store)
+        run_ids = await submit(store, job, 9)
+        session_id = await add_session(store)
+        leased = await claim(store, session_id, limit=9)
+        held = [await read_held(store, run.run_id) for run in leased]
+        ends = [
+            [succeed(held[0]), fail(held[4], now=1, retry=False)],
+            [succeed(held[3]), snooze(held[8], until=50)],
+            [succeed(held[7])],
+        ]
+        seen: list[RunId] = []
+        before = None
+        for batch in ends:
+            page = await store.list_runs("default", before=before, limit=3)
+            seen += [run.id for run in page]
+            before = seen[-1]
+            await store.apply(batch, now=at(1))
+            await submit(store, job)
+        assert seen == run_ids[::-1]
+        assert await store.list_runs("default", before=before, limit=3) == []
+
+    async def test_pages_of_one_state_and_job(self, store: Store) -> None:
+        job, noise = await add_job(store), await add_job(store)
+        run_ids = []
+        for _ in range(5):
+            run_ids += await submit(store, job, skip_reason="misfire")
+            await submit(store, noise, skip_reason="misfire")
+            await submit(store, job)
+        seen: list[RunId] = []
+        before = None
+        while page := await store.list_runs(
+            "default", job_id=job.id, state=RunState.SKIPPED, before=before, limit=2
+        ):
+            seen += [run.id for run in page]
+            before = seen[-1]
+        assert seen == run_ids[::-1]
+
+    async def test_count_runs_counts_each_state(self, store: Store) -> None:
+        job = await add_job(store)
+        held = [await running_run(store, job) for _ in range(4)]
+        ends = [succeed(held[0]), fail(held[1], now=1, retry=False), snooze(held[2], until=50)]
+        await store.apply(ends, now=at(1))
+        await submit(store, job, 2)
+        await submit(store, job, skip_reason="misfire")
+        [cancelled] = await submit(store, job)
+        await store.cancel_runs([cancelled], reason="operator", now=at(1))
+        counts = await store.count_runs("default")
+        assert {state: count for state, count in counts.items() if count} == {
+            RunState.SUCCEEDED: 1,
+            RunState.FAILED: 1,
+            RunState.RETRYING: 1,
+            RunState.RUNNING: 1,
+            RunState.PENDING: 2,
+            RunState.SKIPPED: 1,
+            RunState.CANCELLED: 1,
+        }
+        assert not any((await store.count_runs("nobody")).values())
+
+
+class NewestRuns:
+    """A job's status is that of its newest run that is due or started."""
+
+    __test__ = False
+
+    async def _newest(self, store: Store, job_id: JobId, *, now: float) -> RunId | None:
+        [run] = await store.newest_runs([job_id], now=at(now))
+        return run.id if run is not None else None
+
+    async def test_job_without_runs_has_none(self, store: Store) -> None:
+        job, other = await add_job(store), await add_job(store)
+        [run_id] = await submit(store, other)
+        newest = await store.newest_runs([job.id, UNKNOWN, other.id], now=START)
+        assert [run and run.id for run in newest] == [None, None, run_id]
+
+    async def test_run_that_is_not_due_does_not_count(self, store: Store) -> None:
+        job = await add_job(store)
+        [due] = await submit(store, job)
+        [later] = await submit(store, job, due_at=at(60))
+        assert await self._newest(store, job.id, now=59) == due
+        assert await self._newest(store, job.id, now=60) == later
+
+    async def test_newest_is_found_among_live_finished_and_dead(self, store: Store) -> None:
+        job = await add_job(store)
+        first, second, third = [await running_run(store, job) for _ in range(3)]
+        await store.apply([succeed(second)], now=at(1))
+        assert await self._newest(store, job.id, now=2) == third.run_id
+        await store.apply([fail(third, now=3, retry=False)], now=at(3))
+        assert await self._newest(store, job.id, now=4) == third.run_id
+        await store.apply([succeed(first)], now=at(5))
+        assert await self._newest(store, job.id, now=6) == third.run_id
+
+    async def test_run_that_waits_for_a_retry_counts(self, store: Store) -> None:
+        job = await add_job(store)
+        await submit(store, job, skip_reason="misfire")
+        held = await running_run(store, job)
+        await store.apply([snooze(held, until=1000)], now=at(1))
+        assert await self._newest(store, job.id, now=2) == held.run_id

@@ -1,0 +1,309 @@
+"""Sessions and nodes: heartbeats, reconciliation, orphans, deadlines, shards."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from mainspring.core.ids import SHARDS, RunId, SessionId
+from mainspring.core.states import RunState
+from mainspring.ports.store import Store
+from mainspring.ports.store_types import Beat, BeatResult, ShardLease
+from mainspring.testing.conformance.claiming import UNKNOWN_SESSION, ids_of
+from mainspring.testing.conformance.completion import APPLIED, UNKNOWN_RUN, give_back, lose, succeed
+from mainspring.testing.factories import (
+    START,
+    add_job,
+    add_session,
+    at,
+    claim,
+    make_node,
+    make_session,
+    make_spec,
+    own_shards,
+    running_run,
+    submit,
+)
+
+
+async def beat(store: Store, session_id: SessionId, *held: tuple[RunId, int], now: float = 1) -> BeatResult:
+    """Send one heartbeat."""
+    [result] = await store.beat_sessions([Beat(session_id=session_id, held=held)], now=at(now))
+    return result
+
+
+class Sessions:
+    """Sessions are opened, beat, and end by leaving or by being declared dead."""
+
+    __test__ = False
+
+    async def test_session_reads_back_what_it_offers(self, store: Store) -> None:
+        offer = make_session(
+            worker="w",
+            host="h",
+            pid=9,
+            slots=3,
+            queues=("q", "é"),
+            types=("http",),
+            functions=("f",),
+            labels=("gpu",),
+        )
+        [session_id] = await store.add_sessions([offer], now=START)
+        [facts] = await store.list_sessions()
+        assert (facts.id, facts.worker, facts.host, facts.pid, facts.slots) == (session_id, "w", "h", 9, 3)
+        assert (facts.queues, facts.types) == (("q", "é"), ("http",))
+        assert (facts.functions, facts.labels) == (("f",), ("gpu",))
+        assert (facts.started_at, facts.last_beat_at) == (START, START)
+
+    async def test_sessions_are_opened_in_order(self, store: Store) -> None:
+        offers = [make_session(worker=f"w{number}") for number in range(3)]
+        session_ids = await store.add_sessions(offers, now=START)
+        facts = {session.id: session.worker for session in await store.list_sessions()}
+        assert [facts[session_id] for session_id in session_ids] == ["w0", "w1", "w2"]
+        assert len(set(session_ids)) == 3
+
+    async def test_beat_raises_the_counter(self, store: Store) -> None:
+        session_id, other = await add_session(store), await add_session(store)
+        before = {session.id: session.beats for session in await store.list_sessions()}
+        result = await beat(store, session_id, now=7)
+        assert result == BeatResult(is_session_live=True)
+        after = {session.id: session for session in await store.list_sessions()}
+        assert after[session_id].beats == before[session_id] + 1
+        assert after[session_id].last_beat_at == at(7)
+        assert after[other].beats == before[other]
+
+    async def test_ended_sessions_are_not_live(self, store: Store) -> None:
+        closed, dead, live = [await add_session(store) for _ in range(3)]
+        await store.close_sessions([closed, UNKNOWN_SESSION], now=at(1))
+        await store.expire_sessions([(dead, 0)], now=at(1))
+        assert [session.id for session in await store.list_sessions()] == [live]
+        beats = [Beat(session_id=session_id, held=()) for session_id in (closed, live, dead, UNKNOWN_SESSION)]
+        results = await store.beat_sessions(beats, now=at(2))
+        assert [result.is_session_live for result in results] == [False, True, False, False]
+
+    async def test_expiry_holds_only_where_the_counter_stood_still(self, store: Store) -> None:
+        silent, alive = await add_session(store), await add_session(store)
+        judged = [(session.id, session.beats) for session in await store.list_sessions()]
+        await beat(store, alive)
+        verdicts = dict(zip((session_id for session_id, _ in judged), [False, False], strict=True))
+        results = await store.expire_sessions(judged, now=at(2))
+        verdicts.update(zip((session_id for session_id, _ in judged), results, strict=True))
+        assert verdicts == {silent: True, alive: False}
+        assert [session.id for session in await store.list_sessions()] == [alive]
+
+    async def test_expiry_of_ended_and_unknown_sessions_says_no(self, store: Store) -> None:
+        session_id = await add_session(store)
+        judged = [(session_id, 0), (UNKNOWN_SESSION, 0)]
+        assert await store.expire_sessions(judged, now=at(1)) == [True, False]
+        assert await store.expire_sessions(judged, now=at(2)) == [False, False]
+
+    async def test_beat_and_expiry_at_once_have_one_winner(self, store: Store) -> None:
+        for _ in range(5):
+            session_id = await add_session(store)
+            [result, [is_dead]] = await asyncio.gather(
+                beat(store, session_id), store.expire_sessions([(session_id, 0)], now=at(1))
+            )
+            assert result.is_session_live is not is_dead
+
+
+class Reconciliation:
+    """A heartbeat names what the worker holds; both sides learn what the other does not know."""
+
+    __test__ = False
+
+    async def test_held_leases_are_confirmed(self, store: Store) -> None:
+        held = await running_run(store)
+        for second in (1, 2, 3):
+            result = await beat(store, held.session_id, (held.run_id, held.token), now=second)
+            assert result == BeatResult(is_session_live=True)
+
+    async def test_leases_that_the_session_lost_are_told(self, store: Store) -> None:
+        job = await add_job(store)
+        session_id = await add_session(store)
+        kept, lost, done = [await running_run(store, job, session_id=session_id) for _ in range(3)]
+        await store.apply([lose(lost, now=1), succeed(done)], now=at(1))
+        leases = [(held.run_id, held.token) for held in (lost, kept, done)]
+        leases += [(UNKNOWN_RUN, 1), (kept.run_id, kept.token + 1)]
+        result = await beat(store, session_id, *leases)
+        assert set(result.lost) == {leases[0], leases[2], leases[3], leases[4]}
+        assert (result.cancel, result.unknown) == ((), ())
+
+    async def test_leases_of_another_session_are_lost(self, store: Store) -> None:
+        held = await running_run(store)
+        other = await add_session(store)
+        result = await beat(store, other, (held.run_id, held.token))
+        assert result.lost == ((held.run_id, held.token),)
+
+    async def test_asked_cancels_are_told_until_the_run_ends(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.cancel_runs([held.run_id], reason="operator", now=at(1))
+        lease = (held.run_id, held.token)
+        for second in (2, 3):
+            result = await beat(store, held.session_id, lease, now=second)
+            assert (result.cancel, result.lost) == ((lease,), ())
+        await store.apply([succeed(held)], now=at(4))
+        result = await beat(store, held.session_id, lease, now=5)
+        assert (result.cancel, result.lost) == ((), (lease,))
+
+    async def test_lease_missing_from_two_beats_is_unknown(self, store: Store) -> None:
+        held = await running_run(store)
+        assert (await beat(store, held.session_id, now=1)).unknown == ()
+        assert (await beat(store, held.session_id, now=2)).unknown == (held,)
+        assert (await beat(store, held.session_id, now=3)).unknown == (held,)
+        assert await store.apply([give_back(held, now=4, was_started=False)], now=at(4)) == APPLIED
+        assert (await beat(store, held.session_id, now=5)).unknown == ()
+
+    async def test_lease_named_in_between_is_known(self, store: Store) -> None:
+        held = await running_run(store)
+        lease = (held.run_id, held.token)
+        for second, leases in enumerate([(), (lease,), (), (lease,), ()]):
+            result = await beat(store, held.session_id, *leases, now=second)
+            assert (result.unknown, result.lost) == ((), ())
+
+    async def test_lease_younger_than_the_last_beat_is_not_yet_unknown(self, store: Store) -> None:
+        session_id = await add_session(store)
+        for second in (1, 2, 3):
+            await beat(store, session_id, now=second)
+        held = await running_run(store, session_id=session_id)
+        assert (await beat(store, session_id, now=4)).unknown == ()
+        assert (await beat(store, session_id, now=5)).unknown == (held,)
+
+    async def test_sessions_of_a_call_are_reconciled_each(self, store: Store) -> None:
+        job = await add_job(store)
+        one, other = [await running_run(store, job) for _ in range(2)]
+        beats = [
+            Beat(session_id=other.session_id, held=((other.run_id, other.token),)),
+            Beat(session_id=one.session_id, held=((other.run_id, other.token),)),
+        ]
+        results = await store.beat_sessions(beats, now=at(1))
+        assert [result.lost for result in results] == [(), ((other.run_id, other.token),)]
+
+
+class Orphans:
+    """Runs without a live session, and runs past their deadline, are found by whoever looks."""
+
+    __test__ = False
+
+    async def test_runs_of_ended_sessions_are_orphans(self, store: Store) -> None:
+        job = await add_job(store)
+        closed, dead, live = [await running_run(store, job) for _ in range(3)]
+        assert await store.list_orphans(limit=10) == []
+        await store.close_sessions([closed.session_id], now=at(1))
+        await store.expire_sessions([(dead.session_id, 0)], now=at(1))
+        orphans = await store.list_orphans(limit=10)
+        assert sorted(orphans, key=lambda held: held.run_id) == [closed, dead]
+        assert len(await store.list_orphans(limit=1)) == 1
+        await store.apply([lose(closed, now=2), lose(dead, now=2)], now=at(2))
+        assert await store.list_orphans(limit=10) == []
+        assert await store.apply([succeed(live)], now=at(3)) == APPLIED
+
+    async def test_orphan_that_reports_before_it_is_reaped_is_applied(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.close_sessions([held.session_id], now=at(1))
+        assert await store.apply([succeed(held)], now=at(2)) == APPLIED
+        assert await store.list_orphans(limit=10) == []
+
+    async def test_runs_past_their_deadline_are_overdue(self, store: Store) -> None:
+        short = await add_job(store, make_spec(timeout=timedelta(seconds=10)))
+        long = await add_job(store, make_spec(timeout=timedelta(seconds=100)))
+        first, second = await running_run(store, short), await running_run(store, long)
+        assert await store.list_overdue(now=at(9), limit=10) == []
+        assert await store.list_overdue(now=at(11), limit=10) == [first]
+        overdue = await store.list_overdue(now=at(101), limit=10)
+        assert sorted(overdue, key=lambda held: held.run_id) == [first, second]
+        assert len(await store.list_overdue(now=at(101), limit=1)) == 1
+        await store.apply([succeed(first)], now=at(102))
+        assert await store.list_overdue(now=at(102), limit=10) == [second]
+
+    async def test_deadline_counts_from_each_claim(self, store: Store) -> None:
+        job = await add_job(store, make_spec(timeout=timedelta(seconds=10)))
+        held = await running_run(store, job)
+        await store.apply([give_back(held, now=8)], now=at(8))
+        leased = await claim(store, await add_session(store), now=at(9))
+        assert ids_of(leased) == [held.run_id]
+        assert await store.list_overdue(now=at(12), limit=10) == []
+        assert [run.run_id for run in await store.list_overdue(now=at(20), limit=10)] == [held.run_id]
+
+    async def test_read_held_answers_in_order_for_running_runs(self, store: Store) -> None:
+        job = await add_job(store)
+        held = await running_run(store, job)
+        [waiting] = await submit(store, job)
+        run_ids = [waiting, held.run_id, UNKNOWN_RUN]
+        assert await store.read_held(run_ids) == [None, held, None]
+        assert (await store.count_runs("default"))[RunState.RUNNING] == 1
+
+
+class Nodes:
+    """Shards are taken by their epoch, one owner at a time, and given up for others to take."""
+
+    __test__ = False
+
+    async def test_all_shards_are_free_at_first(self, store: Store) -> None:
+        leases = await store.read_shards()
+        assert [lease.shard for lease in leases] == list(range(SHARDS))
+        assert {(lease.node_id, lease.node_beats) for lease in leases} == {(None, None)}
+
+    async def test_taking_raises_the_epoch(self, store: Store) -> None:
+        before = {lease.shard: lease.epoch for lease in await store.read_shards()}
+        await store.beat_node(make_node("a"), now=START)
+        wanted = {3: before[3], 200: before[200], 7: before[7] + 5}
+        assert await store.take_shards("a", wanted, now=START) == {3: before[3] + 1, 200: before[200] + 1}
+        after = {lease.shard: lease for lease in await store.read_shards()}
+        assert (after[3].epoch, after[3].node_id) == (before[3] + 1, "a")
+        assert (after[7].epoch, after[7].node_id) == (before[7], None)
+
+    async def test_only_one_of_many_concurrent_takers_gets_each_shard(self, store: Store) -> None:
+        expected = {lease.shard: lease.epoch for lease in await store.read_shards()}
+        nodes = [f"node-{number}" for number in range(5)]
+        for node_id in nodes:
+            await store.beat_node(make_node(node_id), now=START)
+        backwards = dict(reversed(list(expected.items())))
+        taken = await asyncio.gather(
+            *(
+                store.take_shards(node_id, backwards if number % 2 else expected, now=START)
+                for number, node_id in enumerate(nodes)
+            )
+        )
+        shards = [shard for epochs in taken for shard in epochs]
+        assert sorted(shards) == list(range(SHARDS))
+        owners = {lease.shard: lease.node_id for lease in await store.read_shards()}
+        for node_id, epochs in zip(nodes, taken, strict=True):
+            assert {owners[shard] for shard in epochs} <= {node_id}
+
+    async def test_owner_beats_are_told_with_its_shards(self, store: Store) -> None:
+        await own_shards(store, "a")
+
+        async def beats() -> int:
+            counters = {lease.node_beats for lease in await store.read_shards()}
+            [counter] = counters
+            assert counter is not None
+            return counter
+
+        first = await beats()
+        await store.beat_node(make_node("a"), now=at(1))
+        assert await beats() == first + 1
+        await store.beat_node(make_node("b"), now=at(1))
+        assert await beats() == first + 1
+
+    async def test_left_shards_are_free_at_once(self, store: Store) -> None:
+        epochs = await own_shards(store, "a")
+        await store.leave_shards("a", epochs, now=at(1))
+        leases = await store.read_shards()
+        assert {(lease.node_id, lease.node_beats) for lease in leases} == {(None, None)}
+        assert len(await own_shards(store, "b")) == SHARDS
+        assert all(lease.epoch > epochs[lease.shard] for lease in await store.read_shards())
+
+    async def test_leaving_gives_up_only_what_is_held(self, store: Store) -> None:
+        stale = await own_shards(store, "a")
+        fresh = await own_shards(store, "b")
+        await store.leave_shards("a", stale, now=at(1))
+        leases = await store.read_shards()
+        assert {(lease.node_id, lease.epoch == fresh[lease.shard]) for lease in leases} == {("b", True)}
+
+    async def test_shards_of_a_vanished_node_have_no_counter(self, store: Store) -> None:
+        epochs = await own_shards(store, "a")
+        del epochs[9]
+        await store.leave_shards("a", epochs, now=at(1))
+        lease = (await store.read_shards())[9]
+        assert isinstance(lease, ShardLease)
+        assert lease.node_beats is None

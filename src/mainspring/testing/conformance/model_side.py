@@ -1,0 +1,282 @@
+"""One of the two stores of a model walk, spoken to in names that mean the same on both.
+
+Stores give ids of their own, so the walk names runs by a serial number in their payload, sessions by the order in
+which they were opened, lanes by their key and spans by their reason. Jobs have the same ids on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from mainspring.core.ids import JobId, LaneId, RunId, SessionId, SpanId
+from mainspring.core.model import LaneKey, Run, Span
+from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.core.transitions import Transition
+from mainspring.ports.store import Store
+from mainspring.ports.store_types import (
+    ApplyResult,
+    Beat,
+    ClaimRequest,
+    Fire,
+    FireResult,
+    Followup,
+    HeldRun,
+    NewRun,
+    NewSession,
+    SpanStep,
+)
+
+TENANTS = ("default", "other")
+Plain = Any
+"""A result without ids of one side, comparable with the other side's."""
+
+
+class Side:
+    """A store, and what the walk's names stand for in it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.run_ids: dict[int, RunId] = {}
+        self.serials: dict[RunId, int] = {}
+        self.sessions: list[SessionId] = []
+        self.span_ids: dict[str, SpanId] = {}
+        self.reasons: dict[SpanId, str] = {}
+
+    # -- names -------------------------------------------------------------------------------------------------
+
+    async def learn_runs(self) -> None:
+        """Find the ids of runs that were inserted lately."""
+        for tenant in TENANTS:
+            for run in await self.store.list_runs(tenant, limit=60):
+                if run.id not in self.serials:
+                    assert run.payload is not None
+                    self.serials[run.id] = int(run.payload)
+                    self.run_ids[int(run.payload)] = run.id
+
+    async def learn_spans(self, job_ids: Sequence[JobId]) -> None:
+        """Find the ids of spans that were inserted lately."""
+        for job_id in job_ids:
+            for span in await self.store.list_spans(job_id, limit=20):
+                self.span_ids[span.reason] = span.id
+                self.reasons[span.id] = span.reason
+
+    async def _lanes(self) -> dict[LaneKey, LaneId]:
+        return {lane.key: lane.id for lane in await self.store.read_lanes([])}
+
+    def _session_name(self, session_id: SessionId) -> int:
+        return self.sessions.index(session_id)
+
+    def _plain_held(self, held: HeldRun) -> Plain:
+        return (
+            self.serials[held.run_id],
+            held.token,
+            held.job_id,
+            held.version,
+            held.attempt,
+            held.is_alone,
+            held.alone_crashes,
+            held.is_cancel_requested,
+            self._session_name(held.session_id),
+            held.started_at,
+            held.deadline_at,
+        )
+
+    def _leases(self, leases: Sequence[tuple[RunId, int]]) -> Plain:
+        return [(self.serials[run_id], token) for run_id, token in leases]
+
+    def _fired(self, results: Sequence[FireResult]) -> Plain:
+        return [
+            (result.status, sorted(self.serials[run_id] for run_id in result.run_ids)) for result in results
+        ]
+
+    # -- verbs -------------------------------------------------------------------------------------------------
+
+    async def submit(self, runs: Sequence[NewRun], now: datetime) -> Plain:
+        results = await self.store.submit_runs(runs, now=now)
+        await self.learn_runs()
+        return [
+            (result.status, None if result.run_id is None else self.serials[result.run_id])
+            for result in results
+        ]
+
+    async def fire(self, fires: Sequence[Fire], epochs: Mapping[int, int], now: datetime) -> Plain:
+        results = await self.store.record_fires(fires, epochs=epochs, now=now)
+        await self.learn_runs()
+        await self.learn_spans([fire.job_id for fire in fires])
+        return self._fired(results)
+
+    async def advance(
+        self, name: str, step: Mapping[str, Any], epochs: Mapping[int, int], now: datetime
+    ) -> Plain:
+        real = SpanStep(span_id=self.span_ids[name], **step)
+        results = await self.store.advance_spans([real], epochs=epochs, now=now)
+        await self.learn_runs()
+        return self._fired(results)
+
+    async def read_spans(self) -> list[Plain]:
+        return [self._plain_span(span) for span in await self.store.read_spans(range(256), limit=1000)]
+
+    async def claim(self, requests: Sequence[Mapping[str, Any]], now: datetime) -> list[Plain]:
+        lanes = await self._lanes()
+        real = []
+        for request in requests:
+            values = dict(request)
+            values["session_id"] = self.sessions[values.pop("session")]
+            values["lanes"] = tuple(lanes[key] for key in values.pop("keys") if key in lanes)
+            real.append(ClaimRequest(**values))
+        results = await self.store.claim_runs(real, now=now)
+        return [
+            (
+                result.is_session_live,
+                [
+                    (
+                        self.serials[run.run_id],
+                        run.token,
+                        run.job_id,
+                        run.version,
+                        run.tenant,
+                        run.attempt,
+                        run.fire_at,
+                        run.due_at,
+                        run.target_key,
+                        run.is_alone,
+                    )
+                    for run in sorted(result.runs, key=lambda run: self.serials[run.run_id])
+                ],
+            )
+            for result in results
+        ]
+
+    async def held(self, serial: int) -> HeldRun | None:
+        return (await self.store.read_held([self.run_ids[serial]]))[0]
+
+    async def apply(
+        self, ends: Sequence[tuple[int, Transition]], children: Sequence[tuple[int, NewRun]], now: datetime
+    ) -> list[ApplyResult]:
+        real = [replace(end, run_id=self.run_ids[serial]) for serial, end in ends]
+        followups = [Followup(self.run_ids[serial], run) for serial, run in children]
+        results = await self.store.apply(real, now=now, followups=followups)
+        await self.learn_runs()
+        return results
+
+    async def cancel(self, serials: Sequence[int], now: datetime) -> Plain:
+        return await self.store.cancel_runs([self.run_ids[s] for s in serials], reason="operator", now=now)
+
+    async def expire_runs(self, now: datetime) -> Plain:
+        return sorted(self.serials[run_id] for run_id in await self.store.expire_runs(now=now, limit=1000))
+
+    async def orphans(self) -> Plain:
+        return sorted(self._plain_held(held) for held in await self.store.list_orphans(limit=1000))
+
+    async def overdue(self, now: datetime) -> Plain:
+        return sorted(self._plain_held(held) for held in await self.store.list_overdue(now=now, limit=1000))
+
+    async def open_session(self, offer: NewSession, now: datetime) -> None:
+        self.sessions += await self.store.add_sessions([offer], now=now)
+
+    async def beat(self, beats: Sequence[tuple[int, Sequence[tuple[int, int]]]], now: datetime) -> Plain:
+        real = [
+            Beat(
+                session_id=self.sessions[session],
+                held=tuple((self.run_ids[serial], token) for serial, token in leases),
+            )
+            for session, leases in beats
+        ]
+        return [
+            result.is_session_live
+            and (
+                self._leases(result.lost),
+                self._leases(result.cancel),
+                sorted(self._plain_held(held) for held in result.unknown),
+            )
+            for result in await self.store.beat_sessions(real, now=now)
+        ]
+
+    async def counters(self) -> dict[int, int]:
+        """The live sessions' counters."""
+        return {self._session_name(facts.id): facts.beats for facts in await self.store.list_sessions()}
+
+    async def expire_sessions(self, judged: Sequence[tuple[int, int]], now: datetime) -> Plain:
+        real = [(self.sessions[session], beats) for session, beats in judged]
+        return await self.store.expire_sessions(real, now=now)
+
+    # -- the whole ---------------------------------------------------------------------------------------------
+
+    def _plain_span(self, span: Span) -> Plain:
+        return (
+            span.job_id,
+            span.tenant,
+            span.version,
+            span.kind,
+            span.from_at,
+            span.to_at,
+            span.cursor_at,
+            span.reason,
+            span.is_open,
+            span.created_at,
+        )
+
+    def _plain_run(self, run: Run) -> Plain:
+        is_final = run.state in FINAL_STATES
+        is_running = run.state is RunState.RUNNING
+        return {
+            "serial": self.serials[run.id],
+            "state": run.state,
+            "job": (run.job_id, run.version, run.tenant, run.lane, run.kind),
+            "times": (run.fire_at, run.due_at, run.created_at, run.started_at, run.finished_at),
+            "rank": None if is_final else run.rank,
+            "token": None if is_final else run.token,
+            "counts": (run.attempt, run.crashes),
+            "held": (self._session_name(run.session_id or SessionId(0)), run.is_cancel_requested)
+            if is_running
+            else None,
+            "end": (run.reason, run.error, run.result, run.output) if is_final else None,
+            "key": run.idempotency_key,
+            "span": self.reasons[run.span_id] if run.span_id is not None else None,
+        }
+
+    async def snapshot(self, job_ids: Sequence[JobId], now: datetime) -> dict[str, Plain]:
+        """Return everything that the store shows."""
+        store = self.store
+        runs = [run for tenant in TENANTS for run in await store.list_runs(tenant, limit=100_000)]
+        newest = await store.newest_runs(job_ids, now=now)
+        lanes = await store.read_lanes([])
+        spans = [span for job_id in job_ids for span in await store.list_spans(job_id, limit=1000)]
+        shown = {f"run {plain['serial']}": plain for plain in map(self._plain_run, runs)}
+        attempts = {
+            f"attempts {self.serials[run.id]}": [
+                (row.token, row.number, row.outcome, row.worker, row.started_at, row.finished_at, row.error)
+                for row in await store.list_attempts(run.id)
+            ]
+            for run in runs
+            if run.token > 0
+        }
+        return {
+            **shown,
+            **attempts,
+            "jobs": await store.get_jobs(job_ids),
+            "pages": [[job.id for job in await store.list_jobs(tenant, limit=1000)] for tenant in TENANTS],
+            "newest": [run and self.serials[run.id] for run in newest],
+            "spans": sorted((self._plain_span(span) for span in spans), key=lambda plain: str(plain[7])),
+            "open spans": await self.read_spans(),
+            "lanes": {
+                lane.key: (lane.oldest_rank, lane.oldest_suspect_rank)
+                for lane in lanes
+                if lane.oldest_rank or lane.oldest_suspect_rank
+            },
+            "counts": [
+                {state: count for state, count in (await store.count_runs(tenant)).items() if count}
+                for tenant in TENANTS
+            ],
+            "orphans": await self.orphans(),
+            "overdue": await self.overdue(now),
+            "sessions": sorted((await self.counters()).items()),
+            "shards": [(lease.shard, lease.node_id) for lease in await store.read_shards()],
+            "due": sorted(
+                (due.fire_at, due.job_id, due.revision, due.version)
+                for due in await store.read_due(range(256), until=now, limit=1000)
+            ),
+        }

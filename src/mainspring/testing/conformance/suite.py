@@ -1,0 +1,72 @@
+"""The list of the suite's classes, and how a test module takes them."""
+
+from __future__ import annotations
+
+from mainspring.testing.conformance import (
+    cancelling,
+    claiming,
+    completion,
+    edges,
+    firing,
+    inspection,
+    jobs,
+    liveness,
+    model,
+    spans,
+    submission,
+    upkeep,
+)
+
+SUITE: tuple[type, ...] = (
+    jobs.Jobs,
+    jobs.Edits,
+    jobs.Pauses,
+    jobs.Deletes,
+    firing.DueClocks,
+    firing.Firing,
+    firing.EveryFireLeavesARecordLaw4,
+    firing.StalePlanLosesLaw2,
+    firing.StaleEpochIsFencedLaw3,
+    spans.Spans,
+    spans.StaleSpanStepLosesLaw2,
+    submission.Submission,
+    submission.Idempotency,
+    claiming.Lanes,
+    claiming.Claiming,
+    claiming.NoDoubleClaim,
+    claiming.ClaimRepeats,
+    claiming.RunsThatCrashedAreClaimedAlone,
+    completion.Completion,
+    completion.StaleTokenIsRefusedLaw3,
+    completion.RepeatedReportIsApplied,
+    completion.Followups,
+    cancelling.Cancel,
+    cancelling.Expiry,
+    liveness.Sessions,
+    liveness.Reconciliation,
+    liveness.Orphans,
+    liveness.Nodes,
+    inspection.Inspection,
+    inspection.NewestRuns,
+    upkeep.Upkeep,
+    edges.Precision,
+    edges.SizesAndText,
+    edges.EmptyLists,
+    edges.LargeBatches,
+    edges.Atomicity,
+    edges.OppositeLockOrdersLaw6,
+    model.AgreesWithMemory,
+)
+"""The classes of the suite; each has `__test__ = False` until a backend's test file takes it."""
+
+
+def collect(module: str) -> dict[str, type]:
+    """Return a collectable subclass of every class of the suite, for the namespace of a test module."""
+    return {
+        f"Test{suite.__name__}": type(
+            f"Test{suite.__name__}",
+            (suite,),
+            {"__test__": True, "__module__": module, "__doc__": suite.__doc__},
+        )
+        for suite in SUITE
+    }

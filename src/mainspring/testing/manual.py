@@ -1,0 +1,221 @@
+"""The whole engine in the hands of a test: no timer, no task, time moves when told to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import timedelta
+from random import Random
+from types import TracebackType
+
+from mainspring.core.ids import SessionId
+from mainspring.engine.attempt import AttemptTask
+from mainspring.engine.claims import ClaimDesk
+from mainspring.engine.client import Client
+from mainspring.engine.gateway import LocalGateway
+from mainspring.engine.janitor import Janitor
+from mainspring.engine.jobs import Accepted
+from mainspring.engine.planner import Planner
+from mainspring.engine.reaper import Reaper
+from mainspring.engine.service import Service
+from mainspring.engine.shards import Ownership, Shards
+from mainspring.engine.spans import SpanDrain
+from mainspring.engine.wakeups import Wakeups
+from mainspring.executors import FunctionExecutor, InlineRunner
+from mainspring.ports.executor import Executor
+from mainspring.ports.gateway import ClaimCall, ClaimReply, Lease, Registration, Report, ReportResult
+from mainspring.ports.store import Store
+from mainspring.ports.store_types import NodeFacts
+from mainspring.registry import FunctionRegistry
+from mainspring.stores.memory import MemoryStore
+from mainspring.testing.clock import FakeClock, ManualWaiter
+from mainspring.testing.factories import IdSequence
+
+TENANT = "default"
+
+
+class ManualWorker:
+    """A worker whose every step is a call: register, claim, carry out, report, beat.
+
+    Attributes:
+        held: leases claimed and not yet reported.
+    """
+
+    def __init__(
+        self, runtime: ManualRuntime, executors: Mapping[str, Executor], registration: Registration
+    ) -> None:
+        self._runtime = runtime
+        self._executors = executors
+        self._registration = registration
+        self._number = 0
+        self.session_id = SessionId(0)
+        self.held: list[Lease] = []
+
+    async def register(self) -> None:
+        """Open a session."""
+        session = await self._runtime.gateway.register(self._registration)
+        self.session_id = session.id
+        self._number = 0
+        self.held = []
+
+    async def claim(self, limit: int = 100, *, is_repeat: bool = False) -> list[Lease]:
+        """Take what is ready, without waiting; a repeat asks with the last number again."""
+        if not is_repeat:
+            self._number += 1
+        call = ClaimCall(
+            session_id=self.session_id,
+            number=self._number,
+            limit=limit,
+            wait=timedelta(0),
+            is_idle=not self.held,
+        )
+        reply = await self._runtime.ask(call)
+        self.held += [lease for lease in reply.leases if lease not in self.held]
+        return list(reply.leases)
+
+    async def carry_out(self, lease: Lease) -> Report:
+        """Carry out one attempt in this task; return its report without sending it."""
+        attempt = AttemptTask(lease)
+        await attempt.run(self._executors)
+        assert attempt.ending is not None
+        return Report(run_id=lease.run_id, token=lease.token, ending=attempt.ending)
+
+    async def report(self, *reports: Report) -> list[ReportResult]:
+        """Send reports and let go of their leases."""
+        results = await self._runtime.gateway.report(self.session_id, reports)
+        done = {(report.run_id, report.token) for report in reports}
+        self.held = [lease for lease in self.held if (lease.run_id, lease.token) not in done]
+        return list(results)
+
+    async def work(self) -> int:
+        """Claim, carry out and report until nothing is ready; return how many attempts that were."""
+        count = 0
+        while leases := await self.claim():
+            await self.report(*[await self.carry_out(lease) for lease in leases])
+            count += len(leases)
+        return count
+
+    async def beat(self) -> None:
+        """Send a heartbeat with what is held."""
+        held = tuple((lease.run_id, lease.token) for lease in self.held)
+        await self._runtime.gateway.beat(self.session_id, held)
+
+
+class ManualRuntime:
+    """Store, use cases, services and workers without any loop: tests call `advance`, `tick` and `work`.
+
+    Use as `async with ManualRuntime(registry) as runtime`.
+
+    Args:
+        registry: the functions that workers carry out.
+        store: a store to run on; a memory store by default.
+        seed: of the random source (backoff jitter).
+        beat_period: seconds between heartbeats.
+    """
+
+    def __init__(
+        self,
+        registry: FunctionRegistry | None = None,
+        *,
+        store: Store | None = None,
+        clock: FakeClock | None = None,
+        seed: int = 0,
+        beat_period: float = 10.0,
+    ) -> None:
+        self.registry = registry or FunctionRegistry()
+        self.clock = clock or FakeClock()
+        self.store: Store = store or MemoryStore(time=self.clock.now)
+        self.wakeups = Wakeups()
+        self.ownership = Ownership()
+        self._random = Random(seed)
+        self._desk = ClaimDesk(self.store, clock=self.clock, wakeups=self.wakeups, waiter=ManualWaiter())
+        self.gateway = LocalGateway(
+            self.store,
+            self._desk,
+            clock=self.clock,
+            random=self._random,
+            wakeups=self.wakeups,
+            beat_period=timedelta(seconds=beat_period),
+        )
+        self.client = Client(
+            self.store,
+            clock=self.clock,
+            ids=IdSequence(),
+            wakeups=self.wakeups,
+            accepted=Accepted(
+                types=frozenset({"function", "http", "shell"}),
+                functions=lambda: frozenset(self.registry.names()),
+            ),
+        )
+        self.services: dict[str, Service] = {
+            service.name: service for service in self._make_services(beat_period)
+        }
+
+    def _make_services(self, beat_period: float) -> list[Service]:
+        node = NodeFacts(id="node-1", host="localhost", pid=1, version="0", tzdata="test")
+        return [
+            Shards(self.store, node=node, ownership=self.ownership, clock=self.clock, waiter=ManualWaiter()),
+            Planner(self.store, ownership=self.ownership, wakeups=self.wakeups, waiter=ManualWaiter()),
+            SpanDrain(self.store, ownership=self.ownership, wakeups=self.wakeups, waiter=ManualWaiter()),
+            Reaper(
+                self.store,
+                clock=self.clock,
+                random=self._random,
+                wakeups=self.wakeups,
+                waiter=ManualWaiter(),
+                beat_period=beat_period,
+            ),
+            Janitor(self.store, waiter=ManualWaiter()),
+        ]
+
+    async def __aenter__(self) -> ManualRuntime:
+        """Open the store and take the shards."""
+        await self.store.open()
+        await self.tick("shards")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the store."""
+        await self.store.close()
+
+    async def worker(self, **offers: object) -> ManualWorker:
+        """Make a worker with a session; it offers all registered functions unless told otherwise."""
+        values: dict[str, object] = {
+            "name": "worker",
+            "host": "localhost",
+            "pid": 1,
+            "slots": 100,
+            "functions": tuple(sorted(self.registry.names())),
+        }
+        executors: dict[str, Executor] = {"function": FunctionExecutor(self.registry, runner=InlineRunner())}
+        registration = Registration(**{**values, **offers})  # type: ignore[arg-type]  # names are checked at run time
+        worker = ManualWorker(self, executors, registration)
+        await worker.register()
+        return worker
+
+    async def ask(self, call: ClaimCall) -> ClaimReply:
+        """Pass a claim through the desk and serve it at once."""
+        asking = asyncio.ensure_future(self.gateway.claim(call))
+        await asyncio.sleep(0)
+        await self._desk.tick(self.clock.now())
+        return await asking
+
+    async def tick(self, *names: str) -> None:
+        """Tick these services once, all of them in a fixed order when none is named."""
+        for name in names or tuple(self.services):
+            await self.services[name].tick(self.clock.now())
+
+    async def plan(self) -> None:
+        """Tick the planner until nothing is due."""
+        while await self.services["planner"].tick(self.clock.now()) == 0.0:
+            continue
+
+    async def advance(self, seconds: float, *, step: float = 1.0) -> None:
+        """Let time pass in steps; after each, tick every service until nothing is due."""
+        while seconds > 0:
+            self.clock.advance(min(step, seconds))
+            seconds -= step
+            await self.tick()
+            await self.plan()

@@ -1,0 +1,1 @@
+"""Real processes under faults; see README.md."""

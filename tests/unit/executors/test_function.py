@@ -1,0 +1,465 @@
+import asyncio
+import contextvars
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mainspring.core.model import INLINE_LIMIT
+from mainspring.core.transitions import Failure
+from mainspring.executors import FunctionExecutor
+from mainspring.executors.runners import InlineRunner, LoopThreadRunner
+from mainspring.ports.executor import Outcome, Snooze, Success
+from mainspring.registry import FunctionRegistry
+from mainspring.signals import FailRun, RetryRun, SnoozeRun, current_attempt
+from tests.unit.executors.attempts import make_attempt
+
+GRACE = timedelta(seconds=0.2)
+Execute = Callable[..., Awaitable[Outcome]]
+
+
+class Bench:
+    """An executor whose functions are registered as they are called."""
+
+    def __init__(self, runner: InlineRunner | LoopThreadRunner) -> None:
+        self.registry = FunctionRegistry()
+        self.runner = runner
+        self.executor = FunctionExecutor(self.registry, runner=runner, grace=GRACE)
+
+    async def run(self, function: Callable[..., Any], payload: bytes | None = None, **options: Any) -> Outcome:
+        name = f"{function.__qualname__} {id(function)}"
+        self.registry.add(name, function)
+        return await self.executor.execute(make_attempt({"function": name}, payload=payload, **options))
+
+    async def fail(self, function: Callable[..., Any], payload: bytes | None = None, **options: Any) -> Failure:
+        outcome = await self.run(function, payload, **options)
+        assert isinstance(outcome, Failure)
+        return outcome
+
+
+async def open_bench(runner: InlineRunner | LoopThreadRunner) -> AsyncIterator[Bench]:
+    bench = Bench(runner)
+    await bench.executor.start()
+    yield bench
+    await bench.executor.stop()
+
+
+@pytest.fixture(params=["inline", "thread"])
+async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
+    """On both runners: for what must not depend on the runner."""
+    runner = InlineRunner() if request.param == "inline" else LoopThreadRunner(threads=4)
+    async for bench in open_bench(runner):
+        yield bench
+
+
+@pytest.fixture
+async def threaded() -> AsyncIterator[Bench]:
+    async for bench in open_bench(LoopThreadRunner(threads=1)):
+        yield bench
+
+
+async def echo(*args: Any, **keywords: Any) -> Any:
+    return [args, keywords]
+
+
+def sync_echo(*args: Any, **keywords: Any) -> Any:
+    return [args, keywords]
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        (None, b"[[],{}]"),
+        (b"null", b"[[],{}]"),
+        (b'{"a":1,"b":"x"}', b'[[],{"a":1,"b":"x"}]'),
+        (b"[1,[2]]", b"[[1,[2]],{}]"),
+        (b'"text"', b'[["text"],{}]'),
+        (b"0", b"[[0],{}]"),
+    ],
+)
+@pytest.mark.parametrize("function", [echo, sync_echo])
+async def test_payload_becomes_arguments(
+    bench: Bench, function: Callable[..., Any], payload: bytes | None, expected: bytes
+) -> None:
+    assert await bench.run(function, payload) == Success(result=expected)
+
+
+async def needs(a: int, *, b: int = 1) -> int:
+    return a + b
+
+
+async def test_keywords_reach_plain_parameters(bench: Bench) -> None:
+    assert await bench.run(needs, b'{"a":1,"b":41}') == Success(result=b"42")
+
+
+@pytest.mark.parametrize(
+    ("payload", "argument"),
+    [(None, "'a'"), (b"{}", "'a'"), (b'{"a":1,"c":2}', "'c'"), (b"[1,2]", "too many positional")],
+)
+async def test_arguments_that_do_not_fit_are_named(bench: Bench, payload: bytes | None, argument: str) -> None:
+    failure = await bench.fail(needs, payload)
+    assert argument in failure.error
+    assert not failure.is_retryable
+
+
+@pytest.mark.parametrize("payload", [b"{", b"\xff", b"[" * 100_000 + b"]" * 100_000, b'{"a":NaN}'])
+async def test_payload_that_is_not_json_is_refused(bench: Bench, payload: bytes) -> None:
+    failure = await bench.fail(echo, payload)
+    assert "cannot be read as JSON" in failure.error
+    assert not failure.is_retryable
+
+
+@pytest.mark.parametrize("params", [{}, {"function": None}, {"function": "os.system"}, {"function": ["a"]}])
+async def test_unknown_function_is_refused(bench: Bench, params: dict[str, Any]) -> None:
+    outcome = await bench.executor.execute(make_attempt(params))
+    assert isinstance(outcome, Failure)
+    assert not outcome.is_retryable
+
+
+async def test_none_is_no_result(bench: Bench) -> None:
+    async def nothing() -> None: ...
+
+    assert await bench.run(nothing) == Success()
+
+
+def nested() -> Any:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    return value
+
+
+def with_surrogate() -> str:
+    return "\ud800"
+
+
+def not_json() -> object:
+    return object()
+
+
+@pytest.mark.parametrize("function", [nested, with_surrogate, not_json])
+async def test_result_that_is_not_json_fails_for_good(bench: Bench, function: Callable[[], Any]) -> None:
+    failure = await bench.fail(function)
+    assert "the result is not JSON" in failure.error
+    assert not failure.is_retryable
+
+
+async def test_result_over_the_limit_fails_for_good(bench: Bench) -> None:
+    failure = await bench.fail(lambda: "x" * INLINE_LIMIT)
+    assert "65,538 bytes" in failure.error
+    assert not failure.is_retryable
+    assert await bench.run(lambda: "x" * (INLINE_LIMIT - 2)) != failure
+
+
+async def test_nan_becomes_null(bench: Bench) -> None:
+    assert await bench.run(lambda: float("nan")) == Success(result=b"null")
+
+
+async def test_exception_is_told_with_the_jobs_own_frames(bench: Bench) -> None:
+    async def broken() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("no such \0 customer \ud800")
+
+    failure = await bench.fail(broken)
+    assert failure.error == "ValueError: no such \ufffd customer ?"
+    assert failure.is_retryable
+    assert failure.output is not None
+    assert "in broken" in failure.output
+    assert "_driver.py" not in failure.output
+
+
+async def test_endless_message_is_cut(bench: Bench) -> None:
+    failure = await bench.fail(lambda: int("x" * 1_000_000))
+    assert len(failure.error) < 3_000
+    assert failure.output is not None
+    assert len(failure.output) < 70_000
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), BaseException("odd"), Unprintable()]
+)
+@pytest.mark.parametrize("waits", [True, False])
+async def test_whatever_is_raised_is_a_failure_and_the_worker_lives(
+    bench: Bench, error: BaseException, waits: bool
+) -> None:
+    async def broken() -> None:
+        if waits:
+            await asyncio.sleep(0)
+        raise error
+
+    def broken_sync() -> None:
+        raise error
+
+    for function in (broken, broken_sync):
+        failure = await bench.fail(function)
+        assert failure.error.startswith(type(error).__name__)
+    assert await bench.run(echo) == Success(result=b"[[],{}]")
+
+
+async def test_stop_iteration_is_a_failure(bench: Bench) -> None:
+    def broken() -> None:
+        raise StopIteration(1)
+
+    assert (await bench.fail(broken)).error == "StopIteration: 1"
+
+
+async def test_signals_steer_the_run(bench: Bench) -> None:
+    def raising(signal: Exception) -> Callable[[], None]:
+        def function() -> None:
+            raise signal
+
+        return function
+
+    delay = timedelta(seconds=9)
+    assert await bench.run(raising(SnoozeRun(delay))) == Snooze(delay)
+    assert await bench.run(raising(FailRun("bad"))) == Failure(error="bad", is_retryable=False)
+    assert await bench.run(raising(RetryRun(delay, "busy"))) == Failure(error="busy", retry_after=delay)
+    with pytest.raises(ValueError, match="timedelta"):
+        SnoozeRun(timedelta(seconds=-1))
+
+
+async def test_current_attempt_is_known_everywhere(bench: Bench) -> None:
+    async def in_async() -> list[int]:
+        async def child() -> int:
+            return current_attempt().token
+
+        first = current_attempt().token
+        await asyncio.sleep(0)
+        return [first, current_attempt().token, await asyncio.create_task(child())]
+
+    assert await bench.run(in_async) == Success(result=b"[41,41,41]")
+    assert await bench.run(lambda: current_attempt().attempt) == Success(result=b"2")
+    with pytest.raises(LookupError):
+        current_attempt()
+
+
+variable: contextvars.ContextVar[int] = contextvars.ContextVar("variable", default=0)
+
+
+async def test_context_variables_do_not_leak_between_jobs(bench: Bench) -> None:
+    async def leaky(number: int) -> list[int]:
+        before = variable.get()
+        token = variable.set(number)
+        if number % 2:
+            await asyncio.sleep(0)
+        inside = variable.get()
+        variable.reset(token)
+        variable.set(number)
+        return [before, inside]
+
+    outcomes = await asyncio.gather(*(bench.run(leaky, b"[%d]" % number) for number in range(50)))
+    assert outcomes == [Success(result=b"[0,%d]" % number) for number in range(50)]
+
+
+async def test_asyncio_tools_work_in_the_first_step(bench: Bench) -> None:
+    async def uses_all() -> str:
+        own = asyncio.current_task()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.sleep(0))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await asyncio.Event().wait()
+        return "same" if own is asyncio.current_task() else "other"
+
+    outcomes = await asyncio.gather(*(bench.run(uses_all) for _ in range(5)))
+    assert outcomes == [Success(result=b'"same"')] * 5
+
+
+async def test_job_that_cancels_its_own_task_harms_no_other(bench: Bench) -> None:
+    async def cancels() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    async def waits() -> str:
+        await asyncio.sleep(0)
+        return "fine"
+
+    outcomes = await asyncio.gather(*(bench.run(cancels if n % 2 else waits) for n in range(20)))
+    assert outcomes == [Success(result=b'"fine"'), Success()] * 10
+
+
+async def test_task_left_behind_that_exits_does_not_end_the_worker(threaded: Bench) -> None:
+    async def exits() -> None:
+        raise SystemExit
+
+    async def leaves() -> None:
+        task = asyncio.create_task(exits())
+        task.add_done_callback(lambda task: task.exception())
+
+    assert await threaded.run(leaves) == Success()
+    assert await threaded.run(echo) == Success(result=b"[[],{}]")
+
+
+async def test_many_calls_come_back_to_their_callers(bench: Bench) -> None:
+    async def identity(number: int) -> int:
+        if number % 3 == 0:
+            await asyncio.sleep(0)
+        return number
+
+    outcomes = await asyncio.gather(*(bench.run(identity, b"[%d]" % number) for number in range(2_000)))
+    assert outcomes == [Success(result=b"%d" % number) for number in range(2_000)]
+
+
+async def test_sync_function_that_returns_an_awaitable_is_refused(bench: Bench) -> None:
+    failure = await bench.fail(lambda: echo())
+    assert "async def" in failure.error
+    assert not failure.is_retryable
+
+
+async def test_soft_timeout_lets_the_job_clean_up(bench: Bench) -> None:
+    cleaned = threading.Event()
+
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.set()
+
+    failure = await bench.fail(slow, soft_timeout=0.02)
+    assert failure.is_timeout
+    assert "soft time limit of 0.02 s" in failure.error
+    assert cleaned.is_set()
+    assert bench.executor.abandoned == 0
+
+
+async def test_job_may_finish_by_itself_after_the_soft_timeout(bench: Bench) -> None:
+    async def saves() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+        return "saved"
+
+    assert await bench.run(saves, soft_timeout=0.02) == Success(result=b'"saved"')
+
+
+@pytest.mark.parametrize("timeout", [0.02, 0.12])
+async def test_hard_timeout_says_where_the_job_was(bench: Bench, timeout: float) -> None:
+    async def stuck_here() -> None:
+        await asyncio.Event().wait()
+
+    failure = await bench.fail(stuck_here, timeout=timeout)
+    assert failure.is_timeout
+    assert failure.error == f"timed out after {timeout} s"
+    assert failure.output is not None
+    assert "in stuck_here" in failure.output
+
+
+async def test_job_that_swallows_cancellation_is_left_behind(bench: Bench) -> None:
+    release = asyncio.Event()
+    homes: list[asyncio.AbstractEventLoop] = []
+
+    async def stubborn() -> None:
+        homes.append(asyncio.get_running_loop())
+        while not release.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                pass
+
+    failure = await bench.fail(stubborn, timeout=0.02)
+    assert failure.is_timeout
+    assert "still running" in failure.error
+    assert bench.executor.abandoned == 1
+    homes[0].call_soon_threadsafe(release.set)
+
+
+async def test_cancelled_execute_cancels_the_job(bench: Bench) -> None:
+    started, ended = threading.Event(), threading.Event()
+
+    async def slow() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    attempt = asyncio.ensure_future(bench.run(slow))
+    while not started.is_set():
+        await asyncio.sleep(0.001)
+    attempt.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await attempt
+    assert ended.is_set()
+
+
+async def test_cancelled_execute_waits_for_a_stubborn_job_only_a_grace(bench: Bench) -> None:
+    homes: list[asyncio.AbstractEventLoop] = []
+    release = asyncio.Event()
+
+    async def stubborn() -> None:
+        homes.append(asyncio.get_running_loop())
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                pass
+
+    attempt = asyncio.ensure_future(bench.run(stubborn))
+    while not homes:
+        await asyncio.sleep(0.001)
+    begin = time.monotonic()
+    attempt.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await attempt
+    assert 0.1 < time.monotonic() - begin < 5
+    assert bench.executor.abandoned == 1
+    homes[0].call_soon_threadsafe(release.set)
+
+
+async def test_sync_function_over_its_time_loses_its_slot_not_the_pool(threaded: Bench) -> None:
+    release = threading.Event()
+    failure = await threaded.fail(release.wait, timeout=0.02)
+    assert failure.is_timeout
+    assert threaded.executor.abandoned == 1
+    assert await threaded.run(sync_echo) == Success(result=b"[[],{}]")
+    release.set()
+    assert await threaded.run(sync_echo) == Success(result=b"[[],{}]")
+
+
+async def test_sync_function_that_never_got_a_thread_does_not_start_after_its_time(threaded: Bench) -> None:
+    release, ran = threading.Event(), threading.Event()
+    first = asyncio.ensure_future(threaded.run(release.wait))
+    await asyncio.sleep(0)
+    assert (await threaded.fail(ran.set, timeout=0.02)).is_timeout
+    assert threaded.executor.abandoned == 0
+    release.set()
+    assert await first == Success(result=b"true")
+    assert await threaded.run(sync_echo) == Success(result=b"[[],{}]")
+    assert not ran.is_set()
+
+
+async def test_sync_functions_share_the_slots() -> None:
+    async for bench in open_bench(LoopThreadRunner(threads=2)):
+        both = threading.Barrier(2, timeout=10)
+        outcomes = await asyncio.gather(*(bench.run(lambda: both.wait() >= 0) for _ in range(2)))
+        assert outcomes == [Success(result=b"true")] * 2
+
+
+async def test_blocking_async_job_stops_neither_the_heartbeat_nor_later_jobs(threaded: Bench) -> None:
+    release = threading.Event()
+
+    async def blocks() -> None:
+        release.wait(20)
+
+    beats = 0
+    attempt = asyncio.ensure_future(threaded.fail(blocks, timeout=0.15))
+    while not attempt.done():
+        beats += 1
+        await asyncio.sleep(0.01)
+    assert attempt.result().is_timeout
+    assert beats > 5
+    assert isinstance(threaded.runner, LoopThreadRunner)
+    assert threaded.runner.stalled_loops == 1
+    assert await threaded.run(echo) == Success(result=b"[[],{}]")
+    release.set()
