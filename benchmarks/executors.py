@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import resource
 import time
@@ -14,7 +15,7 @@ from uuid import UUID
 import uvloop
 
 from mainspring.core.ids import JobId, RunId
-from mainspring.executors import FunctionExecutor
+from mainspring.executors import FunctionExecutor, ShellExecutor
 from mainspring.executors.runners import InlineRunner, LoopThreadRunner, Runner
 from mainspring.ports.executor import AttemptContext
 from mainspring.registry import FunctionRegistry
@@ -84,6 +85,24 @@ async def measure_function(
     return count / elapsed, used / count
 
 
+async def measure_shell(count: int, at_a_time: int) -> tuple[float, float]:
+    """Return commands a second, and seconds of the worker's own CPU for each."""
+    executor = ShellExecutor(enabled=True)
+    await executor.start()
+    slots = asyncio.Semaphore(at_a_time)
+
+    async def one(number: int) -> None:
+        async with slots:
+            await executor.execute(attempt(number, {"command": ["/bin/true"]}))
+
+    await one(0)
+    cpu, begin = time.process_time(), time.perf_counter()
+    await asyncio.gather(*map(one, range(count)))
+    elapsed, used = time.perf_counter() - begin, time.process_time() - cpu
+    await executor.stop()
+    return count / elapsed, used / count
+
+
 async def measure_tasks(count: int, batch: int) -> float:
     """Return the floor: seconds of CPU for gathering a bare coroutine that waits once."""
     loop = asyncio.get_running_loop()
@@ -127,6 +146,10 @@ def run(quick: bool) -> list[dict[str, Any]]:
             name = f"function.{call.__name__}.{'inline' if isinstance(runner, InlineRunner) else 'thread'}"
             note(name, rate, "executes/s")
             note(name, cpu * 1e6, "us CPU")
+    for at_a_time in (1, 8):
+        rate, cpu = on_uvloop(functools.partial(measure_shell, count // 200, at_a_time))
+        note(f"shell.true.{at_a_time}", rate, "commands/s")
+        note(f"shell.true.{at_a_time}", cpu * 1e6, "us CPU")
     note("memory", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MiB")
     return results
 

@@ -100,7 +100,9 @@ class StoreClock:
         if self._offset is not None and self._offset != self._target:
             reach = (at - self._slewed_at) * _SLEW_RATE
             behind = self._target - self._offset
-            self._offset = self._target if abs(behind) <= reach else self._offset + math.copysign(reach, behind)
+            self._offset = (
+                self._target if abs(behind) <= reach else self._offset + math.copysign(reach, behind)
+            )
             self._slewed_at = at
 
 
@@ -123,7 +125,8 @@ class LoopWaiter:
         self._pending = pending
         try:
             await pending
-            self._is_signalled = False  # not where the wait is cancelled: a signal is then left to the next one
+            # Not where the wait is cancelled: a signal is then left to the next one.
+            self._is_signalled = False
         finally:
             timer.cancel()
             self._pending = None

@@ -50,18 +50,16 @@ def charge(
     """Return the virtual times after `taken` runs were given to each tenant.
 
     A tenant that was away, or is new, starts level with the one that is furthest behind, so that idleness earns no
-    credit. One that lags behind all who were just served had nothing to claim, or it would have been preferred: it is
-    forgotten here, and so are tenants that never come back.
+    credit. A claim goes to the next tenant only where the one before has nothing more to give, so whoever still lags
+    behind one that was served is not waiting: it is forgotten here, and so are tenants that never come back.
     """
     if not taken:
         return dict(served)
     floor = min(served.values(), default=0.0)
     starts = {tenant: served.get(tenant, floor) for tenant in taken}
-    present = min(starts.values())
-    after = {tenant: time for tenant, time in served.items() if time >= present}
-    for tenant, count in taken.items():
-        after[tenant] = starts[tenant] + count / weights.get(tenant, 1)
-    return after
+    ends = {tenant: start + taken[tenant] / weights.get(tenant, 1) for tenant, start in starts.items()}
+    present = max(starts.values())
+    return {tenant: time for tenant, time in {**served, **ends}.items() if time >= present}
 
 
 def accepts_route(

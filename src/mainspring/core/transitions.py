@@ -17,7 +17,6 @@ from mainspring.core.model import Delivery, JobSpec
 from mainspring.core.retry import Random, has_attempts_left, retry_delay
 from mainspring.core.states import RunState
 
-
 MAX_RETRY_AFTER = timedelta(days=1)
 """A target cannot put off its run for longer than this: a broken answer must not park a run for years."""
 
@@ -80,7 +79,9 @@ class Transition:
     is_crash: bool = False
 
 
-def succeeded(run_id: RunId, token: int, result: bytes | None = None, output: str | None = None) -> Transition:
+def succeeded(
+    run_id: RunId, token: int, result: bytes | None = None, output: str | None = None
+) -> Transition:
     """The attempt did its work. Wins over a cancel that was only requested."""
     return Transition(
         run_id=run_id,
@@ -109,7 +110,9 @@ class Failure:
     is_timeout: bool = False
 
 
-def failed(facts: AttemptFacts, spec: JobSpec, failure: Failure, *, now: datetime, random: Random) -> Transition:
+def failed(
+    facts: AttemptFacts, spec: JobSpec, failure: Failure, *, now: datetime, random: Random
+) -> Transition:
     """The attempt failed or timed out: try again after the backoff, or FAILED for good.
 
     An at-most-once run never starts again, whatever its retry policy says.

@@ -91,9 +91,8 @@ class ServiceRunner:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                delay = self._backoff(
-                    failures
-                )  # something that the tick waited for was cancelled, not the service
+                # Something that the tick waited for was cancelled, not the service.
+                delay = self._backoff(failures)
                 failures += 1
                 _log.exception("tick_failed", service=self._service.name)
             except Exception:  # noqa: BLE001 - a service outlives a bug in one tick; the log has its trace

@@ -82,14 +82,31 @@ def _bury(supervisors: set[int]) -> None:
     """Reap supervisors; what a crashed one left behind has become our child and is killed."""
     while True:
         try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return
         if pid == 0:
             break
+        if pid in supervisors and status != 0:
+            _remove_folder(pid)
         supervisors.discard(pid)
     for pid in _children(os.getpid()) - supervisors:
         _signal(pid, signal.SIGKILL)
+
+
+def _folder_prefix(supervisor: int) -> str:
+    return f"mainspring-{supervisor}-"
+
+
+def _remove_folder(supervisor: int) -> None:
+    """Remove the working folder that a crashed supervisor could not remove itself."""
+    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            is_its_own = entry.name.startswith(_folder_prefix(supervisor)) and entry.is_dir(
+                follow_symlinks=False
+            )
+            if is_its_own and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _be_supervisor(control_fd: int, worker: int) -> NoReturn:
@@ -139,7 +156,9 @@ class Supervisor:
 
     def run(self) -> tuple[dict[str, Any], bytes]:
         """Carry the command out; return the reply's header and the kept output."""
-        folder = tempfile.mkdtemp(prefix="mainspring-") if self._request["cwd"] is None else None
+        folder = (
+            tempfile.mkdtemp(prefix=_folder_prefix(os.getpid())) if self._request["cwd"] is None else None
+        )
         wake = _wake_on_child()
         try:
             error = self._start(folder or self._request["cwd"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import select
 import socket
@@ -15,6 +16,7 @@ from mainspring.errors import MainspringError
 _SCRIPT = Path(__file__).with_name("_shell_supervisor.py")
 _START_SECONDS = 20.0
 _STOP_SECONDS = 5.0
+_DEAD = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF})
 
 
 class Spawner:
@@ -61,23 +63,22 @@ class Spawner:
 
     async def _send(self, fd: int) -> None:
         for is_last in (False, True):
-            used = self._socket
+            async with self._lock:  # while somebody starts it again, wait
+                used = self._socket
             if used is None:
-                raise MainspringError("the shell executor is not started")
+                raise MainspringError("the process that starts commands is not there")
             try:
-                while True:
-                    try:
-                        socket.send_fds(used, [b"J"], [fd])
-                        return
-                    except BlockingIOError:
-                        await asyncio.to_thread(select.select, [], [used], [], 1.0)
-            except (BrokenPipeError, ConnectionResetError) as error:
-                if is_last:
-                    raise MainspringError("the process that starts commands dies again and again") from error
-                async with self._lock:
-                    if self._socket is used:  # nobody else was faster
-                        await self.stop()
-                        await self.start()
+                await _pass_on(used, fd)
+                return
+            except (OSError, ValueError) as error:  # ValueError: somebody closed it to start it again
+                if is_last or (isinstance(error, OSError) and error.errno not in _DEAD):
+                    raise MainspringError(
+                        f"the process that starts commands cannot be reached: {error}"
+                    ) from error
+            async with self._lock:
+                if self._socket is used:  # nobody else was faster
+                    await self.stop()
+                    await self.start()
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -113,6 +114,15 @@ class Spawner:
             raise MainspringError("the process that starts commands does not start")
         ours.setblocking(False)
         self._socket = ours
+
+
+async def _pass_on(used: socket.socket, fd: int) -> None:
+    while True:
+        try:
+            socket.send_fds(used, [b"J"], [fd])
+            return
+        except BlockingIOError:
+            await asyncio.to_thread(select.select, [], [used], [], 1.0)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 import ssl
@@ -294,7 +295,8 @@ def _explain(error: Exception, endpoint: Endpoint) -> str:
     if isinstance(error, aiohttp.ClientSSLError):
         return f"no TLS connection to {where}"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"no connection to {where}: {error.os_error.strerror or 'failed'}"
+        number = error.os_error.errno  # its own text would name the address
+        return f"no connection to {where}: {os.strerror(number) if number else 'failed'}"
     if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionError):
         return f"{where} closed the connection without an answer"
     return f"no valid answer from {where} ({type(error).__name__})"

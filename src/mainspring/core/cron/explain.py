@@ -91,8 +91,8 @@ def _month_days(schedule: Schedule) -> str:
         return ""
     if days:
         items.append("day " + _join(_runs(days, str)))
-    for back in sorted(schedule.month_ends):
-        items.append("the last day" if back == 0 else f"{back} days before the last day")
+    ends = sorted(schedule.month_ends)
+    items += ["the last day" if back == 0 else f"{back} days before the last day" for back in ends]
     items += [f"the weekday nearest to day {day}" for day in sorted(schedule.nearest)]
     if schedule.is_last_weekday:
         items.append("the last weekday")

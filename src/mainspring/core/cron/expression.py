@@ -36,6 +36,8 @@ class Cron:
     expression: str
     tz: str
     dst: str
+    _schedule: Schedule
+    _walker: Walker
 
     def __init__(self, expression: str, tz: str = "UTC", dst: str = "vixie") -> None:
         gap, overlap = _read_dst(expression, dst)

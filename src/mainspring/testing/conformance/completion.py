@@ -272,6 +272,13 @@ class StaleTokenIsRefusedLaw3:
                 assert await store.apply([other], now=at(6)) == STALE
             assert await read_run(store, held.run_id) == run
 
+    async def test_success_under_a_token_that_never_was(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.apply([succeed(held)], now=at(5))
+        for token in (held.token - 1, held.token + 1, held.token + 2):
+            guess = transitions.succeeded(held.run_id, token, b"42")
+            assert await store.apply([guess], now=at(6)) == STALE
+
     async def test_report_without_a_claim(self, store: Store) -> None:
         held = await running_run(store)
         await store.apply([give_back(held, now=5)], now=at(5))

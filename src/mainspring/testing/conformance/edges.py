@@ -244,6 +244,8 @@ class Atomicity:
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()  # it had ended; an error of its own must not go unseen
 
     async def test_stopped_submit_leaves_a_whole_batch_or_none(self, store: Store) -> None:
         job = await add_job(store)

@@ -152,6 +152,12 @@ class NewestRuns:
         assert await self._newest(store, job.id, now=59) == due
         assert await self._newest(store, job.id, now=60) == later
 
+    async def test_run_that_was_started_counts_whatever_the_clock_says(self, store: Store) -> None:
+        job = await add_job(store)
+        [run_id] = await submit(store, job, due_at=at(60))
+        assert await claim(store, await add_session(store), now=at(60))
+        assert await self._newest(store, job.id, now=59) == run_id
+
     async def test_newest_is_found_among_live_finished_and_dead(self, store: Store) -> None:
         job = await add_job(store)
         first, second, third = [await running_run(store, job) for _ in range(3)]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from mainspring.core.cron import Cron
 from mainspring.core.ids import JobId
-from mainspring.core.model import Priority, SpanKind, Target
+from mainspring.core.model import Delivery, Misfire, MisfireRule, Overlap, Priority, SpanKind, Target
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.triggers import Interval, Once
 from mainspring.ports.store import Store
@@ -46,7 +47,7 @@ class Jobs:
         spec = make_spec(
             target=Target("http", {"url": "https://example.org/a?b=c", "headers": {"X-A": "b"}}),
             trigger=Interval(timedelta(seconds=90), START),
-            payload=b'{"n": 1}',
+            payload=b'{"n":1}',
             priority=Priority.HIGH,
             queue="mail",
             labels=("eu", "gpu"),
@@ -55,6 +56,9 @@ class Jobs:
             ),
             timeout=timedelta(minutes=5),
             soft_timeout=timedelta(minutes=4),
+            misfire=MisfireRule(policy=Misfire.FIRE_ALL, grace=timedelta(seconds=1), max_count=3),
+            overlap=Overlap.SKIP,
+            delivery=Delivery.AT_MOST_ONCE,
             jitter=timedelta(seconds=3),
             expires_after=timedelta(hours=2),
             poison_limit=1,
@@ -62,6 +66,12 @@ class Jobs:
         job = await add_job(store, spec)
         assert job.spec == spec
         assert await store.read_versions([(job.id, 1)]) == [spec]
+
+    async def test_add_jobs_keeps_every_kind_of_trigger(self, store: Store) -> None:
+        triggers = (Once(at(5)), Interval(timedelta(seconds=90), START), Cron("0 3 * * 1-5", "Europe/Berlin"))
+        for trigger in triggers:
+            job = await add_job(store, make_spec(trigger=trigger), next_fire_at=trigger.next_after(START))
+            assert job.spec.trigger == trigger
 
     async def test_add_jobs_refuses_a_name_that_the_tenant_has(self, store: Store) -> None:
         spec = make_spec(name="twice")

@@ -8,6 +8,7 @@ A failure names seed and step, and repeats exactly.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, TypeVar
@@ -177,6 +178,12 @@ class Walk:
             return self.random.choice(self.seen_epochs)
         return self.seen_epochs[-1]
 
+    async def some_sessions(self, most: int) -> list[int]:
+        """Return some sessions, most of them live."""
+        live = sorted(await self.reference.counters())
+        pool = list(range(len(self.numbers))) if self.chance(0.1) else live
+        return self.random.sample(pool, min(len(pool), self.random.randint(1, most)))
+
     # -- jobs --------------------------------------------------------------------------------------------------
 
     async def add_jobs(self) -> None:
@@ -192,7 +199,7 @@ class Walk:
                 self.now + timedelta(seconds=self.random.randrange(30)) if self.chance(0.8) else None
             )
             new = make_new_job(spec, tenant=self.random.choice(TENANTS), next_fire_at=next_fire_at)
-            jobs.append(new)
+            jobs.append(replace(new, id=self.ids.new_job_id()))
         await self.agree(lambda side: side.store.add_jobs(jobs, now=self.now))
         self.job_ids += [job.id for job in jobs]
 
@@ -313,9 +320,9 @@ class Walk:
             key = None
             if self.chance(0.3):
                 key = IdempotencyKey(
-                    key=f"key {self.random.randrange(8)}",
+                    key=f"key {self.random.randrange(4)}",
                     request_hash=self.random.choice((b"a", b"b")),
-                    expires_at=self.now + timedelta(seconds=self.random.randrange(1, 60), microseconds=1),
+                    expires_at=self.now + timedelta(seconds=self.random.randrange(1, 300), microseconds=1),
                 )
             runs.append(self.new_run(job, submit_key=key, target_key=key and key.key))
         await self.agree(lambda side: side.submit(runs, self.now))
@@ -327,10 +334,7 @@ class Walk:
 
     async def claim(self) -> None:
         requests = []
-        sessions = self.random.sample(
-            range(len(self.numbers)), min(len(self.numbers), self.random.randint(1, 3))
-        )
-        for session in sessions:
+        for session in await self.some_sessions(3):
             if not self.chance(0.1) or not self.numbers[session]:
                 self.numbers[session] += 1
             keys = list(self.lane_keys)
@@ -357,9 +361,10 @@ class Walk:
         for _ in range(self.random.randint(1, 6)):
             if not self.leases:
                 return
-            recent = self.leases[-20:] if self.chance(0.9) else self.leases
-            serial, token, attempt, spec = self.random.choice(recent)
+            serial, token, attempt, spec = self.random.choice(self.leases)
             held = await self.reference.held(serial)
+            if (held is None or held.token != token) and self.chance(0.8):
+                continue
             if held is None or held.token != token:
                 facts = AttemptFacts(
                     run_id=RunId(0),
@@ -423,7 +428,7 @@ class Walk:
 
     async def beat(self) -> None:
         beats = []
-        for session in self.random.sample(range(len(self.numbers)), min(len(self.numbers), 2)):
+        for session in await self.some_sessions(2):
             held = await self.reference.store.get_runs(list(self.reference.serials))
             mine = [
                 (self.reference.serials[run.id], run.token)

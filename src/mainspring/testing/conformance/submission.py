@@ -143,10 +143,10 @@ class Idempotency:
 
     async def test_key_is_each_tenants_own(self, store: Store) -> None:
         jobs = [await add_job(store, tenant=tenant) for tenant in ("one", "other")]
-        results = await store.submit_runs(
-            [make_new_run(job, submit_key=self._key()) for job in jobs], now=START
-        )
-        assert [result.status for result in results] == [SubmitStatus.SUBMITTED] * 2
+        runs = [make_new_run(job, submit_key=self._key()) for job in jobs]
+        first, again = [await store.submit_runs(runs, now=START) for _ in range(2)]
+        assert [result.status for result in first] == [SubmitStatus.SUBMITTED] * 2
+        assert again == [SubmitResult(SubmitStatus.DUPLICATE, result.run_id) for result in first]
 
     async def test_refused_run_leaves_its_key_free(self, store: Store) -> None:
         job = await add_job(store)

@@ -77,6 +77,8 @@ class Upkeep:
         job = await add_job(store)
         closed = make_span(job, kind=SpanKind.GAP, reason="misfire")
         await store.add_spans([closed, make_span(job)], now=START)
+        assert await prune_all(store, START - 2 * DAY) == 0
+        assert len(await store.list_spans(job.id)) == 2
         await prune_all(store, START + 3 * DAY)
         assert [span.kind for span in await store.list_spans(job.id)] == [SpanKind.CATCH_UP]
 

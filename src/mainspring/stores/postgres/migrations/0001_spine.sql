@@ -93,6 +93,9 @@ CREATE TABLE run (
 CREATE INDEX run_ready ON run (lane_id, rank) WHERE state IN ('PENDING', 'RETRYING') AND NOT is_parked AND crashes = 0;
 CREATE INDEX run_suspect ON run (lane_id, rank) WHERE state IN ('PENDING', 'RETRYING') AND NOT is_parked AND crashes > 0;
 CREATE INDEX run_held ON run (session_id, id) WHERE state = 'RUNNING';
+-- Tiny, because run_held, full of the dead entries of a busy session, must not be walked by each of its claims.
+CREATE INDEX run_alone ON run (session_id) WHERE state = 'RUNNING' AND is_alone;
+CREATE INDEX run_waiting ON run (lane_id) WHERE state = 'BLOCKED' OR is_parked;
 CREATE INDEX run_job ON run (job_id, id);
 CREATE INDEX run_expiring ON run (expires_at) WHERE expires_at IS NOT NULL AND state IN ('PENDING', 'RETRYING');
 -- The second net under law 2; the conditional update of job_clock is the law.
@@ -207,8 +210,9 @@ CREATE TABLE session (
     functions text[] NOT NULL,
     labels text[] NOT NULL,
     beats bigint NOT NULL DEFAULT 0,
-    claim_number bigint NOT NULL DEFAULT 0,
-    -- Runs of the session that its last heartbeat did not name; named again next time, or they are released.
+    -- The last request's; none has this number.
+    claim_number bigint NOT NULL DEFAULT -1,
+    -- Run, token, run, token …: leases that the last heartbeat did not name; named next time, or they are released.
     missing bigint[] NOT NULL DEFAULT '{}',
     started_at timestamptz NOT NULL,
     last_beat_at timestamptz NOT NULL,
@@ -243,3 +247,118 @@ CREATE TABLE idempotency (
     PRIMARY KEY (tenant, key)
 );
 CREATE INDEX idempotency_expiring ON idempotency (expires_at);
+
+-- Every run, live or finished, in one shape, for inspection only.
+CREATE VIEW any_run AS
+SELECT
+    r.id, r.job_id, r.version, l.queue, l.route, l.tenant, l.priority, r.kind, r.state, r.cancel_reason AS reason,
+    r.fire_at, r.due_at, r.rank, r.created_at, r.started_at, NULL::timestamptz AS finished_at, r.attempt, r.token, r.crashes,
+    r.session_id, r.cancel_requested_at IS NOT NULL AS is_cancel_requested, NULL::text AS error, r.payload, NULL::bytea AS result,
+    NULL::text AS output, r.target_key, r.span_id, r.redrive_of
+FROM run AS r
+JOIN lane AS l ON l.id = r.lane_id
+UNION ALL
+SELECT
+    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, due_at, created_at,
+    started_at, finished_at, attempt, token, crashes, session_id, FALSE, error, payload, result, output, target_key,
+    span_id, redrive_of
+FROM run_history
+UNION ALL
+SELECT
+    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, due_at, created_at,
+    started_at, finished_at, attempt, token, crashes, session_id, FALSE, error, payload, result, output, target_key,
+    span_id, redrive_of
+FROM dead_run;
+
+-- What inspection shows of a run, wherever it is: live_run and ended_run have the same columns.
+CREATE VIEW live_run AS
+SELECT
+    run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, run.state,
+    run.cancel_reason AS reason, run.fire_at, run.due_at, run.rank, run.created_at, run.started_at,
+    NULL::timestamptz AS finished_at, run.attempt, run.token, run.crashes, run.session_id,
+    run.cancel_requested_at IS NOT NULL AS is_cancel_requested, NULL::text AS error, run.payload,
+    NULL::bytea AS result, NULL::text AS output, run.target_key, run.span_id, run.redrive_of
+FROM run JOIN lane ON lane.id = run.lane_id;
+
+CREATE VIEW ended_run AS
+SELECT
+    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, due_at AS rank,
+    created_at, started_at, finished_at, attempt, token, crashes, session_id, false AS is_cancel_requested, error,
+    payload, result, output, target_key, span_id, redrive_of
+FROM run_history
+UNION ALL
+SELECT
+    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, due_at AS rank,
+    created_at, started_at, finished_at, attempt, token, crashes, session_id, false AS is_cancel_requested, error,
+    payload, result, output, target_key, span_id, redrive_of
+FROM dead_run;
+
+-- Makes the partitions of the day of `instant` (UTC) and of some days after it. Several nodes may call it at once.
+-- A day of which the default partition holds rows already keeps them there.
+CREATE FUNCTION prepare_history(instant timestamptz, days integer) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    parent text;
+    first timestamptz;
+    partition_name text;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('mainspring.history', 0));
+    -- Attaching waits for whoever reads the default partition, and others would queue up behind it: give up early.
+    PERFORM set_config('lock_timeout', '1s', true);
+    FOREACH parent IN ARRAY ARRAY['run_history', 'attempt'] LOOP
+        FOR day IN 0..days LOOP
+            first := (date_trunc('day', instant AT TIME ZONE 'UTC') + make_interval(days => day)) AT TIME ZONE 'UTC';
+            partition_name := parent || to_char(first AT TIME ZONE 'UTC', '"_"YYYYMMDD');
+            CONTINUE WHEN to_regclass(quote_ident(partition_name)) IS NOT NULL;
+            BEGIN
+                EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', partition_name,
+                    parent);
+                EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent,
+                    partition_name, first, first + interval '1 day');
+            EXCEPTION WHEN check_violation OR lock_not_available OR deadlock_detected THEN
+                NULL; -- the default partition takes the rows; the next call tries again
+            END;
+        END LOOP;
+    END LOOP;
+END
+$$;
+
+-- Drops the partitions that end at `instant` or before it; answers how many rows went. Attempts of dead and of live runs
+-- stay, in the default partition.
+CREATE FUNCTION drop_history(instant timestamptz) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    old record;
+    held bigint;
+    kept bigint;
+    removed bigint := 0;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('mainspring.history', 0));
+    PERFORM set_config('lock_timeout', '1s', true);
+    FOR old IN
+        SELECT child.relname AS name, parent.relname AS parent
+        FROM pg_inherits
+        JOIN pg_class AS child ON child.oid = pg_inherits.inhrelid
+        JOIN pg_class AS parent ON parent.oid = pg_inherits.inhparent
+        WHERE parent.oid IN ('run_history'::regclass, 'attempt'::regclass)
+          AND child.relname ~ '_[0-9]{8}$'
+          AND (to_date(right(child.relname, 8), 'YYYYMMDD') + 1)::timestamp AT TIME ZONE 'UTC' <= instant
+        ORDER BY parent.relname, child.relname
+    LOOP
+        BEGIN
+            kept := 0;
+            EXECUTE format('ALTER TABLE %I DETACH PARTITION %I', old.parent, old.name);
+            IF old.parent = 'attempt' THEN
+                EXECUTE format(
+                    'INSERT INTO attempt SELECT * FROM %I AS old WHERE EXISTS (SELECT FROM dead_run WHERE id = old.run_id)'
+                    ' OR EXISTS (SELECT FROM run WHERE id = old.run_id)', old.name);
+                GET DIAGNOSTICS kept = ROW_COUNT;
+            END IF;
+            EXECUTE format('SELECT count(*) FROM %I', old.name) INTO held;
+            EXECUTE format('DROP TABLE %I', old.name);
+            removed := removed + held - kept;
+        EXCEPTION WHEN lock_not_available OR deadlock_detected OR undefined_table THEN
+            NULL; -- somebody reads it; the next call tries again
+        END;
+    END LOOP;
+    RETURN removed;
+END
+$$;

@@ -249,3 +249,25 @@ CREATE TABLE idempotency (
     PRIMARY KEY (tenant, key)
 ) STRICT;
 CREATE INDEX idempotency_expiring ON idempotency (expires_at);
+
+-- Every run, live or finished, in one shape, for inspection only.
+CREATE VIEW any_run AS
+SELECT
+    r.id, r.job_id, r.version, l.queue, l.route, l.tenant, l.priority, r.kind, r.state, r.cancel_reason AS reason,
+    r.fire_at, r.due_at, r.rank, r.created_at, r.started_at, NULL AS finished_at, r.attempt, r.token, r.crashes,
+    r.session_id, r.cancel_requested_at IS NOT NULL AS is_cancel_requested, NULL AS error, r.payload, NULL AS result,
+    NULL AS output, r.target_key, r.span_id, r.redrive_of
+FROM run AS r
+JOIN lane AS l ON l.id = r.lane_id
+UNION ALL
+SELECT
+    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, due_at, created_at,
+    started_at, finished_at, attempt, token, crashes, session_id, FALSE, error, payload, result, output, target_key,
+    span_id, redrive_of
+FROM run_history
+UNION ALL
+SELECT
+    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, due_at, created_at,
+    started_at, finished_at, attempt, token, crashes, session_id, FALSE, error, payload, result, output, target_key,
+    span_id, redrive_of
+FROM dead_run;

@@ -1,0 +1,209 @@
+"""Reads single values of a user's definition; every refusal names the field and what would be right."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any, TypeVar
+
+from mainspring.core.definition.plain import encode_payload
+from mainspring.core.model import INLINE_LIMIT
+from mainspring.errors import InvalidInput, PayloadTooLarge
+
+MAX_DEPTH = 64
+MAX_NAME = 200
+DAY = timedelta(days=1)
+_WORD = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_DURATION = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,6})?(?:ms|s|m|h|d))+", re.ASCII)
+_DURATION_PART = re.compile(r"([0-9.]+)(ms|s|m|h|d)", re.ASCII)
+_UNITS = {
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": DAY,
+}
+E = TypeVar("E", bound=Enum)
+
+
+def check_known(given: Iterable[object], known: Collection[str], *, prefix: str = "") -> None:
+    """Refuse a field that does not exist, with the nearest one that does."""
+    for name in given:
+        if not isinstance(name, str):
+            raise InvalidInput(f"{prefix}{str(name)[:60]}", "a field's name is text")
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
+            raise InvalidInput(f"{prefix}{name[:60]}", f"there is no such field; {hint}")
+
+
+def read_mapping(value: object, field: str) -> Mapping[str, Any]:
+    """Return an object."""
+    if not isinstance(value, Mapping):
+        raise InvalidInput(field, f"must be an object, not {kind(value)}")
+    return value
+
+
+def read_text(value: object, field: str, *, longest: int) -> str:
+    """Return text of 1 to `longest` printable characters."""
+    if not isinstance(value, str):
+        raise InvalidInput(field, f"must be text, not {kind(value)}")
+    if not 1 <= len(value) <= longest:
+        raise InvalidInput(field, f"must have 1 to {longest} characters, not {len(value)}")
+    if not value.isprintable():
+        raise InvalidInput(field, f"{value[:60]!r} holds characters that cannot be printed")
+    return value
+
+
+def read_word(value: object, field: str) -> str:
+    """Return a queue's or label's name."""
+    if not isinstance(value, str) or not _WORD.fullmatch(value):
+        shown = repr(value[:60]) if isinstance(value, str) else kind(value)
+        raise InvalidInput(field, f"must be 1 to 64 of A-Z a-z 0-9 . _ -, not {shown}")
+    return value
+
+
+def read_bool(value: object, field: str) -> bool:
+    """Return true or false."""
+    if not isinstance(value, bool):
+        raise InvalidInput(field, f"must be true or false, not {kind(value)}")
+    return value
+
+
+def read_int(value: object, field: str, *, low: int, high: int) -> int:
+    """Return a whole number within bounds."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInput(field, f"must be a whole number, not {kind(value)}")
+    if not low <= value <= high:
+        raise InvalidInput(field, f"must be between {low} and {high}")
+    return value
+
+
+def read_share(value: object, field: str) -> float:
+    """Return a number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidInput(field, "must be a number from 0 to 1")
+    return float(value)
+
+
+def read_choice(value: object, field: str, choices: type[E], *, by_name: bool = False) -> E:
+    """Return a member of an enum, by its value or (in any case) its name."""
+    names = [member.name if by_name else str(member.value) for member in choices]
+    wanted = value.upper() if by_name and isinstance(value, str) else value
+    if isinstance(wanted, str) and wanted in names:
+        return list(choices)[names.index(wanted)]
+    shown = repr(value[:60]) if isinstance(value, str) else kind(value)
+    raise InvalidInput(field, f"must be one of {', '.join(names)}, not {shown}")
+
+
+def read_duration(
+    value: object, field: str, *, low: timedelta = timedelta(0), high: timedelta = 30 * DAY
+) -> timedelta:
+    """Return a duration: a number of seconds, or text like `90s`, `1h30m`, `250ms`."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if not math.isfinite(value) or abs(value) > 1e11:
+            raise InvalidInput(field, f"must be between {show(low)} and {show(high)}")
+        duration = timedelta(microseconds=round(value * 1_000_000))
+    elif isinstance(value, str) and len(value) <= 60 and _DURATION.fullmatch(value):
+        try:
+            parts = _DURATION_PART.findall(value)
+            duration = sum((float(number) * _UNITS[unit] for number, unit in parts), timedelta(0))
+        except OverflowError:
+            raise InvalidInput(field, f"must be between {show(low)} and {show(high)}") from None
+    else:
+        shown = repr(value[:60]) if isinstance(value, str) else kind(value)
+        raise InvalidInput(field, f"must be seconds or text like '90s', '5m', '1h30m', not {shown}")
+    if not low <= duration <= high:
+        raise InvalidInput(field, f"must be between {show(low)} and {show(high)}, not {show(duration)}")
+    return duration
+
+
+def read_instant(value: object, field: str) -> datetime:
+    """Return an instant in UTC from ISO 8601 text with an offset."""
+    example = "2026-11-21T09:00:00+01:00"
+    if isinstance(value, datetime):
+        instant = value
+    elif isinstance(value, str):
+        try:
+            instant = datetime.fromisoformat(value)
+        except ValueError:
+            raise InvalidInput(field, f"{value[:60]!r} is not an instant; write it like {example}") from None
+    else:
+        raise InvalidInput(field, f"must be an instant like {example}, not {kind(value)}")
+    if instant.tzinfo is None:
+        raise InvalidInput(field, f"has no offset; write it like {example}")
+    try:
+        return instant.astimezone(UTC)
+    except (OverflowError, ValueError):
+        raise InvalidInput(field, "is out of range") from None
+
+
+def read_payload(value: object, field: str = "payload") -> bytes | None:
+    """Return a payload as JSON text; None for null.
+
+    Raises:
+        PayloadTooLarge: it is over the inline limit.
+        InvalidInput: it is nested too deep or is not JSON.
+    """
+    if value is None:
+        return None
+    check_depth(value, field)
+    try:
+        text = encode_payload(value)
+    except (TypeError, ValueError, UnicodeError) as error:
+        raise InvalidInput(field, f"is not JSON: {str(error)[:100]}") from None
+    if len(text) > INLINE_LIMIT:
+        message = f"{len(text)} bytes; at most {INLINE_LIMIT} fit, put large data elsewhere and pass a link"
+        raise PayloadTooLarge(field, message)
+    return text
+
+
+def check_depth(value: object, field: str) -> None:
+    """Refuse what is nested deeper than `MAX_DEPTH`, or has keys that are not text; never recurses."""
+    level: list[object] = [value]
+    for _ in range(MAX_DEPTH + 1):
+        below: list[object] = []
+        for item in level:
+            if isinstance(item, Mapping):
+                if not all(isinstance(key, str) for key in item):
+                    raise InvalidInput(field, "keys must be text")
+                below.extend(item.values())
+            elif isinstance(item, list | tuple):
+                below.extend(item)
+        level = below
+        if not level:
+            return
+    raise InvalidInput(field, f"is nested deeper than {MAX_DEPTH} levels")
+
+
+def show(duration: timedelta) -> str:
+    """Return a duration in the text form, in its largest fitting units."""
+    if duration < timedelta(0):
+        return "a negative time"
+    parts = []
+    rest = duration
+    for unit in ("d", "h", "m", "s", "ms"):
+        count, rest = divmod(rest, _UNITS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
+def kind(value: object) -> str:
+    """Name a JSON value's type for a message."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    names = (
+        (str, "text"),
+        (int, "a number"),
+        (float, "a number"),
+        (Mapping, "an object"),
+        (list | tuple, "a list"),
+    )
+    return next((name for types, name in names if isinstance(value, types)), type(value).__name__)

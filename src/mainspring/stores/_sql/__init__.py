@@ -1,0 +1,1 @@
+"""What the SQL stores share: loading named queries, and migrations."""

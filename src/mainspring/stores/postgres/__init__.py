@@ -1,0 +1,6 @@
+"""The store on PostgreSQL: many servers, thousands of workers (design 8)."""
+
+from mainspring.stores.postgres.connection import ConnectionOptions
+from mainspring.stores.postgres.store import PostgresStore
+
+__all__ = ["ConnectionOptions", "PostgresStore"]

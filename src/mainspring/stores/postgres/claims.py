@@ -1,0 +1,63 @@
+"""Giving runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from asyncpg import Record
+
+from mainspring.ports.store_types import ClaimedRun, ClaimRequest, ClaimResult
+from mainspring.stores.postgres.connection import Connections, Role, Session
+from mainspring.stores.postgres.rows import EVER
+
+_NOT_LIVE = ClaimResult((), is_session_live=False)
+
+
+class ClaimVerbs:
+    """The part of `RunStore` that gives runs out. Repeatable, because each request bears a number."""
+
+    _connections: Connections
+
+    async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
+        if not requests:
+            return []
+        if len(requests) == 1:
+            [request] = requests
+
+            async def work_one(session: Session) -> list[ClaimResult]:
+                return [await _claim(session, request, now)]
+
+            # One statement claims; the other, if it comes to that, only reads.
+            return await self._connections.run(Role.CLAIM, work_one, is_repeatable=True, is_atomic=True)
+
+        async def work(session: Session) -> list[ClaimResult]:
+            session_ids = sorted({request.session_id for request in requests})
+            await session.fetch("lock_claimers", session_ids=session_ids)
+            return [await _claim(session, request, now) for request in requests]
+
+        return await self._connections.transact(Role.CLAIM, work, is_repeatable=True)
+
+
+async def _claim(session: Session, request: ClaimRequest, now: datetime) -> ClaimResult:
+    rows = await session.fetch(
+        "claim_alone" if request.is_alone else "claim_runs",
+        session_id=request.session_id,
+        number=request.number,
+        lanes=list(dict.fromkeys(request.lanes)),
+        limit=request.limit,
+        low=EVER if request.low is None else request.low,
+        now=now,
+    )
+    if not rows:
+        rows = await session.fetch("repeat_claim", session_id=request.session_id, number=request.number)
+        if not rows:
+            return _NOT_LIVE
+    if rows[0]["id"] is None:
+        return ClaimResult(())
+    return ClaimResult(tuple(map(_claimed_of, rows)))
+
+
+def _claimed_of(row: Record) -> ClaimedRun:
+    # The statements' columns stand in the order of the fields.
+    return ClaimedRun(*row)

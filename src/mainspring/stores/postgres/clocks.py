@@ -1,0 +1,160 @@
+"""Fires and spans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from mainspring.core.ids import JobId, SpanId, job_shard
+from mainspring.core.model import Span
+from mainspring.ports.store_types import DueClock, Epochs, Fire, FireResult, FireStatus, NewSpan, SpanStep
+from mainspring.stores.postgres.connection import Connections, Role, Session
+from mainspring.stores.postgres.inserts import LaneIds, insert_planned
+from mainspring.stores.postgres.rows import columns_of_spans, span_of
+
+_LOST = FireResult(FireStatus.LOST)
+_FENCED = FireResult(FireStatus.FENCED)
+
+
+class ClockVerbs:
+    """`ClockStore` on PostgreSQL."""
+
+    _connections: Connections
+    _lane_ids: LaneIds
+
+    async def read_due(self, shards: Sequence[int], *, until: datetime, limit: int) -> list[DueClock]:
+        if not shards:
+            return []
+        rows = await self._connections.fetch(
+            Role.WATCH, "read_due", is_repeatable=True, shards=shards, until=until, limit=limit
+        )
+        return [
+            DueClock(
+                job_id=row["job_id"],
+                tenant=row["tenant"],
+                version=row["version"],
+                revision=row["revision"],
+                fire_at=row["next_fire_at"],
+                fired_through=row["fired_through"],
+            )
+            for row in rows
+        ]
+
+    async def record_fires(self, fires: Sequence[Fire], *, epochs: Epochs, now: datetime) -> list[FireResult]:
+        if not fires:
+            return []
+
+        async def work(session: Session) -> list[FireResult]:
+            owned = await _hold_shards(session, (fire.job_id for fire in fires), epochs)
+            allowed = [fire for fire in fires if job_shard(fire.job_id) in owned]
+            won_ids = await _win_fires(session, allowed)
+            won = [fire for fire in allowed if fire.job_id in won_ids]
+            spans = [span for fire in won for span in fire.spans]
+            if spans:
+                await session.execute("add_spans", now=now, **columns_of_spans(spans))
+            plans = [(fire.runs, fire.skip_if_live) for fire in won]
+            live = await insert_planned(session, self._lane_ids, plans, now=now)
+            fired = {
+                fire.job_id: FireResult(FireStatus.FIRED, run_ids)
+                for fire, run_ids in zip(won, live, strict=True)
+            }
+            return [
+                fired.get(fire.job_id, _LOST) if job_shard(fire.job_id) in owned else _FENCED
+                for fire in fires
+            ]
+
+        return await self._connections.transact(Role.FIRE, work)
+
+    async def add_spans(self, spans: Sequence[NewSpan], *, now: datetime) -> None:
+        if not spans:
+            return
+
+        async def work(session: Session) -> None:
+            await session.execute("add_spans", now=now, **columns_of_spans(spans))
+
+        await self._connections.transact(Role.EDIT, work)
+
+    async def read_spans(self, shards: Sequence[int], *, limit: int) -> list[Span]:
+        if not shards:
+            return []
+        rows = await self._connections.fetch(
+            Role.WATCH, "read_spans", is_repeatable=True, shards=shards, limit=limit
+        )
+        return [span_of(row) for row in rows]
+
+    async def advance_spans(
+        self, steps: Sequence[SpanStep], *, epochs: Epochs, now: datetime
+    ) -> list[FireResult]:
+        if not steps:
+            return []
+
+        async def work(session: Session) -> list[FireResult]:
+            owned = await _hold_shards(session, (step.job_id for step in steps), epochs)
+            allowed = [step for step in steps if job_shard(step.job_id) in owned]
+            if not allowed:
+                return [_FENCED] * len(steps)
+            await session.fetch("lock_clocks", job_ids=sorted({step.job_id for step in allowed}))
+            moved = await _move_cursors(session, allowed, now)
+            done = [step for step in allowed if moved.get(step.span_id) is step]
+            plans = [(step.runs, step.skip_if_live) for step in done]
+            live = await insert_planned(session, self._lane_ids, plans, now=now)
+            fired = {
+                step.span_id: FireResult(FireStatus.FIRED, ids) for step, ids in zip(done, live, strict=True)
+            }
+            return [_result_of(step, owned, moved, fired) for step in steps]
+
+        return await self._connections.transact(Role.FIRE, work)
+
+    async def list_spans(self, job_id: JobId, *, limit: int = 100) -> list[Span]:
+        rows = await self._connections.fetch(
+            Role.READ, "list_spans", is_repeatable=True, job_id=job_id, limit=limit
+        )
+        return [span_of(row) for row in rows]
+
+
+async def _hold_shards(session: Session, job_ids: Iterable[JobId], epochs: Epochs) -> set[int]:
+    """Hold the jobs' shards and return those that the writer still owns (law 3)."""
+    shards = sorted({job_shard(job_id) for job_id in job_ids})
+    rows = await session.fetch("hold_shards", shards=shards)
+    return {row["shard"] for row in rows if epochs.get(row["shard"]) == row["epoch"]}
+
+
+async def _win_fires(session: Session, fires: Sequence[Fire]) -> set[JobId]:
+    """Move the clocks of the fires that are not stale, and say whose (law 2)."""
+    if not fires:
+        return set()
+    ordered = sorted(fires, key=lambda fire: fire.job_id)
+    rows = await session.fetch(
+        "fire_clocks",
+        job_ids=[fire.job_id for fire in ordered],
+        revisions=[fire.revision for fire in ordered],
+        fires_at=[fire.fire_at for fire in ordered],
+        next_fires_at=[fire.next_fire_at for fire in ordered],
+        fired_throughs=[fire.fired_through for fire in ordered],
+    )
+    return {row["job_id"] for row in rows}
+
+
+async def _move_cursors(session: Session, steps: Sequence[SpanStep], now: datetime) -> dict[SpanId, SpanStep]:
+    """Return the steps that took effect by span; a span's second step in a call is a stale one."""
+    first: dict[SpanId, SpanStep] = {}
+    for step in steps:
+        first.setdefault(step.span_id, step)
+    ordered = sorted(first.values(), key=lambda step: step.span_id)
+    rows = await session.fetch(
+        "advance_spans",
+        span_ids=[step.span_id for step in ordered],
+        cursors_from=[step.cursor_from for step in ordered],
+        cursors_to=[step.cursor_to for step in ordered],
+        are_done=[step.is_done for step in ordered],
+        now=now,
+    )
+    return {row["id"]: first[row["id"]] for row in rows}
+
+
+def _result_of(
+    step: SpanStep, owned: set[int], moved: dict[SpanId, SpanStep], fired: dict[SpanId, FireResult]
+) -> FireResult:
+    if job_shard(step.job_id) not in owned:
+        return _FENCED
+    return fired[step.span_id] if moved.get(step.span_id) is step else _LOST

@@ -1,0 +1,337 @@
+"""Pinned connections, one small set for each role, and what happens when one of them breaks.
+
+A pool that resets connections would cost a query for every call. Here each role (submitting, claiming, …) has its
+own connections, opened when first used, so that no verb waits behind another's and each keeps its prepared plans.
+
+A call is carried out in a task of its own: a caller that is stopped in the middle leaves all of it behind, never half,
+and no cancel request can hit the statement that comes after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import asyncpg
+
+from mainspring.errors import StoreUnavailable
+from mainspring.ports.clock import RandomSource
+from mainspring.stores._sql.queries import Query
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+R = TypeVar("R")
+
+_TRANSIENT = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+"""The server undid the transaction and asks for another try."""
+
+_LOST = (
+    OSError,  # TimeoutError among them
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.ReadOnlySQLTransactionError,  # after a failover the old address may be a standby
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+"""The connection broke or is of no use any more."""
+
+_TRANSIENT_TRIES = 10
+_LOST_TRIES = 4
+_FIRST_PAUSE = 0.01
+_LONGEST_PAUSE = 0.5
+
+
+class Role(StrEnum):
+    """What a connection is for."""
+
+    SUBMIT = "submit"
+    CLAIM = "claim"
+    APPLY = "apply"
+    FIRE = "fire"
+    BEAT = "beat"
+    WATCH = "watch"
+    EDIT = "edit"
+    READ = "read"
+    UPKEEP = "upkeep"
+
+
+_EASY = frozenset({Role.EDIT, Role.READ, Role.UPKEEP})
+"""Roles whose plans are left to the planner."""
+
+_COMMON_SETTINGS = {
+    "timezone": "UTC",
+    "jit": "off",
+    "idle_in_transaction_session_timeout": "60s",  # a frozen process must not keep its row locks for ever
+}
+
+# The other roles find every row by index, in the order of the arguments. A plan made while the tables were empty, or
+# by statistics that a burst has overtaken, may say otherwise and is kept until the next ANALYZE: forbid it.
+_PINNED_SETTINGS = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
+    "enable_sort": "off",
+}
+
+
+def settings_for(role: Role) -> dict[str, str]:
+    """Return the server settings of a role's connections."""
+    pinned = {} if role in _EASY else _PINNED_SETTINGS
+    return {**_COMMON_SETTINGS, **pinned, "application_name": f"mainspring-{role.value}"}
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOptions:
+    """How to connect.
+
+    Attributes:
+        statement_cache: prepared statements kept per connection; 0 for poolers that cannot keep them.
+        per_role: connections for a role, where it is not one.
+    """
+
+    dsn: str
+    connect_timeout: float = 5.0
+    command_timeout: float = 30.0
+    statement_cache: int = 200
+    per_role: Mapping[Role, int] | None = None
+
+
+class Session:
+    """A connection as one call sees it: named queries with their parameters."""
+
+    __slots__ = ("_connection", "_statements")
+
+    def __init__(self, connection: Connection, statements: Mapping[str, tuple[str, tuple[str, ...]]]) -> None:
+        self._connection = connection
+        self._statements = statements
+
+    async def fetch(self, name: str, /, **values: Any) -> list[asyncpg.Record]:
+        """Return the rows of a query."""
+        text, names = self._statements[name]
+        return await self._connection.fetch(text, *[values[parameter] for parameter in names])
+
+    async def execute(self, name: str, /, **values: Any) -> int:
+        """Carry out a statement and return how many rows it touched."""
+        text, names = self._statements[name]
+        status = await self._connection.execute(text, *[values[parameter] for parameter in names])
+        count = status.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0
+
+
+Work = Callable[[Session], Awaitable[R]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Call(Generic[R]):
+    """What a caller asked for."""
+
+    work: Work[R]
+    is_repeatable: bool
+    is_atomic: bool
+    transient: tuple[type[BaseException], ...]
+
+
+class _Progress:
+    """How far a try has come: once it `is_sent`, nobody but the server knows whether it was committed."""
+
+    __slots__ = ("is_sent",)
+
+    def __init__(self) -> None:
+        self.is_sent = False
+
+
+class _Slots:
+    """The connections of one role; the one used last is used first."""
+
+    def __init__(self, role: Role, options: ConnectionOptions) -> None:
+        count = (options.per_role or {}).get(role, 1)
+        self._role = role
+        self._options = options
+        self._semaphore = asyncio.Semaphore(count)
+        self._idle: list[Connection | None] = [None] * count
+
+    async def borrow(self) -> Connection | None:
+        """Wait for a place of the role; its connection may still have to be opened."""
+        await self._semaphore.acquire()
+        return self._idle.pop()
+
+    def give_back(self, connection: Connection | None) -> None:
+        """Free the place."""
+        self._idle.append(connection)
+        self._semaphore.release()
+
+    async def connect(self) -> Connection:
+        """Open a connection."""
+        options = self._options
+        return await asyncpg.connect(
+            options.dsn,
+            timeout=options.connect_timeout,
+            command_timeout=options.command_timeout,
+            statement_cache_size=options.statement_cache,
+            max_cached_statement_lifetime=0,
+            server_settings=settings_for(self._role),
+        )
+
+    async def close(self, timeout: float) -> None:
+        """Disconnect what is idle, which after the last call is everything."""
+        connections = [connection for connection in self._idle if connection is not None]
+        self._idle = [None] * len(self._idle)
+        for connection in connections:
+            try:
+                await connection.close(timeout=timeout)
+            except (*_LOST, asyncpg.PostgresError):
+                connection.terminate()
+
+
+class Connections:
+    """All connections of one store."""
+
+    def __init__(
+        self, options: ConnectionOptions, queries: Mapping[str, Query], random: RandomSource
+    ) -> None:
+        self._options = options
+        self._statements = {name: query.positional() for name, query in queries.items()}
+        self._random = random
+        self._roles = {role: _Slots(role, options) for role in Role}
+        self._calls: set[asyncio.Task[Any]] = set()
+        self._closing = asyncio.Event()
+        self._is_open = False
+
+    def open(self) -> None:
+        """Accept calls; connections are opened as they are needed."""
+        self._closing.clear()
+        self._is_open = True
+
+    async def close(self) -> None:
+        """Finish the calls under way, then disconnect."""
+        self._is_open = False
+        self._closing.set()
+        if self._calls:
+            await asyncio.wait(self._calls)
+        for slots in self._roles.values():
+            await slots.close(self._options.connect_timeout)
+
+    async def fetch(
+        self, role: Role, name: str, /, *, is_repeatable: bool, **values: Any
+    ) -> list[asyncpg.Record]:
+        """Carry out one statement as a transaction of its own and return its rows.
+
+        Args:
+            is_repeatable: doing it twice is as good as once, so a connection lost meanwhile costs only time.
+        """
+
+        async def work(session: Session) -> list[asyncpg.Record]:
+            return await session.fetch(name, **values)
+
+        return await self.run(role, work, is_repeatable=is_repeatable, is_atomic=True)
+
+    async def transact(
+        self,
+        role: Role,
+        work: Work[R],
+        *,
+        is_repeatable: bool = False,
+        retry_on: tuple[type[asyncpg.PostgresError], ...] = (),
+    ) -> R:
+        """Carry out `work` in one transaction; after a deadlock, or one of `retry_on`, once more from the start."""
+        return await self.run(role, work, is_repeatable=is_repeatable, retry_on=retry_on)
+
+    async def run(
+        self,
+        role: Role,
+        work: Work[R],
+        *,
+        is_repeatable: bool,
+        is_atomic: bool = False,
+        retry_on: tuple[type[asyncpg.PostgresError], ...] = (),
+    ) -> R:
+        """Carry out `work`, in a transaction unless it `is_atomic` by itself (one statement).
+
+        Raises:
+            StoreUnavailable: the server cannot be reached, or the connection broke when the commit may have been
+                under way and the work is not repeatable.
+        """
+        if not self._is_open:
+            raise StoreUnavailable("the store is closed")
+        call = _Call(work, is_repeatable, is_atomic, (*_TRANSIENT, *retry_on))
+        task = asyncio.create_task(self._carry_out(self._roles[role], call))
+        self._calls.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._calls.discard(task)
+        if not task.cancelled():
+            task.exception()  # its caller may have gone; then nobody else would look
+
+    async def _carry_out(self, slots: _Slots, call: _Call[R]) -> R:
+        connection = await slots.borrow()
+        try:
+            tries = 0
+            while True:
+                tries += 1
+                progress = _Progress()
+                try:
+                    if connection is None or connection.is_closed():
+                        connection = await slots.connect()
+                    return await self._try(connection, call, progress)
+                except call.transient as error:
+                    if tries >= _TRANSIENT_TRIES:
+                        raise StoreUnavailable(
+                            f"PostgreSQL: gave up after {tries} tries ({error})"
+                        ) from error
+                except _LOST as error:
+                    if connection is not None:
+                        connection.terminate()
+                    connection = None
+                    may_retry = call.is_repeatable or not progress.is_sent
+                    if tries >= _LOST_TRIES or not may_retry or self._closing.is_set():
+                        raise StoreUnavailable(_describe(error, is_sent=progress.is_sent)) from error
+                await self._pause(tries)
+        finally:
+            slots.give_back(connection)
+
+    async def _try(self, connection: Connection, call: _Call[R], progress: _Progress) -> R:
+        session = Session(connection, self._statements)
+        if call.is_atomic:
+            progress.is_sent = True
+            return await call.work(session)
+        await connection.execute("BEGIN")
+        try:
+            result = await call.work(session)
+        except BaseException:
+            await _roll_back(connection)
+            raise
+        progress.is_sent = True
+        await connection.execute("COMMIT")
+        return result
+
+    async def _pause(self, tries: int) -> None:
+        """Let others go first, for a random while; a store that is closing waits for nobody."""
+        longest = min(_FIRST_PAUSE * 2**tries, _LONGEST_PAUSE)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._closing.wait(), longest * self._random.random())
+
+
+async def _roll_back(connection: Connection) -> None:
+    """Leave the connection without a transaction, or not at all."""
+    try:
+        if not connection.is_closed():
+            await connection.execute("ROLLBACK")
+    except (*_LOST, asyncpg.PostgresError):
+        connection.terminate()
+
+
+def _describe(error: BaseException, *, is_sent: bool) -> str:
+    what = str(error) or type(error).__name__
+    doubt = "; whether the last write took effect is not known" if is_sent else ""
+    return f"PostgreSQL did not answer: {what}{doubt}"

@@ -1,0 +1,283 @@
+"""Taking runs back: the ends of attempts, cancel, expiry, and what was left behind."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from asyncpg import Record
+
+from mainspring.core.ids import RunId
+from mainspring.core.states import READY_STATES, RunState
+from mainspring.core.transitions import AttemptOutcome, Transition
+from mainspring.ports.store_types import ApplyResult, CancelResult, Followup, HeldRun, NewRun
+from mainspring.stores.postgres.connection import Connections, Role, Session
+from mainspring.stores.postgres.inserts import LaneIds, insert_runs
+from mainspring.stores.postgres.rows import held_of
+
+_FIRST_TOKEN = 1
+"""The token of a run's first claim; a run under it has no attempt rows."""
+
+Applied = dict[RunId, Transition]
+"""The transitions that took effect now."""
+
+
+class EndVerbs:
+    """The part of `RunStore` that ends attempts and runs."""
+
+    _connections: Connections
+    _lane_ids: LaneIds
+
+    async def apply(
+        self, transitions: Sequence[Transition], *, now: datetime, followups: Sequence[Followup] = ()
+    ) -> list[ApplyResult]:
+        if not transitions:
+            return []
+        is_plain = not followups and all(
+            transition.to is RunState.SUCCEEDED and transition.token == _FIRST_TOKEN
+            for transition in transitions
+        )
+        if is_plain:
+
+            async def work_plain(session: Session) -> list[ApplyResult]:
+                applied = await _apply_successes(session, transitions, now)
+                return await _answer(session, transitions, applied)
+
+            # One statement writes; the other, if it comes to that, only reads.
+            return await self._connections.run(Role.APPLY, work_plain, is_repeatable=True, is_atomic=True)
+
+        async def work(session: Session) -> list[ApplyResult]:
+            applied = await _apply_any(session, transitions, now)
+            children: dict[RunId, list[NewRun]] = defaultdict(list)
+            for followup in followups:
+                children[followup.parent].append(followup.run)
+            new = [run for run_id in sorted(applied) for run in children.get(run_id, ())]
+            await insert_runs(session, self._lane_ids, new, now=now)
+            return await _answer(session, transitions, applied)
+
+        return await self._connections.transact(Role.APPLY, work, is_repeatable=True)
+
+    async def cancel_runs(
+        self, run_ids: Sequence[RunId], *, reason: str, now: datetime
+    ) -> list[CancelResult]:
+        if not run_ids:
+            return []
+
+        async def work(session: Session) -> list[CancelResult]:
+            wanted = sorted(set(run_ids))
+            rows = await session.fetch("lock_runs", run_ids=wanted)
+            results = {
+                row["id"]: CancelResult.REQUESTED if row["session_id"] is not None else CancelResult.CANCELLED
+                for row in rows
+            }
+            running = [run_id for run_id, result in results.items() if result is CancelResult.REQUESTED]
+            if running:
+                await session.execute("request_cancels", run_ids=running, reason=reason, now=now)
+            waiting = [run_id for run_id, result in results.items() if result is CancelResult.CANCELLED]
+            await _finish_waiting(session, waiting, RunState.CANCELLED, reason, now)
+            unknown = [run_id for run_id in wanted if run_id not in results]
+            if unknown:
+                ends = await session.fetch("read_ends", run_ids=unknown, tokens=[0] * len(unknown))
+                results |= {unknown[row["position"] - 1]: CancelResult.FINISHED for row in ends}
+            first = dict.fromkeys(run_ids)
+            answers = []
+            for run_id in run_ids:  # the second mention of a run that was just cancelled finds it ended
+                result = results.get(run_id, CancelResult.MISSING)
+                is_again = run_id not in first
+                first.pop(run_id, None)
+                is_over = is_again and result is CancelResult.CANCELLED
+                answers.append(CancelResult.FINISHED if is_over else result)
+            return answers
+
+        return await self._connections.transact(Role.WATCH, work)
+
+    async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
+        async def work(session: Session) -> list[RunId]:
+            rows = await session.fetch("find_expired", now=now, limit=limit)
+            expired = [RunId(row["id"]) for row in rows]
+            await _finish_waiting(session, sorted(expired), RunState.SKIPPED, "expired", now)
+            return expired
+
+        return await self._connections.transact(Role.WATCH, work)
+
+    async def list_orphans(self, *, limit: int) -> list[HeldRun]:
+        rows = await self._connections.fetch(Role.WATCH, "list_orphans", is_repeatable=True, limit=limit)
+        return [held_of(row) for row in rows]
+
+    async def list_overdue(self, *, now: datetime, limit: int) -> list[HeldRun]:
+        rows = await self._connections.fetch(
+            Role.WATCH, "list_overdue", is_repeatable=True, now=now, limit=limit
+        )
+        return [held_of(row) for row in rows]
+
+
+async def _apply_successes(session: Session, transitions: Iterable[Transition], now: datetime) -> Applied:
+    """Move first-try successes to the history, each where its token still holds."""
+    ordered = sorted({transition.run_id: transition for transition in transitions}.items())
+    rows = await session.fetch(
+        "apply_successes",
+        run_ids=[run_id for run_id, _ in ordered],
+        tokens=[transition.token for _, transition in ordered],
+        results=[transition.result for _, transition in ordered],
+        outputs=[transition.output for _, transition in ordered],
+        now=now,
+    )
+    ends = dict(ordered)
+    return {row["id"]: ends[row["id"]] for row in rows}
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What becomes of the runs of one call, sorted by where they go."""
+
+    successes: list[Transition] = field(default_factory=list)
+    finished: list[dict[str, Any]] = field(default_factory=list)
+    dead: list[dict[str, Any]] = field(default_factory=list)
+    waiting: list[dict[str, Any]] = field(default_factory=list)
+    attempts: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, row: Record, end: Transition, *, worker: str, has_attempts: bool) -> None:
+        """Decide one locked run; where a cancel was asked for, anything but a success ends CANCELLED."""
+        state, reason = end.to, end.reason
+        if row["cancel_requested_at"] is not None and state is not RunState.SUCCEEDED:
+            state, reason = RunState.CANCELLED, row["cancel_reason"]
+        if end.to is not RunState.SUCCEEDED or has_attempts:
+            attempt = {
+                "run_ids": row["id"],
+                "tokens": row["token"],
+                "numbers": row["attempt"],
+                "outcomes": end.outcome,
+                "workers": worker,
+                "starts_at": row["started_at"],
+                "errors": end.error,
+                "outputs": end.output,
+            }
+            self.attempts.append(attempt)
+        if state in READY_STATES:
+            step = {
+                "run_ids": row["id"],
+                "states": state,
+                "ranks": end.rank,
+                "attempts": int(end.counts_attempt),
+                "crashes": int(end.is_crash),
+            }
+            self.waiting.append(step)
+            return
+        finish = {
+            "run_ids": row["id"],
+            "reasons": reason,
+            "errors": end.error,
+            "results": end.result,
+            "outputs": end.output,
+            "crashes": int(end.is_crash),
+        }
+        if state is RunState.FAILED:
+            self.dead.append(finish)
+        else:
+            self.finished.append(finish | {"states": state})
+
+    async def write(self, session: Session, now: datetime) -> None:
+        """Write all of it; the rows are locked already."""
+        if self.successes:
+            await _apply_successes(session, self.successes, now)
+        for name, rows in (
+            ("finish_runs", self.finished),
+            ("bury_runs", self.dead),
+            ("requeue_runs", self.waiting),
+            ("add_attempts", self.attempts),
+        ):
+            if rows:
+                columns = {column: [row[column] for row in rows] for column in rows[0]}
+                await session.execute(name, now=now, **columns)
+
+
+async def _apply_any(session: Session, transitions: Sequence[Transition], now: datetime) -> Applied:
+    """Carry out whatever transitions fit the runs as they are, and say which those were."""
+    ids = sorted({transition.run_id for transition in transitions})
+    locked = {row["id"]: row for row in await session.fetch("lock_runs", run_ids=ids)}
+    ends: dict[RunId, Transition] = {}
+    for transition in transitions:
+        row = locked.get(transition.run_id)
+        if row is not None and row["session_id"] is not None and row["token"] == transition.token:
+            ends.setdefault(transition.run_id, transition)
+    others = sorted(run_id for run_id, end in ends.items() if not _is_plain(end))
+    attempted = (
+        {row["id"] for row in await session.fetch("find_attempted", run_ids=others)} if others else set()
+    )
+    workers = await _find_workers(session, {locked[run_id]["session_id"] for run_id in others})
+    batch = _Batch()
+    for run_id in sorted(ends):
+        row, end = locked[run_id], ends[run_id]
+        if _is_plain(end):
+            batch.successes.append(end)
+        else:
+            worker = workers.get(row["session_id"], "")
+            batch.add(row, end, worker=worker, has_attempts=run_id in attempted)
+    await batch.write(session, now)
+    return ends
+
+
+def _is_plain(end: Transition) -> bool:
+    return end.to is RunState.SUCCEEDED and end.token == _FIRST_TOKEN
+
+
+async def _find_workers(session: Session, session_ids: set[int]) -> dict[int, str]:
+    if not session_ids:
+        return {}
+    rows = await session.fetch("find_workers", session_ids=sorted(session_ids))
+    return {row["id"]: row["worker"] for row in rows}
+
+
+async def _answer(session: Session, transitions: Sequence[Transition], applied: Applied) -> list[ApplyResult]:
+    """Answer each transition; those that did nothing now are compared with what was applied before."""
+    results: list[ApplyResult] = []
+    others: list[int] = []
+    for position, transition in enumerate(transitions):
+        if applied.get(transition.run_id) is transition:
+            results.append(ApplyResult.APPLIED)
+        else:
+            others.append(position)
+            results.append(ApplyResult.MISSING)
+    if not others:
+        return results
+    reports = [transitions[position] for position in others]
+    rows = await session.fetch(
+        "read_ends",
+        run_ids=[report.run_id for report in reports],
+        tokens=[report.token for report in reports],
+    )
+    for row in rows:
+        index = row["position"] - 1
+        is_repeat = _was_applied(row, reports[index])
+        results[others[index]] = ApplyResult.APPLIED if is_repeat else ApplyResult.STALE
+    return results
+
+
+def _was_applied(row: Record, report: Transition) -> bool:
+    if row["outcome"] is not None:
+        return bool(row["outcome"] == report.outcome)
+    is_success = report.outcome is AttemptOutcome.SUCCEEDED and row["state"] == RunState.SUCCEEDED
+    return is_success and bool(row["token"] == report.token)
+
+
+async def _finish_waiting(
+    session: Session, run_ids: Sequence[RunId], state: RunState, reason: str, now: datetime
+) -> None:
+    """Move locked waiting runs to the history."""
+    if not run_ids:
+        return
+    count = len(run_ids)
+    await session.execute(
+        "finish_runs",
+        run_ids=run_ids,
+        states=[state] * count,
+        reasons=[reason] * count,
+        errors=[None] * count,
+        results=[None] * count,
+        outputs=[None] * count,
+        crashes=[0] * count,
+        now=now,
+    )

@@ -1,0 +1,138 @@
+"""Inserting runs, with their lanes: shared by submission, fires, spans and followups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from mainspring.core.ids import LaneId, RunId, job_shard
+from mainspring.core.model import LaneKey
+from mainspring.ports.store_types import NewRun
+from mainspring.stores.postgres.connection import Session
+from mainspring.stores.postgres.rows import columns_of_lanes, columns_of_runs
+
+_REMEMBERED = 100_000
+"""Lanes whose ids are kept in memory."""
+
+
+class LaneIds:
+    """The ids of interned lanes, as they were last seen; `hold` makes sure of them."""
+
+    def __init__(self) -> None:
+        self._ids: dict[LaneKey, LaneId] = {}
+
+    def recall(self, keys: Sequence[LaneKey]) -> list[LaneId] | None:
+        """Return the lanes' ids; None unless all are known. They may have been pruned since."""
+        ids = [self._ids.get(key) for key in keys]
+        found = [lane_id for lane_id in ids if lane_id is not None]
+        return found if len(found) == len(ids) else None
+
+    async def hold(self, session: Session, keys: Sequence[LaneKey]) -> dict[LaneKey, LaneId]:
+        """Intern lanes and keep them until the transaction ends."""
+        wanted = sorted(set(keys), key=_order)
+        known = self.recall(wanted)
+        if known is not None:
+            held = await session.fetch("hold_lanes", lane_ids=sorted(known))
+            if len(held) == len(wanted):
+                return dict(zip(wanted, known, strict=True))
+        while True:
+            await session.execute("intern_lanes", **columns_of_lanes(wanted))
+            rows = await session.fetch("find_lanes", **columns_of_lanes(wanted))
+            if len(rows) == len(wanted):  # else one was pruned between the two statements
+                break
+        ids = {wanted[row["position"] - 1]: LaneId(row["id"]) for row in rows}
+        self.remember(ids)
+        return ids
+
+    def remember(self, ids: dict[LaneKey, LaneId]) -> None:
+        """Keep what a transaction found. Should it be undone, `hold` finds the ids missing and looks again."""
+        if len(self._ids) > _REMEMBERED:
+            self._ids.clear()
+        self._ids.update(ids)
+
+
+def _order(key: LaneKey) -> tuple[str, str, str, int]:
+    return key.queue, key.route, key.tenant, key.priority
+
+
+async def insert_runs(
+    session: Session,
+    lane_ids: LaneIds,
+    runs: Sequence[NewRun],
+    *,
+    now: datetime,
+    run_ids: Sequence[RunId] | None = None,
+) -> list[RunId]:
+    """Insert live runs and return their ids in order.
+
+    Args:
+        run_ids: reserved ids; without them the sequence's next are taken.
+    """
+    if not runs:
+        return []
+    lanes = await lane_ids.hold(session, [run.lane for run in runs])
+    rows = await session.fetch(
+        "insert_runs",
+        run_ids=[None] * len(runs) if run_ids is None else run_ids,
+        run_lanes=[lanes[run.lane] for run in runs],
+        now=now,
+        **columns_of_runs(runs),
+    )
+    return [RunId(row["id"]) for row in rows]
+
+
+async def insert_skipped(session: Session, runs: Sequence[tuple[NewRun, str]], *, now: datetime) -> None:
+    """Insert records of runs that will not be, each with its reason."""
+    if not runs:
+        return
+    await session.fetch(
+        "insert_skipped",
+        shards=[job_shard(run.job_id) for run, _ in runs],
+        job_ids=[run.job_id for run, _ in runs],
+        versions=[run.version for run, _ in runs],
+        kinds=[run.kind for run, _ in runs],
+        reasons=[reason for _, reason in runs],
+        fires_at=[run.fire_at for run, _ in runs],
+        dues_at=[run.due_at for run, _ in runs],
+        payloads=[run.payload for run, _ in runs],
+        target_keys=[run.target_key for run, _ in runs],
+        span_ids=[run.span_id for run, _ in runs],
+        now=now,
+        **columns_of_lanes([run.lane for run, _ in runs]),
+    )
+
+
+async def insert_planned(
+    session: Session,
+    lane_ids: LaneIds,
+    plans: Sequence[tuple[Sequence[NewRun], bool]],
+    *,
+    now: datetime,
+) -> list[tuple[RunId, ...]]:
+    """Insert the runs of fires or spans' steps, in order.
+
+    Args:
+        plans: each one's runs, and whether they are skipped while the job has a live run.
+
+    Returns:
+        For each the ids of the runs that went live.
+    """
+    asking = sorted({run.job_id for runs, skip_if_live in plans if skip_if_live for run in runs})
+    busy = {row["id"] for row in await session.fetch("find_busy_jobs", job_ids=asking)} if asking else set()
+    live: list[NewRun] = []
+    skipped: list[tuple[NewRun, str]] = []
+    counts = []
+    for runs, skip_if_live in plans:
+        before = len(live)
+        for run in runs:
+            if run.skip_reason is not None:
+                skipped.append((run, run.skip_reason))
+            elif skip_if_live and run.job_id in busy:
+                skipped.append((run, "overlap"))
+            else:
+                live.append(run)
+                busy.add(run.job_id)
+        counts.append(len(live) - before)
+    ids = iter(await insert_runs(session, lane_ids, live, now=now))
+    await insert_skipped(session, skipped, now=now)
+    return [tuple(next(ids) for _ in range(count)) for count in counts]

@@ -1,0 +1,284 @@
+"""Definitions and their versions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
+
+from mainspring.core.ids import JobId, job_shard
+from mainspring.core.model import Job, JobSpec
+from mainspring.ports.codec import decode_spec, encode_spec
+from mainspring.ports.store_types import (
+    AddResult,
+    ChangeResult,
+    ClockChange,
+    EditResult,
+    JobEdit,
+    NewJob,
+    NewSpan,
+)
+from mainspring.stores.postgres.connection import Connections, Role, Session
+from mainspring.stores.postgres.rows import columns_of_spans, job_of
+
+_BEFORE_ALL = UUID(int=0)
+
+
+@dataclass(slots=True)
+class _Locked:
+    """A job's row and its clock's, locked; a change that was decided makes it `is_moved`."""
+
+    tenant: str
+    name: str
+    version: int
+    is_paused: bool
+    revision: int
+    next_fire_at: datetime | None
+    is_moved: bool = False
+
+    def fits(self, change: JobEdit | ClockChange) -> bool:
+        """Say whether the change was decided on what is there now."""
+        return not self.is_moved and (self.revision, self.next_fire_at) == (change.revision, change.fire_at)
+
+
+class JobVerbs:
+    """`JobStore` on PostgreSQL."""
+
+    _connections: Connections
+
+    async def add_jobs(self, jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:
+        if not jobs:
+            return []
+
+        async def work(session: Session) -> list[AddResult]:
+            # Sorting is stable: of two with one name the first is added.
+            ordered = sorted(jobs, key=lambda job: (job.tenant, job.spec.name))
+            rows = await session.fetch(
+                "add_jobs",
+                job_ids=[job.id for job in ordered],
+                shards=[job_shard(job.id) for job in ordered],
+                tenants=[job.tenant for job in ordered],
+                names=[job.spec.name for job in ordered],
+                now=now,
+            )
+            ids = {row["id"] for row in rows}
+            added = [job for job in jobs if job.id in ids]
+            await session.execute(
+                "add_versions",
+                job_ids=[job.id for job in added],
+                versions=[1] * len(added),
+                specs=[encode_spec(job.spec) for job in added],
+                now=now,
+            )
+            await session.execute(
+                "add_clocks",
+                job_ids=[job.id for job in added],
+                shards=[job_shard(job.id) for job in added],
+                next_fires_at=[job.next_fire_at for job in added],
+            )
+            return [AddResult.ADDED if job.id in ids else AddResult.NAME_TAKEN for job in jobs]
+
+        return await self._connections.transact(Role.EDIT, work)
+
+    async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[EditResult]:
+        if not edits:
+            return []
+
+        async def work(session: Session) -> list[EditResult]:
+            locked = await _lock_jobs(session, [edit.job_id for edit in edits])
+            owners = await _find_owners(session, edits, locked)
+            results = [_decide_edit(edit, locked.get(edit.job_id), owners) for edit in edits]
+            done = [edit for edit, result in zip(edits, results, strict=True) if result is EditResult.EDITED]
+            for edit in done:  # one by one: a name may go from one job to another within the call
+                if locked[edit.job_id].name != edit.spec.name:
+                    await session.execute("rename_job", job_id=edit.job_id, name=edit.spec.name)
+            await _keep_versions(session, done, locked, now)
+            clocks = {
+                edit.job_id: None if locked[edit.job_id].is_paused else edit.next_fire_at for edit in done
+            }
+            await _move_clocks(session, clocks)
+            await _add_spans(session, [span for edit in done for span in edit.spans], now)
+            return results
+
+        # A name taken by somebody else since it was looked up breaks the unique index; the next try sees it.
+        return await self._connections.transact(Role.EDIT, work, retry_on=(asyncpg.UniqueViolationError,))
+
+    async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+        if not changes:
+            return []
+
+        async def work(session: Session) -> list[ChangeResult]:
+            locked = await _lock_jobs(session, [change.job_id for change in changes])
+            results, done = [], []
+            for change in changes:
+                job = locked.get(change.job_id)
+                result = _decide_change(change, job, is_done=job is not None and job.is_paused)
+                if result is ChangeResult.DONE and job is not None and not job.is_paused:
+                    job.is_paused = True
+                    done.append(change)
+                results.append(result)
+            job_ids = [change.job_id for change in done]
+            await session.execute("set_paused", job_ids=job_ids, is_paused=True, now=now)
+            await _move_clocks(session, dict.fromkeys(job_ids))
+            await _add_spans(session, [span for change in done for span in change.spans], now)
+            return results
+
+        return await self._connections.transact(Role.EDIT, work)
+
+    async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+        if not changes:
+            return []
+
+        async def work(session: Session) -> list[ChangeResult]:
+            results, done = await _decide_changes(session, changes)
+            job_ids = [change.job_id for change in done]
+            await session.execute("set_paused", job_ids=job_ids, is_paused=False, now=now)
+            await session.execute("close_gaps", job_ids=job_ids, now=now)
+            await _move_clocks(session, {change.job_id: change.next_fire_at for change in done})
+            await _add_spans(session, [span for change in done for span in change.spans], now)
+            return results
+
+        return await self._connections.transact(Role.EDIT, work)
+
+    async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+        if not changes:
+            return []
+
+        async def work(session: Session) -> list[ChangeResult]:
+            results, done = await _decide_changes(session, changes, again=ChangeResult.MISSING)
+            job_ids = [change.job_id for change in done]
+            await _add_spans(session, [span for change in done for span in change.spans], now)
+            await session.execute("close_spans", job_ids=job_ids, now=now)
+            await session.execute("delete_jobs", job_ids=job_ids, now=now)
+            await session.execute("delete_clocks", job_ids=job_ids)
+            return results
+
+        return await self._connections.transact(Role.EDIT, work)
+
+    async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
+        if not job_ids:
+            return []
+        rows = await self._connections.fetch(Role.READ, "get_jobs", is_repeatable=True, job_ids=job_ids)
+        found = {row["id"]: job_of(row) for row in rows}
+        return [found.get(job_id) for job_id in job_ids]
+
+    async def find_jobs(self, tenant: str, names: Sequence[str]) -> list[Job | None]:
+        if not names:
+            return []
+        rows = await self._connections.fetch(
+            Role.READ, "find_jobs", is_repeatable=True, tenant=tenant, names=names
+        )
+        jobs = [job_of(row) for row in rows]
+        found = {job.spec.name: job for job in jobs}
+        return [found.get(name) for name in names]
+
+    async def list_jobs(self, tenant: str, *, after: JobId | None = None, limit: int = 100) -> list[Job]:
+        rows = await self._connections.fetch(
+            Role.READ, "list_jobs", is_repeatable=True, tenant=tenant, after=after or _BEFORE_ALL, limit=limit
+        )
+        return [job_of(row) for row in rows]
+
+    async def read_versions(self, keys: Sequence[tuple[JobId, int]]) -> list[JobSpec | None]:
+        if not keys:
+            return []
+        job_ids, versions = zip(*keys, strict=True)
+        rows = await self._connections.fetch(
+            Role.READ, "read_versions", is_repeatable=True, job_ids=job_ids, versions=versions
+        )
+        found = {(row["job_id"], row["version"]): decode_spec(row["spec"]) for row in rows}
+        return [found.get(key) for key in keys]
+
+
+async def _lock_jobs(session: Session, job_ids: Sequence[JobId]) -> dict[JobId, _Locked]:
+    rows = await session.fetch("lock_jobs", job_ids=sorted(set(job_ids)))
+    return {
+        row["id"]: _Locked(
+            row["tenant"],
+            row["name"],
+            row["version"],
+            row["is_paused"],
+            row["revision"],
+            row["next_fire_at"],
+        )
+        for row in rows
+    }
+
+
+async def _find_owners(
+    session: Session, edits: Sequence[JobEdit], locked: dict[JobId, _Locked]
+) -> dict[tuple[str, str], JobId]:
+    """Say to whom the names belong that the edits ask for."""
+    renamed = [edit for edit in edits if edit.job_id in locked and locked[edit.job_id].name != edit.spec.name]
+    if not renamed:
+        return {}
+    rows = await session.fetch(
+        "find_names",
+        tenants=[locked[edit.job_id].tenant for edit in renamed],
+        names=[edit.spec.name for edit in renamed],
+    )
+    return {(row["tenant"], row["name"]): row["id"] for row in rows}
+
+
+def _decide_edit(edit: JobEdit, job: _Locked | None, owners: dict[tuple[str, str], JobId]) -> EditResult:
+    if job is None:
+        return EditResult.MISSING
+    if not job.fits(edit):
+        return EditResult.MOVED
+    if owners.get((job.tenant, edit.spec.name), edit.job_id) != edit.job_id:
+        return EditResult.NAME_TAKEN
+    if job.name != edit.spec.name:
+        owners.pop((job.tenant, job.name), None)
+        owners[job.tenant, edit.spec.name] = edit.job_id
+    job.is_moved = True
+    return EditResult.EDITED
+
+
+def _decide_change(change: ClockChange, job: _Locked | None, *, is_done: bool = False) -> ChangeResult:
+    if job is None:
+        return ChangeResult.MISSING
+    if is_done:
+        return ChangeResult.DONE
+    return ChangeResult.DONE if job.fits(change) else ChangeResult.MOVED
+
+
+async def _decide_changes(
+    session: Session, changes: Sequence[ClockChange], *, again: ChangeResult = ChangeResult.MOVED
+) -> tuple[list[ChangeResult], list[ClockChange]]:
+    """Return the results, and the changes that take effect; `again` is for the second of one job in a call."""
+    locked = await _lock_jobs(session, [change.job_id for change in changes])
+    results, done = [], []
+    for change in changes:
+        job = locked.get(change.job_id)
+        is_again = job is not None and job.is_moved
+        result = again if is_again else _decide_change(change, job)
+        if result is ChangeResult.DONE and job is not None:
+            job.is_moved = True
+            done.append(change)
+        results.append(result)
+    return results, done
+
+
+async def _keep_versions(
+    session: Session, edits: Sequence[JobEdit], locked: dict[JobId, _Locked], now: datetime
+) -> None:
+    job_ids = sorted(edit.job_id for edit in edits)
+    await session.execute("raise_versions", job_ids=job_ids, now=now)
+    await session.execute(
+        "add_versions",
+        job_ids=[edit.job_id for edit in edits],
+        versions=[locked[edit.job_id].version + 1 for edit in edits],
+        specs=[encode_spec(edit.spec) for edit in edits],
+        now=now,
+    )
+
+
+async def _move_clocks(session: Session, clocks: dict[JobId, datetime | None]) -> None:
+    await session.execute("move_clocks", job_ids=list(clocks), next_fires_at=list(clocks.values()))
+
+
+async def _add_spans(session: Session, spans: Sequence[NewSpan], now: datetime) -> None:
+    if spans:
+        await session.execute("add_spans", now=now, **columns_of_spans(spans))

@@ -1,0 +1,84 @@
+-- Fires and spans.
+
+-- name: read_due
+SELECT job_clock.job_id, job.tenant, job.version, job_clock.revision, job_clock.next_fire_at, job_clock.fired_through
+FROM job_clock JOIN job ON job.id = job_clock.job_id
+WHERE job_clock.next_fire_at <= :until AND job_clock.shard = ANY(:shards::smallint[])
+ORDER BY job_clock.next_fire_at LIMIT :limit;
+
+-- name: hold_shards
+-- Law 3: the rows are held until the transaction ends, so that nobody takes a shard over between check and write.
+SELECT lease.shard, lease.epoch
+FROM unnest(:shards::smallint[]) AS wanted (shard)
+CROSS JOIN LATERAL (SELECT * FROM shard_lease WHERE shard_lease.shard = wanted.shard FOR SHARE) AS lease;
+
+-- name: fire_clocks
+-- Law 2. The arguments are sorted by job id; the nested loop keeps that order for the row locks.
+UPDATE job_clock SET next_fire_at = fire.next_fire_at, fired_through = fire.fired_through
+FROM unnest(
+    :job_ids::uuid[], :revisions::bigint[], :fires_at::timestamptz[], :next_fires_at::timestamptz[],
+    :fired_throughs::timestamptz[]
+) AS fire (job_id, revision, fire_at, next_fire_at, fired_through)
+WHERE job_clock.job_id = fire.job_id AND job_clock.revision = fire.revision
+  AND job_clock.next_fire_at = fire.fire_at
+  AND (job_clock.fired_through IS NULL OR job_clock.fired_through < fire.fire_at)
+RETURNING job_clock.job_id;
+
+-- name: find_busy_jobs
+SELECT wanted.id
+FROM unnest(:job_ids::uuid[]) AS wanted (id)
+WHERE EXISTS (SELECT FROM run WHERE run.job_id = wanted.id);
+
+-- name: add_spans
+-- A gap with an end is a finished record; all others are open.
+INSERT INTO span (job_id, version, shard, kind, from_at, to_at, reason, is_open, created_at, closed_at)
+SELECT
+    job_id, version, shard, kind, from_at, to_at, reason, kind <> 'gap' OR to_at IS NULL, :now,
+    CASE WHEN kind = 'gap' AND to_at IS NOT NULL THEN :now::timestamptz END
+FROM unnest(
+    :job_ids::uuid[], :versions::integer[], :shards::smallint[], :kinds::text[], :froms_at::timestamptz[],
+    :tos_at::timestamptz[], :reasons::text[]
+) AS new (job_id, version, shard, kind, from_at, to_at, reason);
+
+-- name: close_gaps
+UPDATE span SET is_open = false, closed_at = :now, to_at = coalesce(span.to_at, :now)
+FROM unnest(:job_ids::uuid[]) AS resumed (job_id)
+WHERE span.job_id = resumed.job_id AND span.is_open AND span.kind = 'gap';
+
+-- name: close_spans
+UPDATE span SET is_open = false, closed_at = :now, to_at = coalesce(span.to_at, :now)
+FROM unnest(:job_ids::uuid[]) AS deleted (job_id)
+WHERE span.job_id = deleted.job_id AND span.is_open;
+
+-- name: read_spans
+SELECT span.id, span.job_id, job.tenant, span.version, span.kind, span.from_at, span.to_at, span.cursor_at,
+       span.reason, span.is_open, span.created_at
+FROM span JOIN job ON job.id = span.job_id
+WHERE span.is_open AND span.kind <> 'gap' AND span.shard = ANY(:shards::smallint[])
+  AND job.deleted_at IS NULL AND NOT job.is_paused
+ORDER BY span.id LIMIT :limit;
+
+-- name: lock_clocks
+SELECT clock.job_id
+FROM unnest(:job_ids::uuid[]) AS wanted (id)
+CROSS JOIN LATERAL (SELECT job_id FROM job_clock WHERE job_clock.job_id = wanted.id FOR NO KEY UPDATE) AS clock;
+
+-- name: advance_spans
+-- After lock_clocks, in a statement of its own: who waited there must see what the other wrote.
+UPDATE span SET
+    cursor_at = step.cursor_to, is_open = NOT step.is_done,
+    closed_at = CASE WHEN step.is_done THEN :now::timestamptz END,
+    to_at = CASE WHEN step.is_done THEN coalesce(span.to_at, :now) ELSE span.to_at END
+FROM unnest(
+    :span_ids::bigint[], :cursors_from::timestamptz[], :cursors_to::timestamptz[], :are_done::boolean[]
+) AS step (span_id, cursor_from, cursor_to, is_done)
+WHERE span.id = step.span_id AND span.is_open AND span.cursor_at IS NOT DISTINCT FROM step.cursor_from
+  AND EXISTS (SELECT FROM job WHERE job.id = span.job_id AND job.deleted_at IS NULL AND NOT job.is_paused)
+RETURNING span.id;
+
+-- name: list_spans
+SELECT span.id, span.job_id, job.tenant, span.version, span.kind, span.from_at, span.to_at, span.cursor_at,
+       span.reason, span.is_open, span.created_at
+FROM span JOIN job ON job.id = span.job_id
+WHERE span.job_id = :job_id
+ORDER BY span.id DESC LIMIT :limit;

@@ -1,0 +1,90 @@
+-- Definitions and their versions. Rows are locked job by job in id order, a job's row before its clock's.
+
+-- name: add_jobs
+-- The arguments are sorted by tenant and name, so that two callers wait for each other in one order.
+INSERT INTO job (id, shard, tenant, name, version, created_at, updated_at)
+SELECT id, shard, tenant, name, 1, :now, :now
+FROM unnest(:job_ids::uuid[], :shards::smallint[], :tenants::text[], :names::text[]) AS new (id, shard, tenant, name)
+ON CONFLICT (tenant, name) WHERE deleted_at IS NULL DO NOTHING
+RETURNING id;
+
+-- name: add_clocks
+INSERT INTO job_clock (job_id, shard, revision, next_fire_at)
+SELECT job_id, shard, 1, next_fire_at
+FROM unnest(:job_ids::uuid[], :shards::smallint[], :next_fires_at::timestamptz[]) AS new (job_id, shard, next_fire_at);
+
+-- name: add_versions
+INSERT INTO job_version (job_id, version, spec, created_at)
+SELECT job_id, version, spec, :now
+FROM unnest(:job_ids::uuid[], :versions::integer[], :specs::bytea[]) AS new (job_id, version, spec);
+
+-- name: lock_jobs
+SELECT job.id, job.tenant, job.name, job.version, job.is_paused, job.revision, job.next_fire_at
+FROM unnest(:job_ids::uuid[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT job.*, job_clock.revision, job_clock.next_fire_at
+    FROM job JOIN job_clock ON job_clock.job_id = job.id
+    WHERE job.id = wanted.id AND job.deleted_at IS NULL
+    FOR NO KEY UPDATE
+) AS job;
+
+-- name: find_names
+SELECT job.tenant, job.name, job.id
+FROM unnest(:tenants::text[], :names::text[]) AS wanted (tenant, name)
+JOIN job ON job.tenant = wanted.tenant AND job.name = wanted.name AND job.deleted_at IS NULL;
+
+-- name: rename_job
+UPDATE job SET name = :name WHERE id = :job_id;
+
+-- name: raise_versions
+UPDATE job SET version = job.version + 1, updated_at = :now
+FROM unnest(:job_ids::uuid[]) AS edited (id)
+WHERE job.id = edited.id;
+
+-- name: set_paused
+UPDATE job SET is_paused = :is_paused, updated_at = :now
+FROM unnest(:job_ids::uuid[]) AS changed (id)
+WHERE job.id = changed.id;
+
+-- name: move_clocks
+UPDATE job_clock SET revision = job_clock.revision + 1, next_fire_at = changed.next_fire_at
+FROM unnest(:job_ids::uuid[], :next_fires_at::timestamptz[]) AS changed (job_id, next_fire_at)
+WHERE job_clock.job_id = changed.job_id;
+
+-- name: delete_jobs
+UPDATE job SET deleted_at = :now, updated_at = :now
+FROM unnest(:job_ids::uuid[]) AS deleted (id)
+WHERE job.id = deleted.id;
+
+-- name: delete_clocks
+DELETE FROM job_clock USING unnest(:job_ids::uuid[]) AS deleted (job_id) WHERE job_clock.job_id = deleted.job_id;
+
+-- name: get_jobs
+SELECT job.id, job.tenant, job.version, job.is_paused, job.created_at, job.updated_at, job_clock.revision,
+       job_clock.next_fire_at, job_clock.fired_through, job_version.spec
+FROM unnest(:job_ids::uuid[]) AS wanted (id)
+JOIN job ON job.id = wanted.id AND job.deleted_at IS NULL
+JOIN job_clock ON job_clock.job_id = job.id
+JOIN job_version ON job_version.job_id = job.id AND job_version.version = job.version;
+
+-- name: find_jobs
+SELECT job.id, job.tenant, job.version, job.is_paused, job.created_at, job.updated_at, job_clock.revision,
+       job_clock.next_fire_at, job_clock.fired_through, job_version.spec
+FROM unnest(:names::text[]) AS wanted (name)
+JOIN job ON job.tenant = :tenant AND job.name = wanted.name AND job.deleted_at IS NULL
+JOIN job_clock ON job_clock.job_id = job.id
+JOIN job_version ON job_version.job_id = job.id AND job_version.version = job.version;
+
+-- name: list_jobs
+SELECT job.id, job.tenant, job.version, job.is_paused, job.created_at, job.updated_at, job_clock.revision,
+       job_clock.next_fire_at, job_clock.fired_through, job_version.spec
+FROM job
+JOIN job_clock ON job_clock.job_id = job.id
+JOIN job_version ON job_version.job_id = job.id AND job_version.version = job.version
+WHERE job.tenant = :tenant AND job.deleted_at IS NULL AND job.id > :after
+ORDER BY job.id LIMIT :limit;
+
+-- name: read_versions
+SELECT job_version.job_id, job_version.version, job_version.spec
+FROM unnest(:job_ids::uuid[], :versions::integer[]) AS wanted (job_id, version)
+JOIN job_version ON job_version.job_id = wanted.job_id AND job_version.version = wanted.version;

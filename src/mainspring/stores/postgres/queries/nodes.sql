@@ -1,0 +1,33 @@
+-- Scheduler nodes and the shards they own.
+
+-- name: beat_node
+INSERT INTO node (id, host, pid, version, tzdata, started_at, last_beat_at)
+VALUES (:id, :host, :pid, :version, :tzdata, :now, :now)
+ON CONFLICT (id) DO UPDATE
+SET host = excluded.host, pid = excluded.pid, version = excluded.version, tzdata = excluded.tzdata,
+    beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
+
+-- name: read_shards
+SELECT shard_lease.shard, shard_lease.epoch, shard_lease.node_id, node.beats
+FROM shard_lease LEFT JOIN node ON node.id = shard_lease.node_id
+ORDER BY shard_lease.shard;
+
+-- name: lock_shards
+-- Before a write of the same transaction, in order of shard.
+SELECT lease.shard
+FROM unnest(:shards::smallint[]) AS wanted (shard)
+CROSS JOIN LATERAL (SELECT shard FROM shard_lease WHERE shard_lease.shard = wanted.shard FOR NO KEY UPDATE) AS lease;
+
+-- name: take_shards
+UPDATE shard_lease SET epoch = shard_lease.epoch + 1, node_id = :node_id
+FROM unnest(:shards::smallint[], :epochs::bigint[]) AS expected (shard, epoch)
+WHERE shard_lease.shard = expected.shard AND shard_lease.epoch = expected.epoch
+RETURNING shard_lease.shard, shard_lease.epoch;
+
+-- name: leave_shards
+UPDATE shard_lease SET node_id = NULL
+FROM unnest(:shards::smallint[], :epochs::bigint[]) AS held (shard, epoch)
+WHERE shard_lease.shard = held.shard AND shard_lease.epoch = held.epoch AND shard_lease.node_id = :node_id;
+
+-- name: remove_node
+DELETE FROM node WHERE id = :node_id;

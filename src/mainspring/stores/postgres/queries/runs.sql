@@ -1,0 +1,446 @@
+-- Runs from submission to history. The hot path; the traps are those of design 9:
+-- never `lane_id = ANY(array)` for a claim, MATERIALIZED for joined sets, and no `state = 'RUNNING'` where a run is
+-- sought by id (the partial index run_held would be picked): `session_id IS NOT NULL` says the same.
+
+-- name: hold_lanes
+-- The key share lock keeps prune_lanes away until the transaction ends.
+SELECT lane.id
+FROM unnest(:lane_ids::bigint[]) AS wanted (id)
+CROSS JOIN LATERAL (SELECT lane.id FROM lane WHERE lane.id = wanted.id FOR KEY SHARE) AS lane;
+
+-- name: intern_lanes
+-- The arguments are sorted, so that two callers wait for each other in one order.
+INSERT INTO lane (queue, route, tenant, priority)
+SELECT queue, route, tenant, priority
+FROM unnest(:queues::text[], :routes::text[], :tenants::text[], :priorities::smallint[])
+    AS wanted (queue, route, tenant, priority)
+ON CONFLICT (queue, route, tenant, priority) DO NOTHING;
+
+-- name: find_lanes
+SELECT wanted.position, lane.id
+FROM unnest(:queues::text[], :routes::text[], :tenants::text[], :priorities::smallint[])
+    WITH ORDINALITY AS wanted (queue, route, tenant, priority, position)
+CROSS JOIN LATERAL (
+    SELECT lane.id FROM lane
+    WHERE lane.queue = wanted.queue AND lane.route = wanted.route
+      AND lane.tenant = wanted.tenant AND lane.priority = wanted.priority
+    FOR KEY SHARE
+) AS lane;
+
+-- name: submit_runs
+-- Everything that a submission without keys costs. Runs of jobs that do not exist are left out; where one of the
+-- lanes is gone nothing is inserted, and the caller interns them first.
+WITH held AS MATERIALIZED (
+    SELECT lane.id
+    FROM unnest(:lane_ids::bigint[]) AS wanted (id)
+    CROSS JOIN LATERAL (SELECT lane.id FROM lane WHERE lane.id = wanted.id FOR KEY SHARE) AS lane
+)
+INSERT INTO run (
+    id, job_id, version, lane_id, kind, state, fire_at, due_at, rank, created_at, expires_at, timeout_ms, payload,
+    target_key, span_id
+)
+SELECT
+    nextval('run_sequence') * 256 + new.shard, new.job_id, new.version, new.lane_id, new.kind, 'PENDING', new.fire_at,
+    new.due_at, greatest(new.due_at, :now), :now, new.expires_at, new.timeout_ms, new.payload, new.target_key,
+    new.span_id
+FROM unnest(
+    :shards::bigint[], :job_ids::uuid[], :versions::integer[], :run_lanes::bigint[], :kinds::text[],
+    :fires_at::timestamptz[], :dues_at::timestamptz[], :expiries_at::timestamptz[], :timeouts_ms::bigint[],
+    :payloads::bytea[], :target_keys::text[], :span_ids::bigint[]
+) AS new (
+    shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, span_id
+)
+WHERE (SELECT count(*) FROM held) = cardinality(:lane_ids::bigint[])
+  AND EXISTS (SELECT FROM job WHERE job.id = new.job_id AND job.deleted_at IS NULL)
+RETURNING id, job_id;
+
+-- name: insert_runs
+-- Runs that are known to be wanted; an id of NULL is the sequence's next.
+INSERT INTO run (
+    id, job_id, version, lane_id, kind, state, fire_at, due_at, rank, created_at, expires_at, timeout_ms, payload,
+    target_key, span_id
+)
+SELECT
+    coalesce(new.id, nextval('run_sequence') * 256 + new.shard), new.job_id, new.version, new.lane_id, new.kind,
+    'PENDING', new.fire_at, new.due_at, greatest(new.due_at, :now), :now, new.expires_at, new.timeout_ms, new.payload,
+    new.target_key, new.span_id
+FROM unnest(
+    :run_ids::bigint[], :shards::bigint[], :job_ids::uuid[], :versions::integer[], :run_lanes::bigint[],
+    :kinds::text[], :fires_at::timestamptz[], :dues_at::timestamptz[], :expiries_at::timestamptz[],
+    :timeouts_ms::bigint[], :payloads::bytea[], :target_keys::text[], :span_ids::bigint[]
+) AS new (
+    id, shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, span_id
+)
+RETURNING id;
+
+-- name: insert_skipped
+-- Law 4: what does not become work is a record in the history.
+INSERT INTO run_history (
+    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at,
+    finished_at, attempt, token, crashes, payload, target_key, span_id
+)
+SELECT
+    nextval('run_sequence') * 256 + new.shard, new.job_id, new.version, new.queue, new.route, new.tenant,
+    new.priority, new.kind, 'SKIPPED', new.reason, new.fire_at, new.due_at, :now, :now, 1, 0, 0, new.payload,
+    new.target_key, new.span_id
+FROM unnest(
+    :shards::bigint[], :job_ids::uuid[], :versions::integer[], :queues::text[], :routes::text[], :tenants::text[],
+    :priorities::smallint[], :kinds::text[], :reasons::text[], :fires_at::timestamptz[], :dues_at::timestamptz[],
+    :payloads::bytea[], :target_keys::text[], :span_ids::bigint[]
+) AS new (
+    shard, job_id, version, queue, route, tenant, priority, kind, reason, fire_at, due_at, payload, target_key,
+    span_id
+)
+RETURNING id;
+
+-- name: reserve_run_ids
+SELECT nextval('run_sequence') AS number FROM generate_series(1, :count::integer);
+
+-- name: find_existing_jobs
+SELECT job.id
+FROM unnest(:job_ids::uuid[]) AS wanted (id)
+CROSS JOIN LATERAL (SELECT job.id FROM job WHERE job.id = wanted.id AND job.deleted_at IS NULL) AS job;
+
+-- name: reserve_keys
+-- Takes what is free. The others' rows are locked all the same, so read_keys will find them.
+INSERT INTO idempotency AS known (tenant, key, run_id, request_hash, expires_at)
+SELECT tenant, key, run_id, request_hash, expires_at
+FROM unnest(
+    :tenants::text[], :keys::text[], :run_ids::bigint[], :request_hashes::bytea[], :expiries_at::timestamptz[]
+) AS new (tenant, key, run_id, request_hash, expires_at)
+ON CONFLICT (tenant, key) DO UPDATE
+SET run_id = excluded.run_id, request_hash = excluded.request_hash, expires_at = excluded.expires_at
+WHERE known.expires_at <= :now;
+
+-- name: read_keys
+SELECT known.tenant, known.key, known.run_id, known.request_hash
+FROM unnest(:tenants::text[], :keys::text[]) AS wanted (tenant, key)
+CROSS JOIN LATERAL (
+    SELECT * FROM idempotency WHERE idempotency.tenant = wanted.tenant AND idempotency.key = wanted.key
+) AS known;
+
+-- name: read_lanes
+SELECT lane.id, lane.queue, lane.route, lane.tenant, lane.priority, ready.rank AS oldest_rank,
+       suspect.rank AS oldest_suspect_rank
+FROM lane
+LEFT JOIN LATERAL (
+    SELECT run.rank FROM run
+    WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0
+    ORDER BY run.rank LIMIT 1
+) AS ready ON true
+LEFT JOIN LATERAL (
+    SELECT run.rank FROM run
+    WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes > 0
+    ORDER BY run.rank LIMIT 1
+) AS suspect ON true
+WHERE :is_all OR lane.queue = ANY(:queues::text[]);
+
+-- name: lock_claimers
+-- For calls with several requests: the sessions' rows in id order, before the first claim.
+SELECT session.id
+FROM unnest(:session_ids::bigint[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT session.id FROM session WHERE session.id = wanted.id FOR NO KEY UPDATE
+) AS session;
+
+-- name: claim_runs
+-- One row at least where the session is live and the request is new. The lateral walks run_ready in order of rank,
+-- lane after lane, and stops as soon as the outer limit is reached.
+WITH claimer AS MATERIALIZED (
+    UPDATE session SET claim_number = :number
+    WHERE id = :session_id AND state = 'live' AND claim_number <> :number
+    RETURNING id
+), picked AS MATERIALIZED (
+    SELECT candidate.id, lane.tenant
+    FROM claimer
+    CROSS JOIN unnest(:lanes::bigint[]) AS wanted (lane_id)
+    CROSS JOIN LATERAL (SELECT lane.id, lane.tenant FROM lane WHERE lane.id = wanted.lane_id LIMIT 1) AS lane
+    CROSS JOIN LATERAL (
+        SELECT run.id FROM run
+        WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
+          AND run.crashes = 0 AND run.rank BETWEEN :low AND :now
+          AND (run.expires_at IS NULL OR run.expires_at > :now)
+        ORDER BY run.rank LIMIT :limit FOR UPDATE SKIP LOCKED
+    ) AS candidate
+    -- Whoever carries out a run alone has no other.
+    WHERE NOT EXISTS (SELECT FROM run WHERE session_id = :session_id AND is_alone AND state = 'RUNNING')
+    LIMIT :limit
+), claimed AS (
+    UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_id, claim_number = :number,
+        started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_alone = false
+    FROM picked WHERE run.id = picked.id
+    RETURNING run.id, run.token, run.job_id, run.version, picked.tenant, run.attempt, run.fire_at, run.due_at,
+        run.payload, run.target_key, run.is_alone
+)
+SELECT claimed.* FROM claimer LEFT JOIN claimed ON true;
+
+-- name: claim_alone
+-- The same for a run that crashed a worker, given only to a session that has nothing else.
+WITH claimer AS MATERIALIZED (
+    UPDATE session SET claim_number = :number
+    WHERE id = :session_id AND state = 'live' AND claim_number <> :number
+    RETURNING id
+), picked AS MATERIALIZED (
+    SELECT candidate.id, lane.tenant
+    FROM claimer
+    CROSS JOIN unnest(:lanes::bigint[]) AS wanted (lane_id)
+    CROSS JOIN LATERAL (SELECT lane.id, lane.tenant FROM lane WHERE lane.id = wanted.lane_id LIMIT 1) AS lane
+    CROSS JOIN LATERAL (
+        SELECT run.id FROM run
+        WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
+          AND run.crashes > 0 AND run.rank BETWEEN :low AND :now
+          AND (run.expires_at IS NULL OR run.expires_at > :now)
+        ORDER BY run.rank LIMIT least(:limit, 1) FOR UPDATE SKIP LOCKED
+    ) AS candidate
+    WHERE NOT EXISTS (SELECT FROM run WHERE session_id = :session_id AND state = 'RUNNING')
+    LIMIT least(:limit, 1)
+), claimed AS (
+    UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_id, claim_number = :number,
+        started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_alone = true
+    FROM picked WHERE run.id = picked.id
+    RETURNING run.id, run.token, run.job_id, run.version, picked.tenant, run.attempt, run.fire_at, run.due_at,
+        run.payload, run.target_key, run.is_alone
+)
+SELECT claimed.* FROM claimer LEFT JOIN claimed ON true;
+
+-- name: repeat_claim
+-- The leases of the session's last request, as far as they still run: one row at least where the session is live.
+SELECT run.id, run.token, run.job_id, run.version, lane.tenant, run.attempt, run.fire_at, run.due_at, run.payload,
+       run.target_key, run.is_alone
+FROM session
+LEFT JOIN (run JOIN lane ON lane.id = run.lane_id)
+    ON run.session_id = session.id AND run.state = 'RUNNING' AND run.claim_number = :number
+WHERE session.id = :session_id AND session.state = 'live' AND session.claim_number = :number
+ORDER BY run.rank, run.id;
+
+-- name: apply_successes
+-- The end of nearly every run. The arguments are sorted by id; the nested loop keeps that order for the row locks.
+WITH ended AS (
+    DELETE FROM run
+    USING unnest(:run_ids::bigint[], :tokens::integer[], :results::bytea[], :outputs::text[])
+        AS success (run_id, token, result, output)
+    WHERE run.id = success.run_id AND run.token = success.token AND run.session_id IS NOT NULL
+    RETURNING run.*, success.result, success.output
+)
+INSERT INTO run_history (
+    id, job_id, version, queue, route, tenant, priority, kind, state, fire_at, due_at, created_at, started_at,
+    finished_at, attempt, token, crashes, session_id, payload, result, output, target_key, span_id, redrive_of
+)
+SELECT
+    ended.id, ended.job_id, ended.version, lane.queue, lane.route, lane.tenant, lane.priority, ended.kind,
+    'SUCCEEDED', ended.fire_at, ended.due_at, ended.created_at, ended.started_at, :now, ended.attempt, ended.token,
+    ended.crashes, ended.session_id, ended.payload, ended.result, ended.output, ended.target_key, ended.span_id,
+    ended.redrive_of
+FROM ended JOIN lane ON lane.id = ended.lane_id
+RETURNING id;
+
+-- name: lock_runs
+-- Live runs in the order of the (sorted) ids, whoever else wants them.
+SELECT
+    run.id, run.state, run.token, run.attempt, run.started_at, run.cancel_requested_at, run.cancel_reason,
+    run.session_id
+FROM unnest(:run_ids::bigint[]) AS wanted (id)
+CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id FOR UPDATE) AS run;
+
+-- name: find_workers
+SELECT session.id, session.worker
+FROM unnest(:session_ids::bigint[]) AS wanted (id) JOIN session ON session.id = wanted.id;
+
+-- name: find_attempted
+SELECT wanted.id
+FROM unnest(:run_ids::bigint[]) AS wanted (id)
+WHERE EXISTS (SELECT FROM attempt WHERE attempt.run_id = wanted.id);
+
+-- name: finish_runs
+-- Locked runs on their way to the history.
+WITH ended AS (
+    DELETE FROM run
+    USING unnest(
+        :run_ids::bigint[], :states::text[], :reasons::text[], :errors::text[], :results::bytea[], :outputs::text[],
+        :crashes::integer[]
+    ) AS finish (run_id, state, reason, error, result, output, crashes)
+    WHERE run.id = finish.run_id
+    RETURNING run.*, finish.state AS final_state, finish.reason, finish.error, finish.result, finish.output,
+        finish.crashes AS new_crashes
+)
+INSERT INTO run_history (
+    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at,
+    started_at, finished_at, attempt, token, crashes, session_id, error, payload, result, output, target_key,
+    span_id, redrive_of
+)
+SELECT
+    ended.id, ended.job_id, ended.version, lane.queue, lane.route, lane.tenant, lane.priority, ended.kind,
+    ended.final_state, ended.reason, ended.fire_at, ended.due_at, ended.created_at, ended.started_at, :now,
+    ended.attempt, ended.token, ended.crashes + ended.new_crashes, ended.session_id, ended.error, ended.payload,
+    ended.result, ended.output, ended.target_key, ended.span_id, ended.redrive_of
+FROM ended JOIN lane ON lane.id = ended.lane_id;
+
+-- name: bury_runs
+-- Locked runs on their way to the dead letter queue.
+WITH ended AS (
+    DELETE FROM run
+    USING unnest(
+        :run_ids::bigint[], :reasons::text[], :errors::text[], :results::bytea[], :outputs::text[],
+        :crashes::integer[]
+    ) AS finish (run_id, reason, error, result, output, crashes)
+    WHERE run.id = finish.run_id
+    RETURNING run.*, finish.reason, finish.error, finish.result, finish.output, finish.crashes AS new_crashes
+)
+INSERT INTO dead_run (
+    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at,
+    started_at, finished_at, attempt, token, crashes, session_id, error, payload, result, output, target_key,
+    span_id, redrive_of
+)
+SELECT
+    ended.id, ended.job_id, ended.version, lane.queue, lane.route, lane.tenant, lane.priority, ended.kind,
+    'FAILED', ended.reason, ended.fire_at, ended.due_at, ended.created_at, ended.started_at, :now,
+    ended.attempt, ended.token, ended.crashes + ended.new_crashes, ended.session_id, ended.error, ended.payload,
+    ended.result, ended.output, ended.target_key, ended.span_id, ended.redrive_of
+FROM ended JOIN lane ON lane.id = ended.lane_id;
+
+-- name: requeue_runs
+-- Locked runs that wait again. Every end of a lease raises the token (law 3).
+UPDATE run SET
+    state = next.state, rank = greatest(next.rank, :now), token = run.token + 1, attempt = run.attempt + next.attempts,
+    crashes = run.crashes + next.crashes,
+    alone_crashes = run.alone_crashes + CASE WHEN run.is_alone THEN next.crashes ELSE 0 END,
+    is_alone = false, session_id = NULL, claim_number = NULL, deadline_at = NULL
+FROM unnest(
+    :run_ids::bigint[], :states::text[], :ranks::timestamptz[], :attempts::integer[], :crashes::integer[]
+) AS next (run_id, state, rank, attempts, crashes)
+WHERE run.id = next.run_id;
+
+-- name: add_attempts
+INSERT INTO attempt (run_id, token, number, outcome, worker, started_at, finished_at, error, output)
+SELECT run_id, token, number, outcome, worker, started_at, :now, error, output
+FROM unnest(
+    :run_ids::bigint[], :tokens::integer[], :numbers::integer[], :outcomes::text[], :workers::text[],
+    :starts_at::timestamptz[], :errors::text[], :outputs::text[]
+) AS new (run_id, token, number, outcome, worker, started_at, error, output);
+
+-- name: read_ends
+-- What is known of runs that a report could not end: their state, and the outcome that was kept under its token.
+SELECT report.position, found.state, found.token, kept.outcome
+FROM unnest(:run_ids::bigint[], :tokens::integer[]) WITH ORDINALITY AS report (run_id, token, position)
+CROSS JOIN LATERAL (
+    SELECT state, token FROM run WHERE run.id = report.run_id
+    UNION ALL
+    SELECT state, token FROM dead_run WHERE dead_run.id = report.run_id
+    UNION ALL
+    SELECT state, token FROM run_history WHERE run_history.id = report.run_id
+    LIMIT 1
+) AS found
+LEFT JOIN LATERAL (
+    SELECT outcome FROM attempt WHERE attempt.run_id = report.run_id AND attempt.token = report.token LIMIT 1
+) AS kept ON true;
+
+-- name: request_cancels
+UPDATE run SET cancel_requested_at = :now, cancel_reason = :reason
+FROM unnest(:run_ids::bigint[]) AS wanted (id)
+WHERE run.id = wanted.id AND run.cancel_requested_at IS NULL;
+
+-- name: find_expired
+SELECT id FROM run
+WHERE expires_at <= :now AND state IN ('PENDING', 'RETRYING')
+ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED;
+
+-- name: list_orphans
+-- Hops from session to session along run_held, instead of reading every RUNNING run.
+WITH RECURSIVE holder (session_id) AS (
+    (SELECT run.session_id FROM run WHERE run.state = 'RUNNING' ORDER BY run.session_id LIMIT 1)
+    UNION ALL
+    SELECT (
+        SELECT run.session_id FROM run
+        WHERE run.state = 'RUNNING' AND run.session_id > holder.session_id
+        ORDER BY run.session_id LIMIT 1
+    )
+    FROM holder WHERE holder.session_id IS NOT NULL
+)
+SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
+       run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at
+FROM holder
+CROSS JOIN LATERAL (
+    SELECT * FROM run
+    WHERE run.state = 'RUNNING' AND run.session_id = holder.session_id
+    ORDER BY run.session_id, run.id LIMIT :limit
+) AS run
+WHERE NOT EXISTS (SELECT FROM session WHERE session.id = holder.session_id AND session.state = 'live')
+LIMIT :limit;
+
+-- name: list_overdue
+SELECT id, token, job_id, version, attempt, is_alone, alone_crashes, cancel_requested_at, session_id, started_at,
+       deadline_at
+FROM run
+WHERE state = 'RUNNING' AND deadline_at <= :now
+ORDER BY deadline_at LIMIT :limit;
+
+-- name: read_held
+SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
+       run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at
+FROM unnest(:run_ids::bigint[]) AS wanted (id)
+CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id AND run.session_id IS NOT NULL) AS run;
+
+-- name: get_runs
+SELECT found.*
+FROM unnest(:run_ids::bigint[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT * FROM live_run WHERE live_run.id = wanted.id
+    UNION ALL
+    SELECT * FROM ended_run WHERE ended_run.id = wanted.id
+    LIMIT 1
+) AS found;
+
+-- name: list_runs
+(
+    SELECT * FROM live_run
+    WHERE tenant = :tenant AND id < :before AND (:state::text IS NULL OR state = :state)
+    ORDER BY id DESC LIMIT :limit
+)
+UNION ALL
+(
+    SELECT * FROM ended_run
+    WHERE tenant = :tenant AND id < :before AND (:state::text IS NULL OR state = :state)
+    ORDER BY id DESC LIMIT :limit
+)
+ORDER BY id DESC LIMIT :limit;
+
+-- name: list_runs_of_job
+(
+    SELECT * FROM live_run
+    WHERE job_id = :job_id AND tenant = :tenant AND id < :before AND (:state::text IS NULL OR state = :state)
+    ORDER BY id DESC LIMIT :limit
+)
+UNION ALL
+(
+    SELECT * FROM ended_run
+    WHERE job_id = :job_id AND tenant = :tenant AND id < :before AND (:state::text IS NULL OR state = :state)
+    ORDER BY id DESC LIMIT :limit
+)
+ORDER BY id DESC LIMIT :limit;
+
+-- name: newest_runs
+SELECT newest.*
+FROM unnest(:job_ids::uuid[]) AS wanted (job_id)
+CROSS JOIN LATERAL (
+    (
+        SELECT * FROM live_run
+        WHERE live_run.job_id = wanted.job_id AND (due_at <= :now OR started_at IS NOT NULL)
+        ORDER BY id DESC LIMIT 1
+    )
+    UNION ALL
+    (
+        SELECT * FROM ended_run
+        WHERE ended_run.job_id = wanted.job_id AND (due_at <= :now OR started_at IS NOT NULL)
+        ORDER BY id DESC LIMIT 1
+    )
+    ORDER BY id DESC LIMIT 1
+) AS newest;
+
+-- name: list_attempts
+SELECT run_id, token, number, outcome, worker, started_at, finished_at, error, output
+FROM attempt WHERE run_id = :run_id ORDER BY token;
+
+-- name: count_runs
+SELECT state, count(*) AS count FROM live_run WHERE tenant = :tenant GROUP BY state
+UNION ALL
+SELECT state, count(*) FROM ended_run WHERE tenant = :tenant GROUP BY state;

@@ -1,0 +1,58 @@
+-- Worker sessions and their heartbeats.
+
+-- name: add_session
+INSERT INTO session (
+    worker, host, pid, slots, queues, types, functions, labels, started_at, last_beat_at
+)
+VALUES (:worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :now, :now)
+RETURNING id;
+
+-- name: lock_sessions
+SELECT session.id, session.missing
+FROM unnest(:session_ids::bigint[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT * FROM session WHERE session.id = wanted.id AND session.state = 'live' FOR NO KEY UPDATE
+) AS session;
+
+-- name: beat_sessions
+-- Locked sessions; `missing` comes as one list of (session, run, token) for all of them.
+UPDATE session SET
+    beats = session.beats + 1, last_beat_at = :now,
+    missing = ARRAY(
+        SELECT unnest(ARRAY[lease.run_id, lease.token])
+        FROM unnest(:missing_sessions::bigint[], :missing_runs::bigint[], :missing_tokens::bigint[])
+            AS lease (session_id, run_id, token)
+        WHERE lease.session_id = session.id
+    )
+FROM unnest(:session_ids::bigint[]) AS beat (id)
+WHERE session.id = beat.id;
+
+-- name: held_by_sessions
+SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
+       run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at
+FROM unnest(:session_ids::bigint[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT * FROM run WHERE run.state = 'RUNNING' AND run.session_id = wanted.id
+    ORDER BY run.session_id, run.id OFFSET 0
+) AS run;
+
+-- name: close_sessions
+UPDATE session SET state = 'left', ended_at = :now
+FROM unnest(:session_ids::bigint[]) AS leaving (id)
+WHERE session.id = leaving.id AND session.state = 'live';
+
+-- name: list_sessions
+SELECT id, worker, host, pid, slots, queues, types, functions, labels, beats, started_at, last_beat_at
+FROM session WHERE state = 'live' ORDER BY id;
+
+-- name: expire_sessions
+-- A session whose row is locked is just beating or claiming: not dead.
+UPDATE session SET state = 'dead', ended_at = :now
+FROM unnest(:session_ids::bigint[], :beats::bigint[]) AS judged (id, beats)
+CROSS JOIN LATERAL (
+    SELECT silent.id FROM session AS silent
+    WHERE silent.id = judged.id AND silent.beats = judged.beats AND silent.state = 'live'
+    FOR UPDATE SKIP LOCKED
+) AS silent
+WHERE session.id = silent.id
+RETURNING session.id;

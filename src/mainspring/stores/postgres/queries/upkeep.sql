@@ -1,0 +1,71 @@
+-- The janitor's verbs, and the store's clock.
+
+-- name: read_time
+SELECT clock_timestamp() AS now;
+
+-- name: prepare_history
+SELECT prepare_history(:now::timestamptz, 3);
+
+-- name: drop_history
+SELECT drop_history(:before::timestamptz) AS removed;
+
+-- name: prune_history
+-- What lay outside the partitions of days.
+DELETE FROM run_history_default WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM run_history_default WHERE finished_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
+));
+
+-- name: prune_attempts
+-- Those of dead runs and of live ones stay with them.
+DELETE FROM attempt_default WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM attempt_default
+    WHERE finished_at < :before
+      AND NOT EXISTS (SELECT FROM dead_run WHERE dead_run.id = attempt_default.run_id)
+      AND NOT EXISTS (SELECT FROM run WHERE run.id = attempt_default.run_id)
+    LIMIT :limit FOR UPDATE SKIP LOCKED
+));
+
+-- name: prune_spans
+DELETE FROM span WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM span WHERE NOT is_open AND closed_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
+));
+
+-- name: prune_keys
+DELETE FROM idempotency WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM idempotency WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED
+));
+
+-- name: prune_sessions
+DELETE FROM session WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM session
+    WHERE state <> 'live' AND ended_at < :before
+      AND NOT EXISTS (SELECT FROM run WHERE run.session_id = session.id AND run.state = 'RUNNING')
+    LIMIT :limit FOR UPDATE SKIP LOCKED
+));
+
+-- name: lock_empty_lanes
+-- Candidates only: a submit that ended just now may not be seen here, so delete_empty_lanes looks again.
+SELECT lane.id FROM lane
+WHERE NOT EXISTS (
+    SELECT FROM run WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
+      AND run.crashes = 0
+) AND NOT EXISTS (
+    SELECT FROM run WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
+      AND run.crashes > 0
+)
+AND lane.id NOT IN (SELECT run.lane_id FROM run WHERE run.state = 'RUNNING')
+AND lane.id NOT IN (SELECT run.lane_id FROM run WHERE run.state = 'BLOCKED' OR run.is_parked)
+LIMIT :limit FOR UPDATE SKIP LOCKED;
+
+-- name: delete_empty_lanes
+DELETE FROM lane
+WHERE lane.id = ANY(:lane_ids::bigint[])
+  AND NOT EXISTS (
+    SELECT FROM run WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
+      AND run.crashes = 0
+) AND NOT EXISTS (
+    SELECT FROM run WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
+      AND run.crashes > 0
+)
+AND lane.id NOT IN (SELECT run.lane_id FROM run WHERE run.state = 'RUNNING')
+AND lane.id NOT IN (SELECT run.lane_id FROM run WHERE run.state = 'BLOCKED' OR run.is_parked);

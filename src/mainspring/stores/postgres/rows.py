@@ -1,0 +1,148 @@
+"""Rows into values, and lists of values into the columns that statements take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from asyncpg import Record
+
+from mainspring.core.ids import JobId, RunId, SessionId, SpanId, job_shard
+from mainspring.core.model import Attempt, Job, LaneKey, Priority, Run, RunKind, Span, SpanKind
+from mainspring.core.states import RunState
+from mainspring.ports.codec import decode_spec
+from mainspring.ports.store_types import HeldRun, NewRun, NewSpan
+
+EVER = datetime(1, 1, 1, tzinfo=UTC)
+"""Before every instant that a store holds."""
+
+LAST_ID = 2**63 - 1
+"""Not before any id."""
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def milliseconds(duration: timedelta) -> int:
+    """Return a duration as tables hold it."""
+    return duration // _MILLISECOND
+
+
+def job_of(row: Record) -> Job:
+    return Job(
+        id=row["id"],
+        tenant=row["tenant"],
+        spec=decode_spec(row["spec"]),
+        version=row["version"],
+        revision=row["revision"],
+        is_paused=row["is_paused"],
+        next_fire_at=row["next_fire_at"],
+        fired_through=row["fired_through"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )
+
+
+def run_of(row: Record) -> Run:
+    return Run(
+        id=row["id"],
+        job_id=row["job_id"],
+        version=row["version"],
+        tenant=row["tenant"],
+        lane=LaneKey(row["queue"], row["route"], row["tenant"], Priority(row["priority"])),
+        kind=RunKind(row["kind"]),
+        state=RunState(row["state"]),
+        fire_at=row["fire_at"],
+        due_at=row["due_at"],
+        rank=row["rank"],
+        created_at=row["created_at"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        attempt=row["attempt"],
+        token=row["token"],
+        crashes=row["crashes"],
+        session_id=row["session_id"],
+        is_cancel_requested=row["is_cancel_requested"],
+        reason=row["reason"],
+        error=row["error"],
+        payload=row["payload"],
+        result=row["result"],
+        output=row["output"],
+        idempotency_key=row["target_key"],
+        span_id=row["span_id"],
+        redrive_of=row["redrive_of"],
+    )
+
+
+def held_of(row: Record) -> HeldRun:
+    return HeldRun(
+        run_id=RunId(row["id"]),
+        token=row["token"],
+        job_id=JobId(row["job_id"]),
+        version=row["version"],
+        attempt=row["attempt"],
+        is_alone=row["is_alone"],
+        alone_crashes=row["alone_crashes"],
+        is_cancel_requested=row["cancel_requested_at"] is not None,
+        session_id=SessionId(row["session_id"]),
+        started_at=row["started_at"],
+        deadline_at=row["deadline_at"],
+    )
+
+
+def attempt_of(row: Record) -> Attempt:
+    return Attempt(**dict(row))
+
+
+def span_of(row: Record) -> Span:
+    return Span(
+        id=SpanId(row["id"]),
+        job_id=row["job_id"],
+        tenant=row["tenant"],
+        version=row["version"],
+        kind=SpanKind(row["kind"]),
+        from_at=row["from_at"],
+        to_at=row["to_at"],
+        cursor_at=row["cursor_at"],
+        reason=row["reason"],
+        is_open=row["is_open"],
+        created_at=row["created_at"],
+    )
+
+
+def columns_of_lanes(lanes: Sequence[LaneKey]) -> dict[str, list[Any]]:
+    return {
+        "queues": [lane.queue for lane in lanes],
+        "routes": [lane.route for lane in lanes],
+        "tenants": [lane.tenant for lane in lanes],
+        "priorities": [int(lane.priority) for lane in lanes],
+    }
+
+
+def columns_of_runs(runs: Sequence[NewRun]) -> dict[str, list[Any]]:
+    """Return what `submit_runs` and `insert_runs` take of runs, all but their lanes."""
+    return {
+        "shards": [job_shard(run.job_id) for run in runs],
+        "job_ids": [run.job_id for run in runs],
+        "versions": [run.version for run in runs],
+        "kinds": [run.kind for run in runs],
+        "fires_at": [run.fire_at for run in runs],
+        "dues_at": [run.due_at for run in runs],
+        "expiries_at": [run.expires_at for run in runs],
+        "timeouts_ms": [run.timeout // _MILLISECOND for run in runs],
+        "payloads": [run.payload for run in runs],
+        "target_keys": [run.target_key for run in runs],
+        "span_ids": [run.span_id for run in runs],
+    }
+
+
+def columns_of_spans(spans: Sequence[NewSpan]) -> dict[str, list[Any]]:
+    return {
+        "job_ids": [span.job_id for span in spans],
+        "versions": [span.version for span in spans],
+        "shards": [job_shard(span.job_id) for span in spans],
+        "kinds": [span.kind for span in spans],
+        "froms_at": [span.from_at for span in spans],
+        "tos_at": [span.to_at for span in spans],
+        "reasons": [span.reason for span in spans],
+    }

@@ -1,0 +1,134 @@
+"""Worker sessions and their heartbeats."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from mainspring.core.ids import SessionId
+from mainspring.ports.store_types import Beat, BeatResult, HeldRun, NewSession, SessionFacts
+from mainspring.stores.postgres.connection import Connections, Role, Session
+from mainspring.stores.postgres.rows import held_of
+
+Lease = tuple[int, int]
+"""Run and token."""
+
+
+class SessionVerbs:
+    """`SessionStore` on PostgreSQL."""
+
+    _connections: Connections
+
+    async def add_sessions(self, sessions: Sequence[NewSession], *, now: datetime) -> list[SessionId]:
+        if not sessions:
+            return []
+
+        async def work(session: Session) -> list[SessionId]:
+            ids = []
+            for offer in sessions:  # rare, and nearly always one
+                [row] = await session.fetch(
+                    "add_session",
+                    worker=offer.worker,
+                    host=offer.host,
+                    pid=offer.pid,
+                    slots=offer.slots,
+                    queues=offer.queues,
+                    types=offer.types,
+                    functions=offer.functions,
+                    labels=offer.labels,
+                    now=now,
+                )
+                ids.append(SessionId(row["id"]))
+            return ids
+
+        return await self._connections.transact(Role.BEAT, work)
+
+    async def beat_sessions(self, beats: Sequence[Beat], *, now: datetime) -> list[BeatResult]:
+        if not beats:
+            return []
+
+        async def work(session: Session) -> list[BeatResult]:
+            wanted = sorted({beat.session_id for beat in beats})
+            rows = await session.fetch("lock_sessions", session_ids=wanted)
+            missing = {row["id"]: set(_pairs(row["missing"])) for row in rows}
+            if not missing:
+                return [BeatResult(is_session_live=False)] * len(beats)
+            running: dict[int, list[HeldRun]] = defaultdict(list)
+            for row in await session.fetch("held_by_sessions", session_ids=list(missing)):
+                running[row["session_id"]].append(held_of(row))
+            results = [_reconcile(beat, running[beat.session_id], missing) for beat in beats]
+            leases = [(session_id, *lease) for session_id, held in missing.items() for lease in sorted(held)]
+            await session.execute(
+                "beat_sessions",
+                session_ids=list(missing),
+                missing_sessions=[lease[0] for lease in leases],
+                missing_runs=[lease[1] for lease in leases],
+                missing_tokens=[lease[2] for lease in leases],
+                now=now,
+            )
+            return results
+
+        return await self._connections.transact(Role.BEAT, work)
+
+    async def close_sessions(self, session_ids: Sequence[SessionId], *, now: datetime) -> None:
+        if session_ids:
+            await self._connections.fetch(
+                Role.BEAT, "close_sessions", is_repeatable=True, session_ids=sorted(set(session_ids)), now=now
+            )
+
+    async def list_sessions(self) -> list[SessionFacts]:
+        rows = await self._connections.fetch(Role.WATCH, "list_sessions", is_repeatable=True)
+        return [
+            SessionFacts(
+                id=SessionId(row["id"]),
+                worker=row["worker"],
+                host=row["host"],
+                pid=row["pid"],
+                slots=row["slots"],
+                queues=tuple(row["queues"]),
+                types=tuple(row["types"]),
+                functions=tuple(row["functions"]),
+                labels=tuple(row["labels"]),
+                beats=row["beats"],
+                started_at=row["started_at"],
+                last_beat_at=row["last_beat_at"],
+            )
+            for row in rows
+        ]
+
+    async def expire_sessions(self, judged: Sequence[tuple[SessionId, int]], *, now: datetime) -> list[bool]:
+        if not judged:
+            return []
+        ordered = sorted(judged)
+        rows = await self._connections.fetch(
+            Role.BEAT,
+            "expire_sessions",
+            is_repeatable=False,
+            session_ids=[session_id for session_id, _ in ordered],
+            beats=[beats for _, beats in ordered],
+            now=now,
+        )
+        expired = {row["id"] for row in rows}
+        return [session_id in expired for session_id, _ in judged]
+
+
+def _pairs(flat: Sequence[int]) -> Iterable[Lease]:
+    return zip(flat[::2], flat[1::2], strict=True)
+
+
+def _reconcile(beat: Beat, running: Sequence[HeldRun], missing: dict[int, set[Lease]]) -> BeatResult:
+    """Compare what the worker names with what the store knows; keeps what was not named for the next beat."""
+    if beat.session_id not in missing:
+        return BeatResult(is_session_live=False)
+    known = {(held.run_id, held.token): held for held in running}
+    named = set(beat.held)
+    before = missing[beat.session_id]
+    unnamed = {lease for lease in known if lease not in named}
+    missing[beat.session_id] = set(unnamed)
+    return BeatResult(
+        is_session_live=True,
+        lost=tuple(lease for lease in beat.held if lease not in known),
+        cancel=tuple(lease for lease in beat.held if lease in known and known[lease].is_cancel_requested),
+        unknown=tuple(held for lease, held in known.items() if lease in unnamed and lease in before),
+    )

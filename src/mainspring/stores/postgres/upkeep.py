@@ -1,0 +1,47 @@
+"""The janitor's verbs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from mainspring.stores.postgres.connection import Connections, Role, Session
+
+
+class UpkeepVerbs:
+    """`UpkeepStore` on PostgreSQL. All of it may be repeated, and several nodes may do it at once."""
+
+    _connections: Connections
+
+    async def prepare_history(self, *, now: datetime) -> None:
+        await self._connections.fetch(Role.UPKEEP, "prepare_history", is_repeatable=True, now=now)
+
+    async def prune_history(self, *, before: datetime, limit: int) -> int:
+        [row] = await self._connections.fetch(Role.UPKEEP, "drop_history", is_repeatable=True, before=before)
+        removed: int = row["removed"]
+        for name in ("prune_history", "prune_attempts", "prune_spans"):
+            if removed < limit:
+                removed += await self._prune(name, before=before, limit=limit - removed)
+        return removed
+
+    async def prune_keys(self, *, now: datetime, limit: int) -> int:
+        return await self._prune("prune_keys", now=now, limit=limit)
+
+    async def prune_sessions(self, *, before: datetime, limit: int) -> int:
+        return await self._prune("prune_sessions", before=before, limit=limit)
+
+    async def prune_lanes(self, *, limit: int) -> int:
+        async def work(session: Session) -> int:
+            rows = await session.fetch("lock_empty_lanes", limit=limit)
+            if not rows:
+                return 0
+            # A statement of its own sees the runs of every submit that held a lane's row until just now.
+            return await session.execute("delete_empty_lanes", lane_ids=[row["id"] for row in rows])
+
+        return await self._connections.transact(Role.UPKEEP, work, is_repeatable=True)
+
+    async def _prune(self, name: str, **values: Any) -> int:
+        async def work(session: Session) -> int:
+            return await session.execute(name, **values)
+
+        return await self._connections.run(Role.UPKEEP, work, is_repeatable=True, is_atomic=True)

@@ -1,0 +1,152 @@
+"""What every part of the SQLite store uses: its queries, and the two threads that carry calls out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import apsw
+
+from mainspring.core.ids import JobId, RunId, job_shard, make_run_id
+from mainspring.core.model import LaneKey
+from mainspring.ports.store_types import Epochs, NewRun, NewSpan
+from mainspring.stores._sql.queries import load_queries
+from mainspring.stores.sqlite.connection import Lane as Thread
+from mainspring.stores.sqlite.rows import Row, to_json, to_micros, to_millis, to_optional_micros
+
+R = TypeVar("R")
+Values = Row | Mapping[str, Any]
+SQL = {name: query.text for name, query in load_queries("mainspring.stores.sqlite").items()}
+
+
+class Part:
+    """Base of the store's parts."""
+
+    _writer: Thread
+    _reader: Thread
+
+    def __init__(self) -> None:
+        # Known to the writer thread only; emptied when a transaction is rolled back or lanes are pruned.
+        self._lane_ids: dict[LaneKey, int] = {}
+
+    async def _write(self, work: Callable[[apsw.Connection], R]) -> R:
+        return await self._writer.call(work)
+
+    async def _read(self, work: Callable[[apsw.Connection], R]) -> R:
+        return await self._reader.call(work)
+
+    def _lane_id(self, db: apsw.Connection, key: LaneKey) -> int:
+        known = self._lane_ids.get(key)
+        if known is None:
+            values = (key.queue, key.route, key.tenant, int(key.priority))
+            row = fetch_first(db, "find_lane", values) or fetch_first(db, "add_lane", values)
+            assert row is not None
+            known = self._lane_ids[key] = row[0]
+        return known
+
+    def _insert_runs(self, db: apsw.Connection, runs: list[NewRun], now: int) -> list[RunId]:
+        """Insert runs as PENDING (or as SKIPPED records) and return their ids in order."""
+        if not runs:
+            return []
+        row = fetch_first(db, "reserve_run_ids", (len(runs),))
+        assert row is not None
+        sequence = row[0] - len(runs)
+        ids: list[RunId] = []
+        live: list[Row] = []
+        for run in runs:
+            sequence += 1
+            run_id = make_run_id(sequence, job_shard(run.job_id))
+            ids.append(run_id)
+            lane_id = self._lane_id(db, run.lane)
+            fire_at, due_at = to_optional_micros(run.fire_at), to_micros(run.due_at)
+            if run.skip_reason is not None:
+                execute(db, "insert_skipped", _skipped(run, run_id, lane_id, fire_at, due_at, now))
+                continue
+            live.append(
+                (
+                    run_id,
+                    run.job_id.bytes,
+                    run.version,
+                    lane_id,
+                    run.kind.value,
+                    fire_at,
+                    due_at,
+                    now,
+                    to_optional_micros(run.expires_at),
+                    to_millis(run.timeout),
+                    run.payload,
+                    run.target_key,
+                    run.span_id,
+                )
+            )
+        execute_many(db, "insert_run", live)
+        return ids
+
+    def _insert_spans(
+        self, db: apsw.Connection, spans: tuple[NewSpan, ...] | list[NewSpan], now: int
+    ) -> None:
+        for span in spans:
+            # A gap with an end is a closed record; one without lasts until the job is resumed.
+            is_open = span.to_at is None or span.kind.value != "gap"
+            values = (
+                span.job_id.bytes,
+                span.version,
+                job_shard(span.job_id),
+                span.kind.value,
+                to_micros(span.from_at),
+                to_optional_micros(span.to_at),
+                span.reason,
+                is_open,
+                now,
+                None if is_open else now,
+            )
+            execute(db, "add_span", values)
+
+    def _fenced_shards(self, db: apsw.Connection, job_ids: list[JobId], epochs: Epochs) -> set[int]:
+        """Return the shards of these jobs for which the writer's epoch is not the store's (law 3)."""
+        shards = sorted({job_shard(job_id) for job_id in job_ids})
+        current: dict[int, int] = {
+            row[0]: row[1] for row in fetch_all(db, "read_epochs", {"shards": to_json(shards)})
+        }
+        return {shard for shard in shards if epochs.get(shard) != current.get(shard)}
+
+
+def fetch_all(db: apsw.Connection, name: str, values: Values = ()) -> list[Row]:
+    """Return all rows of a query."""
+    return cast("list[Row]", db.execute(SQL[name], values).fetchall())
+
+
+def fetch_first(db: apsw.Connection, name: str, values: Values = ()) -> Row | None:
+    """Return the first row of a query, or None."""
+    found = fetch_all(db, name, values)
+    return found[0] if found else None
+
+
+def execute(db: apsw.Connection, name: str, values: Values = ()) -> None:
+    """Carry out a statement that returns nothing."""
+    db.execute(SQL[name], values)
+
+
+def execute_many(db: apsw.Connection, name: str, values: Sequence[Values]) -> None:
+    """Carry out a statement once for each set of values."""
+    if values:
+        db.executemany(SQL[name], values)
+
+
+def _skipped(
+    run: NewRun, run_id: RunId, lane_id: int, fire_at: int | None, due_at: int, now: int
+) -> dict[str, object]:
+    return {
+        "id": run_id,
+        "job_id": run.job_id.bytes,
+        "version": run.version,
+        "kind": run.kind.value,
+        "reason": run.skip_reason,
+        "fire_at": fire_at,
+        "due_at": due_at,
+        "now": now,
+        "payload": run.payload,
+        "target_key": run.target_key,
+        "span_id": run.span_id,
+        "lane_id": lane_id,
+    }

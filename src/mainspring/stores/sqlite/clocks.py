@@ -1,0 +1,150 @@
+"""Fires and spans on SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TypeVar
+
+import apsw
+
+from mainspring.core.ids import JobId, job_shard
+from mainspring.core.model import Span
+from mainspring.ports.store_types import (
+    DueClock,
+    Epochs,
+    Fire,
+    FireResult,
+    FireStatus,
+    NewRun,
+    NewSpan,
+    SpanStep,
+)
+from mainspring.stores.sqlite.base import Part, fetch_all, fetch_first
+from mainspring.stores.sqlite.rows import (
+    make_job_id,
+    make_span,
+    to_instant,
+    to_json,
+    to_micros,
+    to_optional_instant,
+    to_optional_micros,
+)
+
+T = TypeVar("T", Fire, SpanStep)
+
+
+class ClockPart(Part):
+    """Implements `ClockStore`."""
+
+    async def read_due(self, shards: Sequence[int], *, until: datetime, limit: int) -> list[DueClock]:
+        """See `ClockStore`."""
+        values = {"shards": to_json(list(shards)), "until": to_micros(until), "limit": limit}
+        rows = await self._read(lambda db: fetch_all(db, "read_due", values))
+        return [
+            DueClock(
+                job_id=make_job_id(row[0]),
+                tenant=row[1],
+                version=row[2],
+                revision=row[3],
+                fire_at=to_instant(row[4]),
+                fired_through=to_optional_instant(row[5]),
+            )
+            for row in rows
+        ]
+
+    async def record_fires(self, fires: Sequence[Fire], *, epochs: Epochs, now: datetime) -> list[FireResult]:
+        """See `ClockStore`."""
+        return await self._fenced(fires, epochs, to_micros(now), self._fire)
+
+    def _fire(self, db: apsw.Connection, fire: Fire, now: int) -> FireResult:
+        values = {
+            "job_id": fire.job_id.bytes,
+            "revision": fire.revision,
+            "fire_at": to_micros(fire.fire_at),
+            "next_fire_at": to_optional_micros(fire.next_fire_at),
+            "fired_through": to_micros(fire.fired_through),
+        }
+        if fetch_first(db, "fire_clock", values) is None:
+            return FireResult(FireStatus.LOST)
+        self._insert_spans(db, fire.spans, now)
+        return self._fired(db, fire.job_id, fire.runs, skip_if_live=fire.skip_if_live, now=now)
+
+    async def advance_spans(
+        self, steps: Sequence[SpanStep], *, epochs: Epochs, now: datetime
+    ) -> list[FireResult]:
+        """See `ClockStore`."""
+        return await self._fenced(steps, epochs, to_micros(now), self._advance)
+
+    def _advance(self, db: apsw.Connection, step: SpanStep, now: int) -> FireResult:
+        values = {
+            "span_id": step.span_id,
+            "job_id": step.job_id.bytes,
+            "cursor_from": to_optional_micros(step.cursor_from),
+            "cursor_to": to_micros(step.cursor_to),
+            "is_done": step.is_done,
+            "now": now,
+        }
+        if fetch_first(db, "advance_span", values) is None:
+            return FireResult(FireStatus.LOST)
+        return self._fired(db, step.job_id, step.runs, skip_if_live=step.skip_if_live, now=now)
+
+    async def _fenced(
+        self,
+        writes: Sequence[T],
+        epochs: Epochs,
+        now: int,
+        verb: Callable[[apsw.Connection, T, int], FireResult],
+    ) -> list[FireResult]:
+        if not writes:
+            return []
+
+        def work(db: apsw.Connection) -> list[FireResult]:
+            fenced = self._fenced_shards(db, [write.job_id for write in writes], epochs)
+            return [
+                FireResult(FireStatus.FENCED) if job_shard(write.job_id) in fenced else verb(db, write, now)
+                for write in writes
+            ]
+
+        return await self._write(work)
+
+    def _fired(
+        self, db: apsw.Connection, job_id: JobId, runs: Sequence[NewRun], *, skip_if_live: bool, now: int
+    ) -> FireResult:
+        judged = list(runs)
+        if skip_if_live:
+            row = fetch_first(db, "has_live_run", {"job_id": job_id.bytes})
+            judged = skip_overlapping(judged, is_live=row is not None and bool(row[0]))
+        ids = self._insert_runs(db, judged, now)
+        live = (run_id for run_id, run in zip(ids, judged, strict=True) if run.skip_reason is None)
+        return FireResult(FireStatus.FIRED, tuple(live))
+
+    async def add_spans(self, spans: Sequence[NewSpan], *, now: datetime) -> None:
+        """See `ClockStore`."""
+        if spans:
+            await self._write(lambda db: self._insert_spans(db, list(spans), to_micros(now)))
+
+    async def read_spans(self, shards: Sequence[int], *, limit: int) -> list[Span]:
+        """See `ClockStore`."""
+        values = {"shards": to_json(list(shards)), "limit": limit}
+        rows = await self._read(lambda db: fetch_all(db, "read_spans", values))
+        return [make_span(row) for row in rows]
+
+    async def list_spans(self, job_id: JobId, *, limit: int = 100) -> list[Span]:
+        """See `ClockStore`."""
+        values = {"job_id": job_id.bytes, "limit": limit}
+        rows = await self._read(lambda db: fetch_all(db, "list_spans", values))
+        return [make_span(row) for row in rows]
+
+
+def skip_overlapping(runs: list[NewRun], *, is_live: bool) -> list[NewRun]:
+    """Turn runs that would overlap a live one of their job, or each other, into SKIPPED records."""
+    judged = []
+    for run in runs:
+        if run.skip_reason is None and is_live:
+            judged.append(replace(run, skip_reason="overlap"))
+        else:
+            judged.append(run)
+            is_live = is_live or run.skip_reason is None
+    return judged

@@ -1,0 +1,244 @@
+"""Claims and the ends of attempts on SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import apsw
+
+from mainspring.core.ids import RunId
+from mainspring.core.model import Lane
+from mainspring.core.states import RunState
+from mainspring.core.transitions import AttemptOutcome, Transition
+from mainspring.ports.store_types import (
+    ApplyResult,
+    ClaimedRun,
+    ClaimRequest,
+    ClaimResult,
+    Followup,
+    HeldRun,
+)
+from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all, fetch_first
+from mainspring.stores.sqlite.rows import (
+    Row,
+    make_held,
+    make_job_id,
+    make_lane,
+    to_instant,
+    to_json,
+    to_micros,
+    to_optional_instant,
+    to_optional_micros,
+)
+
+_EARLIEST = -(2**62)
+_DEAD = ClaimResult((), is_session_live=False)
+_NOTHING = ClaimResult(())
+
+
+class LeasePart(Part):
+    """Implements what `RunStore` says of leases."""
+
+    async def read_lanes(self, queues: Sequence[str]) -> list[Lane]:
+        """See `RunStore`."""
+        values = {"queues": to_json(list(queues)), "is_all": not queues}
+        rows = await self._read(lambda db: fetch_all(db, "read_lanes", values))
+        return [make_lane(row) for row in rows]
+
+    async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
+        """See `RunStore`."""
+        if not requests:
+            return []
+        at = to_micros(now)
+        return await self._write(lambda db: [_claim(db, request, at) for request in requests])
+
+    async def apply(
+        self, transitions: Sequence[Transition], *, now: datetime, followups: Sequence[Followup] = ()
+    ) -> list[ApplyResult]:
+        """See `RunStore`."""
+        if not transitions:
+            return []
+        return await self._write(lambda db: self._apply(db, transitions, followups, to_micros(now)))
+
+    def _apply(
+        self, db: apsw.Connection, transitions: Sequence[Transition], followups: Sequence[Followup], now: int
+    ) -> list[ApplyResult]:
+        ids = to_json([transition.run_id for transition in transitions])
+        held = {row[0]: row for row in fetch_all(db, "lock_runs", {"run_ids": ids})}
+        results: list[ApplyResult] = []
+        ends = _Ends(now)
+        applied: set[RunId] = set()
+        for transition in transitions:
+            row = held.get(transition.run_id)
+            is_ours = row is not None and row[1] == RunState.RUNNING.value and row[2] == transition.token
+            if row is None or not is_ours or transition.run_id in applied:
+                results.append(
+                    _answer_late(db, transition, in_this_call=transition.run_id in applied, ends=ends)
+                )
+                continue
+            ends.add(transition, is_cancel_requested=bool(row[3]), cancel_reason=row[4])
+            applied.add(transition.run_id)
+            results.append(ApplyResult.APPLIED)
+        ends.write(db)
+        children = [followup.run for followup in followups if followup.parent in applied]
+        self._insert_runs(db, children, now)
+        return results
+
+    async def list_orphans(self, *, limit: int) -> list[HeldRun]:
+        """See `RunStore`."""
+        return await self._held("list_orphans", {"limit": limit})
+
+    async def list_overdue(self, *, now: datetime, limit: int) -> list[HeldRun]:
+        """See `RunStore`."""
+        return await self._held("list_overdue", {"now": to_micros(now), "limit": limit})
+
+    async def read_held(self, run_ids: Sequence[RunId]) -> list[HeldRun | None]:
+        """See `RunStore`."""
+        if not run_ids:
+            return []
+        found = {
+            run.run_id: run for run in await self._held("read_held", {"run_ids": to_json(list(run_ids))})
+        }
+        return [found.get(run_id) for run_id in run_ids]
+
+    async def _held(self, name: str, values: dict[str, object]) -> list[HeldRun]:
+        rows = await self._read(lambda db: fetch_all(db, name, values))
+        return [make_held(row) for row in rows]
+
+
+class _Ends:
+    """The ends of attempts in one call, gathered by what has to be written for them."""
+
+    def __init__(self, now: int) -> None:
+        self._now = now
+        self._attempts: list[dict[str, object]] = []
+        self._finished: list[dict[str, object]] = []
+        self._buried: list[dict[str, object]] = []
+        self._requeued: list[dict[str, object]] = []
+        self._removed: list[Row] = []
+        self._outcomes: dict[tuple[RunId, int], AttemptOutcome] = {}
+
+    def outcome(self, run_id: RunId, token: int) -> AttemptOutcome | None:
+        """Return how an attempt ended in this very call."""
+        return self._outcomes.get((run_id, token))
+
+    def add(self, transition: Transition, *, is_cancel_requested: bool, cancel_reason: str | None) -> None:
+        """Take in one transition of a run that is RUNNING under its token."""
+        state, reason = transition.to, transition.reason
+        if is_cancel_requested and state is not RunState.SUCCEEDED:
+            state, reason = RunState.CANCELLED, cancel_reason
+        run_id, now = transition.run_id, self._now
+        self._outcomes[run_id, transition.token] = transition.outcome
+        # A first-try success writes no attempt row (design 3); a token above 1 tells of earlier ones.
+        if transition.outcome is not AttemptOutcome.SUCCEEDED or transition.token > 1:
+            self._attempts.append(
+                {
+                    "run_id": run_id,
+                    "outcome": transition.outcome.value,
+                    "now": now,
+                    "error": transition.error,
+                    "output": transition.output,
+                }
+            )
+        if state in {RunState.RETRYING, RunState.PENDING}:
+            self._requeued.append(
+                {
+                    "run_id": run_id,
+                    "state": state.value,
+                    "rank": to_optional_micros(transition.rank) or now,
+                    "now": now,
+                    "counted": transition.counts_attempt,
+                    "crash": transition.is_crash,
+                }
+            )
+            return
+        end: dict[str, object] = {
+            "run_id": run_id,
+            "state": state.value,
+            "reason": reason,
+            "now": now,
+            "crash": transition.is_crash,
+            "error": transition.error,
+            "result": transition.result,
+            "output": transition.output,
+        }
+        (self._buried if state is RunState.FAILED else self._finished).append(end)
+        self._removed.append((run_id,))
+
+    def write(self, db: apsw.Connection) -> None:
+        """Write everything; attempts first, because they are read from the live rows."""
+        execute_many(db, "add_attempt", self._attempts)
+        execute_many(db, "requeue_run", self._requeued)
+        execute_many(db, "finish_run", self._finished)
+        execute_many(db, "bury_run", self._buried)
+        execute_many(db, "remove_run", self._removed)
+
+
+def _answer_late(
+    db: apsw.Connection, transition: Transition, *, in_this_call: bool, ends: _Ends
+) -> ApplyResult:
+    if in_this_call:
+        is_repeat = ends.outcome(transition.run_id, transition.token) is transition.outcome
+        return ApplyResult.APPLIED if is_repeat else ApplyResult.STALE
+    row = fetch_first(db, "read_end", {"run_id": transition.run_id, "token": transition.token})
+    if row is None or row[0] is None:
+        return ApplyResult.MISSING
+    state, token, outcome = row
+    if transition.outcome is AttemptOutcome.SUCCEEDED:
+        is_repeat = state == RunState.SUCCEEDED.value and token == transition.token
+    else:
+        is_repeat = outcome == transition.outcome.value
+    return ApplyResult.APPLIED if is_repeat else ApplyResult.STALE
+
+
+def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
+    claimer = fetch_first(db, "read_claimer", {"session_id": request.session_id})
+    if claimer is None:
+        return _DEAD
+    last = claimer[0]
+    session = {"session_id": request.session_id, "number": request.number}
+    if request.number <= last:
+        if request.number < last:
+            return _NOTHING
+        return ClaimResult(_claimed(db, fetch_all(db, "repeat_claim", session)))
+    execute(db, "set_claim_number", session)
+    is_holding = fetch_first(
+        db, "is_holding", {"session_id": request.session_id, "only_alone": not request.is_alone}
+    )
+    if (is_holding is not None and is_holding[0]) or not request.lanes or request.limit < 1:
+        return _NOTHING
+    values: dict[str, object] = {
+        **session,
+        "now": now,
+        "lanes": to_json(request.lanes),
+        "low": _EARLIEST if request.low is None else to_micros(request.low),
+        "limit": 1 if request.is_alone else request.limit,
+    }
+    rows = fetch_all(db, "claim_alone" if request.is_alone else "claim_runs", values)
+    position = {lane: index for index, lane in enumerate(request.lanes)}
+    rows.sort(key=lambda row: (position[row[4]], row[11], row[0]))
+    return ClaimResult(_claimed(db, rows))
+
+
+def _claimed(db: apsw.Connection, rows: list[Row]) -> tuple[ClaimedRun, ...]:
+    if not rows:
+        return ()
+    lanes = to_json(sorted({row[4] for row in rows}))
+    tenants: dict[int, str] = dict(fetch_all(db, "lane_tenants", {"lanes": lanes}))
+    return tuple(
+        ClaimedRun(
+            RunId(row[0]),
+            row[1],
+            make_job_id(row[2]),
+            row[3],
+            tenants[row[4]],
+            row[5],
+            to_optional_instant(row[6]),
+            to_instant(row[7]),
+            row[8],
+            row[9],
+            bool(row[10]),
+        )
+        for row in rows
+    )

@@ -1,0 +1,62 @@
+-- Fires and spans.
+
+-- name: read_due
+SELECT job_clock.job_id, job.tenant, job.version, job_clock.revision, job_clock.next_fire_at, job_clock.fired_through
+FROM job_clock INDEXED BY job_clock_due
+CROSS JOIN job ON job.id = job_clock.job_id
+WHERE job_clock.next_fire_at <= :until AND job_clock.shard IN (SELECT value FROM json_each(:shards))
+ORDER BY job_clock.next_fire_at
+LIMIT :limit;
+
+-- name: read_epochs
+SELECT shard, epoch FROM shard_lease WHERE shard IN (SELECT value FROM json_each(:shards));
+
+-- name: fire_clock
+-- The law (design 2, law 2): one fire, one run.
+UPDATE job_clock SET next_fire_at = :next_fire_at, fired_through = :fired_through
+WHERE
+    job_id = :job_id AND revision = :revision AND next_fire_at = :fire_at
+    AND (fired_through IS NULL OR fired_through < :fire_at)
+RETURNING job_id;
+
+-- name: has_live_run
+SELECT EXISTS (SELECT 1 FROM run WHERE job_id = :job_id);
+
+-- name: add_span
+INSERT INTO span (job_id, version, shard, kind, from_at, to_at, reason, is_open, created_at, closed_at)
+VALUES (:job_id, :version, :shard, :kind, :from_at, :to_at, :reason, :is_open, :now, :closed_at);
+
+-- name: close_gap
+UPDATE span SET to_at = :now, is_open = 0, closed_at = :now
+WHERE job_id = :job_id AND kind = 'gap' AND is_open;
+
+-- name: close_spans
+UPDATE span SET is_open = 0, closed_at = :now, to_at = coalesce(to_at, :now) WHERE job_id = :job_id AND is_open;
+
+-- name: read_spans
+SELECT
+    span.id, span.job_id, job.tenant, span.version, span.kind, span.from_at, span.to_at, span.cursor_at, span.reason,
+    span.is_open, span.created_at
+FROM span
+JOIN job ON job.id = span.job_id AND job.deleted_at IS NULL AND NOT job.is_paused
+WHERE span.is_open AND span.kind <> 'gap' AND span.shard IN (SELECT value FROM json_each(:shards))
+ORDER BY span.id
+LIMIT :limit;
+
+-- name: advance_span
+UPDATE span SET
+    cursor_at = :cursor_to, is_open = NOT :is_done, closed_at = CASE WHEN :is_done THEN :now END
+WHERE
+    id = :span_id AND job_id = :job_id AND is_open AND cursor_at IS :cursor_from
+    AND EXISTS (SELECT 1 FROM job WHERE job.id = :job_id AND job.deleted_at IS NULL AND NOT job.is_paused)
+RETURNING id;
+
+-- name: list_spans
+SELECT
+    span.id, span.job_id, job.tenant, span.version, span.kind, span.from_at, span.to_at, span.cursor_at, span.reason,
+    span.is_open, span.created_at
+FROM span
+JOIN job ON job.id = span.job_id
+WHERE span.job_id = :job_id
+ORDER BY span.id DESC
+LIMIT :limit;

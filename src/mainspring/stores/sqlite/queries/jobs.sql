@@ -1,0 +1,73 @@
+-- Jobs, their versions and the changes of their clocks.
+
+-- name: find_name
+SELECT id FROM job WHERE tenant = :tenant AND name = :name AND deleted_at IS NULL;
+
+-- name: add_job
+INSERT INTO job (id, shard, tenant, name, version, created_at, updated_at)
+VALUES (:id, :shard, :tenant, :name, 1, :now, :now);
+
+-- name: add_version
+INSERT INTO job_version (job_id, version, spec, created_at) VALUES (:job_id, :version, :spec, :now);
+
+-- name: add_clock
+INSERT INTO job_clock (job_id, shard, revision, next_fire_at, fired_through)
+VALUES (:job_id, :shard, 1, :next_fire_at, NULL);
+
+-- name: get_clock
+SELECT job.tenant, job.version, job.is_paused, job_clock.revision, job_clock.next_fire_at
+FROM job JOIN job_clock ON job_clock.job_id = job.id
+WHERE job.id = :job_id AND job.deleted_at IS NULL;
+
+-- name: move_clock
+-- Every change from outside raises the revision, so that a plan made before loses (law 2).
+UPDATE job_clock SET revision = revision + 1, next_fire_at = :next_fire_at
+WHERE job_id = :job_id AND revision = :revision AND next_fire_at IS :fire_at
+RETURNING revision;
+
+-- name: edit_job
+UPDATE job SET name = :name, version = :version, updated_at = :now WHERE id = :job_id;
+
+-- name: set_paused
+UPDATE job SET is_paused = :is_paused, updated_at = :now WHERE id = :job_id;
+
+-- name: delete_job
+UPDATE job SET deleted_at = :now, updated_at = :now WHERE id = :job_id;
+
+-- name: delete_clock
+DELETE FROM job_clock WHERE job_id = :job_id;
+
+-- name: get_jobs
+SELECT
+    job.id, job.tenant, job_version.spec, job.version, job_clock.revision, job.is_paused, job_clock.next_fire_at,
+    job_clock.fired_through, job.created_at, job.updated_at
+FROM json_each(:job_ids) AS wanted
+CROSS JOIN job ON job.id = unhex(wanted.value) AND job.deleted_at IS NULL
+JOIN job_version ON job_version.job_id = job.id AND job_version.version = job.version
+JOIN job_clock ON job_clock.job_id = job.id;
+
+-- name: find_jobs
+SELECT
+    job.id, job.tenant, job_version.spec, job.version, job_clock.revision, job.is_paused, job_clock.next_fire_at,
+    job_clock.fired_through, job.created_at, job.updated_at
+FROM json_each(:names) AS wanted
+CROSS JOIN job ON job.tenant = :tenant AND job.name = wanted.value AND job.deleted_at IS NULL
+JOIN job_version ON job_version.job_id = job.id AND job_version.version = job.version
+JOIN job_clock ON job_clock.job_id = job.id;
+
+-- name: list_jobs
+SELECT
+    job.id, job.tenant, job_version.spec, job.version, job_clock.revision, job.is_paused, job_clock.next_fire_at,
+    job_clock.fired_through, job.created_at, job.updated_at
+FROM job
+JOIN job_version ON job_version.job_id = job.id AND job_version.version = job.version
+JOIN job_clock ON job_clock.job_id = job.id
+WHERE job.tenant = :tenant AND job.deleted_at IS NULL AND job.id > :after
+ORDER BY job.id
+LIMIT :limit;
+
+-- name: read_versions
+SELECT job_version.job_id, job_version.version, job_version.spec
+FROM json_each(:keys) AS wanted
+CROSS JOIN job_version
+    ON job_version.job_id = unhex(wanted.value ->> 0) AND job_version.version = wanted.value ->> 1;

@@ -1,0 +1,22 @@
+-- Scheduler nodes and shards.
+
+-- name: beat_node
+INSERT INTO node (id, host, pid, version, tzdata, beats, started_at, last_beat_at)
+VALUES (:id, :host, :pid, :version, :tzdata, 0, :now, :now)
+ON CONFLICT (id) DO UPDATE SET beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
+
+-- name: read_shards
+SELECT shard_lease.shard, shard_lease.epoch, shard_lease.node_id, node.beats
+FROM shard_lease LEFT JOIN node ON node.id = shard_lease.node_id
+ORDER BY shard_lease.shard;
+
+-- name: take_shard
+UPDATE shard_lease SET epoch = epoch + 1, node_id = :node_id
+WHERE shard = :shard AND epoch = :epoch
+RETURNING epoch;
+
+-- name: leave_shard
+UPDATE shard_lease SET node_id = NULL WHERE shard = :shard AND epoch = :epoch AND node_id = :node_id;
+
+-- name: remove_node
+DELETE FROM node WHERE id = :node_id;

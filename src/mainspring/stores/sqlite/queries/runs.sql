@@ -1,0 +1,253 @@
+-- Runs, from submission to history.
+
+-- name: reserve_run_ids
+UPDATE run_sequence SET value = value + :count RETURNING value;
+
+-- name: find_lane
+SELECT id FROM lane WHERE queue = :queue AND route = :route AND tenant = :tenant AND priority = :priority;
+
+-- name: add_lane
+INSERT INTO lane (queue, route, tenant, priority) VALUES (:queue, :route, :tenant, :priority) RETURNING id;
+
+-- name: find_existing_job
+SELECT 1 FROM job WHERE id = :job_id AND deleted_at IS NULL;
+
+-- name: insert_run
+INSERT INTO run (
+    id, job_id, version, lane_id, kind, state, fire_at, due_at, rank, created_at, expires_at, timeout_ms, payload,
+    target_key, span_id
+)
+VALUES (
+    :id, :job_id, :version, :lane_id, :kind, 'PENDING', :fire_at, :due_at, max(:due_at, :now), :now, :expires_at,
+    :timeout_ms, :payload, :target_key, :span_id
+);
+
+-- name: insert_skipped
+-- Law 4: what does not become work is a record in the history.
+INSERT INTO run_history (
+    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at, finished_at,
+    attempt, token, crashes, payload, target_key, span_id
+)
+SELECT
+    :id, :job_id, :version, queue, route, tenant, priority, :kind, 'SKIPPED', :reason, :fire_at, :due_at, :now, :now,
+    1, 0, 0, :payload, :target_key, :span_id
+FROM lane
+WHERE id = :lane_id;
+
+-- name: read_key
+SELECT run_id, request_hash FROM idempotency WHERE tenant = :tenant AND key = :key AND expires_at > :now;
+
+-- name: reserve_key
+INSERT INTO idempotency (tenant, key, run_id, request_hash, expires_at)
+VALUES (:tenant, :key, :run_id, :request_hash, :expires_at)
+ON CONFLICT (tenant, key) DO UPDATE SET
+    run_id = excluded.run_id, request_hash = excluded.request_hash, expires_at = excluded.expires_at;
+
+-- name: read_lanes
+SELECT
+    lane.id, lane.queue, lane.route, lane.tenant, lane.priority,
+    (
+        SELECT run.rank FROM run INDEXED BY run_ready
+        WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0
+        ORDER BY run.rank LIMIT 1
+    ) AS oldest_rank,
+    (
+        SELECT run.rank FROM run INDEXED BY run_suspect
+        WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes > 0
+        ORDER BY run.rank LIMIT 1
+    ) AS oldest_suspect_rank
+FROM lane
+WHERE :is_all OR lane.queue IN (SELECT value FROM json_each(:queues))
+ORDER BY lane.id;
+
+-- name: read_claimer
+SELECT claim_number FROM session WHERE id = :session_id AND state = 'live';
+
+-- name: set_claim_number
+UPDATE session SET claim_number = :number WHERE id = :session_id;
+
+-- name: is_holding
+-- Whether the session runs anything (with only_alone: something that must be alone).
+SELECT EXISTS (
+    SELECT 1 FROM run INDEXED BY run_held
+    WHERE session_id = :session_id AND state = 'RUNNING' AND (is_alone OR NOT :only_alone)
+);
+
+-- name: claim_runs
+-- The cross joins keep the order: lane after lane, and in each by rank along the index, until the limit is reached.
+UPDATE run SET
+    state = 'RUNNING', token = token + 1, session_id = :session_id, claim_number = :number, is_alone = 0,
+    started_at = :now, deadline_at = :now + timeout_ms * 1000
+WHERE id IN (
+    SELECT ready.id
+    FROM json_each(:lanes) AS wanted
+    CROSS JOIN run AS ready INDEXED BY run_ready
+    WHERE
+        ready.lane_id = wanted.value AND ready.state IN ('PENDING', 'RETRYING') AND NOT ready.is_parked
+        AND ready.crashes = 0 AND ready.rank BETWEEN :low AND :now
+        AND (ready.expires_at IS NULL OR ready.expires_at > :now)
+    LIMIT :limit
+)
+RETURNING
+    id, token, job_id, version, lane_id, attempt, fire_at, due_at, payload, target_key, is_alone, rank;
+
+-- name: claim_alone
+UPDATE run SET
+    state = 'RUNNING', token = token + 1, session_id = :session_id, claim_number = :number, is_alone = 1,
+    started_at = :now, deadline_at = :now + timeout_ms * 1000
+WHERE id IN (
+    SELECT ready.id
+    FROM json_each(:lanes) AS wanted
+    CROSS JOIN run AS ready INDEXED BY run_suspect
+    WHERE
+        ready.lane_id = wanted.value AND ready.state IN ('PENDING', 'RETRYING') AND NOT ready.is_parked
+        AND ready.crashes > 0 AND ready.rank BETWEEN :low AND :now
+        AND (ready.expires_at IS NULL OR ready.expires_at > :now)
+    LIMIT :limit
+)
+RETURNING
+    id, token, job_id, version, lane_id, attempt, fire_at, due_at, payload, target_key, is_alone, rank;
+
+-- name: repeat_claim
+SELECT
+    id, token, job_id, version, lane_id, attempt, fire_at, due_at, payload, target_key, is_alone, rank
+FROM run INDEXED BY run_held
+WHERE session_id = :session_id AND state = 'RUNNING' AND claim_number = :number
+ORDER BY id;
+
+-- name: lane_tenants
+SELECT id, tenant FROM lane WHERE id IN (SELECT value FROM json_each(:lanes));
+
+-- name: lock_runs
+SELECT
+    run.id, run.state, run.token, run.cancel_requested_at IS NOT NULL, run.cancel_reason
+FROM json_each(:run_ids) AS wanted
+CROSS JOIN run ON run.id = wanted.value;
+
+-- name: add_attempt
+INSERT INTO attempt (run_id, token, number, outcome, worker, started_at, finished_at, error, output)
+SELECT
+    run.id, run.token, run.attempt, :outcome,
+    coalesce((SELECT session.worker FROM session WHERE session.id = run.session_id), ''), run.started_at, :now, :error,
+    :output
+FROM run
+WHERE run.id = :run_id;
+
+-- name: finish_run
+INSERT INTO run_history (
+    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at, started_at,
+    finished_at, attempt, token, crashes, session_id, error, payload, result, output, target_key, span_id, redrive_of
+)
+SELECT
+    run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, :state, :reason,
+    run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token, run.crashes + :crash,
+    run.session_id, :error, run.payload, :result, :output, run.target_key, run.span_id, run.redrive_of
+FROM run JOIN lane ON lane.id = run.lane_id
+WHERE run.id = :run_id;
+
+-- name: bury_run
+INSERT INTO dead_run (
+    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at, started_at,
+    finished_at, attempt, token, crashes, session_id, error, payload, result, output, target_key, span_id, redrive_of
+)
+SELECT
+    run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, :state, :reason,
+    run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token, run.crashes + :crash,
+    run.session_id, :error, run.payload, :result, :output, run.target_key, run.span_id, run.redrive_of
+FROM run JOIN lane ON lane.id = run.lane_id
+WHERE run.id = :run_id;
+
+-- name: remove_run
+DELETE FROM run WHERE id = :run_id;
+
+-- name: requeue_run
+-- Every end of a lease raises the token (law 3).
+UPDATE run SET
+    state = :state, rank = max(:rank, :now), token = token + 1, attempt = attempt + :counted, crashes = crashes + :crash,
+    alone_crashes = alone_crashes + (:crash AND is_alone), is_alone = 0, session_id = NULL, claim_number = NULL,
+    deadline_at = NULL
+WHERE id = :run_id;
+
+-- name: read_end
+-- What is known of a run that a report could not end: its state, and the outcome that was kept under the token.
+SELECT
+    (SELECT any_run.state FROM any_run WHERE any_run.id = :run_id) AS state,
+    (SELECT any_run.token FROM any_run WHERE any_run.id = :run_id) AS token,
+    (SELECT attempt.outcome FROM attempt WHERE attempt.run_id = :run_id AND attempt.token = :token) AS outcome;
+
+-- name: request_cancel
+UPDATE run SET cancel_requested_at = :now, cancel_reason = :reason
+WHERE id = :run_id AND cancel_requested_at IS NULL;
+
+-- name: find_state
+SELECT state FROM any_run WHERE id = :run_id;
+
+-- name: find_expired
+SELECT id FROM run INDEXED BY run_expiring
+WHERE expires_at <= :now AND state IN ('PENDING', 'RETRYING')
+ORDER BY expires_at
+LIMIT :limit;
+
+-- name: list_orphans
+SELECT
+    run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
+    run.cancel_requested_at IS NOT NULL, run.session_id, run.started_at, run.deadline_at
+FROM run INDEXED BY run_held
+WHERE
+    run.state = 'RUNNING'
+    AND NOT EXISTS (SELECT 1 FROM session WHERE session.id = run.session_id AND session.state = 'live')
+LIMIT :limit;
+
+-- name: list_overdue
+SELECT
+    run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
+    run.cancel_requested_at IS NOT NULL, run.session_id, run.started_at, run.deadline_at
+FROM run INDEXED BY run_held
+WHERE run.state = 'RUNNING' AND run.deadline_at <= :now
+LIMIT :limit;
+
+-- name: read_held
+SELECT
+    run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
+    run.cancel_requested_at IS NOT NULL, run.session_id, run.started_at, run.deadline_at
+FROM json_each(:run_ids) AS wanted
+CROSS JOIN run ON run.id = wanted.value
+WHERE run.state = 'RUNNING';
+
+-- name: held_by_session
+SELECT
+    run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
+    run.cancel_requested_at IS NOT NULL, run.session_id, run.started_at, run.deadline_at
+FROM run INDEXED BY run_held
+WHERE run.state = 'RUNNING' AND run.session_id = :session_id
+ORDER BY run.id;
+
+-- name: get_runs
+SELECT any_run.* FROM json_each(:run_ids) AS wanted CROSS JOIN any_run ON any_run.id = wanted.value;
+
+-- name: list_runs
+SELECT * FROM any_run
+WHERE tenant = :tenant AND id < :before AND (:state IS NULL OR state = :state)
+ORDER BY id DESC
+LIMIT :limit;
+
+-- name: list_runs_of_job
+SELECT * FROM any_run
+WHERE job_id = :job_id AND tenant = :tenant AND id < :before AND (:state IS NULL OR state = :state)
+ORDER BY id DESC
+LIMIT :limit;
+
+-- name: newest_run
+SELECT * FROM any_run
+WHERE job_id = :job_id AND (due_at <= :now OR started_at IS NOT NULL)
+ORDER BY id DESC
+LIMIT 1;
+
+-- name: list_attempts
+SELECT run_id, token, number, outcome, worker, started_at, finished_at, error, output
+FROM attempt
+WHERE run_id = :run_id
+ORDER BY token;
+
+-- name: count_runs
+SELECT state, count(*) FROM any_run WHERE tenant = :tenant GROUP BY state;

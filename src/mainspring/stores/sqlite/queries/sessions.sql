@@ -1,0 +1,28 @@
+-- Worker sessions.
+
+-- name: add_session
+INSERT INTO session (worker, host, pid, slots, queues, types, functions, labels, started_at, last_beat_at)
+VALUES (:worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :now, :now)
+RETURNING id;
+
+-- name: get_missing
+SELECT missing FROM session WHERE id = :session_id AND state = 'live';
+
+-- name: beat_session
+UPDATE session SET beats = beats + 1, last_beat_at = :now, missing = :missing
+WHERE id = :session_id AND state = 'live';
+
+-- name: close_session
+UPDATE session SET state = 'left', ended_at = :now WHERE id = :session_id AND state = 'live';
+
+-- name: list_sessions
+SELECT
+    id, worker, host, pid, slots, queues, types, functions, labels, beats, started_at, last_beat_at
+FROM session INDEXED BY session_live
+WHERE state = 'live'
+ORDER BY id;
+
+-- name: expire_session
+UPDATE session SET state = 'dead', ended_at = :now
+WHERE id = :session_id AND state = 'live' AND beats = :beats
+RETURNING id;

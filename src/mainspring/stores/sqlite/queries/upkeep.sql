@@ -1,0 +1,49 @@
+-- The janitor's statements; each removes a bounded batch.
+
+-- name: prune_history
+DELETE FROM run_history WHERE rowid IN (
+    SELECT rowid FROM run_history INDEXED BY run_history_finished WHERE finished_at < :before LIMIT :limit
+);
+
+-- name: prune_attempts
+-- Those of a dead run stay with it.
+DELETE FROM attempt WHERE rowid IN (
+    SELECT attempt.rowid FROM attempt INDEXED BY attempt_finished
+    WHERE
+        attempt.finished_at < :before
+        AND NOT EXISTS (SELECT 1 FROM dead_run WHERE dead_run.id = attempt.run_id)
+        AND NOT EXISTS (SELECT 1 FROM run WHERE run.id = attempt.run_id)
+    LIMIT :limit
+);
+
+-- name: prune_spans
+DELETE FROM span WHERE id IN (SELECT id FROM span WHERE NOT is_open AND closed_at < :before LIMIT :limit);
+
+-- name: prune_keys
+DELETE FROM idempotency WHERE rowid IN (
+    SELECT rowid FROM idempotency INDEXED BY idempotency_expiring WHERE expires_at <= :now LIMIT :limit
+);
+
+-- name: prune_sessions
+DELETE FROM session WHERE id IN (
+    SELECT session.id FROM session
+    WHERE
+        session.state <> 'live' AND session.ended_at < :before
+        AND NOT EXISTS (SELECT 1 FROM run WHERE run.session_id = session.id AND run.state = 'RUNNING')
+    LIMIT :limit
+);
+
+-- name: prune_lanes
+DELETE FROM lane WHERE id IN (
+    SELECT lane.id FROM lane
+    WHERE
+        NOT EXISTS (
+            SELECT 1 FROM run INDEXED BY run_ready
+            WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0
+        )
+        AND NOT EXISTS (SELECT 1 FROM run WHERE run.lane_id = lane.id)
+    LIMIT :limit
+);
+
+-- name: read_time
+SELECT CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER);

@@ -1,0 +1,162 @@
+"""Runs on SQLite: submission, cancel, expiry, inspection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import apsw
+
+from mainspring.core.ids import JobId, RunId
+from mainspring.core.model import Attempt, Run
+from mainspring.core.states import RunState
+from mainspring.ports.store_types import CancelResult, NewRun, SubmitResult, SubmitStatus
+from mainspring.stores.sqlite.base import Part, execute, fetch_all, fetch_first
+from mainspring.stores.sqlite.rows import Row, make_attempt, make_run, to_json, to_micros
+
+_LAST_ID = 2**63 - 1
+
+
+class RunPart(Part):
+    """Implements what `RunStore` says of runs outside their leases."""
+
+    async def submit_runs(self, runs: Sequence[NewRun], *, now: datetime) -> list[SubmitResult]:
+        """See `RunStore`."""
+        if not runs:
+            return []
+        return await self._write(lambda db: self._submit(db, runs, to_micros(now)))
+
+    def _submit(self, db: apsw.Connection, runs: Sequence[NewRun], now: int) -> list[SubmitResult]:
+        jobs = {
+            job_id: fetch_first(db, "find_existing_job", {"job_id": job_id.bytes}) is not None
+            for job_id in {run.job_id for run in runs}
+        }
+        results: list[SubmitResult | None] = [None] * len(runs)
+        plain: list[int] = []
+        for index, run in enumerate(runs):
+            if not jobs[run.job_id]:
+                results[index] = SubmitResult(SubmitStatus.JOB_MISSING)
+            elif run.submit_key is None:
+                plain.append(index)
+            else:
+                results[index] = self._submit_once(db, run, now)
+        ids = self._insert_runs(db, [runs[index] for index in plain], now)
+        for index, run_id in zip(plain, ids, strict=True):
+            results[index] = SubmitResult(SubmitStatus.SUBMITTED, run_id)
+        return [result for result in results if result is not None]
+
+    def _submit_once(self, db: apsw.Connection, run: NewRun, now: int) -> SubmitResult:
+        key = run.submit_key
+        assert key is not None
+        values: dict[str, object] = {"tenant": run.lane.tenant, "key": key.key}
+        known = fetch_first(db, "read_key", {**values, "now": now})
+        if known is not None:
+            is_same = known[1] == key.request_hash
+            return SubmitResult(
+                SubmitStatus.DUPLICATE if is_same else SubmitStatus.KEY_MISMATCH, RunId(known[0])
+            )
+        (run_id,) = self._insert_runs(db, [run], now)
+        values |= {"run_id": run_id, "request_hash": key.request_hash}
+        execute(db, "reserve_key", {**values, "expires_at": to_micros(key.expires_at)})
+        return SubmitResult(SubmitStatus.SUBMITTED, run_id)
+
+    async def cancel_runs(
+        self, run_ids: Sequence[RunId], *, reason: str, now: datetime
+    ) -> list[CancelResult]:
+        """See `RunStore`."""
+        if not run_ids:
+            return []
+        at = to_micros(now)
+        return await self._write(lambda db: [_cancel(db, run_id, reason, at) for run_id in run_ids])
+
+    async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
+        """See `RunStore`."""
+        at = to_micros(now)
+
+        def work(db: apsw.Connection) -> list[RunId]:
+            rows = fetch_all(db, "find_expired", {"now": at, "limit": limit})
+            for row in rows:
+                _end_waiting(db, row[0], RunState.SKIPPED, "expired", at)
+            return [RunId(row[0]) for row in rows]
+
+        return await self._write(work)
+
+    async def get_runs(self, run_ids: Sequence[RunId]) -> list[Run | None]:
+        """See `RunStore`."""
+        if not run_ids:
+            return []
+        values = {"run_ids": to_json(list(run_ids))}
+        rows = await self._read(lambda db: fetch_all(db, "get_runs", values))
+        found = {run.id: run for run in map(make_run, rows)}
+        return [found.get(run_id) for run_id in run_ids]
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        job_id: JobId | None = None,
+        state: RunState | None = None,
+        before: RunId | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        """See `RunStore`."""
+        values: dict[str, object] = {
+            "tenant": tenant,
+            "state": None if state is None else state.value,
+            "before": _LAST_ID if before is None else before,
+            "limit": limit,
+        }
+        name = "list_runs"
+        if job_id is not None:
+            name = "list_runs_of_job"
+            values["job_id"] = job_id.bytes
+        rows = await self._read(lambda db: fetch_all(db, name, values))
+        return [make_run(row) for row in rows]
+
+    async def newest_runs(self, job_ids: Sequence[JobId], *, now: datetime) -> list[Run | None]:
+        """See `RunStore`."""
+        at = to_micros(now)
+
+        def work(db: apsw.Connection) -> list[Row | None]:
+            return [fetch_first(db, "newest_run", {"job_id": job_id.bytes, "now": at}) for job_id in job_ids]
+
+        return [None if row is None else make_run(row) for row in await self._read(work)]
+
+    async def list_attempts(self, run_id: RunId) -> list[Attempt]:
+        """See `RunStore`."""
+        rows = await self._read(lambda db: fetch_all(db, "list_attempts", {"run_id": run_id}))
+        return [make_attempt(row) for row in rows]
+
+    async def count_runs(self, tenant: str) -> dict[RunState, int]:
+        """See `RunStore`."""
+        rows = await self._read(lambda db: fetch_all(db, "count_runs", {"tenant": tenant}))
+        return {RunState(state): count for state, count in rows}
+
+
+def _cancel(db: apsw.Connection, run_id: RunId, reason: str, now: int) -> CancelResult:
+    row = fetch_first(db, "find_state", {"run_id": run_id})
+    if row is None:
+        return CancelResult.MISSING
+    state = RunState(row[0])
+    if state is RunState.RUNNING:
+        execute(db, "request_cancel", {"run_id": run_id, "reason": reason, "now": now})
+        return CancelResult.REQUESTED
+    if state in {RunState.PENDING, RunState.BLOCKED, RunState.RETRYING}:
+        _end_waiting(db, run_id, RunState.CANCELLED, reason, now)
+        return CancelResult.CANCELLED
+    return CancelResult.FINISHED
+
+
+def _end_waiting(db: apsw.Connection, run_id: RunId, state: RunState, reason: str, now: int) -> None:
+    values: dict[str, object] = {
+        "run_id": run_id,
+        "state": state.value,
+        "reason": reason,
+        "now": now,
+        "crash": 0,
+        "error": None,
+        "result": None,
+        "output": None,
+    }
+    execute(db, "finish_run", values)
+    execute(db, "remove_run", {"run_id": run_id})

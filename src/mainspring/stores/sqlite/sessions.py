@@ -1,0 +1,196 @@
+"""Worker sessions, nodes and upkeep on SQLite."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import apsw
+
+from mainspring.core.ids import SessionId
+from mainspring.ports.store_types import (
+    Beat,
+    BeatResult,
+    Epochs,
+    NewSession,
+    NodeFacts,
+    SessionFacts,
+    ShardLease,
+)
+from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all, fetch_first
+from mainspring.stores.sqlite.rows import make_held, make_session, to_json, to_micros
+
+
+class SessionPart(Part):
+    """Implements `SessionStore`."""
+
+    async def add_sessions(self, sessions: Sequence[NewSession], *, now: datetime) -> list[SessionId]:
+        """See `SessionStore`."""
+        if not sessions:
+            return []
+        at = to_micros(now)
+        return await self._write(lambda db: [_add_session(db, session, at) for session in sessions])
+
+    async def beat_sessions(self, beats: Sequence[Beat], *, now: datetime) -> list[BeatResult]:
+        """See `SessionStore`."""
+        if not beats:
+            return []
+        at = to_micros(now)
+        return await self._write(lambda db: [_beat(db, beat, at) for beat in beats])
+
+    async def close_sessions(self, session_ids: Sequence[SessionId], *, now: datetime) -> None:
+        """See `SessionStore`."""
+        values = [{"session_id": session_id, "now": to_micros(now)} for session_id in session_ids]
+        if values:
+            await self._write(lambda db: execute_many(db, "close_session", values))
+
+    async def list_sessions(self) -> list[SessionFacts]:
+        """See `SessionStore`."""
+        rows = await self._read(lambda db: fetch_all(db, "list_sessions"))
+        return [make_session(row) for row in rows]
+
+    async def expire_sessions(self, judged: Sequence[tuple[SessionId, int]], *, now: datetime) -> list[bool]:
+        """See `SessionStore`."""
+        if not judged:
+            return []
+        at = to_micros(now)
+
+        def work(db: apsw.Connection) -> list[bool]:
+            return [
+                fetch_first(db, "expire_session", {"session_id": session_id, "beats": beats, "now": at})
+                is not None
+                for session_id, beats in judged
+            ]
+
+        return await self._write(work)
+
+
+class NodePart(Part):
+    """Implements `NodeStore`."""
+
+    async def beat_node(self, node: NodeFacts, *, now: datetime) -> None:
+        """See `NodeStore`."""
+        values = {
+            "id": node.id,
+            "host": node.host,
+            "pid": node.pid,
+            "version": node.version,
+            "tzdata": node.tzdata,
+            "now": to_micros(now),
+        }
+        await self._write(lambda db: fetch_all(db, "beat_node", values))
+
+    async def read_shards(self) -> list[ShardLease]:
+        """See `NodeStore`."""
+        rows = await self._read(lambda db: fetch_all(db, "read_shards"))
+        return [ShardLease(shard=row[0], epoch=row[1], node_id=row[2], node_beats=row[3]) for row in rows]
+
+    async def take_shards(
+        self, node_id: str, expected: Mapping[int, int], *, now: datetime
+    ) -> dict[int, int]:
+        """See `NodeStore`."""
+        del now
+
+        def work(db: apsw.Connection) -> dict[int, int]:
+            taken = {}
+            for shard, epoch in sorted(expected.items()):
+                row = fetch_first(db, "take_shard", {"node_id": node_id, "shard": shard, "epoch": epoch})
+                if row is not None:
+                    taken[shard] = row[0]
+            return taken
+
+        return await self._write(work)
+
+    async def leave_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:
+        """See `NodeStore`."""
+        del now
+        values = [{"node_id": node_id, "shard": shard, "epoch": epoch} for shard, epoch in epochs.items()]
+
+        def work(db: apsw.Connection) -> None:
+            execute_many(db, "leave_shard", values)
+            execute(db, "remove_node", {"node_id": node_id})
+
+        await self._write(work)
+
+
+class UpkeepPart(Part):
+    """Implements `UpkeepStore`."""
+
+    async def prepare_history(self, *, now: datetime) -> None:
+        """Nothing to prepare: the history is one table here."""
+
+    async def prune_history(self, *, before: datetime, limit: int) -> int:
+        """See `UpkeepStore`."""
+        values = {"before": to_micros(before), "limit": limit}
+        return await self._write(
+            lambda db: max(
+                _remove(db, name, values) for name in ("prune_history", "prune_attempts", "prune_spans")
+            )
+        )
+
+    async def prune_keys(self, *, now: datetime, limit: int) -> int:
+        """See `UpkeepStore`."""
+        values = {"now": to_micros(now), "limit": limit}
+        return await self._write(lambda db: _remove(db, "prune_keys", values))
+
+    async def prune_sessions(self, *, before: datetime, limit: int) -> int:
+        """See `UpkeepStore`."""
+        values = {"before": to_micros(before), "limit": limit}
+        return await self._write(lambda db: _remove(db, "prune_sessions", values))
+
+    async def prune_lanes(self, *, limit: int) -> int:
+        """See `UpkeepStore`."""
+
+        def work(db: apsw.Connection) -> int:
+            removed = _remove(db, "prune_lanes", {"limit": limit})
+            if removed:
+                self._lane_ids.clear()
+            return removed
+
+        return await self._write(work)
+
+
+def _add_session(db: apsw.Connection, session: NewSession, now: int) -> SessionId:
+    values = {
+        "worker": session.worker,
+        "host": session.host,
+        "pid": session.pid,
+        "slots": session.slots,
+        "queues": to_json(session.queues),
+        "types": to_json(session.types),
+        "functions": to_json(session.functions),
+        "labels": to_json(session.labels),
+        "now": now,
+    }
+    row = fetch_first(db, "add_session", values)
+    assert row is not None
+    return SessionId(row[0])
+
+
+def _beat(db: apsw.Connection, beat: Beat, now: int) -> BeatResult:
+    row = fetch_first(db, "get_missing", {"session_id": beat.session_id})
+    if row is None:
+        return BeatResult(is_session_live=False, lost=beat.held)
+    missing_before = set(json.loads(row[0]))
+    rows = fetch_all(db, "held_by_session", {"session_id": beat.session_id})
+    owned = {(run.run_id, run.token): run for run in map(make_held, rows)}
+    held = set(beat.held)
+    missing = [run for key, run in owned.items() if key not in held]
+    values = {
+        "session_id": beat.session_id,
+        "now": now,
+        "missing": to_json([run.run_id for run in missing]),
+    }
+    execute(db, "beat_session", values)
+    return BeatResult(
+        is_session_live=True,
+        lost=tuple(key for key in beat.held if key not in owned),
+        cancel=tuple(key for key in beat.held if key in owned and owned[key].is_cancel_requested),
+        unknown=tuple(run for run in missing if run.run_id in missing_before),
+    )
+
+
+def _remove(db: apsw.Connection, name: str, values: Mapping[str, object]) -> int:
+    execute(db, name, values)
+    return db.changes()

@@ -1,0 +1,98 @@
+"""`SqliteStore`: the embedded default, one process, fully durable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import apsw
+
+from mainspring.ports.store_types import StoreCapabilities
+from mainspring.stores._sql.migrate import pending, read_migrations
+from mainspring.stores.sqlite.base import execute, fetch_all, fetch_first
+from mainspring.stores.sqlite.clocks import ClockPart
+from mainspring.stores.sqlite.connection import Lane as Thread
+from mainspring.stores.sqlite.connection import LockFile, translate
+from mainspring.stores.sqlite.jobs import JobPart
+from mainspring.stores.sqlite.leases import LeasePart
+from mainspring.stores.sqlite.rows import to_instant
+from mainspring.stores.sqlite.runs import RunPart
+from mainspring.stores.sqlite.sessions import NodePart, SessionPart, UpkeepPart
+
+_PACKAGE = "mainspring.stores.sqlite"
+_CAPABILITIES = StoreCapabilities(
+    concurrent_writers=False, is_durable=True, time_precision=timedelta(microseconds=1)
+)
+
+
+class SqliteStore(JobPart, ClockPart, RunPart, LeasePart, SessionPart, NodePart, UpkeepPart):
+    """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
+
+    Args:
+        path: the database file; its folder is made where it is missing and held by one process at a time.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._lock = LockFile(path.with_name(f"{path.name}.lock"))
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        """What this store can do."""
+        return _CAPABILITIES
+
+    async def open(self) -> None:
+        """Take the folder, bring the schema up to date, start the threads."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock.acquire()
+        try:
+            self._writer = Thread(
+                self._path, name="sqlite-writer", is_writer=True, on_rollback=self._lane_ids.clear
+            )
+            self._reader = Thread(self._path, name="sqlite-reader", is_writer=False, on_rollback=_nothing)
+            self._writer.start()
+            await self._write(migrate)
+            self._reader.start()
+        except BaseException:
+            await self._writer.stop()
+            self._lock.release()
+            raise
+
+    async def close(self) -> None:
+        """Finish what is under way and let go of the folder."""
+        await self._writer.stop()
+        await self._reader.stop()
+        self._lock.release()
+
+    async def read_time(self) -> datetime:
+        """Return SQLite's clock (the host's), to the millisecond below."""
+
+        def work(db: apsw.Connection) -> int:
+            row = fetch_first(db, "read_time", ())
+            assert row is not None
+            return int(row[0])
+
+        return to_instant(await self._read(work) * 1000)
+
+
+def migrate(db: apsw.Connection) -> None:
+    """Apply the migrations that are missing, in the caller's transaction.
+
+    Raises:
+        SchemaMismatch: the schema is newer than this program, or was altered.
+    """
+    execute(db, "make_migration_table")
+    applied: Mapping[int, str] = dict(fetch_all(db, "read_migrations", ()))
+    for migration in pending(applied, read_migrations(_PACKAGE)):
+        values = {"number": migration.number, "name": migration.name, "checksum": migration.checksum}
+        execute(db, "add_migration", values)
+        try:
+            db.execute(migration.text)
+        except apsw.Error as error:
+            raise translate(error) from error
+
+
+def _nothing() -> None:
+    """A reader has nothing to forget."""

@@ -1,0 +1,125 @@
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mainspring.core.ids import JobId, SpanId
+from mainspring.core.ledger import Balance, balance_fires
+from mainspring.core.model import JobSpec, Misfire, MisfireRule, Span, SpanKind, Target
+from mainspring.core.planning import plan_fires
+from mainspring.core.triggers import Interval
+from mainspring.testing.factories import START, at
+
+MINUTES = Interval(timedelta(minutes=1), START)
+
+
+def make_span(
+    kind: SpanKind, from_at: datetime, to_at: datetime | None, cursor_at: datetime | None = None
+) -> Span:
+    return Span(
+        id=SpanId(1),
+        job_id=JobId(UUID(int=1)),
+        tenant="default",
+        version=1,
+        kind=kind,
+        from_at=from_at,
+        to_at=to_at,
+        cursor_at=cursor_at,
+        reason="misfire",
+        is_open=True,
+        created_at=START,
+    )
+
+
+def minutes(*numbers: int) -> tuple[datetime, ...]:
+    return tuple(at(60 * number) for number in numbers)
+
+
+def balance(recorded: tuple[datetime, ...], *spans: Span, first: int = 1, last: int = 5) -> Balance:
+    return balance_fires(MINUTES, *minutes(first, last), recorded=recorded, spans=spans)
+
+
+def test_even_when_every_fire_has_its_record() -> None:
+    result = balance(minutes(3, 1, 2, 5, 4))
+    assert result == Balance(5, (), ())
+    assert result.is_even
+
+
+def test_fire_without_a_record_is_missing() -> None:
+    result = balance(minutes(1, 2, 4))
+    assert result == Balance(5, minutes(3, 5), ())
+    assert not result.is_even
+
+
+def test_second_record_and_stray_record_are_surplus() -> None:
+    assert balance((*minutes(1, 2, 2, 3, 4, 5), at(61))).surplus == (at(61), at(120))
+    assert not balance(minutes(1, 1, 2, 3, 4, 5)).is_even
+
+
+def test_records_outside_the_period_are_of_no_account() -> None:
+    assert balance(minutes(0, 1, 2, 3, 4, 5, 6)).is_even
+
+
+GAP, CATCH_UP, BACKFILL = SpanKind.GAP, SpanKind.CATCH_UP, SpanKind.BACKFILL
+
+
+@pytest.mark.parametrize(
+    ("kind", "ends", "missing"),
+    [
+        (GAP, minutes(2, 4), (1, 5)),
+        (CATCH_UP, minutes(2, 4), (1, 5)),  # not begun
+        (CATCH_UP, minutes(2, 4, 3), (1, 2, 3, 5)),  # those up to the cursor must have runs
+        (CATCH_UP, minutes(2, 4, 4), (1, 2, 3, 4, 5)),
+        (BACKFILL, minutes(1, 5), (1, 2, 3, 4, 5)),
+    ],
+)
+def test_spans_stand_for_their_fires(kind: SpanKind, ends: tuple[Any, ...], missing: tuple[int, ...]) -> None:
+    assert balance((), make_span(kind, *ends)).missing == minutes(*missing)
+
+
+def test_open_gap_lasts() -> None:
+    assert balance(minutes(1), make_span(GAP, at(120), None)).is_even
+
+
+@given(
+    st.lists(st.integers(0, 600), max_size=8),
+    st.sampled_from(Misfire),
+    st.integers(0, 20),
+    st.sampled_from([0, 1, 5, 1000]),
+)
+def test_what_the_planner_does_is_even_at_any_time(
+    delays: list[int], policy: Misfire, caught_up: int, max_count: int
+) -> None:
+    """And without any one of its records it is not."""
+    rule = MisfireRule(policy=policy, max_count=max_count)
+    spec = JobSpec(name="job", target=Target("shell"), trigger=MINUTES, misfire=rule)
+    clock, now = MINUTES.next_after(START), START
+    recorded: list[datetime] = []
+    spans: list[Span] = []
+    for delay in delays:
+        now += timedelta(seconds=delay)
+        while clock is not None and (plan := plan_fires(spec, clock, now=now)) is not None:
+            recorded += [*plan.fires, *(instant for instant, _ in plan.skips)]
+            spans += (make_span(stretch.kind, stretch.from_at, stretch.to_at) for stretch in plan.stretches)
+            clock = plan.next_fire_at
+    drained = [drain(span, caught_up) for span in spans]
+    recorded += (instant for _, fires in drained for instant in fires)
+    spans = [span for span, _ in drained]
+    assert balance_fires(MINUTES, START, now, recorded=recorded, spans=spans).is_even
+    for number, lost in enumerate(recorded):
+        rest = recorded[:number] + recorded[number + 1 :]
+        assert balance_fires(MINUTES, START, now, recorded=rest, spans=spans).missing == (lost,)
+
+
+def drain(span: Span, number: int) -> tuple[Span, list[datetime]]:
+    """Make so many of a catch-up's fires."""
+    fires: list[datetime] = []
+    instant = span.from_at
+    while span.kind is CATCH_UP and span.to_at is not None and instant <= span.to_at and len(fires) < number:
+        fires.append(instant)
+        instant += MINUTES.every
+    cursor_at = fires[-1] if fires else None
+    return make_span(span.kind, span.from_at, span.to_at, cursor_at), fires

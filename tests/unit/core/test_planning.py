@@ -1,0 +1,334 @@
+"""Planning accounts for every fire time: a brute-force model, and a simulated clock row under outages."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mainspring.core.cron import Cron
+from mainspring.core.model import JobSpec, Misfire, MisfireRule, SpanKind, Target
+from mainspring.core.planning import (
+    REASON_MISFIRE,
+    REASON_MISFIRE_LIMIT,
+    Plan,
+    Stretch,
+    first_fire_at,
+    overdue_stretch,
+    plan_fires,
+    settle_overdue,
+    walk_stretch,
+)
+from mainspring.core.triggers import Interval, Once, Trigger
+from mainspring.testing.factories import START, at
+
+TICK = timedelta(microseconds=1)
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+DAY = timedelta(days=1)
+SPRING = datetime(2026, 3, 28, 12, tzinfo=UTC)  # the day before Berlin's clocks change
+AUTUMN = datetime(2026, 10, 24, 12, tzinfo=UTC)
+
+# trigger, where the simulation starts, and the step by which time goes on
+SETTINGS: list[tuple[Trigger, datetime, timedelta]] = [
+    (Once(at(100)), START, timedelta(seconds=7)),
+    (Interval(SECOND, START), START, SECOND),
+    (Interval(timedelta(seconds=37, microseconds=5), START - DAY), START, timedelta(seconds=11)),
+    (Interval(DAY, START + 3 * DAY), START, timedelta(hours=5)),
+    (Cron("*/5 * * * * *"), START, timedelta(seconds=3)),
+    (Cron("* * * * *"), START, timedelta(seconds=23)),
+    (Cron("*/30 * * * *", tz="Europe/Berlin"), SPRING, timedelta(minutes=17)),
+    (Cron("30 2 * * *", tz="Europe/Berlin"), SPRING, timedelta(hours=7)),
+    (Cron("15 2 * * *", tz="Europe/Berlin", dst="skip/both"), AUTUMN, timedelta(hours=3)),
+    (Cron("0 */2 * * *", tz="Europe/Berlin"), AUTUMN, timedelta(minutes=50)),
+]
+
+rules = st.builds(
+    MisfireRule,
+    policy=st.sampled_from(Misfire),
+    grace=st.sampled_from([timedelta(0), SECOND, timedelta(seconds=10), MINUTE, timedelta(hours=1), DAY]),
+    max_count=st.sampled_from([0, 1, 2, 3, 17, 1000]),
+    max_age=st.sampled_from([timedelta(0), timedelta(seconds=30), timedelta(minutes=5), DAY, 7 * DAY]),
+)
+steps = st.one_of(st.integers(0, 3), st.integers(0, 30), st.integers(0, 300))
+
+
+def make_job(trigger: Trigger | None, rule: MisfireRule | None = None) -> JobSpec:
+    return JobSpec(name="job", target=Target("shell"), trigger=trigger, misfire=rule or MisfireRule())
+
+
+def fires_of(trigger: Trigger, start: datetime, through: datetime) -> list[datetime]:
+    """Walk the trigger from (not including) `start` to `through`."""
+    found = []
+    instant = trigger.next_after(start)
+    while instant is not None and instant <= through:
+        found.append(instant)
+        instant = trigger.next_after(instant)
+    return found
+
+
+def expand(trigger: Trigger, stretch: Stretch) -> list[datetime]:
+    return list(walk_stretch(trigger, stretch.from_at, stretch.to_at, None))
+
+
+@dataclass
+class Account:
+    """What one plan makes of each fire time."""
+
+    made: list[datetime] = field(default_factory=list)
+    caught_up: list[datetime] = field(default_factory=list)
+    left_out: list[tuple[datetime, str]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, trigger: Trigger, plan: Plan) -> "Account":
+        account = cls(list(plan.fires), [], list(plan.skips))
+        for stretch in plan.stretches:
+            if stretch.kind is SpanKind.GAP:
+                account.left_out += ((instant, stretch.reason) for instant in expand(trigger, stretch))
+            else:
+                account.caught_up += expand(trigger, stretch)
+        return account
+
+    def instants(self) -> list[datetime]:
+        return sorted(self.made + self.caught_up + [instant for instant, _ in self.left_out])
+
+
+def model(rule: MisfireRule, due: list[datetime], now: datetime) -> Account:
+    """Say by brute force what the first plan must make of the fire times that are due."""
+    missed = [instant for instant in due if instant < now - rule.grace]
+    if not missed:
+        return Account(made=due[:1])
+    if rule.policy is Misfire.FIRE_LATEST:
+        return Account(made=due[-1:], left_out=[(instant, REASON_MISFIRE) for instant in due[:-1]])
+    if rule.policy is Misfire.SKIP:
+        return Account(left_out=[(instant, REASON_MISFIRE) for instant in missed])
+    young = [instant for instant in missed if instant >= now - rule.max_age]
+    kept = young[-rule.max_count :] if rule.max_count else []
+    dropped = missed[: len(missed) - len(kept)]
+    return Account(caught_up=kept, left_out=[(instant, REASON_MISFIRE_LIMIT) for instant in dropped])
+
+
+@settings(max_examples=400)
+@given(st.sampled_from(SETTINGS), rules, st.lists(steps, min_size=1, max_size=12))
+def test_every_fire_time_is_accounted_for_exactly_once(
+    setting: tuple[Trigger, datetime, timedelta], rule: MisfireRule, delays: list[int]
+) -> None:
+    trigger, now, step = setting
+    start = now
+    spec = make_job(trigger, rule)
+    clock, fired_through = trigger.next_after(now), datetime.min.replace(tzinfo=UTC)
+    recorded: list[datetime] = []
+    for delay in delays:
+        now += delay * step
+        while clock is not None and (plan := plan_fires(spec, clock, now=now)) is not None:
+            account = Account.of(trigger, plan)
+            assert account == model(rule, fires_of(trigger, clock - TICK, now), now)
+            assert clock > fired_through  # or the conditional update would refuse it
+            assert plan.fired_through == account.instants()[-1]
+            assert plan.next_fire_at is None or plan.next_fire_at > plan.fired_through
+            recorded += account.instants()
+            clock, fired_through = plan.next_fire_at, plan.fired_through
+    assert recorded == fires_of(trigger, start, now)
+
+
+@given(st.sampled_from(SETTINGS), rules, st.lists(st.tuples(steps, st.integers(0, 3)), max_size=8))
+def test_slow_planner_that_plans_a_few_at_a_time_loses_nothing(
+    setting: tuple[Trigger, datetime, timedelta], rule: MisfireRule, turns: list[tuple[int, int]]
+) -> None:
+    trigger, start, step = setting
+    now, clock = start, trigger.next_after(start)
+    recorded: list[datetime] = []
+    for delay, plans in turns:
+        now += delay * step
+        for _ in range(plans):
+            plan = plan_fires(make_job(trigger, rule), clock, now=now) if clock is not None else None
+            if plan is None:
+                break
+            recorded += Account.of(trigger, plan).instants()
+            clock = plan.next_fire_at
+    expected = fires_of(trigger, start, now)
+    assert recorded == expected[: len(recorded)]
+    if len(recorded) < len(expected):
+        assert clock == expected[len(recorded)]
+
+
+@pytest.mark.parametrize("policy", list(Misfire))
+@pytest.mark.parametrize(
+    ("late", "is_misfire"), [(0.0, False), (59.999999, False), (60.0, False), (60.000001, True)]
+)
+def test_grace_includes_its_end(policy: Misfire, late: float, is_misfire: bool) -> None:
+    plan = plan_fires(make_job(Once(START), MisfireRule(policy=policy)), START, now=at(late))
+    assert plan is not None
+    assert plan.next_fire_at is None
+    made_on_time = Plan((START,), START, None)
+    made_late = {
+        Misfire.SKIP: Plan((), START, None, skips=((START, REASON_MISFIRE),)),
+        Misfire.FIRE_LATEST: made_on_time,
+        Misfire.FIRE_ALL: Plan(
+            (), START, None, stretches=(Stretch(SpanKind.CATCH_UP, START, START, REASON_MISFIRE),)
+        ),
+    }
+    assert plan == (made_late[policy] if is_misfire else made_on_time)
+
+
+def test_fire_that_is_ahead_is_not_planned() -> None:
+    assert plan_fires(make_job(Once(at(1))), at(1), now=START) is None
+    assert plan_fires(make_job(None), START, now=at(1)) is None
+
+
+def test_fire_at_the_very_instant_is_planned() -> None:
+    assert plan_fires(make_job(Once(START)), START, now=START) == Plan((START,), START, None)
+
+
+def test_fire_latest_after_an_outage_makes_one_run_even_of_fires_within_the_grace() -> None:
+    plan = plan_fires(make_job(Interval(10 * SECOND, START)), at(10), now=at(125))
+    gap = Stretch(SpanKind.GAP, at(10), at(110), REASON_MISFIRE)
+    assert plan == Plan((at(120),), at(120), at(130), stretches=(gap,))
+
+
+def test_fire_latest_of_two_records_the_other_as_a_single_skip() -> None:
+    plan = plan_fires(make_job(Interval(MINUTE, START)), at(60), now=at(121))
+    assert plan == Plan((at(120),), at(120), at(180), skips=((at(60), REASON_MISFIRE),))
+
+
+def test_skip_after_an_outage_goes_on_with_the_first_fire_within_the_grace() -> None:
+    spec = make_job(Interval(10 * SECOND, START), MisfireRule(policy=Misfire.SKIP))
+    plan = plan_fires(spec, at(10), now=at(125))
+    gap = Stretch(SpanKind.GAP, at(10), at(60), REASON_MISFIRE)
+    assert plan == Plan((), at(60), at(70), stretches=(gap,))
+
+
+def test_fire_all_keeps_the_newest_and_records_the_rest() -> None:
+    spec = make_job(Interval(MINUTE, START), MisfireRule(policy=Misfire.FIRE_ALL, max_count=3))
+    plan = plan_fires(spec, at(60), now=at(661))
+    assert plan is not None
+    assert plan.stretches == (
+        Stretch(SpanKind.GAP, at(60), at(420), REASON_MISFIRE_LIMIT),
+        Stretch(SpanKind.CATCH_UP, at(480), at(600), REASON_MISFIRE),
+    )
+    assert (plan.fires, plan.next_fire_at) == ((), at(660))
+
+
+def test_fire_all_age_includes_its_end() -> None:
+    rule = MisfireRule(policy=Misfire.FIRE_ALL, max_age=timedelta(minutes=5))
+    spec = make_job(Interval(MINUTE, START), rule)
+    plan = plan_fires(spec, at(60), now=at(600))
+    assert plan is not None
+    assert plan.stretches[1].from_at == at(300)
+
+
+def test_plan_after_a_year_of_seconds_takes_few_steps() -> None:
+    trigger = CountingTrigger(Interval(SECOND, START))
+    for policy in Misfire:
+        spec = make_job(trigger, MisfireRule(policy=policy, max_count=100))  # type: ignore[arg-type]
+        assert plan_fires(spec, at(1), now=START + 365 * DAY) is not None
+    assert trigger.calls < 120
+
+
+class CountingTrigger:
+    def __init__(self, trigger: Trigger) -> None:
+        self.trigger = trigger
+        self.calls = 0
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        self.calls += 1
+        return self.trigger.next_after(instant)
+
+    def previous_before(self, instant: datetime) -> datetime | None:
+        self.calls += 1
+        return self.trigger.previous_before(instant)
+
+
+# -- stretches -------------------------------------------------------------------------------------------------
+
+
+@given(st.sampled_from(SETTINGS), st.integers(1, 300), st.lists(st.integers(1, 9), max_size=60))
+def test_walk_goes_on_from_its_cursor_as_if_never_interrupted(
+    setting: tuple[Trigger, datetime, timedelta], length: int, chunks: list[int]
+) -> None:
+    trigger, start, step = setting
+    end = start + length * step
+    whole = fires_of(trigger, start - TICK, end)
+    walked: list[datetime] = []
+    cursor: datetime | None = None
+    for chunk in chunks:
+        walked += islice(walk_stretch(trigger, start, end, cursor), chunk)
+        cursor = walked[-1] if walked else None
+    walked += walk_stretch(trigger, start, end, cursor)
+    assert walked == whole
+
+
+def test_walk_includes_both_ends() -> None:
+    trigger = Interval(MINUTE, START)
+    assert list(walk_stretch(trigger, at(60), at(180), None)) == [at(60), at(120), at(180)]
+    assert list(walk_stretch(trigger, at(60), at(180), at(180))) == []
+
+
+def test_walk_is_lazy() -> None:
+    walk: Iterator[datetime] = walk_stretch(Interval(TICK, START), START, START + 365 * DAY, None)
+    assert next(walk) == START + TICK
+
+
+@given(st.sampled_from(SETTINGS), st.integers(0, 300))
+def test_overdue_stretch_holds_all_that_is_due(
+    setting: tuple[Trigger, datetime, timedelta], length: int
+) -> None:
+    trigger, start, step = setting
+    now = start + length * step
+    stretch = overdue_stretch(
+        trigger, trigger.next_after(start), now=now, kind=SpanKind.GAP, reason="deleted"
+    )
+    due = fires_of(trigger, start, now)
+    assert (expand(trigger, stretch) if stretch is not None else []) == due
+    assert stretch is None or (stretch.from_at, stretch.to_at) == (due[0], due[-1])
+
+
+def test_overdue_stretch_of_nothing() -> None:
+    assert overdue_stretch(None, START, now=at(9), kind=SpanKind.GAP, reason="deleted") is None
+    assert overdue_stretch(Once(START), None, now=at(9), kind=SpanKind.GAP, reason="deleted") is None
+    assert overdue_stretch(Once(at(10)), at(10), now=at(9), kind=SpanKind.GAP, reason="deleted") is None
+
+
+@given(st.sampled_from(SETTINGS), rules, st.integers(0, 300))
+def test_settling_an_edit_makes_what_the_policy_would_have_made(
+    setting: tuple[Trigger, datetime, timedelta], rule: MisfireRule, length: int
+) -> None:
+    trigger, start, step = setting
+    spec, now = make_job(trigger, rule), start + length * step
+    clock = trigger.next_after(start)
+    made: list[datetime] = []
+    while clock is not None and (plan := plan_fires(spec, clock, now=now)) is not None:
+        account = Account.of(trigger, plan)
+        made += account.caught_up + account.made
+        clock = plan.next_fire_at
+    stretches = settle_overdue(spec, trigger.next_after(start), now=now, reason="edited")
+    expanded = [instant for stretch in stretches for instant in expand(trigger, stretch)]
+    assert expanded == fires_of(trigger, start, now)
+    caught_up = [stretch for stretch in stretches if stretch.kind is SpanKind.CATCH_UP]
+    assert [instant for stretch in caught_up for instant in expand(trigger, stretch)] == made
+
+
+# -- the first instant of a clock ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [-86_400.0, -0.001, 0.0, 0.001, 86_400.0])
+def test_single_instant_is_owed_however_late_it_arrives(offset: float) -> None:
+    assert first_fire_at(Once(at(offset)), now=START) == at(offset)
+
+
+def test_single_instant_that_was_fired_is_not_owed_again() -> None:
+    assert first_fire_at(Once(START), now=at(9), fired_through=START) is None
+    assert first_fire_at(Once(at(1)), now=at(9), fired_through=START) == at(1)
+
+
+def test_first_fire_of_a_rule_lies_ahead_of_now_and_of_what_was_fired() -> None:
+    trigger = Interval(MINUTE, START)
+    assert first_fire_at(trigger, now=at(60)) == at(120)
+    assert first_fire_at(trigger, now=at(60), fired_through=at(0)) == at(120)
+    assert first_fire_at(trigger, now=at(60), fired_through=at(180)) == at(
+        240
+    )  # the store's clock was set back
+    assert first_fire_at(None, now=START) is None

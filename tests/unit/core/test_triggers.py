@@ -1,0 +1,103 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mainspring.core.cron import Cron
+from mainspring.core.triggers import Interval, Once, Trigger
+from mainspring.testing.factories import START, at
+
+TICK = timedelta(microseconds=1)
+YEAR = timedelta(days=366)
+
+instants = st.timedeltas(-30 * YEAR, 30 * YEAR).map(lambda offset: START + offset)
+onces = st.builds(Once, instants)
+intervals = st.builds(Interval, st.timedeltas(TICK, timedelta(days=400)), instants)
+crons = st.sampled_from(
+    [
+        Cron("*/5 * * * *"),
+        Cron("*/7 * * * * *"),
+        Cron("30 2 * * *", tz="Europe/Berlin"),
+        Cron("0 9 * * 1-5", tz="America/New_York"),
+        Cron("*/20 * * * *", tz="Australia/Lord_Howe"),
+        Cron("0 0 29 2 *"),
+    ]
+)
+triggers: st.SearchStrategy[Trigger] = st.one_of(onces, intervals, crons)
+
+
+@given(triggers, instants)
+def test_next_and_previous_are_strict_and_meet(trigger: Trigger, instant: datetime) -> None:
+    after = trigger.next_after(instant)
+    if after is not None:
+        assert after > instant
+        before = trigger.previous_before(after)
+        assert before is None or before <= instant
+        assert trigger.previous_before(after + TICK) == after
+    before = trigger.previous_before(instant)
+    if before is not None:
+        assert before < instant
+        following = trigger.next_after(before)
+        assert following is None or following >= instant
+        assert trigger.next_after(before - TICK) == before
+
+
+@given(triggers, instants, st.timedeltas(timedelta(0), YEAR))
+def test_next_is_the_same_from_anywhere_before_it(
+    trigger: Trigger, instant: datetime, lead: timedelta
+) -> None:
+    after = trigger.next_after(instant)
+    if after is not None:
+        assert trigger.next_after(max(instant, after - lead - TICK)) == after
+
+
+@given(intervals, st.integers(1, 10_000), st.timedeltas(timedelta(0), YEAR))
+def test_interval_never_drifts(interval: Interval, number: int, late: timedelta) -> None:
+    fire = interval.anchor + number * interval.every if number * interval.every < YEAR * 30 else None
+    if fire is None:
+        return
+    assert interval.next_after(fire - TICK) == fire
+    following = interval.next_after(fire + late)
+    assert following is not None
+    assert (following - interval.anchor) % interval.every == timedelta(0)
+    assert following - (fire + late) <= interval.every
+
+
+@pytest.mark.parametrize(
+    ("seconds", "following", "preceding"),
+    [
+        (-100, 10, None),
+        (0, 10, None),  # the anchor itself is no fire
+        (9.999999, 10, None),
+        (10, 20, None),
+        (10.000001, 20, 10),
+        (20, 30, 10),
+        (25, 30, 20),
+    ],
+)
+def test_interval_by_hand(seconds: float, following: float, preceding: float | None) -> None:
+    interval = Interval(timedelta(seconds=10), START)
+    assert interval.next_after(at(seconds)) == at(following)
+    assert interval.previous_before(at(seconds)) == (None if preceding is None else at(preceding))
+
+
+@pytest.mark.parametrize("every", [timedelta(days=365 * 9000), timedelta.max])
+def test_interval_past_the_end_of_time_never_fires(every: timedelta) -> None:
+    assert Interval(every, START).next_after(START) is None
+    assert Interval(every, START).previous_before(datetime.max.replace(tzinfo=UTC)) is None
+
+
+@pytest.mark.parametrize("every", [timedelta(0), timedelta(seconds=-1)])
+def test_interval_of_nothing_is_refused(every: timedelta) -> None:
+    with pytest.raises(ValueError, match="longer than nothing"):
+        Interval(every, START)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "following", "preceding"), [(-1, 0, None), (0, None, None), (1, None, 0), (1e8, None, 0)]
+)
+def test_once_by_hand(seconds: float, following: float | None, preceding: float | None) -> None:
+    once = Once(START)
+    assert once.next_after(at(seconds)) == (None if following is None else at(following))
+    assert once.previous_before(at(seconds)) == (None if preceding is None else at(preceding))

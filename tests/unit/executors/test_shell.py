@@ -1,0 +1,74 @@
+"""What is refused before any process is started."""
+
+from typing import Any
+
+import pytest
+
+from mainspring.core.transitions import Failure
+from mainspring.errors import InvalidInput
+from mainspring.executors import ShellExecutor
+from tests.unit.executors.attempts import make_attempt
+
+
+def test_it_cannot_be_made_where_it_is_not_enabled() -> None:
+    with pytest.raises(InvalidInput, match="--allow-shell"):
+        ShellExecutor(enabled=False)
+
+
+def test_unknown_limits_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="rss"):
+        ShellExecutor(enabled=True, limits={"rss": 1})
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({}, "command"),
+        ({"command": "echo hi"}, "command"),
+        ({"command": "echo hi", "shell": 1}, "command"),
+        ({"command": ["echo"], "shell": True}, "command"),
+        ({"command": []}, "command"),
+        ({"command": [""]}, "command"),
+        ({"command": ["a", 1]}, "command"),
+        ({"command": [1]}, "command"),
+        ({"command": ["a\0b"]}, "command"),
+        ({"command": ["a"], "env": ["A=1"]}, "env"),
+        ({"command": ["a"], "env": {"A": 1}}, "env"),
+        ({"command": ["a"], "env": {"A=B": "1"}}, "env"),
+        ({"command": ["a"], "env": {"": "1"}}, "env"),
+        ({"command": ["a"], "env": {"MAINSPRING_TOKEN": "1"}}, "env"),
+        ({"command": ["a"], "env": {"MAINSPRING_WORKER": "1"}}, "env"),
+        ({"command": ["a"], "cwd": 1}, "cwd"),
+        ({"command": ["a"], "stdin": b"x"}, "stdin"),
+        ({"command": ["a"], "user": 0}, "user"),
+    ],
+)
+async def test_params_that_are_refused(params: dict[str, Any], field: str) -> None:
+    outcome = await ShellExecutor(enabled=True).execute(make_attempt(params))
+    assert isinstance(outcome, Failure)
+    assert outcome.error.startswith(f"target.{field}: ")
+    assert not outcome.is_retryable
+
+
+async def test_other_users_are_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    outcome = await ShellExecutor(enabled=True).execute(make_attempt({"command": ["id"], "user": "nobody"}))
+    assert isinstance(outcome, Failure)
+    assert "runs as root" in outcome.error
+
+
+@pytest.mark.parametrize(
+    ("command", "allow"),
+    [
+        (["cat"], ["/bin/echo"]),
+        (["cat"], ["/bin/ca"]),
+        (["cat"], ["/usr/local/"]),
+        (["/nowhere/cat"], ["/nowhere/"]),
+        (["/opt/../bin/cat"], ["/opt/"]),
+    ],
+)
+async def test_allow_list_refuses(command: list[str], allow: list[str]) -> None:
+    outcome = await ShellExecutor(enabled=True, allow=allow).execute(make_attempt({"command": command}))
+    assert isinstance(outcome, Failure)
+    assert "allow-list" in outcome.error
+    assert not outcome.is_retryable
