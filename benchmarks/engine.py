@@ -20,11 +20,11 @@ from typing import Any
 
 import asyncpg
 
-from mainspring import current_attempt
 from mainspring.config import Settings, StoreLocation
 from mainspring.engine.runs import Submission
 from mainspring.registry import FunctionRegistry
 from mainspring.runtime import Engine, make_worker, open_engine, open_server
+from mainspring.signals import current_attempt
 
 Row = dict[str, Any]
 CHUNK = 1000
@@ -133,19 +133,21 @@ async def worker_process(dsn: str) -> None:
 async def start_lag(location: str, count: int, seconds: float) -> list[float]:
     """Return start minus due in ms, sorted, of `count` one-off jobs due evenly over so many seconds."""
     lags: list[float] = []
+    engines: list[Engine] = []
+
+    async def stamp() -> None:
+        lags.append((engines[0].clock.now() - current_attempt().due_at).total_seconds() * 1000)
+
     registry = FunctionRegistry()
+    registry.add("stamp", stamp)
     async with open_server(settings_for(location, slots=200), registry=registry) as engine:
-
-        async def stamp() -> None:
-            lags.append((engine.clock.now() - current_attempt().due_at).total_seconds() * 1000)
-
-        registry.add("stamp", stamp)
-        yield_to_worker = engine.clock.now() + timedelta(seconds=2)
+        engines.append(engine)
+        first_due = engine.clock.now() + timedelta(seconds=2)
         bodies = [
             {
                 "name": f"stamp-{index}",
                 "function": "stamp",
-                "run_at": (yield_to_worker + timedelta(seconds=seconds * index / count)).isoformat(),
+                "run_at": (first_due + timedelta(seconds=seconds * index / count)).isoformat(),
             }
             for index in range(count)
         ]

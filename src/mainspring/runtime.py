@@ -38,6 +38,8 @@ from mainspring.registry import FunctionRegistry
 _log = structlog.get_logger(__name__)
 _SAMPLE_PERIOD = 5.0
 _EMBEDDED = "embedded-"
+_THREADS = 64
+"""Threads for sync functions in one worker, at most."""
 
 
 def make_store(location: StoreLocation) -> Store:
@@ -57,14 +59,15 @@ def make_store(location: StoreLocation) -> Store:
 
 def make_executors(settings: Settings, registry: FunctionRegistry, *, slots: int) -> dict[str, Executor]:
     """Make the executors that a worker with these settings offers."""
-    from mainspring.executors import FunctionExecutor, HttpExecutor, LoopThreadRunner, ShellExecutor
+    from mainspring.executors import FunctionExecutor, HttpExecutor, ShellExecutor
+    from mainspring.executors.runners import LoopThreadRunner
 
     executors: list[Executor] = [
-        FunctionExecutor(registry, runner=LoopThreadRunner(slots=slots)),
+        FunctionExecutor(registry, runner=LoopThreadRunner(threads=min(slots, _THREADS))),
         HttpExecutor(allow=settings.callback_allow),
     ]
     if settings.allow_shell:
-        executors.append(ShellExecutor(slots=slots))
+        executors.append(ShellExecutor(enabled=True))
     return {executor.type: executor for executor in executors}
 
 
@@ -162,7 +165,7 @@ def _node_facts() -> NodeFacts:
 
 
 def _accepted(settings: Settings, registry: FunctionRegistry | None) -> Accepted:
-    from mainspring.executors import check_url
+    from mainspring.executors.egress import check_url
 
     types = {"function", "http"} | ({"shell"} if settings.allow_shell else set())
     functions = (lambda: frozenset(registry.names())) if registry is not None else frozenset

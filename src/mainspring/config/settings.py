@@ -77,7 +77,7 @@ class Settings:
             InvalidInput: a value is out of range.
         """
         if not is_loopback(self.host):
-            message = f"{self.host} is not a loopback address; there are no access tokens yet, so only 127.0.0.1 and ::1 are served"
+            message = f"{self.host} is not a loopback address; without access tokens only 127.0.0.1 and ::1 are served"
             raise InvalidInput("host", message)
         if not 0 <= self.port <= 65535:
             raise InvalidInput("port", f"{self.port} is not between 0 and 65535")

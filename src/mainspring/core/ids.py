@@ -21,6 +21,8 @@ LaneId = NewType("LaneId", int)
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {character: value for value, character in enumerate(_ALPHABET)}
 _VALUES |= {"o": 0, "i": 1, "l": 1}  # Crockford: look-alikes are read as the digits they resemble
+_PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
+"""Two digits at a time: every run that is handed out has its id written."""
 _JOB_DIGITS = 26  # 128 bits
 _RUN_DIGITS = 13  # 63 bits
 
@@ -69,11 +71,8 @@ def parse_run_id(text: str) -> RunId:
 
 
 def _encode(value: int, digits: int) -> str:
-    characters = []
-    for _ in range(digits):
-        value, digit = divmod(value, 32)
-        characters.append(_ALPHABET[digit])
-    return "".join(reversed(characters))
+    shifts = range(10 * ((digits + 1) // 2 - 1), -1, -10)
+    return "".join([_PAIRS[value >> shift & 1023] for shift in shifts])[-digits:]
 
 
 def _decode(text: str, prefix: str, digits: int, bits: int) -> int:

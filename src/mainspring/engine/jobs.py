@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from mainspring.core.definition import edit_definition, read_definition
 from mainspring.core.ids import JobId, RunId, format_job_id
 from mainspring.core.model import Job, JobSpec, Run, Span, SpanKind
-from mainspring.core.planning import overdue_stretch
+from mainspring.core.planning import first_fire_at, overdue_stretch, settle_overdue
 from mainspring.core.states import LIVE_STATES, RunState
+from mainspring.core.triggers import Interval, Trigger
 from mainspring.engine.making import span_of
 from mainspring.engine.wakeups import Wakeups
 from mainspring.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
@@ -110,10 +111,14 @@ class Jobs:
 
     async def upsert(self, tenant: str, body: Mapping[str, Any]) -> tuple[Job, bool]:
         """Create the job of that name, or give the existing one this definition; say whether it is new."""
-        now = self._clock.now()
-        spec = self._read(body, now=now, functions=await self._known_functions([body]))
+        functions = await self._known_functions([body])
         for _ in range(_TRIES):
-            (job,) = await self._store.find_jobs(tenant, [spec.name])
+            now = self._clock.now()
+            name = str(body.get("name", ""))
+            (job,) = await self._store.find_jobs(tenant, [name])
+            # An instant that has passed is no news to a job that has it already: its app has just restarted.
+            old = job.spec.trigger if job is not None else None
+            spec = self._read(body, now=now, functions=functions, old=old)
             if job is None:
                 new = self._new_job(tenant, spec, now)
                 if (await self._store.add_jobs([new], now=now))[0] is AddResult.ADDED:
@@ -123,7 +128,7 @@ class Jobs:
                 return job, False
             elif await self._try_edit(job, _with_anchor_of(job.spec, spec)):
                 return (await self._existing([job.id]))[0], False
-        raise StoreUnavailable(f"job {spec.name!r} kept changing")
+        raise StoreUnavailable(f"job {body.get('name')!r} kept changing")
 
     async def edit(self, tenant: str, job_id: JobId, patch: Mapping[str, Any]) -> Job:
         """Change a job by a merge patch; a new version is kept and its clock set anew.
@@ -148,12 +153,9 @@ class Jobs:
         if job.is_paused:
             next_fire_at = None
         elif spec.trigger != job.spec.trigger:
-            overdue = overdue_stretch(
-                job.spec.trigger, job.next_fire_at, now=now, kind=SpanKind.CATCH_UP, reason="edited"
-            )
-            if overdue is not None:
-                spans = (span_of(overdue, job_id=job.id, version=job.version),)
-            next_fire_at = spec.trigger.next_after(now) if spec.trigger is not None else None
+            owed = settle_overdue(job.spec, job.next_fire_at, now=now, reason="edited")
+            spans = tuple(span_of(stretch, job_id=job.id, version=job.version) for stretch in owed)
+            next_fire_at = first_fire_at(spec.trigger, now=now, fired_through=job.fired_through)
         edit = JobEdit(
             job_id=job.id,
             revision=job.revision,
@@ -260,14 +262,20 @@ class Jobs:
         return await self._store.list_spans(job_id, limit=limit)
 
     def _new_job(self, tenant: str, spec: JobSpec, now: datetime) -> NewJob:
-        next_fire_at = spec.trigger.next_after(now) if spec.trigger is not None else None
+        next_fire_at = first_fire_at(spec.trigger, now=now)
         return NewJob(id=JobId(self._ids.new_uuid()), tenant=tenant, spec=spec, next_fire_at=next_fire_at)
 
     def _read(
-        self, body: Mapping[str, Any], *, now: datetime, functions: frozenset[str], index: int | None = None
+        self,
+        body: Mapping[str, Any],
+        *,
+        now: datetime,
+        functions: frozenset[str],
+        index: int | None = None,
+        old: Trigger | None = None,
     ) -> JobSpec:
         try:
-            spec = read_definition(body, now=now, types=self._accepted.types, functions=functions)
+            spec = read_definition(body, now=now, types=self._accepted.types, functions=functions, old=old)
             self._check_target(spec, "callback_url" if "callback_url" in body else "target.url")
         except InvalidInput as error:
             if index is None:
@@ -299,10 +307,6 @@ class Jobs:
 
 def _with_anchor_of(old: JobSpec, new: JobSpec) -> JobSpec:
     """Keep an interval's anchor when only the anchor differs, so that a restart does not shift its fires."""
-    from dataclasses import replace
-
-    from mainspring.core.triggers import Interval
-
     before, after = old.trigger, new.trigger
     if isinstance(before, Interval) and isinstance(after, Interval) and before.every == after.every:
         return replace(new, trigger=before)
@@ -330,7 +334,9 @@ def _resume(job: Job, now: datetime) -> ClockChange:
     trigger = job.spec.trigger
     next_fire_at = job.next_fire_at
     if job.is_paused:
-        next_fire_at = trigger.next_after(now) if trigger is not None else None
+        # Not at or before `fired_through`, should the store's clock have been set back: that could never be won.
+        after = now if job.fired_through is None else max(now, job.fired_through)
+        next_fire_at = trigger.next_after(after) if trigger is not None else None
     return ClockChange(
         job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, next_fire_at=next_fire_at
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from random import Random
 from types import TracebackType
+from typing import Self
 
 from mainspring.core.ids import SessionId
 from mainspring.engine.attempt import AttemptTask
@@ -21,7 +22,8 @@ from mainspring.engine.service import Service
 from mainspring.engine.shards import Ownership, Shards
 from mainspring.engine.spans import SpanDrain
 from mainspring.engine.wakeups import Wakeups
-from mainspring.executors import FunctionExecutor, InlineRunner
+from mainspring.executors import FunctionExecutor
+from mainspring.executors.runners import InlineRunner
 from mainspring.ports.executor import Executor
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Lease, Registration, Report, ReportResult
 from mainspring.ports.store import Store
@@ -168,7 +170,7 @@ class ManualRuntime:
             Janitor(self.store, waiter=ManualWaiter()),
         ]
 
-    async def __aenter__(self) -> ManualRuntime:
+    async def __aenter__(self) -> Self:
         """Open the store and take the shards."""
         await self.store.open()
         await self.tick("shards")

@@ -70,6 +70,7 @@ def read_definition(
     now: datetime,
     types: frozenset[str] | None = None,
     functions: frozenset[str] | None = None,
+    old: Trigger | None = None,
 ) -> JobSpec:
     """Read a new job.
 
@@ -78,6 +79,7 @@ def read_definition(
         now: the instant of creation: the anchor of an interval, and what `run_at` is compared with.
         types: target types that are accepted; None is all.
         functions: names of functions that are known; None is not to be checked.
+        old: the trigger of the job that is to be replaced; its instant may have passed.
 
     Raises:
         InvalidInput: a field is wrong; its path and what would be right are in the error.
@@ -90,7 +92,7 @@ def read_definition(
     if target is None:
         raise InvalidInput("target", "is missing; give one of callback_url, function, command, target")
     spec = JobSpec(name=read_text(body["name"], "name", longest=MAX_NAME), target=target)
-    spec = replace(spec, trigger=_read_trigger(body, old=None, now=now))
+    spec = replace(spec, trigger=_read_trigger(body, base=None, old=old, now=now))
     return _with_common(spec, body)
 
 
@@ -115,7 +117,7 @@ def edit_definition(
     if target is not None:
         spec = replace(spec, target=target)
     if any(name in patch for name in (*_TRIGGER_SHORT_FORMS, *_CRON_OPTIONS, "trigger")):
-        spec = replace(spec, trigger=_read_trigger(patch, old=spec.trigger, now=now))
+        spec = replace(spec, trigger=_read_trigger(patch, base=spec.trigger, old=spec.trigger, now=now))
     return _with_common(spec, patch)
 
 
@@ -161,10 +163,13 @@ def _one_of(body: Mapping[str, Any], *names: str) -> str | None:
 # -- trigger -----------------------------------------------------------------------------------------------------
 
 
-def _read_trigger(body: Mapping[str, Any], *, old: Trigger | None, now: datetime) -> Trigger | None:
+def _read_trigger(
+    body: Mapping[str, Any], *, base: Trigger | None, old: Trigger | None, now: datetime
+) -> Trigger | None:
+    """Read a trigger: `base` is what a patch changes, `old` what a passed instant may repeat."""
     form = _one_of(body, "trigger", *_TRIGGER_SHORT_FORMS)
     if form is None:
-        return _with_cron_options(body, old)
+        return _with_cron_options(body, base)
     if form != "cron":
         for option in _CRON_OPTIONS:
             if option in body:
@@ -172,7 +177,8 @@ def _read_trigger(body: Mapping[str, Any], *, old: Trigger | None, now: datetime
     if body[form] is None:
         return None
     if form == "cron":
-        return _read_cron(body["cron"], body, "cron", "", now)
+        kept = {"tz": base.tz, "dst": base.dst} if isinstance(base, Cron) else {}
+        return _read_cron(body["cron"], {**kept, **body}, "cron", "", now)
     if form == "every":
         return _read_interval(body["every"], "every", anchor=now)
     if form == "run_at":

@@ -160,7 +160,7 @@ def _read_texts(value: object, field: str) -> dict[str, str]:
         raise InvalidInput(field, "must have at most 64 entries")
     texts: dict[str, str] = {}
     for name, item in full.items():
-        is_name = isinstance(name, str) and name.isascii() and name.isprintable() and 1 <= len(name) <= 128
+        is_name = name.isascii() and name.isprintable() and 1 <= len(name) <= 128
         if not is_name or set(name) & set(" =:"):
             raise InvalidInput(f"{field}.{str(name)[:60]}", "is not a name")
         if (

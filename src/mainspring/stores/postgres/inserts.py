@@ -81,12 +81,19 @@ async def insert_runs(
     return [RunId(row["id"]) for row in rows]
 
 
-async def insert_skipped(session: Session, runs: Sequence[tuple[NewRun, str]], *, now: datetime) -> None:
+async def insert_skipped(
+    session: Session,
+    runs: Sequence[tuple[NewRun, str]],
+    *,
+    now: datetime,
+    run_ids: Sequence[RunId] | None = None,
+) -> None:
     """Insert records of runs that will not be, each with its reason."""
     if not runs:
         return
-    await session.fetch(
+    await session.execute(
         "insert_skipped",
+        run_ids=[None] * len(runs) if run_ids is None else run_ids,
         shards=[job_shard(run.job_id) for run, _ in runs],
         job_ids=[run.job_id for run, _ in runs],
         versions=[run.version for run, _ in runs],

@@ -10,7 +10,7 @@ from mainspring.core.model import Attempt, Lane, LaneKey, Priority, Run
 from mainspring.core.states import RunState
 from mainspring.ports.store_types import HeldRun, IdempotencyKey, NewRun, SubmitResult, SubmitStatus
 from mainspring.stores.postgres.connection import Connections, Role, Session
-from mainspring.stores.postgres.inserts import LaneIds, insert_runs
+from mainspring.stores.postgres.inserts import LaneIds, insert_runs, insert_skipped
 from mainspring.stores.postgres.rows import LAST_ID, attempt_of, columns_of_runs, held_of, run_of
 
 _JOB_MISSING = SubmitResult(SubmitStatus.JOB_MISSING)
@@ -25,7 +25,7 @@ class RunVerbs:
     async def submit_runs(self, runs: Sequence[NewRun], *, now: datetime) -> list[SubmitResult]:
         if not runs:
             return []
-        if not any(run.submit_key is not None for run in runs):
+        if all(run.submit_key is None and run.skip_reason is None for run in runs):
             results = await self._submit_plain(runs, now)
             if results is not None:
                 return results
@@ -36,7 +36,7 @@ class RunVerbs:
         return await self._connections.transact(Role.SUBMIT, work)
 
     async def _submit_plain(self, runs: Sequence[NewRun], now: datetime) -> list[SubmitResult] | None:
-        """Insert runs without keys by one statement; None where nothing was, because a lane must be interned first."""
+        """Insert ordinary runs by one statement; None where nothing was, because a lane must be interned first."""
         keys = list({run.lane: None for run in runs})
         known = self._lane_ids.recall(keys)
         if known is None:
@@ -134,7 +134,7 @@ class RunVerbs:
 async def _submit_carefully(
     session: Session, lane_ids: LaneIds, runs: Sequence[NewRun], now: datetime
 ) -> list[SubmitResult]:
-    """Submit with all that a single statement cannot do: keys, and lanes that are new."""
+    """Submit with all that one statement cannot do: keys, new lanes, records of runs that will not be."""
     rows = await session.fetch("find_existing_jobs", job_ids=sorted({run.job_id for run in runs}))
     existing = {row["id"] for row in rows}
     wanted = [run for run in runs if run.job_id in existing]
@@ -159,8 +159,16 @@ async def _submit_carefully(
         if result.status is SubmitStatus.SUBMITTED:
             new.append((run, run_id))
         results.append(result)
+    live = [(run, run_id) for run, run_id in new if run.skip_reason is None]
     await insert_runs(
-        session, lane_ids, [run for run, _ in new], now=now, run_ids=[run_id for _, run_id in new]
+        session, lane_ids, [run for run, _ in live], now=now, run_ids=[run_id for _, run_id in live]
+    )
+    skipped = [(run, run.skip_reason, run_id) for run, run_id in new if run.skip_reason is not None]
+    await insert_skipped(
+        session,
+        [(run, reason) for run, reason, _ in skipped],
+        now=now,
+        run_ids=[run_id for _, _, run_id in skipped],
     )
     return results
 

@@ -80,18 +80,17 @@ INSERT INTO run_history (
     finished_at, attempt, token, crashes, payload, target_key, span_id
 )
 SELECT
-    nextval('run_sequence') * 256 + new.shard, new.job_id, new.version, new.queue, new.route, new.tenant,
-    new.priority, new.kind, 'SKIPPED', new.reason, new.fire_at, new.due_at, :now, :now, 1, 0, 0, new.payload,
-    new.target_key, new.span_id
+    coalesce(new.id, nextval('run_sequence') * 256 + new.shard), new.job_id, new.version, new.queue, new.route,
+    new.tenant, new.priority, new.kind, 'SKIPPED', new.reason, new.fire_at, new.due_at, :now, :now, 1, 0, 0,
+    new.payload, new.target_key, new.span_id
 FROM unnest(
-    :shards::bigint[], :job_ids::uuid[], :versions::integer[], :queues::text[], :routes::text[], :tenants::text[],
-    :priorities::smallint[], :kinds::text[], :reasons::text[], :fires_at::timestamptz[], :dues_at::timestamptz[],
-    :payloads::bytea[], :target_keys::text[], :span_ids::bigint[]
+    :run_ids::bigint[], :shards::bigint[], :job_ids::uuid[], :versions::integer[], :queues::text[], :routes::text[],
+    :tenants::text[], :priorities::smallint[], :kinds::text[], :reasons::text[], :fires_at::timestamptz[],
+    :dues_at::timestamptz[], :payloads::bytea[], :target_keys::text[], :span_ids::bigint[]
 ) AS new (
-    shard, job_id, version, queue, route, tenant, priority, kind, reason, fire_at, due_at, payload, target_key,
+    id, shard, job_id, version, queue, route, tenant, priority, kind, reason, fire_at, due_at, payload, target_key,
     span_id
-)
-RETURNING id;
+);
 
 -- name: reserve_run_ids
 SELECT nextval('run_sequence') AS number FROM generate_series(1, :count::integer);
