@@ -129,6 +129,7 @@ class ManualRuntime:
         self.store: Store = store or MemoryStore(time=self.clock.now)
         self.wakeups = Wakeups()
         self.ownership = Ownership()
+        self._executors: list[Executor] = []
         self._random = Random(seed)
         self._desk = ClaimDesk(self.store, clock=self.clock, wakeups=self.wakeups, waiter=ManualWaiter())
         self.gateway = LocalGateway(
@@ -179,7 +180,9 @@ class ManualRuntime:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the store."""
+        """Stop the workers' executors and close the store."""
+        for executor in self._executors:
+            await executor.stop()
         await self.store.close()
 
     async def worker(self, **offers: object) -> ManualWorker:
@@ -191,7 +194,10 @@ class ManualRuntime:
             "slots": 100,
             "functions": tuple(sorted(self.registry.names())),
         }
-        executors: dict[str, Executor] = {"function": FunctionExecutor(self.registry, runner=InlineRunner())}
+        executor = FunctionExecutor(self.registry, runner=InlineRunner())
+        await executor.start()
+        self._executors.append(executor)
+        executors: dict[str, Executor] = {"function": executor}
         registration = Registration(**{**values, **offers})  # type: ignore[arg-type]  # names are checked at run time
         worker = ManualWorker(self, executors, registration)
         await worker.register()

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import re
+import zoneinfo
+from bisect import bisect_right
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from itertools import pairwise
 
 from mainspring.core.cron.fields import CronError
 
 _DAY = 86_400
-_CHUNK = 400 * _DAY
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_NAIVE = datetime(1970, 1, 1)  # noqa: DTZ001 - arithmetic only
-MIN_EPOCH = -62_135_596_800 + 2 * _CHUNK
-MAX_EPOCH = 253_402_300_800 - 2 * _CHUNK
-"""Half-open bounds of the instants that are looked at: about the years 3 to 9997."""
+_PROBE = 4 * _DAY
+"""Offsets are compared this far apart. Since 1970 no two changes of any zone lie closer than 6.9 days (tzdata 2026f)."""
+_CHUNK = 100 * _PROBE
+MIN_EPOCH = -1790 * _CHUNK
+MAX_EPOCH = 7328 * _CHUNK
+"""Half-open bounds of the instants that are looked at: whole chunks, from the year 9 to 9995."""
+_FAR = 1 << 60
+
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z][A-Za-z0-9_+-]*)*")
+_LONGEST_KEY = 64
+_NO_ZONES = frozenset({"localtime", "posixrules"})
+"""Files beside the zones that differ from machine to machine."""
+_NO_FOLDERS = ("right/", "posix/")
+"""Copies of the zones; those below `right` count leap seconds, which instants in UTC do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,92 +35,123 @@ class Segment:
     """A stretch of time [start, end) with one offset, all in seconds.
 
     Attributes:
-        before: the offset just before `start` (the same where the segment is cut for other reasons).
-        after: the offset from `end` on.
+        before: the offset just before `start` (the same where the stretch is cut for other reasons).
+        shown_until: wall seconds before this one were already shown by an earlier stretch.
+        shown_from: wall seconds from this one on will be shown again by a later stretch.
     """
 
     start: int
     end: int
     offset: int
     before: int
-    after: int
+    shown_until: int
+    shown_from: int
 
 
 class Zone:
     """The segments of one zone, loaded in chunks of 400 days as they are needed.
 
-    Transitions less than a day apart would be taken for one; since 1970 no zone has had such.
+    Args:
+        info: where offsets come from.
     """
 
-    def __init__(self, key: str, info: ZoneInfo) -> None:
+    __slots__ = ("_chunks", "_epoch", "_info", "key")
+
+    def __init__(self, key: str, info: zoneinfo.ZoneInfo) -> None:
         self.key = key
         self._info = info
-        self._chunks: dict[int, tuple[Segment, ...]] = {}
+        self._epoch = datetime(1970, 1, 1, tzinfo=info)
+        self._chunks: dict[int, tuple[list[int], list[Segment]]] = {}
 
-    def segments(self, epoch: int) -> tuple[Segment, ...]:
-        """Return the segments of the chunk that holds an instant, in order."""
+    def segment(self, epoch: int) -> Segment:
+        """Return the segment that holds an instant within the bounds."""
         number = epoch // _CHUNK
         chunk = self._chunks.get(number)
         if chunk is None:
-            chunk = self._chunks[number] = self._load(number * _CHUNK)
-        return chunk
+            segments = self._load(number * _CHUNK)
+            chunk = self._chunks[number] = ([segment.start for segment in segments], segments)
+        starts, segments = chunk
+        return segments[bisect_right(starts, epoch) - 1]
 
-    def _load(self, start: int) -> tuple[Segment, ...]:
-        edges = [start]
-        offsets = [self._offset(start)]
-        for probe in range(start + _DAY, start + _CHUNK + 1, _DAY):
+    def _load(self, start: int) -> list[Segment]:
+        """Find the segments of a chunk. One probe on either side is read too, since an overlap may reach across the edge."""
+        end = start + _CHUNK
+        edges, offsets = self._changes(start - _PROBE, end + _PROBE)
+        walls = [(low + offset, high + offset) for (low, high), offset in zip(pairwise(edges), offsets, strict=True)]
+        segments = []
+        for index, offset in enumerate(offsets):
+            low, high = max(edges[index], start), min(edges[index + 1], end)
+            if low < high:
+                is_change = index > 0 and edges[index] == low
+                before = offsets[index - 1] if is_change else offset
+                shown_until = max((wall[1] for wall in walls[:index]), default=-_FAR)
+                shown_from = min((wall[0] for wall in walls[index + 1 :]), default=_FAR)
+                segments.append(Segment(low, high, offset, before, shown_until, shown_from))
+        return segments
+
+    def _changes(self, low: int, high: int) -> tuple[list[int], list[int]]:
+        """Return the edges of the stretches within [low, high], both ends among them, and the offset of each stretch."""
+        edges, offsets = [low], [self._offset(low)]
+        for probe in range(low + _PROBE, high + 1, _PROBE):
             offset = self._offset(probe)
             if offset != offsets[-1]:
-                edges.append(self._transition(probe - _DAY, probe))
+                edges.append(self._change(probe - _PROBE, probe, offset))
                 offsets.append(offset)
-        end = start + _CHUNK
-        if edges[-1] == end:  # a change right at the chunk's end belongs to the next one
-            edges.pop()
-            after = offsets.pop()
-        else:
-            after = self._offset(end)
-        before = self._offset(start - 1)
-        edges.append(end)
-        around = [before, *offsets, after]
-        return tuple(
-            Segment(edges[index], edges[index + 1], offset, around[index], around[index + 2])
-            for index, offset in enumerate(offsets)
-        )
+        return [*edges, high + 1], offsets
 
-    def _transition(self, low: int, high: int) -> int:
-        """Return the first second in (low, high] that has the offset of `high`."""
-        target = self._offset(high)
+    def _change(self, low: int, high: int, offset: int) -> int:
+        """Return the first second in (low, high] from which the offset is the one given."""
         while high - low > 1:
             middle = (low + high) // 2
-            if self._offset(middle) == target:
+            if self._offset(middle) == offset:
                 high = middle
             else:
                 low = middle
         return high
 
     def _offset(self, epoch: int) -> int:
-        local = (_EPOCH + timedelta(seconds=epoch)).astimezone(self._info)
-        # The difference of wall times, because zones of old have offsets that are not whole minutes.
-        return int((local.replace(tzinfo=None) - _EPOCH_NAIVE).total_seconds()) - epoch
+        offset = self._info.fromutc(self._epoch + timedelta(seconds=epoch)).utcoffset()
+        assert offset is not None  # a ZoneInfo has an offset for every instant
+        return offset.days * _DAY + offset.seconds  # whole seconds; zones of old had odd ones
 
 
 @lru_cache(maxsize=1024)
-def load_zone(key: str, expression: str = "") -> Zone:
+def load_zone(key: str) -> Zone:
     """Return the zone of an IANA name.
 
     Raises:
-        CronError: there is no such zone.
+        CronError: there is no such zone; its `expression` is empty, since none is known here.
     """
-    try:
-        return Zone(key, ZoneInfo(key))
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        message = f"{key[:80]!r} is not a time zone known here; write an IANA name like Europe/Berlin"
-        raise CronError("tz", expression, message) from error
+    is_plain = len(key) <= _LONGEST_KEY and _KEY.fullmatch(key) and not key.startswith(_NO_FOLDERS)
+    if is_plain and key not in _NO_ZONES:
+        try:
+            return Zone(key, zoneinfo.ZoneInfo(key))
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            pass  # a folder, a file that is no zone, or nothing at all
+    raise CronError("tz", "", f"{key[:80]!r} is not a time zone known here; write an IANA name like Europe/Berlin")
 
 
 def tzdata_version() -> str:
-    """Return the version of the tzdata package that stands in where the system has no zones."""
+    """Return the version of the zone data in use, as `2026a`: the system's where there is one, else the package's.
+
+    The order is zoneinfo's own. Nodes that differ in it could plan different fires (rule V 5).
+    """
+    for folder in zoneinfo.TZPATH:
+        found = _first_line(f"{folder}/tzdata.zi")
+        if found.startswith("# version "):
+            return found.removeprefix("# version ")
+        if _first_line(f"{folder}/UTC"):
+            return _first_line(f"{folder}/+VERSION") or "system"
     try:
-        return version("tzdata")
+        year, _, number = version("tzdata").partition(".")
     except PackageNotFoundError:
-        return "system"
+        return "none"
+    return year + chr(ord("a") - 1 + int(number.partition(".")[0]))  # 2026.2 of the package is 2026b
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="latin-1") as file:  # noqa: PTH123 - core does without pathlib
+            return file.readline(80).strip()
+    except OSError:
+        return ""

@@ -1,0 +1,253 @@
+"""From claim to end: retries, losses, cancels, deadlines, blame (laws 3 and 7)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from mainspring.core.ids import RunId
+from mainspring.core.model import Priority
+from mainspring.core.states import RunState
+from mainspring.engine.runs import Submission
+from mainspring.errors import Conflict, InvalidInput
+from mainspring.ports.executor import Success
+from mainspring.ports.gateway import Report, ReportResult
+from mainspring.ports.store_types import CancelResult
+from mainspring.testing.factories import at
+from mainspring.testing.manual import TENANT, ManualWorker
+from tests.unit.engine.conftest import Bench
+
+
+async def submit(bench: Bench, **fields: object) -> RunId:
+    job_id = await bench.add(**fields)
+    return (await bench.runtime.client.runs.submit(TENANT, Submission(job_id=job_id))).run_id
+
+
+async def lose_worker(bench: Bench, *, but: ManualWorker | None = None) -> None:
+    """Let three periods pass in which nobody but one worker beats."""
+    for _ in range(8):
+        bench.runtime.clock.advance(5)
+        if but is not None:
+            await but.beat()
+        await bench.runtime.tick("reaper")
+
+
+async def test_run_succeeds_at_the_first_go_and_writes_no_attempt(bench: Bench) -> None:
+    run_id = await submit(bench)
+    worker = await bench.runtime.worker()
+    assert await worker.work() == 1
+    run = await bench.run(run_id)
+    assert (run.state, run.result, run.attempt) == (RunState.SUCCEEDED, b'"done"', 1)
+    assert await bench.runtime.client.runs.attempts(TENANT, run_id) == []
+
+
+async def test_run_fails_twice_and_then_succeeds(bench: Bench) -> None:
+    run_id = await submit(bench, retry={"delay": "10s", "jitter": 0})
+    bench.failures += [ValueError("one"), ValueError("two")]
+    worker = await bench.runtime.worker()
+    await worker.work()
+    assert (await bench.run(run_id)).state is RunState.RETRYING
+    await bench.runtime.advance(9)
+    assert await worker.work() == 0, "the backoff is not over"
+    await bench.runtime.advance(1)
+    await worker.work()
+    await bench.runtime.advance(20)
+    await worker.work()
+    run = await bench.run(run_id)
+    assert (run.state, run.attempt) == (RunState.SUCCEEDED, 3)
+    outcomes = [item.outcome for item in await bench.runtime.client.runs.attempts(TENANT, run_id)]
+    assert outcomes == ["failed", "failed", "succeeded"]
+
+
+async def test_run_out_of_attempts_is_a_dead_letter(bench: Bench) -> None:
+    run_id = await submit(bench, retry={"max_retries": 1, "delay": 0})
+    bench.failures += [ValueError("x"), ValueError("y")]
+    worker = await bench.runtime.worker()
+    assert await worker.work() == 2
+    run = await bench.run(run_id)
+    assert (run.state, run.reason, run.attempt) == (RunState.FAILED, "retries_exhausted", 2)
+    assert run.error is not None
+    assert "y" in run.error
+
+
+async def test_lost_worker_is_found_by_silence_and_its_run_carried_out_again(bench: Bench) -> None:
+    run_id = await submit(bench)
+    dead = await bench.runtime.worker()
+    (lease,) = await dead.claim()
+    await lose_worker(bench)
+    run = await bench.run(run_id)
+    assert (run.state, run.crashes, run.attempt) == (RunState.PENDING, 1, 1)
+    other = await bench.runtime.worker()
+    assert await other.work() == 1
+    late = Report(run_id=lease.run_id, token=lease.token, ending=Success(result=b"1"))
+    assert await dead.report(late) == [ReportResult.STALE]
+    assert (await bench.run(run_id)).result == b'"done"'
+    assert bench.runtime.gateway.stale_reports == 1
+
+
+async def test_beating_worker_is_never_declared_dead(bench: Bench) -> None:
+    run_id = await submit(bench)
+    worker = await bench.runtime.worker()
+    await worker.claim()
+    await lose_worker(bench, but=worker)
+    assert (await bench.run(run_id)).state is RunState.RUNNING
+
+
+async def test_at_most_once_run_of_a_lost_worker_never_runs_again(bench: Bench) -> None:
+    run_id = await submit(bench, delivery="at_most_once")
+    dead = await bench.runtime.worker()
+    await dead.claim()
+    await lose_worker(bench)
+    run = await bench.run(run_id)
+    assert (run.state, run.reason) == (RunState.FAILED, "lost")
+
+
+async def test_run_that_crashes_its_worker_alone_is_poison(bench: Bench) -> None:
+    run_id = await submit(bench, poison_limit=2)
+    innocent = await submit(bench, name="innocent")
+    crashing = await bench.runtime.worker()
+    assert len(await crashing.claim()) == 2
+    await lose_worker(bench)
+    for _ in range(2):
+        worker = await bench.runtime.worker()
+        leases = await worker.claim()
+        assert [lease.is_alone for lease in leases] == [True], "a suspect is claimed alone"
+        if leases[0].run_id == innocent:
+            await worker.report(await worker.carry_out(leases[0]))
+            leases = await worker.claim()
+        assert leases[0].run_id == run_id
+        assert await worker.claim() == [], "and nothing beside it"
+        await lose_worker(bench)
+    run = await bench.run(run_id)
+    assert (run.state, run.reason, run.crashes) == (RunState.FAILED, "poison", 3)
+    assert (await bench.run(innocent)).state is RunState.SUCCEEDED
+
+
+async def test_cancel_of_a_waiting_run_ends_it_at_once(bench: Bench) -> None:
+    run_id = await submit(bench)
+    assert await bench.runtime.client.runs.cancel(TENANT, run_id) is CancelResult.CANCELLED
+    worker = await bench.runtime.worker()
+    assert await worker.work() == 0
+    assert (await bench.run(run_id)).state is RunState.CANCELLED
+
+
+async def test_completion_wins_over_a_cancel_that_came_first(bench: Bench) -> None:
+    run_id = await submit(bench)
+    worker = await bench.runtime.worker()
+    (lease,) = await worker.claim()
+    assert await bench.runtime.client.runs.cancel(TENANT, run_id) is CancelResult.REQUESTED
+    assert await worker.report(await worker.carry_out(lease)) == [ReportResult.APPLIED]
+    assert (await bench.run(run_id)).state is RunState.SUCCEEDED
+
+
+@pytest.mark.parametrize("way", ["fails", "is lost"])
+async def test_cancelled_run_that_ends_otherwise_is_cancelled(bench: Bench, way: str) -> None:
+    run_id = await submit(bench)
+    worker = await bench.runtime.worker()
+    (lease,) = await worker.claim()
+    await bench.runtime.client.runs.cancel(TENANT, run_id)
+    if way == "fails":
+        bench.failures.append(ValueError("x"))
+        await worker.report(await worker.carry_out(lease))
+    else:
+        await lose_worker(bench)
+    assert (await bench.run(run_id)).state is RunState.CANCELLED
+
+
+async def test_deadline_is_enforced_by_the_reaper_when_the_worker_does_not(bench: Bench) -> None:
+    run_id = await submit(bench, timeout="10s", retry={"max_retries": 0})
+    worker = await bench.runtime.worker()
+    await worker.claim()
+    for _ in range(10):
+        bench.runtime.clock.advance(3)
+        await worker.beat()
+        await bench.runtime.tick("reaper")
+    run = await bench.run(run_id)
+    assert (run.state, run.reason) == (RunState.FAILED, "retries_exhausted")
+    (attempt,) = await bench.runtime.client.runs.attempts(TENANT, run_id)
+    assert attempt.outcome == "timed_out"
+
+
+async def test_run_not_started_in_time_expires(bench: Bench) -> None:
+    run_id = await submit(bench, expires_after="5s")
+    await bench.runtime.advance(6)
+    run = await bench.run(run_id)
+    assert (run.state, run.reason) == (RunState.SKIPPED, "expired")
+
+
+async def test_repeated_claim_gets_the_same_leases(bench: Bench) -> None:
+    await submit(bench)
+    worker = await bench.runtime.worker()
+    first = await worker.claim()
+    assert await worker.claim(is_repeat=True) == first
+
+
+async def test_lease_whose_claim_answer_was_lost_is_released_after_two_beats(bench: Bench) -> None:
+    run_id = await submit(bench)
+    worker = await bench.runtime.worker()
+    await worker.claim()
+    worker.held.clear()  # the answer never arrived
+    await worker.beat()
+    assert (await bench.run(run_id)).state is RunState.RUNNING
+    await worker.beat()
+    run = await bench.run(run_id)
+    assert (run.state, run.crashes) == (RunState.PENDING, 0)
+
+
+async def test_repeated_report_is_applied_again(bench: Bench) -> None:
+    await submit(bench, retry={"delay": "1h"})
+    bench.failures.append(ValueError("x"))
+    worker = await bench.runtime.worker()
+    (lease,) = await worker.claim()
+    report = await worker.carry_out(lease)
+    assert await worker.report(report) == [ReportResult.APPLIED]
+    assert await worker.report(report) == [ReportResult.APPLIED]
+    other = Report(run_id=lease.run_id, token=lease.token, ending=Success())
+    assert await worker.report(other) == [ReportResult.STALE]
+
+
+async def test_priorities_are_claimed_first_and_low_ones_age(bench: Bench) -> None:
+    low = await submit(bench, name="low", priority="LOW")
+    bench.runtime.clock.advance(1)
+    high = await submit(bench, name="high", priority="HIGH")
+    worker = await bench.runtime.worker()
+    assert [lease.run_id for lease in await worker.claim(limit=1)] == [high]
+    bench.runtime.clock.advance(timedelta(minutes=11).total_seconds())
+    await submit(bench, name="newer", priority="HIGH")
+    assert [lease.run_id for lease in await worker.claim(limit=1)] == [low]
+
+
+async def test_worker_without_the_function_is_given_nothing(bench: Bench) -> None:
+    run_id = await submit(bench)
+    stranger = await bench.runtime.worker(functions=("other",))
+    assert await stranger.claim() == []
+    assert (await bench.run(run_id)).state is RunState.PENDING
+
+
+async def test_idempotency_key_gives_the_same_run_and_refuses_another_request(bench: Bench) -> None:
+    job_id = await bench.add()
+    runs = bench.runtime.client.runs
+    first = await runs.submit(TENANT, Submission(job_id=job_id, idempotency_key="k"))
+    again = await runs.submit(TENANT, Submission(job_id=job_id, idempotency_key="k"))
+    assert (again.run_id, again.is_new) == (first.run_id, False)
+    with pytest.raises(Conflict, match="idempotency_key"):
+        await runs.submit(TENANT, Submission(job_id=job_id, idempotency_key="k", priority=Priority.HIGH))
+
+
+async def test_delayed_run_waits_for_its_instant(bench: Bench) -> None:
+    job_id = await bench.add()
+    submission = Submission(job_id=job_id, run_at=at(30))
+    await bench.runtime.client.runs.submit(TENANT, submission)
+    worker = await bench.runtime.worker()
+    assert await worker.work() == 0
+    await bench.runtime.advance(30)
+    assert await worker.work() == 1
+
+
+async def test_naive_run_at_is_refused(bench: Bench) -> None:
+    job_id = await bench.add()
+    with pytest.raises(InvalidInput, match="offset"):
+        await bench.runtime.client.runs.submit(
+            TENANT, Submission(job_id=job_id, run_at=at(30).replace(tzinfo=None))
+        )

@@ -1,0 +1,173 @@
+"""The planner on the memory store: every fire once, on time, and every gap on record (laws 2 to 4)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from mainspring.core.model import SpanKind
+from mainspring.core.states import RunState
+from mainspring.testing.factories import at
+from mainspring.testing.manual import TENANT
+from tests.unit.engine.conftest import Bench
+
+
+async def test_interval_fires_at_every_multiple_of_its_anchor(bench: Bench) -> None:
+    job_id = await bench.add(every="10s")
+    await bench.runtime.advance(35)
+    assert [run.fire_at for run in await bench.runs(job_id)] == [at(10), at(20), at(30)]
+
+
+async def test_once_fires_once_and_has_no_next_fire(bench: Bench) -> None:
+    job_id = await bench.add(run_at=at(5).isoformat())
+    await bench.runtime.advance(20)
+    assert [run.fire_at for run in await bench.runs(job_id)] == [at(5)]
+    job = await bench.runtime.client.jobs.get(TENANT, job_id)
+    assert job.next_fire_at is None
+
+
+async def test_cron_fires_in_its_zone(bench: Bench) -> None:
+    job_id = await bench.add(
+        cron="1 13 * * *", tz="Europe/Berlin"
+    )  # the clock starts at 12:00 UTC, 13:00 in Berlin
+    await bench.runtime.advance(90, step=10)
+    assert [run.fire_at for run in await bench.runs(job_id)] == [at(60)]
+
+
+async def test_fires_within_the_grace_are_all_made_after_an_outage(bench: Bench) -> None:
+    job_id = await bench.add(every="10s", misfire={"grace": "60s"})
+    bench.runtime.clock.advance(45)
+    await bench.runtime.tick()
+    await bench.runtime.plan()
+    assert [run.fire_at for run in await bench.runs(job_id)] == [at(10), at(20), at(30), at(40)]
+    assert await bench.runtime.store.list_spans(job_id) == []
+
+
+async def test_fire_latest_makes_one_run_and_a_gap_for_the_rest(bench: Bench) -> None:
+    job_id = await bench.add(every="10s", misfire={"policy": "fire_latest", "grace": "5s"})
+    bench.runtime.clock.advance(100)
+    await bench.runtime.tick()
+    await bench.runtime.plan()
+    assert [run.fire_at for run in await bench.runs(job_id)] == [at(100)]
+    (gap,) = await bench.runtime.store.list_spans(job_id)
+    assert (gap.kind, gap.from_at, gap.to_at, gap.reason) == (SpanKind.GAP, at(10), at(90), "misfire")
+
+
+async def test_skip_makes_no_late_run(bench: Bench) -> None:
+    job_id = await bench.add(every="10s", misfire={"policy": "skip", "grace": "5s"})
+    bench.runtime.clock.advance(98)
+    await bench.runtime.tick()
+    await bench.runtime.plan()
+    assert await bench.runs(job_id) == []
+    (gap,) = await bench.runtime.store.list_spans(job_id)
+    assert (gap.from_at, gap.to_at) == (at(10), at(90))
+    await bench.runtime.advance(3)
+    assert [run.fire_at for run in await bench.runs(job_id)] == [at(100)]
+
+
+async def test_one_skipped_fire_is_a_skipped_run(bench: Bench) -> None:
+    job_id = await bench.add(every="10s", misfire={"policy": "skip", "grace": "5s"})
+    bench.runtime.clock.advance(18)
+    await bench.runtime.tick()
+    (run,) = await bench.runs(job_id)
+    assert (run.state, run.reason, run.fire_at) == (RunState.SKIPPED, "misfire", at(10))
+
+
+async def test_fire_all_is_caught_up_by_the_span_drain_within_its_bounds(bench: Bench) -> None:
+    job_id = await bench.add(every="10s", misfire={"policy": "fire_all", "grace": "5s", "max_count": 4})
+    bench.runtime.clock.advance(98)
+    await bench.runtime.tick()
+    await bench.runtime.plan()
+    await bench.runtime.tick("spans")
+    runs = await bench.runs(job_id)
+    assert [run.fire_at for run in runs] == [at(60), at(70), at(80), at(90)]
+    assert all(run.due_at == at(98) for run in runs)
+    gap, catch_up = sorted(await bench.runtime.store.list_spans(job_id), key=lambda span: span.from_at)
+    assert (gap.from_at, gap.to_at, gap.reason) == (at(10), at(50), "misfire_limit")
+    assert (catch_up.kind, catch_up.is_open) == (SpanKind.CATCH_UP, False)
+
+
+async def test_overlap_skip_records_what_it_leaves_out(bench: Bench) -> None:
+    job_id = await bench.add(every="10s", overlap="skip")
+    await bench.runtime.advance(25)
+    assert await bench.states(job_id) == [RunState.PENDING, RunState.SKIPPED]
+    worker = await bench.runtime.worker()
+    await worker.work()
+    await bench.runtime.advance(10)
+    assert await bench.states(job_id) == [RunState.SUCCEEDED, RunState.SKIPPED, RunState.PENDING]
+
+
+async def test_jitter_moves_the_start_and_not_the_fire_time(bench: Bench) -> None:
+    job_id = await bench.add(every="10s", jitter="9s")
+    await bench.runtime.advance(11)
+    (run,) = await bench.runs(job_id)
+    assert run.fire_at == at(10)
+    assert timedelta(0) < run.due_at - at(10) < timedelta(seconds=9)
+    worker = await bench.runtime.worker()
+    if run.due_at > bench.runtime.clock.now():
+        assert await worker.work() == 0
+    await bench.runtime.advance(9)
+    assert await worker.work() == 1
+
+
+async def test_plan_made_before_an_edit_loses(bench: Bench) -> None:
+    """Law 2: the heap still holds the old fire when the job is edited behind the planner's back."""
+    job_id = await bench.add(every="3s")
+    await bench.runtime.advance(1)  # the fire at 3 s lies in the window and is in the heap
+    await bench.runtime.client.jobs.edit(TENANT, job_id, {"every": "60s"})
+    await bench.runtime.advance(20)
+    assert await bench.runs(job_id) == []
+
+
+async def test_pause_leaves_a_gap_and_resume_closes_it(bench: Bench) -> None:
+    job_id = await bench.add(every="10s")
+    await bench.runtime.advance(15)
+    await bench.runtime.client.jobs.pause(TENANT, job_id)
+    await bench.runtime.advance(30)
+    await bench.runtime.client.jobs.resume(TENANT, job_id)
+    await bench.runtime.advance(10)
+    assert [run.fire_at for run in await bench.runs(job_id)] == [at(10), at(50)]
+    (gap,) = await bench.runtime.store.list_spans(job_id)
+    assert (gap.from_at, gap.to_at, gap.reason, gap.is_open) == (at(20), at(45), "paused", False)
+
+
+async def test_edit_of_an_overdue_job_keeps_what_is_owed(bench: Bench) -> None:
+    job_id = await bench.add(every="10s")
+    bench.runtime.clock.advance(25)  # fires at 10 and 20 are due, no planner has run
+    await bench.runtime.client.jobs.edit(TENANT, job_id, {"every": "100s"})
+    await bench.runtime.tick("spans")
+    assert [run.fire_at for run in await bench.runs(job_id)] == [at(10), at(20)]
+
+
+async def test_deleted_job_fires_no_more_and_its_waiting_runs_are_cancelled(bench: Bench) -> None:
+    job_id = await bench.add(every="10s")
+    await bench.runtime.advance(12)
+    await bench.runtime.client.jobs.delete(TENANT, job_id)
+    await bench.runtime.advance(30)
+    (run,) = await bench.runs(job_id)
+    assert (run.state, run.reason) == (RunState.CANCELLED, "job_deleted")
+
+
+async def test_planner_fences_itself_when_another_node_took_the_shards(bench: Bench) -> None:
+    """Law 3: writes carry the epoch; after a take-over the old owner fires nothing."""
+    job_id = await bench.add(every="3s")
+    await bench.runtime.advance(1)
+    store, clock = bench.runtime.store, bench.runtime.clock
+    epochs = {shard.shard: shard.epoch for shard in await store.read_shards()}
+    await store.take_shards("other", epochs, now=clock.now())
+    clock.advance(3)
+    await bench.runtime.tick("planner")
+    assert await bench.runs(job_id) == []
+    assert bench.runtime.ownership.epochs == {}
+
+
+@pytest.mark.parametrize("count", [1, 450])
+async def test_many_jobs_due_at_one_instant_all_fire(bench: Bench, count: int) -> None:
+    bodies = [
+        {"name": f"job-{index}", "function": "work", "run_at": at(5).isoformat()} for index in range(count)
+    ]
+    await bench.runtime.client.jobs.create_many(TENANT, bodies)
+    await bench.runtime.advance(6)
+    counts = await bench.runtime.client.runs.counts(TENANT)
+    assert counts == {RunState.PENDING: count}
