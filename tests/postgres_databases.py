@@ -25,9 +25,9 @@ async def _migrate(dsn: str) -> None:
 
 
 @asynccontextmanager
-async def open_store(dsn: str, **options: float) -> AsyncIterator[PostgresStore]:
+async def open_store(database: ConnectionOptions | str) -> AsyncIterator[PostgresStore]:
     """Open a store, and close it in the end."""
-    store = PostgresStore(ConnectionOptions(dsn, **options), random=random.Random(1))
+    store = PostgresStore(database, random=random.Random(1))
     await store.open()
     try:
         yield store

@@ -1,1 +1,82 @@
-"""Mainspring, a distributed job scheduler."""
+"""Mainspring, a distributed job scheduler.
+
+What is public is listed in `__all__` and loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import typing as _typing
+
+if _typing.TYPE_CHECKING:
+    from mainspring.core.cron import Cron, CronError
+    from mainspring.core.model import Priority
+    from mainspring.core.states import RunState
+    from mainspring.errors import (
+        Conflict,
+        InvalidInput,
+        MainspringError,
+        NotFound,
+        PayloadTooLarge,
+        SchemaMismatch,
+        StoreLocked,
+        StoreUnavailable,
+        Unreachable,
+    )
+    from mainspring.sdk.app import App
+    from mainspring.signals import FailRun, RetryRun, SnoozeRun, current_attempt
+
+    __version__: str
+
+__all__ = [
+    "App",
+    "Conflict",
+    "Cron",
+    "CronError",
+    "FailRun",
+    "InvalidInput",
+    "MainspringError",
+    "NotFound",
+    "PayloadTooLarge",
+    "Priority",
+    "RetryRun",
+    "RunState",
+    "SchemaMismatch",
+    "SnoozeRun",
+    "StoreLocked",
+    "StoreUnavailable",
+    "Unreachable",
+    "__version__",
+    "current_attempt",
+]
+
+_HOMES = {
+    "App": "mainspring.sdk.app",
+    "Cron": "mainspring.core.cron",
+    "CronError": "mainspring.core.cron",
+    "FailRun": "mainspring.signals",
+    "Priority": "mainspring.core.model",
+    "RetryRun": "mainspring.signals",
+    "RunState": "mainspring.core.states",
+    "SnoozeRun": "mainspring.signals",
+    "current_attempt": "mainspring.signals",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'mainspring' has no attribute {name!r}")
+    value: object
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value = version("mainspring")
+    else:
+        from importlib import import_module
+
+        value = getattr(import_module(_HOMES.get(name, "mainspring.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -65,7 +65,9 @@ def judge(
     for job, expected in expected_fires.items():
         counted = Counter(fires.get(job, ()))
         verdict.missed += [f"{job}: no record of {at}" for at in expected if not counted[at]]
-        verdict.doubled_fires += [f"{job}: {count} records of {at}" for at, count in counted.items() if count > 1]
+        verdict.doubled_fires += [
+            f"{job}: {count} records of {at}" for at, count in counted.items() if count > 1
+        ]
     return verdict
 
 

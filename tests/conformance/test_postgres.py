@@ -6,8 +6,8 @@ import pytest
 
 from mainspring.ports.store import Store
 from mainspring.testing import conformance
-from tests.postgres_databases import open_store, template_database
 from tests.postgres import temporary_database
+from tests.postgres_databases import open_store, template_database
 
 pytestmark = pytest.mark.postgres
 

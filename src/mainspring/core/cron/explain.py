@@ -22,65 +22,83 @@ _MONTHS = (
     "December",
 )
 _NTH = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth"}
+_SPANS = {"second": 60, "minute": 60, "hour": 24}
 _MANY = 8
-"""From so many times of day on, hours and minutes are told apart instead of as clock times."""
+"""More times of day than this are told as hours and minutes apart, not as clock times."""
 
 
 def explain(schedule: Schedule) -> str:
     """Return one sentence without a full stop, as `at 09:00, on Monday through Friday`."""
     parts = [_times(schedule), _days(schedule)]
     months = _values(schedule.months, 1, 12)
+    if months is None and not parts[1] and _is_clock(parts[0]):
+        parts.append("every day")
     if months:
         parts.append("in " + _join(_runs(months, lambda month: _MONTHS[month - 1])))
     return ", ".join(part for part in parts if part)
 
 
+def _is_clock(times: str) -> bool:
+    return times.startswith("at ") and ":" in times
+
+
 def _times(schedule: Schedule) -> str:
-    seconds = _bits(schedule.seconds)
-    minutes, hours = _bits(schedule.minutes), _bits(schedule.hours)
+    seconds, minutes, hours = _bits(schedule.seconds), _bits(schedule.minutes), _bits(schedule.hours)
     if len(seconds) * len(minutes) * len(hours) <= _MANY:
-        has_seconds = seconds != [0]
-        times = [
-            f"{hour:02}:{minute:02}" + (f":{second:02}" if has_seconds else "")
-            for hour in hours
-            for minute in minutes
-            for second in seconds
-        ]
-        return "at " + _join(times)
-    parts = []
-    if seconds != [0]:
-        parts.append(_unit("second", seconds, 60))
-    if len(minutes) < 60 or seconds == [0]:
-        parts.append(_unit("minute", minutes, 60))
-    if len(hours) < 24:
-        parts.append(_unit("hour", hours, 24))
-    return ", ".join(parts)
+        tail = [""] if seconds == [0] else [f":{second:02}" for second in seconds]
+        return "at " + _join([f"{hour:02}:{minute:02}{end}" for hour in hours for minute in minutes for end in tail])
+    if seconds == [0]:
+        return _within("minute", minutes, "hour", hours)
+    if len(minutes) == 60:
+        rest = _during("hour", hours)
+        return _within("second", seconds, "minute", minutes) + (f", {rest}" if rest else "")
+    parts = [_unit("second", seconds), _during("minute", minutes), _during("hour", hours)]
+    return ", ".join(part for part in parts if part)
 
 
-def _unit(name: str, values: list[int], span: int) -> str:
+def _within(name: str, values: list[int], outer: str, outers: list[int]) -> str:
+    """Say at which values of a unit, within which of the next larger one."""
+    text, span = _unit(name, values), _SPANS[outer]
+    if text.startswith("every"):
+        rest = _during(outer, outers)
+        return f"{text}, {rest}" if rest else text
+    if len(outers) == span:
+        return f"{text} of every {outer}"
+    step = outers[1] - outers[0] if len(outers) > 1 else span
+    if span % step == 0 and outers == list(range(0, span, step)):
+        return f"{text}, every {step} {outer}s"
+    return f"{text} of {_named(outer, outers)}"
+
+
+def _unit(name: str, values: list[int]) -> str:
+    span = _SPANS[name]
     if len(values) == span:
         return f"every {name}"
     step = values[1] - values[0] if len(values) > 1 else 0
-    is_even = step > 1 and values == list(range(values[0], span, step))
-    if is_even and values[0] == 0:
-        return (
-            f"every {step} {name}s" if span % step == 0 else f"every {step} {name}s, anew each {_UPPER[name]}"
-        )
-    if is_even:
-        return f"every {step} {name}s from {name} {values[0]}"
-    return f"at {name} " + _join(_runs(values, str))
+    # Only a step that divides the span is even: */7 takes a shorter one at the turn, so its values are listed.
+    if step > 1 and span % step == 0 and values == list(range(values[0], span, step)):
+        start = f" from {name} {values[0]}" if values[0] else ""
+        return f"every {step} {name}s{start}"
+    return f"at {_named(name, values)}"
 
 
-_UPPER = {"second": "minute", "minute": "hour", "hour": "day"}
+def _during(name: str, values: list[int]) -> str:
+    return "" if len(values) == _SPANS[name] else f"during {_named(name, values)}"
+
+
+def _named(name: str, values: list[int]) -> str:
+    return f"{name}{'s' if len(values) > 1 else ''} {_join(_runs(values, str))}"
 
 
 def _days(schedule: Schedule) -> str:
     by_day = _month_days(schedule)
     by_weekday = _weekdays(schedule)
     if by_day and by_weekday:
-        return f"{by_day} {'when it is also' if schedule.is_day_and else 'or'} {by_weekday}"
-    if schedule.is_day_and:
-        return by_day or by_weekday
+        if schedule.is_day_and:
+            return f"on {by_weekday}, but only on {by_day}"
+        return f"on {by_day} or on {by_weekday}"
+    if schedule.is_day_and and (by_day or by_weekday):
+        return f"on {by_day or by_weekday}"
     return ""  # one side is every day, and either is enough
 
 
@@ -90,13 +108,17 @@ def _month_days(schedule: Schedule) -> str:
     if days is None:
         return ""
     if days:
-        items.append("day " + _join(_runs(days, str)))
+        items.append(_named("day", days))
     ends = sorted(schedule.month_ends)
-    items += ["the last day" if back == 0 else f"{back} days before the last day" for back in ends]
+    items += ["the last day" if back == 0 else _before_last(back) for back in ends]
     items += [f"the weekday nearest to day {day}" for day in sorted(schedule.nearest)]
     if schedule.is_last_weekday:
         items.append("the last weekday")
-    return f"on {_join(items)} of the month" if items else ""
+    return f"{_join(items)} of the month" if items else ""
+
+
+def _before_last(back: int) -> str:
+    return f"the day {back} day{'s' if back > 1 else ''} before the last"
 
 
 def _weekdays(schedule: Schedule) -> str:
@@ -108,7 +130,7 @@ def _weekdays(schedule: Schedule) -> str:
         items += _runs(days, lambda day: _DAYS[day])
     items += [f"the last {_DAYS[day]} of the month" for day in sorted(schedule.last_weekdays)]
     items += [f"the {_NTH[nth]} {_DAYS[day]} of the month" for day, nth in sorted(schedule.nth_weekdays)]
-    return "on " + _join(items) if items else ""
+    return _join(items) if items else ""
 
 
 def _bits(mask: int) -> list[int]:

@@ -1,7 +1,8 @@
-"""`Cron`: an expression in a zone, as users and triggers hold it."""
+"""`Cron`: an expression in a zone, as users and triggers hold it (rule V)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
@@ -12,6 +13,7 @@ from mainspring.core.cron.walk import Walker
 from mainspring.core.cron.zones import MAX_EPOCH, MIN_EPOCH, load_zone
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
 _GAPS = {"after": True, "skip": False}
 _OVERLAPS = {"first": frozenset({1}), "second": frozenset({2}), "both": frozenset({1, 2})}
 _VIXIE = "after/first"
@@ -54,8 +56,11 @@ class Cron:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Cron does not change; make another one instead of setting {name}")
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Cron does not change; {name} stays")
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cron) and self._key() == other._key()
+        return self._key() == other._key() if isinstance(other, Cron) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -84,12 +89,30 @@ class Cron:
         Raises:
             ValueError: the instant is naive.
         """
-        epoch = self._walker.previous_before(-_floor_negative(instant))
+        epoch = self._walker.previous_before(_ceil(instant))
         return None if epoch is None else _EPOCH + timedelta(seconds=epoch)
 
+    def fires_between(self, start: datetime, end: datetime) -> Iterator[datetime]:
+        """Iterate over the fires from `start` on, itself included, to `end`, itself not, in UTC and in order.
+
+        Raises:
+            ValueError: an instant is naive.
+        """
+        return self._fires(_ceil(start) - 1, _ceil(end))
+
+    def _fires(self, seconds: int, end: int) -> Iterator[datetime]:
+        found = self._walker.next_after(seconds)
+        while found is not None and found < end:
+            yield _EPOCH + timedelta(seconds=found)
+            found = self._walker.next_after(found)
+
     def next_epoch(self, seconds: int) -> int | None:
-        """Return the first fire after an instant, both in whole seconds since 1970."""
+        """Return the first fire after an instant, both in whole seconds since 1970; None as in `next_after`."""
         return self._walker.next_after(seconds)
+
+    def previous_epoch(self, seconds: int) -> int | None:
+        """Return the last fire before an instant, both in whole seconds since 1970; None as in `previous_before`."""
+        return self._walker.previous_before(seconds)
 
     def explain(self) -> str:
         """Say in plain English when it fires."""
@@ -105,12 +128,14 @@ class Cron:
 @lru_cache(maxsize=4096)
 def _compile(expression: str, tz: str, gap: str, overlap: str) -> tuple[Schedule, Walker]:
     schedule = parse(expression)
-    zone = load_zone(tz)
+    try:
+        zone = load_zone(tz)
+    except CronError as error:
+        raise CronError(error.field, expression, error.message) from None
     walker = Walker(schedule, zone, is_gap_fired=_GAPS[gap], passes=_OVERLAPS[overlap])
     if not walker.can_fire():
-        raise CronError(
-            "day of month", expression, f"{expression!r} never fires: no such day exists in these months"
-        )
+        message = f"{expression!r} never fires; write a day that exists in one of its months"
+        raise CronError("day of month", expression, message)
     return schedule, walker
 
 
@@ -138,14 +163,17 @@ def _warnings(schedule: Schedule) -> tuple[str, ...]:
 
 
 def _floor(instant: datetime) -> int:
-    if instant.tzinfo is None:
-        raise ValueError(f"{instant!r} is naive; give it a zone")
-    seconds = (instant - _EPOCH) // timedelta(seconds=1)
-    return max(min(seconds, MAX_EPOCH), MIN_EPOCH)
+    """Return the whole second at or before an instant, within the bounds."""
+    _check_aware(instant)
+    return max(min((instant - _EPOCH) // _SECOND, MAX_EPOCH), MIN_EPOCH)
 
 
-def _floor_negative(instant: datetime) -> int:
-    if instant.tzinfo is None:
+def _ceil(instant: datetime) -> int:
+    """Return the whole second at or after an instant, within the bounds."""
+    _check_aware(instant)
+    return max(min(-((_EPOCH - instant) // _SECOND), MAX_EPOCH), MIN_EPOCH)
+
+
+def _check_aware(instant: datetime) -> None:
+    if instant.utcoffset() is None:
         raise ValueError(f"{instant!r} is naive; give it a zone")
-    seconds = (_EPOCH - instant) // timedelta(seconds=1)
-    return max(min(seconds, -MIN_EPOCH), -MAX_EPOCH)

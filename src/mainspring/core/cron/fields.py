@@ -51,11 +51,12 @@ MACROS = {
 
 
 class CronError(ValueError):
-    """An expression is refused.
+    """An expression, its zone or its DST rule is refused.
 
     Attributes:
         field: which part is wrong: a field's name, `expression`, `tz` or `dst`.
-        expression: the text that was given.
+        expression: the text that was given, cut where it is too long.
+        message: what is wrong and what would be right, without the field.
     """
 
     def __init__(self, field: str, expression: str, message: str) -> None:
@@ -63,3 +64,6 @@ class CronError(ValueError):
         self.field = field
         self.expression = expression
         self.message = message
+
+    def __reduce__(self) -> tuple[type[CronError], tuple[str, str, str]]:
+        return CronError, (self.field, self.expression, self.message)

@@ -88,23 +88,28 @@ def parse(expression: str) -> Schedule:
 def _split(expression: str) -> list[str]:
     if len(expression) > MAX_LENGTH:
         raise CronError("expression", expression[:MAX_LENGTH], f"longer than {MAX_LENGTH} characters")
-    if not expression.isascii():
-        raise CronError("expression", expression, f"{expression!r} holds characters that are not ASCII")
-    for blank in "\n\r\v\f\0":
-        if blank in expression:
-            raise CronError(
-                "expression", expression, f"{blank!r} is not allowed; separate fields with blanks"
-            )
+    for char in expression:
+        if char not in _BLANKS and not "!" <= char <= "~":
+            message = f"{char!r} is not allowed; write plain ASCII, with blanks between the fields"
+            raise CronError("expression", expression, message)
     text = expression.strip(_BLANKS)
     if text.startswith("@"):
         text = _macro(expression, text)
-    fields = text.replace("\t", " ").split()
+    fields = [field for field in text.replace("\t", " ").split(" ") if field]
     if fields and fields[0].upper().startswith(("TZ=", "CRON_TZ=")):
-        raise CronError("expression", expression, "the zone does not stand in the text; give it as tz")
-    if len(fields) not in {5, 6}:
-        message = f"{len(fields)} fields; five are minute hour day-of-month month day-of-week, six have seconds first"
+        message = f"{fields[0]!r}: the zone does not stand in the text; give it as tz"
         raise CronError("expression", expression, message)
+    if len(fields) not in {5, 6}:
+        raise CronError("expression", expression, _count_message(expression, fields))
     return fields
+
+
+def _count_message(expression: str, fields: list[str]) -> str:
+    if not fields:
+        return f"{expression!r} is empty; write five fields, or six with seconds first"
+    right = "five are minute hour day-of-month month day-of-week, six have seconds first"
+    year = "; there is no year field, use a one-off (run_at) instead" if len(fields) == 7 else ""
+    return f"{expression!r} has {len(fields)} field{'s' if len(fields) > 1 else ''}; {right}{year}"
 
 
 def _macro(expression: str, text: str) -> str:
@@ -112,9 +117,9 @@ def _macro(expression: str, text: str) -> str:
     if known is not None:
         return known
     if text.lower() == "@reboot":
-        message = "@reboot is not a time; run the command at the machine's start by other means"
+        message = "'@reboot' is not a time; run it from the machine's own start-up, such as a systemd unit"
     elif text.lower().startswith("@every"):
-        message = "@every is not cron; use an interval (every) instead"
+        message = f"{text!r} is not cron; use an interval (every) instead"
     else:
         message = f"{text!r} is not one of {', '.join(sorted(MACROS))}"
     raise CronError("expression", expression, message)
@@ -144,7 +149,7 @@ class _Reader:
         mask = 0
         for item in text.split(","):
             if not item:
-                raise self._error(field, text, "an item of the list is empty")
+                raise self._error(field, text, "an item of the list is empty; write one comma between two items")
             mask |= self._item(field, item)
         return mask
 
@@ -163,13 +168,12 @@ class _Reader:
             if field is DAY_OF_WEEK and high == 0 and low > 0 and not high_text.isdigit():
                 high = 7  # MON-SUN
             if low > high:
-                raise self._error(
-                    field, item, f"the range runs backwards; write {low}-{field.high},{field.low}-{high}"
-                )
+                right = f"{low}-{field.high},{field.low}-{high}"
+                raise self._error(field, item, f"the range runs backwards; write {right}")
         else:
             low = high = self._value(field, body, item)
             if slash:
-                high = field.low + field.span - 1
+                high = field.high  # N/step is N-max/step, and a week that starts later than Sunday ends with 7
         return sum(1 << value for value in range(low, high + 1, step))
 
     def _step(self, field: Field, item: str, text: str) -> int:
@@ -189,21 +193,20 @@ class _Reader:
 
     def _digits(self, field: Field, text: str, item: str) -> int:
         if not text.isdigit() or len(text) > _MAX_DIGITS:
-            allowed = f", a name like {field.names[0]}" if field.names else ""
-            raise self._error(
-                field, item, f"{text!r} is not a number of at most {_MAX_DIGITS} digits{allowed}"
-            )
+            allowed = f" or a name like {field.names[0]}" if field.names else ""
+            message = f"{text!r} is not a number of at most {_MAX_DIGITS} digits{allowed}"
+            raise self._error(field, item, message)
         return int(text)
 
     def _special_day(self, item: str) -> bool:
         upper = item.upper()
-        if upper in {"L", "LW", "WL"}:
+        if upper in {"L", "LW"}:
             self.is_last_weekday |= "W" in upper
             self.month_ends |= {0} if upper == "L" else set()
         elif upper.startswith("L-"):
             offset = self._digits(DAY_OF_MONTH, upper[2:], item)
             if not 1 <= offset <= 30:
-                raise self._error(DAY_OF_MONTH, item, "L-n counts back 1 to 30 days from the month's end")
+                raise self._error(DAY_OF_MONTH, item, "L-n counts back 1 to 30 days from the last day, which is L")
             self.month_ends.add(offset)
         elif upper.endswith("W"):
             self.nearest.add(self._value(DAY_OF_MONTH, upper[:-1], item))
@@ -221,7 +224,7 @@ class _Reader:
                 return True
             nth = self._digits(DAY_OF_WEEK, nth_text, item)
             if not 1 <= nth <= 5:
-                raise self._error(DAY_OF_WEEK, item, "x#n counts 1 to 5")
+                raise self._error(DAY_OF_WEEK, item, "x#n counts 1 to 5; write xL for the last")
             self.nth_weekdays.add((day, nth))
             return True
         if upper == "L":

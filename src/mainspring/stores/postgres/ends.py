@@ -15,7 +15,7 @@ from mainspring.core.states import READY_STATES, RunState
 from mainspring.core.transitions import AttemptOutcome, Transition
 from mainspring.ports.store_types import ApplyResult, CancelResult, Followup, HeldRun, NewRun
 from mainspring.stores.postgres.connection import Connections, Role, Session
-from mainspring.stores.postgres.inserts import LaneIds, insert_runs
+from mainspring.stores.postgres.inserts import LaneIds, insert_planned
 from mainspring.stores.postgres.rows import held_of
 
 _FIRST_TOKEN = 1
@@ -54,8 +54,8 @@ class EndVerbs:
             children: dict[RunId, list[NewRun]] = defaultdict(list)
             for followup in followups:
                 children[followup.parent].append(followup.run)
-            new = [run for run_id in sorted(applied) for run in children.get(run_id, ())]
-            await insert_runs(session, self._lane_ids, new, now=now)
+            new = [run for end in transitions if _took(end, applied) for run in children.get(end.run_id, ())]
+            await insert_planned(session, self._lane_ids, [(new, False)], now=now)
             return await _answer(session, transitions, applied)
 
         return await self._connections.transact(Role.APPLY, work, is_repeatable=True)
@@ -236,7 +236,7 @@ async def _answer(session: Session, transitions: Sequence[Transition], applied: 
     results: list[ApplyResult] = []
     others: list[int] = []
     for position, transition in enumerate(transitions):
-        if applied.get(transition.run_id) is transition:
+        if _took(transition, applied):
             results.append(ApplyResult.APPLIED)
         else:
             others.append(position)
@@ -254,6 +254,10 @@ async def _answer(session: Session, transitions: Sequence[Transition], applied: 
         is_repeat = _was_applied(row, reports[index])
         results[others[index]] = ApplyResult.APPLIED if is_repeat else ApplyResult.STALE
     return results
+
+
+def _took(transition: Transition, applied: Applied) -> bool:
+    return applied.get(transition.run_id) is transition
 
 
 def _was_applied(row: Record, report: Transition) -> bool:

@@ -1,0 +1,75 @@
+"""`mainspring next`: when a cron expression fires."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from mainspring.cli.output import print_json, print_table, show_instant
+
+
+@click.command("next")
+@click.argument("expression", metavar="EXPR")
+@click.option("--tz", default="UTC", show_default=True, help="IANA name of the zone, like Europe/Berlin.")
+@click.option("--dst", default="vixie", show_default=True, help="vixie, or GAP/OVERLAP like after/first.")
+@click.option("--count", default=5, show_default=True, type=click.IntRange(1, 10_000), help="How many fires.")
+@click.option("--after", metavar="INSTANT", help="Strictly after this instant (ISO 8601 with offset); now.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def next_command(expression: str, tz: str, dst: str, count: int, after: str | None, as_json: bool) -> None:
+    """Show when a cron expression fires next, in UTC and in its zone. Needs no server.
+
+    EXPR has five fields (minute hour day-of-month month day-of-week), or six with seconds first, or is a macro
+    such as @daily. Quote it.
+    """
+    from mainspring.core.cron import Cron, CronError
+    from mainspring.core.definition.fields import read_instant
+    from mainspring.errors import InvalidInput
+
+    try:
+        cron = Cron(expression, tz=tz, dst=dst)
+    except CronError as error:
+        raise InvalidInput(error.field, error.message) from None
+    start = read_instant(after, "after") if after is not None else _now()
+    fires: list[datetime] = []
+    instant: datetime | None = start
+    while len(fires) < count and (instant := cron.next_after(instant or start)) is not None:
+        fires.append(instant)
+    if as_json:
+        print_json(
+            {
+                "expression": expression,
+                "tz": tz,
+                "dst": dst,
+                "explanation": cron.explain(),
+                "warnings": list(cron.warnings),
+                "after": start.isoformat(),
+                "next": [
+                    {"utc": _utc(fire), "local": show_instant(fire, tz).replace(" ", "T")} for fire in fires
+                ],
+            }
+        )
+        return
+    click.echo(cron.explain())
+    for warning in cron.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    rows = [(_utc(fire), show_instant(fire, tz), _shown(fire - start)) for fire in fires]
+    print_table(
+        ("UTC", tz if tz != "UTC" else "local", "in"), rows, empty="it does not fire within a hundred years"
+    )
+
+
+def _now() -> datetime:
+    from mainspring.clock import host_time
+
+    return host_time()
+
+
+def _utc(instant: datetime) -> str:
+    return instant.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _shown(distance: timedelta) -> str:
+    from mainspring.core.definition.fields import show
+
+    return show(timedelta(seconds=round(distance.total_seconds())))

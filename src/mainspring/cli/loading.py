@@ -1,0 +1,73 @@
+"""Finds the user's app: `MODULE:APP`, with the current folder on the path, as python -m has it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mainspring.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mainspring.sdk.app import App
+
+_FIELD = "MODULE:APP"
+
+
+def load_app(reference: str) -> App:
+    """Import an app.
+
+    Args:
+        reference: `module` or `package.module:name`; the name is `app` where it is left out.
+
+    Raises:
+        InvalidInput: there is no such module or name, or it is no `App`.
+    """
+    from mainspring.sdk.app import App
+
+    module_name, _, attribute = reference.partition(":")
+    attribute = attribute or "app"
+    if not all(part.isidentifier() for part in (*module_name.split("."), *attribute.split("."))):
+        hint = f"; write {reference.removesuffix('.py')}:app" if reference.endswith(".py") else ""
+        raise InvalidInput(_FIELD, f"{reference!r} is not of the form module:app{hint}")
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    value: object = _import(module_name)
+    for name in attribute.split("."):
+        try:
+            value = getattr(value, name)
+        except AttributeError:
+            raise InvalidInput(_FIELD, f"module {module_name!r} has no {attribute!r}") from None
+    if not isinstance(value, App):
+        raise InvalidInput(_FIELD, f"{reference!r} is a {type(value).__name__}, not a mainspring.App")
+    return value
+
+
+def _import(module_name: str) -> object:
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if module_name == missing or module_name.startswith(f"{missing}."):
+            message = f"no module {missing!r} in {Path.cwd()} or among the installed ones"
+            raise InvalidInput(_FIELD, message) from None
+        raise InvalidInput(_FIELD, f"{_place(error)} needs {missing!r}, which is not installed") from error
+    except Exception as error:
+        message = f"{_place(error)} raises {type(error).__name__}: {error}"
+        raise InvalidInput(_FIELD, message) from error
+
+
+def _place(error: BaseException) -> str:
+    """Say where the user's own code raised: the last frame outside the import machinery."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<frozen") and frame.filename != __file__
+    ]
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno},"
+    frames = [frame for frame in frames if "importlib" not in frame.filename]
+    return f"{frames[-1].filename}, line {frames[-1].lineno}," if frames else "it"

@@ -1,0 +1,116 @@
+"""`mainspring`: the entry point, its exit codes, and the commands by name (each loaded when it is called).
+
+Exit codes: 0 done; 1 the server or the store cannot be had, or something unforeseen; 2 the input is refused;
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
+
+_COMMANDS = {
+    # name: (module below mainspring.cli.commands, its command, help)
+    "import": ("importing", "import_group", "Take over the jobs of another tool."),
+    "job": ("job", "job_group", "Add, look at, change and run jobs."),
+    "next": ("next", "next_command", "Show when a cron expression fires; needs no server."),
+    "run": ("run", "run_group", "Look at and cancel runs."),
+    "up": ("up", "up_command", "Run scheduler, API and a worker in one process."),
+    "worker": ("worker", "worker_command", "Carry out jobs for a server, or straight from PostgreSQL."),
+}
+_INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """Knows its commands' names and loads the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, sorted."""
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command; None when there is none of that name."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute, _ = _COMMANDS[cmd_name]
+        command: click.Command = getattr(
+            importlib.import_module(f"mainspring.cli.commands.{module}"), attribute
+        )
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without loading any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name][2]) for name in self.list_commands(ctx)])
+
+
+def _show_version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        import mainspring
+
+        click.echo(f"mainspring {mainspring.__version__}")
+        context.exit()
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version.",
+)
+def cli() -> None:
+    """Mainspring: a distributed job scheduler.
+
+    Commands that talk to a server find it by --server or MAINSPRING_SERVER (default http://127.0.0.1:8620).
+    """
+
+
+def main() -> None:
+    """Run a command and end the process with its exit code; errors are one line, never a traceback."""
+    sys.exit(run_command(sys.argv[1:]))
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run a command and return its exit code."""
+    try:
+        result = cli.main(args=arguments, prog_name="mainspring", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        _say("interrupted")
+        return _INTERRUPTED
+    except MainspringError as error:
+        _say(str(error))
+        return 2 if isinstance(error, InvalidInput | Conflict | NotFound) else 1
+    except BrokenPipeError:
+        _abandon_output()
+        return 0
+    except OSError as error:
+        _say(str(error))
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+def _say(message: str) -> None:
+    click.echo(f"error: {' '.join(message.split())}", err=True)
+
+
+def _abandon_output() -> None:
+    """Who read our output has gone: let nothing be written to it at exit either."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)

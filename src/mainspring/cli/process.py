@@ -1,0 +1,117 @@
+"""What long-lived commands share: the event loop, signals, logs, the garbage collector."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import click
+
+_STOPPED_AT_ONCE = 130
+_GC_THRESHOLDS = (50_000, 20, 50)
+
+
+class StopRequest:
+    """Becomes set with SIGTERM or SIGINT; a second one ends the process at once."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the process was asked to stop."""
+        return self._event.is_set()
+
+    async def wait(self) -> None:
+        """Return when the process was asked to stop."""
+        await self._event.wait()
+
+    def set(self) -> None:
+        """Ask the process to stop; asked again, end it."""
+        if self._event.is_set():
+            # Everything acknowledged is durable, and what was under way is carried out again.
+            os._exit(_STOPPED_AT_ONCE)
+        self._event.set()
+
+    async def race(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Carry out work until it ends or a stop is asked for; say whether it ended."""
+        task = asyncio.ensure_future(work)
+        stop = asyncio.ensure_future(self._event.wait())
+        await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            return False
+        task.result()
+        return True
+
+
+def run_process(work: Callable[[StopRequest], Awaitable[None]]) -> None:
+    """Carry out work on an event loop of its own, with signals set as a stop request."""
+    _configure_logs()
+
+    async def run() -> None:
+        stop = StopRequest()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        await work(stop)
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(run())
+
+
+def settle_memory() -> None:
+    """Take what start-up made out of the collector's sight, and let it look less often.
+
+    Runs make few cycles; with the default thresholds the collector takes a large part of the time of short jobs.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+
+
+def announce(line: str) -> None:
+    """Print a line that others wait for."""
+    click.echo(line)
+    sys.stdout.flush()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _configure_logs() -> None:
+    """Send logs to stderr: coloured on a terminal, key=value elsewhere."""
+    import logging
+
+    import structlog
+
+    is_terminal = sys.stderr.isatty()
+    renderer = (
+        structlog.dev.ConsoleRenderer()
+        if is_terminal
+        else structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"])
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )

@@ -1,0 +1,1 @@
+"""Readers of other tools' files: text in, job definitions and problems out; nothing is stored here."""

@@ -1,0 +1,194 @@
+"""What `@app.job` makes of a function: callable as before, and submittable."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from mainspring.core.definition.fields import read_choice, read_duration, read_instant
+from mainspring.core.model import Priority
+from mainspring.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mainspring.sdk.app import App
+    from mainspring.sdk.runs import RunHandle
+
+P = ParamSpec("P")
+R = TypeVar("R")
+NO_PAYLOAD = object()
+"""Stands for a submission without arguments: the job's own payload holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitOptions:
+    """How a run is submitted.
+
+    Attributes:
+        run_at: not before this instant; None is at once.
+        delay: the same as a distance from now; not both.
+        priority: the run's own; None is the job's.
+        idempotency_key: the same key and arguments within 24 h give the same run.
+    """
+
+    run_at: datetime | None = None
+    delay: timedelta | None = None
+    priority: Priority | None = None
+    idempotency_key: str | None = None
+
+
+class Function(Generic[P, R]):
+    """A job's function. Calling it calls the function; `enqueue` submits a run of the job.
+
+    Attributes:
+        name: the job's name, under which workers know the function too.
+        definition: the body that the job is upserted with at start.
+    """
+
+    def __init__(self, app: App, name: str, call: Callable[P, R], definition: Mapping[str, Any]) -> None:
+        update_wrapper(self, call)
+        self.name = name
+        self.definition = dict(definition)
+        self._app = app
+        self._call = call
+        self._signature = inspect.signature(call)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._call(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<job {self.name!r}: {self._call.__qualname__}>"
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle:
+        """Submit a run with these arguments; returns when it is durably stored.
+
+        Raises:
+            InvalidInput: the arguments do not fit the function or are not JSON.
+            NotFound: the server has no job of this name; was it started with this app?
+            Unreachable: the server did not answer.
+        """
+        return await self.options().enqueue(*args, **kwargs)
+
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle:
+        """Do as `enqueue` from code without an event loop."""
+        return self.options().enqueue_sync(*args, **kwargs)
+
+    async def enqueue_many(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle]:
+        """Submit many runs, in few requests.
+
+        Args:
+            calls: the arguments of each: a mapping of keyword arguments, or a list or tuple of positional ones.
+        """
+        return await self.options().enqueue_many(calls)
+
+    def enqueue_many_sync(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle]:
+        """Do as `enqueue_many` from code without an event loop."""
+        return self.options().enqueue_many_sync(calls)
+
+    def options(
+        self,
+        *,
+        run_at: datetime | str | None = None,
+        delay: timedelta | float | str | None = None,
+        priority: Priority | str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Submitter[P]:
+        """Return something whose `enqueue` submits with these options.
+
+        Raises:
+            InvalidInput: an option is wrong.
+        """
+        if run_at is not None and delay is not None:
+            raise InvalidInput("delay", "says the same as 'run_at'; give one of them")
+        options = SubmitOptions(
+            run_at=None if run_at is None else read_instant(run_at, "run_at"),
+            delay=None if delay is None else _read_delay(delay),
+            priority=_read_priority(priority),
+            idempotency_key=idempotency_key,
+        )
+        return Submitter(self._app, self, options)
+
+    def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
+        """Return the payload that stands for these arguments: an object by names, or a list.
+
+        Raises:
+            InvalidInput: they do not fit the function.
+        """
+        if not args and not kwargs and "payload" in self.definition:
+            return NO_PAYLOAD
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidInput("payload", f"does not fit {self.name!r}: {error}") from None
+        if not args:
+            return dict(kwargs) if kwargs else NO_PAYLOAD
+        if not kwargs:
+            return list(args)
+        by_name: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            kind = self._signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_KEYWORD:
+                by_name |= value
+            elif kind in {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}:
+                message = f"{name!r} of {self.name!r} has no name in a call; give either positions or names only"
+                raise InvalidInput("payload", message)
+            else:
+                by_name[name] = value
+        return by_name
+
+
+class Submitter(Generic[P]):
+    """A function's `enqueue` with options."""
+
+    def __init__(self, app: App, function: Function[P, Any], options: SubmitOptions) -> None:
+        self._app = app
+        self._function = function
+        self._options = options
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle:
+        """Submit a run with these arguments; returns when it is durably stored."""
+        payload = self._function.payload(args, kwargs)
+        (handle,) = await self._app.submit(self._function.name, [payload], self._options)
+        return handle
+
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle:
+        """Do as `enqueue` from code without an event loop."""
+        payload = self._function.payload(args, kwargs)
+        (handle,) = self._app.submit_sync(self._function.name, [payload], self._options)
+        return handle
+
+    async def enqueue_many(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle]:
+        """Submit many runs, in few requests."""
+        return await self._app.submit(self._function.name, self._payloads(calls), self._options)
+
+    def enqueue_many_sync(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle]:
+        """Do as `enqueue_many` from code without an event loop."""
+        return self._app.submit_sync(self._function.name, self._payloads(calls), self._options)
+
+    def _payloads(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[object]:
+        if self._options.idempotency_key is not None:
+            raise InvalidInput("idempotency_key", "stands for one run; submit those with a key one by one")
+        payloads = []
+        for index, call in enumerate(calls):
+            if isinstance(call, Mapping):
+                payloads.append(self._function.payload((), call))
+            elif isinstance(call, Sequence) and not isinstance(call, str | bytes):
+                payloads.append(self._function.payload(call, {}))
+            else:
+                message = f"must be a mapping or a list of arguments, not {type(call).__name__}"
+                raise InvalidInput(f"calls[{index}]", message)
+        return payloads
+
+
+def _read_delay(value: timedelta | float | str) -> timedelta:
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    return read_duration(seconds, "delay", high=timedelta(days=3650))
+
+
+def _read_priority(value: Priority | str | None) -> Priority | None:
+    if value is None or isinstance(value, Priority):
+        return value
+    return read_choice(value, "priority", Priority, by_name=True)
