@@ -111,7 +111,7 @@ class Api:
             submitted.append(
                 (await self.call("POST", "/jobs", {"name": f"chaos-{name}", **target}))["job_id"]
             )
-        scheduled = {}
+        scheduled: dict[str, str] = {}
         targets |= {"async": {"function": "chaos-async"}, "sync": {"function": "chaos-sync"}}
         for name, target in targets.items():
             body = {"name": f"every-second-{name}", "cron": EVERY_SECOND, **target}

@@ -30,8 +30,10 @@ def load_app(reference: str) -> App:
     module_name, _, attribute = reference.partition(":")
     attribute = attribute or "app"
     if not all(part.isidentifier() for part in (*module_name.split("."), *attribute.split("."))):
-        hint = f"; write {reference.removesuffix('.py')}:app" if reference.endswith(".py") else ""
-        raise InvalidInput(_FIELD, f"{reference!r} is not of the form module:app{hint}")
+        raise InvalidInput(_FIELD, f"{reference!r} is not of the form module:app")
+    if module_name.endswith(".py"):
+        message = f"{module_name!r} is a file; write {module_name.removesuffix('.py')}:{attribute}"
+        raise InvalidInput(_FIELD, message)
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)

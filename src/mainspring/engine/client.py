@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from mainspring.engine.jobs import Accepted, Jobs
 from mainspring.engine.runs import Runs
 from mainspring.engine.wakeups import Wakeups
@@ -23,9 +25,14 @@ class Client:
         accepted: Accepted | None = None,
     ) -> None:
         self._store = store
+        self._clock = clock
         wakeups = wakeups or Wakeups()
         self.jobs = Jobs(store, clock=clock, ids=ids, wakeups=wakeups, accepted=accepted)
         self.runs = Runs(store, clock=clock, wakeups=wakeups)
+
+    def now(self) -> datetime:
+        """Return the store's time."""
+        return self._clock.now()
 
     async def workers(self) -> list[SessionFacts]:
         """Return the live worker sessions."""

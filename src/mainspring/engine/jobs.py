@@ -240,6 +240,10 @@ class Jobs:
             raise NotFound("job", name)
         return job
 
+    async def find_all(self, tenant: str, names: Sequence[str]) -> list[Job]:
+        """Return the jobs of these names that exist."""
+        return [job for job in await self._store.find_jobs(tenant, names) if job is not None]
+
     async def list_page(self, tenant: str, *, after: JobId | None, limit: int) -> list[Job]:
         """Return a page of jobs in order of creation."""
         return await self._store.list_jobs(tenant, after=after, limit=limit)

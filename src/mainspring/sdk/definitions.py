@@ -36,7 +36,12 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
             raise InvalidInput("retries", "says the same as 'retry.max_retries'; give one of them")
         body["retry"] = {**retry, "max_retries": body.pop("retries")}
     # Long ago, because an instant that has passed is for the server to judge: it may know the job already.
-    read_definition(body, now=_LONG_AGO)
+    try:
+        read_definition(body, now=_LONG_AGO)
+    except InvalidInput as error:
+        if error.field != "function":  # its name is the job's here
+            raise
+        raise InvalidInput("name", error.message) from None
     return body
 
 

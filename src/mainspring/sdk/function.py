@@ -133,7 +133,9 @@ class Function(Generic[P, R]):
             if kind is inspect.Parameter.VAR_KEYWORD:
                 by_name |= value
             elif kind in {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}:
-                message = f"{name!r} of {self.name!r} has no name in a call; give either positions or names only"
+                message = (
+                    f"{name!r} of {self.name!r} has no name in a call; give either positions or names only"
+                )
                 raise InvalidInput("payload", message)
             else:
                 by_name[name] = value

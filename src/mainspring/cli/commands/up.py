@@ -77,16 +77,17 @@ async def _up(settings: Settings, app: App | None, stop: StopRequest) -> None:
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         if app is not None:
             app.serve_by(url)
-        async with contextlib.AsyncExitStack() as outer:
-            # The API outlives the worker's drain: what is under way may still call it.
-            async with open_server(settings, registry=app.registry if app else None) as engine:
-                for body in app.definitions() if app else ():
-                    await engine.client.jobs.upsert(DEFAULT_TENANT, body)
-                await outer.enter_async_context(_serve(engine, settings, [listener]))
-                settle_memory()
-                announce(f"listening on {url}")
-                await stop.wait()
-                announce("stopping")
+        async with (
+            contextlib.AsyncExitStack() as outer,  # the API outlives the drain: what is under way may still call it
+            open_server(settings, registry=app.registry if app else None) as engine,
+        ):
+            for body in app.definitions() if app else ():
+                await engine.client.jobs.upsert(DEFAULT_TENANT, body)
+            await outer.enter_async_context(_serve(engine, settings, [listener]))
+            settle_memory()
+            announce(f"listening on {url}")
+            await stop.wait()
+            announce("stopping")
 
 
 @contextlib.contextmanager

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 @click.argument("app_reference", metavar="[MODULE:APP]", required=False)
 @server_option
 @click.option("--store", metavar="URL", help="Work straight from postgresql://… instead of by a server.")
-@click.option("--queue", "queues", multiple=True, metavar="NAME", help="A queue to serve; repeatable; default all.")
+@click.option(
+    "--queue", "queues", multiple=True, metavar="NAME", help="A queue to serve; repeatable; default all."
+)
 @click.option("--label", "labels", multiple=True, metavar="NAME", help="What this worker offers; repeatable.")
 @click.option("--name", help="The worker's name; by default HOST-PID.")
 @executor_options
@@ -84,7 +86,7 @@ async def _work_for_server(
             if app is not None:
                 async with AsyncClient(server) as client:
                     for body in app.definitions():
-                        await client.put_job(body["name"], body)
+                        await client.put_job(body)
             await _wait_ready(stop)
     finally:
         await gateway.close()

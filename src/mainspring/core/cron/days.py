@@ -19,7 +19,10 @@ _FIRST_YEAR = 2
 
 
 class Calendar:
-    """Finds matching wall seconds. A month's days depend on its length and first weekday alone, so 28 masks hold them all."""
+    """Finds matching wall seconds.
+
+    A month's days depend on its length and first weekday alone, so 28 masks hold them all.
+    """
 
     __slots__ = ("_first", "_hours", "_last", "_masks", "_minutes", "_months", "_schedule", "_seconds")
 

@@ -46,7 +46,9 @@ def _times(schedule: Schedule) -> str:
     seconds, minutes, hours = _bits(schedule.seconds), _bits(schedule.minutes), _bits(schedule.hours)
     if len(seconds) * len(minutes) * len(hours) <= _MANY:
         tail = [""] if seconds == [0] else [f":{second:02}" for second in seconds]
-        return "at " + _join([f"{hour:02}:{minute:02}{end}" for hour in hours for minute in minutes for end in tail])
+        return "at " + _join(
+            [f"{hour:02}:{minute:02}{end}" for hour in hours for minute in minutes for end in tail]
+        )
     if seconds == [0]:
         return _within("minute", minutes, "hour", hours)
     if len(minutes) == 60:

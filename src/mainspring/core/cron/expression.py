@@ -10,7 +10,7 @@ from mainspring.core.cron.explain import explain
 from mainspring.core.cron.fields import CronError
 from mainspring.core.cron.parse import Schedule, parse
 from mainspring.core.cron.walk import Walker
-from mainspring.core.cron.zones import MAX_EPOCH, MIN_EPOCH, load_zone
+from mainspring.core.cron.zones import load_zone
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
@@ -142,8 +142,8 @@ def _compile(expression: str, tz: str, gap: str, overlap: str) -> tuple[Schedule
 def _read_dst(expression: str, dst: str) -> tuple[str, str]:
     gap, slash, overlap = (_VIXIE if dst == "vixie" else dst).partition("/")
     if not slash or gap not in _GAPS or overlap not in _OVERLAPS:
-        message = f"{dst!r} is neither 'vixie' nor GAP/OVERLAP with GAP after or skip, OVERLAP first, second or both"
-        raise CronError("dst", expression, message)
+        right = "'vixie' nor GAP/OVERLAP with GAP after or skip, OVERLAP first, second or both"
+        raise CronError("dst", expression, f"{dst[:80]!r} is neither {right}")
     return gap, overlap
 
 
@@ -163,15 +163,15 @@ def _warnings(schedule: Schedule) -> tuple[str, ...]:
 
 
 def _floor(instant: datetime) -> int:
-    """Return the whole second at or before an instant, within the bounds."""
+    """Return the whole second at or before an instant."""
     _check_aware(instant)
-    return max(min((instant - _EPOCH) // _SECOND, MAX_EPOCH), MIN_EPOCH)
+    return (instant - _EPOCH) // _SECOND
 
 
 def _ceil(instant: datetime) -> int:
-    """Return the whole second at or after an instant, within the bounds."""
+    """Return the whole second at or after an instant."""
     _check_aware(instant)
-    return max(min(-((_EPOCH - instant) // _SECOND), MAX_EPOCH), MIN_EPOCH)
+    return -((_EPOCH - instant) // _SECOND)
 
 
 def _check_aware(instant: datetime) -> None:

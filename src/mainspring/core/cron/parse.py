@@ -149,7 +149,9 @@ class _Reader:
         mask = 0
         for item in text.split(","):
             if not item:
-                raise self._error(field, text, "an item of the list is empty; write one comma between two items")
+                raise self._error(
+                    field, text, "an item of the list is empty; write one comma between two items"
+                )
             mask |= self._item(field, item)
         return mask
 
@@ -173,7 +175,7 @@ class _Reader:
         else:
             low = high = self._value(field, body, item)
             if slash:
-                high = field.high  # N/step is N-max/step, and a week that starts later than Sunday ends with 7
+                high = field.high  # N/step is N-max/step; a week that starts later than Sunday ends with 7
         return sum(1 << value for value in range(low, high + 1, step))
 
     def _step(self, field: Field, item: str, text: str) -> int:
@@ -206,7 +208,9 @@ class _Reader:
         elif upper.startswith("L-"):
             offset = self._digits(DAY_OF_MONTH, upper[2:], item)
             if not 1 <= offset <= 30:
-                raise self._error(DAY_OF_MONTH, item, "L-n counts back 1 to 30 days from the last day, which is L")
+                raise self._error(
+                    DAY_OF_MONTH, item, "L-n counts back 1 to 30 days from the last day, which is L"
+                )
             self.month_ends.add(offset)
         elif upper.endswith("W"):
             self.nearest.add(self._value(DAY_OF_MONTH, upper[:-1], item))

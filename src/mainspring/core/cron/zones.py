@@ -15,7 +15,7 @@ from mainspring.core.cron.fields import CronError
 
 _DAY = 86_400
 _PROBE = 4 * _DAY
-"""Offsets are compared this far apart. Since 1970 no two changes of any zone lie closer than 6.9 days (tzdata 2026f)."""
+"""Offsets are compared this far apart. Since 1970 no two changes of a zone lie closer than 6.9 days (tzdata 2026f)."""
 _CHUNK = 100 * _PROBE
 MIN_EPOCH = -1790 * _CHUNK
 MAX_EPOCH = 7328 * _CHUNK
@@ -74,10 +74,13 @@ class Zone:
         return segments[bisect_right(starts, epoch) - 1]
 
     def _load(self, start: int) -> list[Segment]:
-        """Find the segments of a chunk. One probe on either side is read too, since an overlap may reach across the edge."""
+        """Find the segments of a chunk. A probe on either side is read too: an overlap may reach across the edge."""
         end = start + _CHUNK
         edges, offsets = self._changes(start - _PROBE, end + _PROBE)
-        walls = [(low + offset, high + offset) for (low, high), offset in zip(pairwise(edges), offsets, strict=True)]
+        walls = [
+            (low + offset, high + offset)
+            for (low, high), offset in zip(pairwise(edges), offsets, strict=True)
+        ]
         segments = []
         for index, offset in enumerate(offsets):
             low, high = max(edges[index], start), min(edges[index + 1], end)
@@ -90,7 +93,7 @@ class Zone:
         return segments
 
     def _changes(self, low: int, high: int) -> tuple[list[int], list[int]]:
-        """Return the edges of the stretches within [low, high], both ends among them, and the offset of each stretch."""
+        """Return the edges of the stretches within [low, high], both ends among them, and each stretch's offset."""
         edges, offsets = [low], [self._offset(low)]
         for probe in range(low + _PROBE, high + 1, _PROBE):
             offset = self._offset(probe)
@@ -128,7 +131,9 @@ def load_zone(key: str) -> Zone:
             return Zone(key, zoneinfo.ZoneInfo(key))
         except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
             pass  # a folder, a file that is no zone, or nothing at all
-    raise CronError("tz", "", f"{key[:80]!r} is not a time zone known here; write an IANA name like Europe/Berlin")
+    raise CronError(
+        "tz", "", f"{key[:80]!r} is not a time zone known here; write an IANA name like Europe/Berlin"
+    )
 
 
 def tzdata_version() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -27,6 +26,8 @@ _UNITS = {
     "h": timedelta(hours=1),
     "d": DAY,
 }
+_MAX_SECONDS = 100_000_000_000
+"""More than any limit, and little enough for a timedelta."""
 E = TypeVar("E", bound=Enum)
 
 
@@ -34,11 +35,18 @@ def check_known(given: Iterable[object], known: Collection[str], *, prefix: str 
     """Refuse a field that does not exist, with the nearest one that does."""
     for name in given:
         if not isinstance(name, str):
-            raise InvalidInput(f"{prefix}{str(name)[:60]}", "a field's name is text")
+            raise InvalidInput(f"{prefix}{show_key(name)}", "a field's name is text")
         if name not in known:
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
-            raise InvalidInput(f"{prefix}{name[:60]}", f"there is no such field; {hint}")
+            raise InvalidInput(f"{prefix}{show_key(name)}", f"there is no such field; {hint}")
+
+
+def show_key(name: object) -> str:
+    """Return a key as it may stand in a message: short, and without what cannot be printed or encoded."""
+    if not isinstance(name, str):
+        return kind(name)
+    return name[:60] if name and name[:60].isprintable() else repr(name[:60])
 
 
 def read_mapping(value: object, field: str) -> Mapping[str, Any]:
@@ -91,7 +99,9 @@ def read_share(value: object, field: str) -> float:
 
 
 def read_choice(value: object, field: str, choices: type[E], *, by_name: bool = False) -> E:
-    """Return a member of an enum, by its value or (in any case) its name."""
+    """Return a member of an enum: itself, by its value, or (in any case) by its name."""
+    if isinstance(value, choices):
+        return value
     names = [member.name if by_name else str(member.value) for member in choices]
     wanted = value.upper() if by_name and isinstance(value, str) else value
     if isinstance(wanted, str) and wanted in names:
@@ -103,9 +113,11 @@ def read_choice(value: object, field: str, choices: type[E], *, by_name: bool = 
 def read_duration(
     value: object, field: str, *, low: timedelta = timedelta(0), high: timedelta = 30 * DAY
 ) -> timedelta:
-    """Return a duration: a number of seconds, or text like `90s`, `1h30m`, `250ms`."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if not math.isfinite(value) or abs(value) > 1e11:
+    """Return a duration: a number of seconds, text like `90s`, `1h30m`, `250ms`, or (from Python) a timedelta."""
+    if isinstance(value, timedelta):
+        duration = value
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        if not abs(value) <= _MAX_SECONDS:  # so written, it is true of NaN too
             raise InvalidInput(field, f"must be between {show(low)} and {show(high)}")
         duration = timedelta(microseconds=round(value * 1_000_000))
     elif isinstance(value, str) and len(value) <= 60 and _DURATION.fullmatch(value):
@@ -134,7 +146,7 @@ def read_instant(value: object, field: str) -> datetime:
             raise InvalidInput(field, f"{value[:60]!r} is not an instant; write it like {example}") from None
     else:
         raise InvalidInput(field, f"must be an instant like {example}, not {kind(value)}")
-    if instant.tzinfo is None:
+    if instant.utcoffset() is None:
         raise InvalidInput(field, f"has no offset; write it like {example}")
     try:
         return instant.astimezone(UTC)
@@ -154,8 +166,11 @@ def read_payload(value: object, field: str = "payload") -> bytes | None:
     check_depth(value, field)
     try:
         text = encode_payload(value)
-    except (TypeError, ValueError, UnicodeError) as error:
-        raise InvalidInput(field, f"is not JSON: {str(error)[:100]}") from None
+    except UnicodeError:
+        raise InvalidInput(field, "holds a lone surrogate, which is no character") from None
+    except (TypeError, ValueError) as error:
+        reason = str(error).partition(";")[0][:100]
+        raise InvalidInput(field, f"is not JSON: {reason}") from None
     if len(text) > INLINE_LIMIT:
         message = f"{len(text)} bytes; at most {INLINE_LIMIT} fit, put large data elsewhere and pass a link"
         raise PayloadTooLarge(field, message)

@@ -21,6 +21,7 @@ from mainspring.core.definition.fields import (
     read_share,
     read_text,
     read_word,
+    show,
 )
 from mainspring.core.definition.targets import TARGET_SHORT_FORMS, read_target
 from mainspring.core.model import Delivery, JobSpec, Misfire, MisfireRule, Overlap, Priority
@@ -148,15 +149,21 @@ def _with_common(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
             changes[name] = None if is_null else read_duration(body[field], field, low=low, high=high)
     changed = replace(spec, **changes)
     if changed.soft_timeout is not None and changed.soft_timeout >= changed.timeout:
-        raise InvalidInput("soft_timeout", "must be shorter than the timeout, or it would never be reached")
+        soft = _one_of(body, "soft_timeout", "soft_timeout_seconds")
+        hard = _one_of(body, "timeout", "timeout_seconds")
+        if soft is None and hard is not None:
+            message = f"must be longer than the soft timeout, {show(changed.soft_timeout)}"
+            raise InvalidInput(hard, message)
+        message = f"must be shorter than the timeout, {show(changed.timeout)}, or it would never be reached"
+        raise InvalidInput(soft or "soft_timeout", message)
     return changed
 
 
-def _one_of(body: Mapping[str, Any], *names: str) -> str | None:
+def _one_of(body: Mapping[str, Any], *names: str, prefix: str = "") -> str | None:
     """Return which of several forms of one thing is given; refuse two."""
     given = [name for name in names if name in body]
     if len(given) > 1:
-        raise InvalidInput(given[1], f"says the same as {given[0]!r}; give one of them")
+        raise InvalidInput(f"{prefix}{given[1]}", f"says the same as {given[0]!r}; give one of them")
     return given[0] if given else None
 
 
@@ -214,11 +221,14 @@ def _read_full_trigger(full: Mapping[str, Any], *, old: Trigger | None, now: dat
         if "at" not in full:
             raise InvalidInput("trigger.at", "is missing")
         return _read_once(full["at"], "trigger.at", old=old, now=now)
-    every = _one_of(full, "every", "every_seconds")
+    every = _one_of(full, "every", "every_seconds", prefix="trigger.")
     if every is None:
         raise InvalidInput("trigger.every_seconds", "is missing")
     anchor = read_instant(full["anchor"], "trigger.anchor") if full.get("anchor") is not None else now
-    return _read_interval(full[every], f"trigger.{every}", anchor=anchor)
+    interval = _read_interval(full[every], f"trigger.{every}", anchor=anchor)
+    if interval.next_after(now) is None:
+        raise InvalidInput("trigger.anchor", "lies so far ahead that the job would never fire")
+    return interval
 
 
 def _read_cron(text: object, options: Mapping[str, Any], field: str, prefix: str, now: datetime) -> Cron:
@@ -278,15 +288,24 @@ def _read_retry(value: object, old: RetryPolicy) -> RetryPolicy:
     if "jitter" in full:
         changes["jitter"] = read_share(full["jitter"], "retry.jitter")
     for name in ("delay", "cap"):
-        form = _one_of(full, name, f"{name}_seconds")
+        form = _one_of(full, name, f"{name}_seconds", prefix="retry.")
         if form is not None:
             changes[name] = read_duration(full[form], f"retry.{form}")
-    form = _one_of(full, "delays", "delays_seconds")
+    form = _one_of(full, "delays", "delays_seconds", prefix="retry.")
     if form is not None:
         changes["delays"] = _read_delays(full[form], f"retry.{form}")
+        if changes["delays"]:
+            changes.setdefault("backoff", Backoff.LIST)  # what else could they be meant for?
     policy = replace(old, **changes)
-    if policy.backoff is Backoff.LIST and not policy.delays:
-        raise InvalidInput("retry.delays", "is missing; backoff 'list' needs at least one delay")
+    if policy.backoff is Backoff.LIST:
+        if not policy.delays:
+            message = "is missing; backoff 'list' needs at least one delay"
+            raise InvalidInput(f"retry.{form or 'delays'}", message)
+    elif changes.get("delays"):
+        message = f"goes with backoff 'list', not {policy.backoff.value!r}, which takes delay"
+        raise InvalidInput(f"retry.{form}", message)
+    elif "backoff" in changes:
+        policy = replace(policy, delays=())  # those of a list that is no more
     return policy
 
 
@@ -310,7 +329,7 @@ def _read_misfire(value: object, old: MisfireRule) -> MisfireRule:
     if "max_count" in full:
         changes["max_count"] = read_int(full["max_count"], "misfire.max_count", low=1, high=100_000)
     for name in names:
-        form = _one_of(full, name, f"{name}_seconds")
+        form = _one_of(full, name, f"{name}_seconds", prefix="misfire.")
         if form is not None:
             changes[name] = read_duration(full[form], f"misfire.{form}", high=3650 * DAY)
     return replace(old, **changes)

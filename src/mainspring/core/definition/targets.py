@@ -2,20 +2,49 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from mainspring.core.definition.fields import check_known, kind, read_bool, read_mapping, read_text
-from mainspring.core.model import Target
+from mainspring.core.definition.fields import (
+    check_known,
+    kind,
+    read_bool,
+    read_mapping,
+    read_text,
+    show_key,
+)
+from mainspring.core.definition.plain import encode_payload
+from mainspring.core.model import INLINE_LIMIT, Target
 from mainspring.errors import InvalidInput
 
 TARGET_SHORT_FORMS = ("callback_url", "function", "command", "shell")
 _MAX_URL = 2048
 _MAX_COMMAND = 8192
 _MAX_ARGUMENTS = 256
-_METHODS = ("POST", "PUT", "PATCH", "GET", "DELETE")
-_RESERVED_HEADERS = ("host", "content-length", "transfer-encoding", "connection", "idempotency-key")
+_METHODS = ("POST", "PUT", "PATCH", "GET", "HEAD", "DELETE")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", re.ASCII)
+_HEADER_TEXT = re.compile(r"[\t\x20-\x7e\x80-\ud7ff\ue000-\uffff]*")
+_HEADERS_LIMIT = 8192
+_RESERVED_HEADERS = frozenset(
+    {
+        "connection",
+        "content-length",
+        "host",
+        "idempotency-key",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""The worker's own, as `executors/http.py` has them: what it would refuse on every attempt is refused here."""
+_RESERVED_HEADER_STARTS = ("mainspring-", "proxy-")
+_VARIABLE = re.compile(r"[^\s=\x00-\x1f\x7f]{1,128}", re.ASCII)
+_RESERVED_VARIABLES = "MAINSPRING_"
+_MAX_ENTRIES = 64
+_MAX_TEXT = 4096
 
 
 def read_target(
@@ -39,7 +68,7 @@ def read_target(
         name = full.get("type")
         if not isinstance(name, str) or (types is not None and name not in types) or name not in _READERS:
             raise InvalidInput("target.type", _unknown_type(name, types))
-        return _READERS[name](full, "target.", functions)
+        return _bounded(_READERS[name](full, "target.", functions), "target")
     short = {"callback_url": "http", "function": "function", "command": "shell"}[form]
     if types is not None and short not in types:
         raise InvalidInput(form, _unknown_type(short, types))
@@ -50,7 +79,14 @@ def read_target(
     if form == "function":
         return Target("function", {"function": _read_function(body["function"], "function", functions)})
     full = {name: body[name] for name in ("command", "shell") if name in body}
-    return _read_shell(full, "", functions)
+    return _bounded(_read_shell(full, "", functions), "command")
+
+
+def _bounded(target: Target, field: str) -> Target:
+    size = len(encode_payload(target.params))
+    if size > INLINE_LIMIT:
+        raise InvalidInput(field, f"has {size} bytes; at most {INLINE_LIMIT} fit, put large data elsewhere")
+    return target
 
 
 def _unknown_type(name: object, types: frozenset[str] | None) -> str:
@@ -65,13 +101,11 @@ def _read_http(full: Mapping[str, Any], prefix: str, functions: frozenset[str] |
     check_known(full, ("type", "url", "method", "headers"), prefix=prefix)
     if "url" not in full:
         raise InvalidInput(f"{prefix}url", "is missing")
-    method = full.get("method", "POST")
+    given = full.get("method", "POST")
+    method = given.upper() if isinstance(given, str) else given
     if method not in _METHODS:
         raise InvalidInput(f"{prefix}method", f"must be one of {', '.join(_METHODS)}")
-    headers = _read_texts(full.get("headers", {}), f"{prefix}headers")
-    for name in headers:
-        if name.lower() in _RESERVED_HEADERS or name.lower().startswith("mainspring-"):
-            raise InvalidInput(f"{prefix}headers.{name}", "is set by the scheduler")
+    headers = _read_headers(full.get("headers", {}), f"{prefix}headers")
     return Target(
         "http", {"url": _read_url(full["url"], f"{prefix}url"), "method": method, "headers": headers}
     )
@@ -112,8 +146,8 @@ def _read_shell(full: Mapping[str, Any], prefix: str, functions: frozenset[str] 
         "command": _read_command(full["command"], f"{prefix}command", is_shell=is_shell)
     }
     params["shell"] = is_shell
-    if full.get("env"):
-        params["env"] = _read_texts(full["env"], f"{prefix}env")
+    if full.get("env") is not None and (env := _read_env(full["env"], f"{prefix}env")):
+        params["env"] = env
     for name in ("cwd", "user"):
         if full.get(name) is not None:
             params[name] = read_text(full[name], f"{prefix}{name}", longest=1024)
@@ -154,24 +188,44 @@ def _read_free_text(value: object, field: str) -> str:
     return value
 
 
-def _read_texts(value: object, field: str) -> dict[str, str]:
+def _read_headers(value: object, field: str) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for name, item in _entries(value, field):
+        where = f"{field}.{show_key(name)}"
+        if not _HEADER_NAME.fullmatch(name):
+            raise InvalidInput(where, "is not a header's name: 1 to 100 letters, digits and - _ .")
+        if name.lower() in _RESERVED_HEADERS or name.lower().startswith(_RESERVED_HEADER_STARTS):
+            raise InvalidInput(where, "is set by the scheduler")
+        if not isinstance(item, str) or len(item) > _MAX_TEXT or not _HEADER_TEXT.fullmatch(item):
+            raise InvalidInput(where, f"must be text of at most {_MAX_TEXT} characters in one line")
+        headers[name] = item
+    if sum(len(name) + len(item) for name, item in headers.items()) > _HEADERS_LIMIT:
+        raise InvalidInput(field, f"must have at most {_HEADERS_LIMIT} characters in all")
+    return headers
+
+
+def _read_env(value: object, field: str) -> dict[str, str]:
+    variables: dict[str, str] = {}
+    for name, item in _entries(value, field):
+        where = f"{field}.{show_key(name)}"
+        if not name.isascii() or not _VARIABLE.fullmatch(name):
+            raise InvalidInput(where, "is not a variable's name: 1 to 128 ASCII characters, no blank, no =")
+        if name.startswith(_RESERVED_VARIABLES):
+            raise InvalidInput(where, f"names that begin with {_RESERVED_VARIABLES} are given by the worker")
+        if not isinstance(item, str) or len(item) > _MAX_TEXT or "\0" in item or not _is_unicode(item):
+            raise InvalidInput(where, f"must be text of at most {_MAX_TEXT} characters without NUL")
+        variables[name] = item
+    return variables
+
+
+def _entries(value: object, field: str) -> list[tuple[str, object]]:
     full = read_mapping(value, field)
-    if len(full) > 64:
-        raise InvalidInput(field, "must have at most 64 entries")
-    texts: dict[str, str] = {}
-    for name, item in full.items():
-        is_name = name.isascii() and name.isprintable() and 1 <= len(name) <= 128
-        if not is_name or set(name) & set(" =:"):
-            raise InvalidInput(f"{field}.{str(name)[:60]}", "is not a name")
-        if (
-            not isinstance(item, str)
-            or len(item) > 4096
-            or set(item) & set("\r\n\0")
-            or not _is_unicode(item)
-        ):
-            raise InvalidInput(f"{field}.{name}", "must be text of at most 4096 characters in one line")
-        texts[name] = item
-    return texts
+    if len(full) > _MAX_ENTRIES:
+        raise InvalidInput(field, f"must have at most {_MAX_ENTRIES} entries")
+    for name in full:
+        if not isinstance(name, str):
+            raise InvalidInput(f"{field}.{show_key(name)}", "a name is text")
+    return list(full.items())
 
 
 def _is_unicode(text: str) -> bool:

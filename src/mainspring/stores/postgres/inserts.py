@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from mainspring.core.ids import LaneId, RunId, job_shard
+from mainspring.core.ids import LaneId, RunId, job_shard, make_run_id
 from mainspring.core.model import LaneKey
 from mainspring.ports.store_types import NewRun
 from mainspring.stores.postgres.connection import Session
@@ -55,7 +55,7 @@ def _order(key: LaneKey) -> tuple[str, str, str, int]:
     return key.queue, key.route, key.tenant, key.priority
 
 
-async def insert_runs(
+async def _insert_runs(
     session: Session,
     lane_ids: LaneIds,
     runs: Sequence[NewRun],
@@ -63,11 +63,7 @@ async def insert_runs(
     now: datetime,
     run_ids: Sequence[RunId] | None = None,
 ) -> list[RunId]:
-    """Insert live runs and return their ids in order.
-
-    Args:
-        run_ids: reserved ids; without them the sequence's next are taken.
-    """
+    """Insert live runs, under reserved ids or the sequence's next, and return their ids in order."""
     if not runs:
         return []
     lanes = await lane_ids.hold(session, [run.lane for run in runs])
@@ -81,31 +77,26 @@ async def insert_runs(
     return [RunId(row["id"]) for row in rows]
 
 
-async def insert_skipped(
-    session: Session,
-    runs: Sequence[tuple[NewRun, str]],
-    *,
-    now: datetime,
-    run_ids: Sequence[RunId] | None = None,
+async def _insert_skipped(
+    session: Session, runs: Sequence[tuple[NewRun, str, RunId]], *, now: datetime
 ) -> None:
-    """Insert records of runs that will not be, each with its reason."""
     if not runs:
         return
     await session.execute(
         "insert_skipped",
-        run_ids=[None] * len(runs) if run_ids is None else run_ids,
-        shards=[job_shard(run.job_id) for run, _ in runs],
-        job_ids=[run.job_id for run, _ in runs],
-        versions=[run.version for run, _ in runs],
-        kinds=[run.kind for run, _ in runs],
-        reasons=[reason for _, reason in runs],
-        fires_at=[run.fire_at for run, _ in runs],
-        dues_at=[run.due_at for run, _ in runs],
-        payloads=[run.payload for run, _ in runs],
-        target_keys=[run.target_key for run, _ in runs],
-        span_ids=[run.span_id for run, _ in runs],
+        run_ids=[run_id for _, _, run_id in runs],
+        shards=[job_shard(run.job_id) for run, _, _ in runs],
+        job_ids=[run.job_id for run, _, _ in runs],
+        versions=[run.version for run, _, _ in runs],
+        kinds=[run.kind for run, _, _ in runs],
+        reasons=[reason for _, reason, _ in runs],
+        fires_at=[run.fire_at for run, _, _ in runs],
+        dues_at=[run.due_at for run, _, _ in runs],
+        payloads=[run.payload for run, _, _ in runs],
+        target_keys=[run.target_key for run, _, _ in runs],
+        span_ids=[run.span_id for run, _, _ in runs],
         now=now,
-        **columns_of_lanes([run.lane for run, _ in runs]),
+        **columns_of_lanes([run.lane for run, _, _ in runs]),
     )
 
 
@@ -126,20 +117,50 @@ async def insert_planned(
     """
     asking = sorted({run.job_id for runs, skip_if_live in plans if skip_if_live for run in runs})
     busy = {row["id"] for row in await session.fetch("find_busy_jobs", job_ids=asking)} if asking else set()
-    live: list[NewRun] = []
-    skipped: list[tuple[NewRun, str]] = []
-    counts = []
+    decided: list[tuple[NewRun, str | None]] = []
     for runs, skip_if_live in plans:
-        before = len(live)
         for run in runs:
-            if run.skip_reason is not None:
-                skipped.append((run, run.skip_reason))
-            elif skip_if_live and run.job_id in busy:
-                skipped.append((run, "overlap"))
-            else:
-                live.append(run)
+            reason = run.skip_reason
+            if reason is None and skip_if_live and run.job_id in busy:
+                reason = "overlap"
+            if reason is None:
                 busy.add(run.job_id)
-        counts.append(len(live) - before)
-    ids = iter(await insert_runs(session, lane_ids, live, now=now))
-    await insert_skipped(session, skipped, now=now)
-    return [tuple(next(ids) for _ in range(count)) for count in counts]
+            decided.append((run, reason))
+    ids = iter(await insert_decided(session, lane_ids, decided, now=now))
+    reasons = iter(reason for _, reason in decided)
+    return [
+        tuple(run_id for _, run_id, reason in zip(runs, ids, reasons, strict=False) if reason is None)
+        for runs, _ in plans
+    ]
+
+
+async def reserve_ids(session: Session, runs: Sequence[NewRun]) -> list[RunId]:
+    """Take ids in order."""
+    rows = await session.fetch("reserve_run_ids", count=len(runs))
+    return [make_run_id(row["number"], job_shard(run.job_id)) for run, row in zip(runs, rows, strict=True)]
+
+
+async def insert_decided(
+    session: Session,
+    lane_ids: LaneIds,
+    runs: Sequence[tuple[NewRun, str | None]],
+    *,
+    now: datetime,
+    run_ids: Sequence[RunId] | None = None,
+) -> list[RunId]:
+    """Insert runs, those with a reason as SKIPPED records, and return their ids in order."""
+    if run_ids is None:
+        if all(reason is None for _, reason in runs):
+            return await _insert_runs(session, lane_ids, [run for run, _ in runs], now=now)
+        run_ids = await reserve_ids(session, [run for run, _ in runs])
+    live = [(run, run_id) for (run, reason), run_id in zip(runs, run_ids, strict=True) if reason is None]
+    await _insert_runs(
+        session, lane_ids, [run for run, _ in live], now=now, run_ids=[run_id for _, run_id in live]
+    )
+    skipped = [
+        (run, reason, run_id)
+        for (run, reason), run_id in zip(runs, run_ids, strict=True)
+        if reason is not None
+    ]
+    await _insert_skipped(session, skipped, now=now)
+    return list(run_ids)

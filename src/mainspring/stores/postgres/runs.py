@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from mainspring.core.ids import JobId, LaneId, RunId, job_shard, make_run_id
+from mainspring.core.ids import JobId, LaneId, RunId
 from mainspring.core.model import Attempt, Lane, LaneKey, Priority, Run
 from mainspring.core.states import RunState
 from mainspring.ports.store_types import HeldRun, IdempotencyKey, NewRun, SubmitResult, SubmitStatus
 from mainspring.stores.postgres.connection import Connections, Role, Session
-from mainspring.stores.postgres.inserts import LaneIds, insert_runs, insert_skipped
+from mainspring.stores.postgres.inserts import LaneIds, insert_decided, reserve_ids
 from mainspring.stores.postgres.rows import LAST_ID, attempt_of, columns_of_runs, held_of, run_of
 
 _JOB_MISSING = SubmitResult(SubmitStatus.JOB_MISSING)
@@ -137,38 +137,25 @@ async def _submit_carefully(
     """Submit with all that one statement cannot do: keys, new lanes, records of runs that will not be."""
     rows = await session.fetch("find_existing_jobs", job_ids=sorted({run.job_id for run in runs}))
     existing = {row["id"] for row in rows}
-    wanted = [run for run in runs if run.job_id in existing]
-    numbers = await session.fetch("reserve_run_ids", count=len(wanted))
-    ids = {
-        position: make_run_id(number["number"], job_shard(run.job_id))
-        for (position, run), number in zip(
-            ((position, run) for position, run in enumerate(runs) if run.job_id in existing),
-            numbers,
-            strict=True,
-        )
-    }
-    owners = await _reserve_keys(session, [(runs[position], run_id) for position, run_id in ids.items()], now)
+    ids = await reserve_ids(session, runs)
+    owners = await _reserve_keys(session, runs, ids, existing, now)
+    own = set(ids)
     results = []
     new: list[tuple[NewRun, RunId]] = []
-    for position, run in enumerate(runs):
-        run_id = ids.get(position)
-        if run_id is None:
-            results.append(_JOB_MISSING)
-            continue
+    for run, run_id in zip(runs, ids, strict=True):
         result = _judge_key(run, run_id, owners)
-        if result.status is SubmitStatus.SUBMITTED:
+        is_known = result.run_id is not None and (result.run_id not in own or result.run_id < run_id)
+        if run.job_id not in existing and not is_known:
+            result = _JOB_MISSING
+        elif result.status is SubmitStatus.SUBMITTED:
             new.append((run, run_id))
         results.append(result)
-    live = [(run, run_id) for run, run_id in new if run.skip_reason is None]
-    await insert_runs(
-        session, lane_ids, [run for run, _ in live], now=now, run_ids=[run_id for _, run_id in live]
-    )
-    skipped = [(run, run.skip_reason, run_id) for run, run_id in new if run.skip_reason is not None]
-    await insert_skipped(
+    await insert_decided(
         session,
-        [(run, reason) for run, reason, _ in skipped],
+        lane_ids,
+        [(run, run.skip_reason) for run, _ in new],
         now=now,
-        run_ids=[run_id for _, _, run_id in skipped],
+        run_ids=[run_id for _, run_id in new],
     )
     return results
 
@@ -177,35 +164,40 @@ Owners = dict[tuple[str, str], tuple[RunId, bytes]]
 """By tenant and key: the run that has the key, and the hash of its request."""
 
 
-async def _reserve_keys(session: Session, runs: Sequence[tuple[NewRun, RunId]], now: datetime) -> Owners:
-    """Take the keys that are free for the first run that asks for each, and say whose each is now."""
+async def _reserve_keys(
+    session: Session, runs: Sequence[NewRun], ids: Sequence[RunId], existing: set[JobId], now: datetime
+) -> Owners:
+    """Take the keys that are free for the first run that may have each, and say whose each is now."""
+    asked: set[tuple[str, str]] = set()
     first: dict[tuple[str, str], tuple[RunId, IdempotencyKey]] = {}
-    for run, run_id in runs:
+    for run, run_id in zip(runs, ids, strict=True):
         if run.submit_key is not None:
-            first.setdefault((run.lane.tenant, run.submit_key.key), (run_id, run.submit_key))
-    if not first:
+            pair = (run.lane.tenant, run.submit_key.key)
+            asked.add(pair)
+            if run.job_id in existing:
+                first.setdefault(pair, (run_id, run.submit_key))
+    if not asked:
         return {}
     ordered = sorted(first)  # in one order, so that two callers wait for each other only one way
-    tenants = [tenant for tenant, _ in ordered]
-    keys = [key for _, key in ordered]
     await session.execute(
         "reserve_keys",
-        tenants=tenants,
-        keys=keys,
+        tenants=[tenant for tenant, _ in ordered],
+        keys=[key for _, key in ordered],
         run_ids=[first[pair][0] for pair in ordered],
         request_hashes=[first[pair][1].request_hash for pair in ordered],
         expiries_at=[first[pair][1].expires_at for pair in ordered],
         now=now,
     )
-    rows = await session.fetch("read_keys", tenants=tenants, keys=keys)
-    return {(row["tenant"], row["key"]): (row["run_id"], row["request_hash"]) for row in rows}
+    rows = await session.fetch(
+        "read_keys", tenants=[tenant for tenant, _ in asked], keys=[key for _, key in asked], now=now
+    )
+    found = {(row["tenant"], row["key"]): (row["run_id"], row["request_hash"]) for row in rows}
+    return {pair: (run_id, key.request_hash) for pair, (run_id, key) in first.items()} | found
 
 
 def _judge_key(run: NewRun, run_id: RunId, owners: Owners) -> SubmitResult:
-    if run.submit_key is None:
+    owner = None if run.submit_key is None else owners.get((run.lane.tenant, run.submit_key.key))
+    if owner is None or run.submit_key is None or owner[0] == run_id:
         return SubmitResult(SubmitStatus.SUBMITTED, run_id)
-    owner, request_hash = owners[run.lane.tenant, run.submit_key.key]
-    if owner == run_id:
-        return SubmitResult(SubmitStatus.SUBMITTED, run_id)
-    is_same = request_hash == run.submit_key.request_hash
-    return SubmitResult(SubmitStatus.DUPLICATE if is_same else SubmitStatus.KEY_MISMATCH, owner)
+    is_same = owner[1] == run.submit_key.request_hash
+    return SubmitResult(SubmitStatus.DUPLICATE if is_same else SubmitStatus.KEY_MISMATCH, owner[0])

@@ -32,7 +32,9 @@ def expressions() -> st.SearchStrategy[str]:
     """Five fields whose days match often, so that a window of a few days shows fires."""
     days = st.sampled_from(("*", "*", "*", "?")) | fields(1, 31, *MONTH_DAYS, question=True)
     weekdays = st.sampled_from(("*", "*", "*", "?")) | fields(0, 7, *WEEKDAYS, question=True)
-    return st.tuples(fields(0, 59), fields(0, 23), days, st.just("*"), weekdays).map(" ".join).filter(can_fire)
+    return (
+        st.tuples(fields(0, 59), fields(0, 23), days, st.just("*"), weekdays).map(" ".join).filter(can_fire)
+    )
 
 
 def can_fire(text: str) -> bool:

@@ -1,15 +1,15 @@
-"""Rule V by brute force, with nothing of the engine in it: look at every instant of a window and ask what the wall shows."""
+"""Rule V by brute force, without the engine: look at every instant of a window and ask what the wall shows."""
 
 from __future__ import annotations
 
 import calendar
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo
 
-MONTHS = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split()
-DAYS = "SUN MON TUE WED THU FRI SAT".split()
+MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
+DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 THREE_HOURS = timedelta(hours=3)
 
 
@@ -97,7 +97,7 @@ class Look:
 
 
 class Window:
-    """All instants of [start, end), `step` seconds apart, in a zone; and the gaps in it as (instant, missed wall times)."""
+    """All instants of [start, end), `step` seconds apart, in a zone; its gaps as (instant, missed wall times)."""
 
     def __init__(self, tz: str, start: datetime, end: datetime, step: int = 60) -> None:
         zone = ZoneInfo(tz)
@@ -117,6 +117,9 @@ class Window:
                 self.gaps.append((at, missed))
             self.looks.append(Look(at, wall, which))
             at += pace
+        self.by_time: dict[time, list[Look]] = {}
+        for look in self.looks:
+            self.by_time.setdefault(look.wall.time(), []).append(look)
 
     def fires(self, expression: str, dst: str = "after/first") -> list[datetime]:
         fields = expression.split()
@@ -132,7 +135,9 @@ class Window:
         gap, overlap = dst.split("/")
         is_wild = any(field.startswith("*") for field in fields[:3])
         passes = {"first": {0, 1}, "second": {0, 2}, "both": {0, 1, 2}}["both" if is_wild else overlap]
-        found = {look.at for look in self.looks if look.which in passes and is_match(look.wall)}
+        times = [time(hour, minute, second) for hour in hours for minute in minutes for second in seconds]
+        looks = (look for at in times for look in self.by_time.get(at, ()))
+        found = {look.at for look in looks if look.which in passes and is_match(look.wall)}
         for at, missed in self.gaps:
             is_short = timedelta(seconds=self.step) * len(missed) < THREE_HOURS
             if not is_wild and gap == "after" and is_short and any(map(is_match, missed)):

@@ -97,7 +97,7 @@ def check_restarts(cron: Cron, seen: Window, expected: list[datetime]) -> None:
             assert cron.previous_before(at) == expected[before - 1]
 
 
-@pytest.mark.parametrize(("tz", "instant", "why"), CHANGES, ids=lambda text: str(text))
+@pytest.mark.parametrize(("tz", "instant", "why"), CHANGES, ids=str)
 def test_walker_agrees_with_brute_force_around_change(tz: str, instant: str, why: str) -> None:
     seen = window(tz, instant)
     for text in TABLE:
@@ -117,7 +117,9 @@ def test_walker_agrees_with_brute_force_on_generated_expressions(
     check(Cron(text, tz, dst), seen, seen.fires(text, dst))
 
 
-@pytest.mark.parametrize("text", ["*/7 * * * * *", "0,30 59,0,29,30 * * * *", "15 */5 1-3 * * *", "30 30 2 * * *"])
+@pytest.mark.parametrize(
+    "text", ["*/7 * * * * *", "0,30 59,0,29,30 * * * *", "15 */5 1-3 * * *", "30 30 2 * * *"]
+)
 @pytest.mark.parametrize("dst", DSTS)
 @pytest.mark.parametrize(
     ("tz", "instant"),
@@ -142,7 +144,9 @@ def seconds_window(tz: str, instant: str) -> Window:
 @pytest.mark.parametrize(
     "text", ["15W", "1W", "31W", "LW", "L", "L-1", "L-30", "29W", "13,L-2,2W", "*/5", "1-7", "*", "?", "30/1"]
 )
-@pytest.mark.parametrize("weekday", ["*", "?", "5", "MON-FRI", "5L", "SUN#L", "7#5", "0#1,3", "*/2", "1/2", "7/2", "fri-sun"])
+@pytest.mark.parametrize(
+    "weekday", ["*", "?", "5", "MON-FRI", "5L", "SUN#L", "7#5", "0#1,3", "*/2", "1/2", "7/2", "fri-sun"]
+)
 def test_days_agree_with_brute_force_over_four_years(text: str, weekday: str) -> None:
     expression = f"0 12 {text} * {weekday}"
     seen = daily_window()
@@ -156,4 +160,6 @@ def test_days_agree_with_brute_force_over_four_years(text: str, weekday: str) ->
 
 @cache
 def daily_window() -> Window:
-    return Window("UTC", datetime(2095, 1, 1, 12, tzinfo=UTC), datetime(2099, 1, 1, 12, tzinfo=UTC), step=86_400)
+    return Window(
+        "UTC", datetime(2095, 1, 1, 12, tzinfo=UTC), datetime(2099, 1, 1, 12, tzinfo=UTC), step=86_400
+    )

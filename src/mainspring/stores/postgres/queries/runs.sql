@@ -115,7 +115,8 @@ WHERE known.expires_at <= :now;
 SELECT known.tenant, known.key, known.run_id, known.request_hash
 FROM unnest(:tenants::text[], :keys::text[]) AS wanted (tenant, key)
 CROSS JOIN LATERAL (
-    SELECT * FROM idempotency WHERE idempotency.tenant = wanted.tenant AND idempotency.key = wanted.key
+    SELECT * FROM idempotency
+    WHERE idempotency.tenant = wanted.tenant AND idempotency.key = wanted.key AND idempotency.expires_at > :now
 ) AS known;
 
 -- name: read_lanes

@@ -1,0 +1,69 @@
+"""Puts the API together: routes, errors, OpenAPI."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+
+import msgspec
+from litestar import Litestar, Response, Router, get
+from litestar.config.app import AppConfig
+from litestar.datastructures import State
+from litestar.openapi import OpenAPIConfig
+
+from mainspring.api.errors import handle
+from mainspring.api.openapi import complete
+from mainspring.api.reading import AnyRequest
+from mainspring.api.routes import jobs, runs, system, worker
+from mainspring.engine.client import Client
+from mainspring.ports.gateway import WorkerGateway
+
+
+def create_api(
+    client: Client,
+    gateway: WorkerGateway,
+    *,
+    store_name: str,
+    ping: Callable[[], Awaitable[object]],
+) -> Litestar:
+    """Make the ASGI application.
+
+    Args:
+        client: the engine's use cases.
+        gateway: where workers' calls go.
+        store_name: what `/health` calls the store.
+        ping: asks the store for a sign of life; raises `StoreUnavailable`.
+    """
+    api = Router("/api/v1", route_handlers=[*jobs.ROUTES, *runs.ROUTES])
+    protocol = Router("/api/v1/worker", route_handlers=worker.ROUTES)
+    state = State({"client": client, "gateway": gateway, "store_name": store_name, "ping": ping})
+    config = OpenAPIConfig(
+        title="Mainspring",
+        version=version("mainspring"),
+        description="Schedules jobs, runs them, and accounts for every fire.",
+        path="/schema",
+        render_plugins=[],
+    )
+    return Litestar(
+        [api, protocol, *system.ROUTES, get_openapi],
+        exception_handlers={Exception: handle},
+        openapi_config=config,
+        state=state,
+        request_max_body_size=None,  # `reading` measures, and answers with the limit
+        on_app_init=[_quiet],
+    )
+
+
+def _quiet(config: AppConfig) -> AppConfig:
+    """Leave logging to structlog, set up by the process."""
+    config.logging_config = None
+    return config
+
+
+@get("/openapi.json", include_in_schema=False)
+async def get_openapi(request: AnyRequest) -> Response[bytes]:
+    """Return the description of the API, made once."""
+    state = request.app.state
+    if "openapi" not in state:
+        state["openapi"] = msgspec.json.encode(complete(request.app.openapi_schema.to_schema()))
+    return Response(state["openapi"], media_type="application/json")

@@ -1,0 +1,116 @@
+"""Completes the OpenAPI description with what handlers read by themselves: bodies, queries, problems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mainspring.api.errors import MEDIA_TYPE, Problem
+from mainspring.wire.bodies import BulkSubmitItem, JobBody, JobPatch, SubmitBody
+from mainspring.wire.protocol import BeatBody, ClaimBody, RegisterBody, ReportBody, SessionBody
+
+_BODIES: dict[str, Any] = {
+    "create_job": JobBody,
+    "create_jobs": list[JobBody],
+    "upsert_job": JobBody,
+    "edit_job": JobPatch,
+    "submit_run": SubmitBody,
+    "run_job_now": SubmitBody,
+    "submit_runs": list[BulkSubmitItem],
+    "worker_register": RegisterBody,
+    "worker_claim": ClaimBody,
+    "worker_beat": BeatBody,
+    "worker_report": ReportBody,
+    "worker_leave": SessionBody,
+}
+_OPTIONAL_BODIES = {"submit_run", "run_job_now"}
+_LIMIT = ("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}, "The page's size.")
+_TEXT = {"type": "string"}
+_QUERIES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
+    "list_jobs": [
+        _LIMIT,
+        ("after", _TEXT, "Those after this job: the `next` of the page before."),
+        ("name", _TEXT, "The one of this name."),
+    ],
+    "list_job_spans": [_LIMIT],
+    "list_job_runs": [
+        _LIMIT,
+        ("before", _TEXT, "Those before this run: the `next` of the page before."),
+        ("state", _TEXT, "Those in this state."),
+    ],
+    "list_runs": [
+        _LIMIT,
+        ("before", _TEXT, "Those before this run: the `next` of the page before."),
+        ("state", _TEXT, "Those in this state."),
+        ("job_id", _TEXT, "Those of this job."),
+    ],
+    "preview_cron": [
+        ("expression", _TEXT, "Five fields, or six with seconds first."),
+        ("tz", {**_TEXT, "default": "UTC"}, "An IANA name."),
+        ("dst", {**_TEXT, "default": "vixie"}, "`vixie` or GAP/OVERLAP."),
+        ("count", {"type": "integer", "minimum": 1, "maximum": 100, "default": 5}, "How many fires."),
+        ("after", _TEXT, "An instant, ISO 8601 with an offset; now by default."),
+    ],
+}
+_REQUIRED_QUERIES = {("preview_cron", "expression")}
+_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    "description": "The same key within 24 h gives the same run.",
+}
+
+
+def complete(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the description with bodies, query parameters and problem answers added."""
+    kinds = [*_distinct(_BODIES), Problem]
+    shapes, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    known = dict(zip((str(kind) for kind in kinds), shapes, strict=True))
+    schema.setdefault("components", {}).setdefault("schemas", {}).update(components)
+    for path in schema["paths"].values():
+        for operation in path.values():
+            if isinstance(operation, dict) and "operationId" in operation:
+                _complete_operation(operation, known)
+    return schema
+
+
+def _distinct(bodies: dict[str, Any]) -> list[Any]:
+    kinds: list[Any] = []
+    for kind in bodies.values():
+        if kind not in kinds:
+            kinds.append(kind)
+    return kinds
+
+
+def _complete_operation(operation: dict[str, Any], shapes: dict[str, Any]) -> None:
+    name = operation["operationId"]
+    parameters = operation.setdefault("parameters", [])
+    for field, shape, description in _QUERIES.get(name, []):
+        parameters.append(
+            {
+                "name": field,
+                "in": "query",
+                "required": (name, field) in _REQUIRED_QUERIES,
+                "schema": shape,
+                "description": description,
+            }
+        )
+    if name == "submit_run":
+        parameters.append(_KEY)
+    if name in _BODIES:
+        operation["requestBody"] = {
+            "required": name not in _OPTIONAL_BODIES,
+            "content": {"application/json": {"schema": shapes[str(_BODIES[name])]}},
+        }
+    answers = operation["responses"]
+    answers.pop("400", None)
+    answers["default"] = {
+        "description": "What is wrong, as problem details (RFC 9457); 422 names the field.",
+        "content": {MEDIA_TYPE: {"schema": shapes[str(Problem)]}},
+    }
+    if name == "upsert_job":
+        answers["201"] = answers["200"]
+    if name in {"submit_run", "run_job_now"}:
+        answers["200"] = answers["202"]

@@ -1,0 +1,67 @@
+"""The open worker protocol over HTTP; any language can speak it (see docs/reference/worker-protocol.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import post
+
+from mainspring.api.reading import AnyRequest, read_struct
+from mainspring.api.tenancy import gateway_of
+from mainspring.wire import protocol
+from mainspring.wire.protocol import (
+    BeatBody,
+    BeatView,
+    ClaimAnswerView,
+    ClaimBody,
+    RegisterBody,
+    ReportBody,
+    ReportView,
+    SessionBody,
+    SessionGranted,
+)
+
+
+@post("/register", operation_id="worker_register", summary="Open a worker session", status_code=201)
+async def register(request: AnyRequest) -> SessionGranted:
+    """Open a session; beat at least once in every period."""
+    body = await read_struct(request, RegisterBody)
+    session = await gateway_of(request).register(protocol.to_registration(body))
+    return SessionGranted(
+        session_id=protocol.show_session(session.id),
+        beat_period_seconds=session.beat_period.total_seconds(),
+    )
+
+
+@post("/claim", operation_id="worker_claim", summary="Take leases", status_code=200)
+async def claim(request: AnyRequest) -> ClaimAnswerView:
+    """Take leases, waiting up to `wait_seconds` for the first; a repeated number gets the same answer."""
+    body = await read_struct(request, ClaimBody)
+    return protocol.from_claim_reply(await gateway_of(request).claim(protocol.to_claim(body)))
+
+
+@post("/beat", operation_id="worker_beat", summary="Send a heartbeat", status_code=200)
+async def beat(request: AnyRequest) -> BeatView:
+    """Say that the session lives and what it holds; learn what it lost and what to cancel."""
+    body = await read_struct(request, BeatBody)
+    session_id = protocol.read_session(body.session_id)
+    return protocol.from_beat_reply(await gateway_of(request).beat(session_id, protocol.to_keys(body.held)))
+
+
+@post("/report", operation_id="worker_report", summary="Say how attempts ended", status_code=200)
+async def report(request: AnyRequest) -> ReportView:
+    """Say how attempts ended; a repeat of an applied report is applied again, a late one is stale."""
+    body = await read_struct(request, ReportBody)
+    reports = tuple(protocol.to_report(item, index) for index, item in enumerate(body.reports))
+    results = await gateway_of(request).report(protocol.read_session(body.session_id), reports)
+    return ReportView(results=[result.value for result in results])
+
+
+@post("/leave", operation_id="worker_leave", summary="End a session", status_code=204)
+async def leave(request: AnyRequest) -> None:
+    """End the session; whatever it still holds is treated as lost at once."""
+    body = await read_struct(request, SessionBody)
+    await gateway_of(request).leave(protocol.read_session(body.session_id))
+
+
+ROUTES: list[Any] = [register, claim, beat, report, leave]

@@ -1,0 +1,78 @@
+"""One command's calls to a server, and how jobs are named there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mainspring.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.views import JobView
+
+T = TypeVar("T")
+
+
+def call(server: str, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
+    """Carry out calls to a server and return what they gave."""
+    from mainspring.sdk.client import AsyncClient
+
+    async def run() -> T:
+        async with AsyncClient(server) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+def plain(value: object) -> Any:
+    """Return an answer in dicts and lists, as JSON has it."""
+    import msgspec
+
+    return msgspec.to_builtins(value)
+
+
+async def find_job(client: AsyncClient, key: str) -> JobView:
+    """Return a job by name or id; a name goes first.
+
+    Raises:
+        NotFound: there is none.
+    """
+    page = await client.list_jobs(name=key)
+    if page.items:
+        return page.items[0]
+    if key.startswith("job_"):
+        return await client.get_job(key)
+    raise NotFound("job", key)
+
+
+def read_json_text(text: str, field: str) -> Any:
+    """Read JSON from an argument.
+
+    Raises:
+        InvalidInput: it is not JSON.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(field, f"is not JSON: {error}") from None
+
+
+def read_text_file(name: str, field: str) -> str:
+    """Read a file in UTF-8; `-` is standard input.
+
+    Raises:
+        InvalidInput: it cannot be read.
+    """
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise InvalidInput(field, f"{name}: {error.strerror}") from None
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(field, f"{name} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}") from None

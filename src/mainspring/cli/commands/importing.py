@@ -1,0 +1,128 @@
+"""`mainspring import`: jobs from other tools' files."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mainspring.cli.calling import call, read_text_file
+from mainspring.cli.options import json_option, server_option
+from mainspring.cli.output import print_json, print_table, show_instant
+from mainspring.errors import Conflict, InvalidInput
+
+if TYPE_CHECKING:
+    from mainspring.importers.crontab import CrontabEntry, CrontabImport
+    from mainspring.sdk.client import AsyncClient
+
+_PREVIEW = 3
+_REFUSED = 2
+
+
+@click.group("import")
+def import_group() -> None:
+    """Take over the jobs of another tool."""
+
+
+@import_group.command("crontab")
+@click.argument("file")
+@click.option("--system", is_flag=True, help="A user stands after the times, as in /etc/crontab.")
+@click.option("--seconds", is_flag=True, help="Six time fields, seconds first.")
+@click.option("--tz", default="UTC", show_default=True, help="The zone where no CRON_TZ says otherwise.")
+@click.option("--yes", is_flag=True, help="Apply; without it this is a preview.")
+@server_option
+@json_option
+def crontab_command(file: str, tz: str, server: str, *, system: bool, seconds: bool, yes: bool, as_json: bool) -> int:
+    """Import a crontab: each entry becomes a job of a shell command.
+
+    FILE may be - for standard input. Without --yes nothing is changed and no server is needed. If a line cannot
+    be imported, nothing is, and the exit code is 2. Importing again updates the same jobs.
+    """
+    from mainspring.clock import host_time
+    from mainspring.importers.crontab import read_crontab
+
+    found = read_crontab(read_text_file(file, "file"), system=system, seconds=seconds, tz=tz)
+    now = host_time()
+    results: list[dict[str, Any]] = []
+    if yes and not found.problems:
+        results = call(server, lambda client: _apply(client, found.entries))
+    if as_json:
+        print_json(_plain(found, now, results))
+    else:
+        _show(found, now, results)
+    return _REFUSED if found.problems else 0
+
+
+async def _apply(client: AsyncClient, entries: tuple[CrontabEntry, ...]) -> list[dict[str, Any]]:
+    existing = {}
+    for entry in entries:
+        page = await client.list_jobs(name=entry.name)
+        if page.items:
+            existing[entry.name] = page.items[0]
+            if page.items[0].target["type"] != "shell":
+                message = f"{entry.name!r} exists and is no command; rename that job, nothing was imported"
+                raise Conflict("name", message)
+    results = []
+    for entry in entries:
+        try:
+            job = await client.upsert_job(entry.body)
+        except InvalidInput as error:
+            message = f"{error.message} ({len(results)} of {len(entries)} entries were imported)"
+            raise InvalidInput(f"line {entry.line}: {error.field}", message) from None
+        old = existing.get(entry.name)
+        result = "created" if old is None else "unchanged" if old.version == job.version else "updated"
+        results.append({"line": entry.line, "name": job.name, "job_id": job.job_id, "result": result})
+    return results
+
+
+def _fires(entry: CrontabEntry, now: datetime) -> list[datetime]:
+    fires: list[datetime] = []
+    instant: datetime | None = now
+    while len(fires) < _PREVIEW and instant is not None:
+        instant = entry.cron.next_after(instant)
+        if instant is not None:
+            fires.append(instant)
+    return fires
+
+
+def _plain(found: CrontabImport, now: datetime, results: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "entries": [
+            {
+                "line": entry.line,
+                "definition": entry.body,
+                "next_fire_times": [fire.isoformat() for fire in _fires(entry, now)],
+            }
+            for entry in found.entries
+        ],
+        "problems": [
+            {"line": problem.line, "field": problem.field, "message": problem.message}
+            for problem in found.problems
+        ],
+        "notes": [{"line": note.line, "message": note.message} for note in found.notes],
+        "results": results,
+    }
+
+
+def _show(found: CrontabImport, now: datetime, results: list[dict[str, Any]]) -> None:
+    rows = []
+    for entry in found.entries:
+        fires = [show_instant(fire, entry.cron.tz) for fire in _fires(entry, now)]
+        rows.append((entry.line, entry.name, entry.body["cron"], *fires, *[""] * (_PREVIEW - len(fires))))
+    print_table(("LINE", "JOB", "TIMES", "NEXT", "THEN", "AND THEN"), rows, empty="no entries")
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
+    for problem in found.problems:
+        click.echo(f"error: {problem}", err=True)
+    if found.problems:
+        click.echo("nothing was imported", err=True)
+    elif results:
+        counts = [f"{count} {kind}" for kind in ("created", "updated", "unchanged") if (count := _count(results, kind))]
+        click.echo(f"{len(results)} jobs: {', '.join(counts)}")
+    elif found.entries:
+        click.echo("a preview; nothing was changed. Apply it with --yes", err=True)
+
+
+def _count(results: list[dict[str, Any]], kind: str) -> int:
+    return sum(1 for result in results if result["result"] == kind)

@@ -1,0 +1,263 @@
+"""`mainspring job`: add, look at, change and run jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mainspring.cli.calling import call, find_job, plain, read_json_text, read_text_file
+from mainspring.cli.options import json_option, server_option
+from mainspring.cli.output import print_fields, print_json, print_table
+from mainspring.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.views import JobView
+
+_JSON_FIELDS = ("payload", "retry", "misfire", "target")
+_PAGE = 1000
+
+
+@click.group("job")
+def job_group() -> None:
+    """Add, look at, change and run jobs."""
+
+
+@job_group.command("add")
+@click.argument("name", required=False)
+@click.option("--body", metavar="FILE", help="A job's fields as JSON; - is standard input. Options go first.")
+@click.option("--cron", metavar="EXPR", help="Fire by a cron expression.")
+@click.option("--tz", metavar="ZONE", help="Its zone, like Europe/Berlin.")
+@click.option("--dst", metavar="RULE", help="vixie, or GAP/OVERLAP.")
+@click.option("--every", metavar="DURATION", help="Fire at an interval, like 90s.")
+@click.option("--run-at", metavar="INSTANT", help="Fire once: ISO 8601 with an offset.")
+@click.option("--callback-url", metavar="URL", help="Call this URL.")
+@click.option("--function", metavar="NAME", help="Call a registered function.")
+@click.option("--command", metavar="JSON", help='Carry out a command: ["program", "argument"], or text with --shell.')
+@click.option("--shell", is_flag=True, help="The command is one text for /bin/sh -c.")
+@click.option("--target", metavar="JSON", help="The target in full form.")
+@click.option("--payload", metavar="JSON", help="What the target is given.")
+@click.option("--priority", metavar="TIER", help="HIGH, MEDIUM or LOW.")
+@click.option("--queue", metavar="NAME", help="The queue.")
+@click.option("--label", "labels", multiple=True, metavar="NAME", help="What a worker must offer; repeatable.")
+@click.option("--retry", metavar="JSON", help='Like {"max_retries": 5, "delay": "10s"}.')
+@click.option("--retries", type=int, metavar="N", help="Short for max_retries.")
+@click.option("--misfire", metavar="JSON", help="skip, fire_latest, fire_all, or an object.")
+@click.option("--overlap", metavar="POLICY", help="allow or skip.")
+@click.option("--delivery", metavar="POLICY", help="at_least_once or at_most_once.")
+@click.option("--timeout", metavar="DURATION", help="Hard limit of one attempt.")
+@click.option("--jitter", metavar="DURATION", help="Delay each start by up to this much.")
+@click.option("--expires-after", metavar="DURATION", help="Skip a run not started this long after it was due.")
+@click.option("--update", is_flag=True, help="If a job of that name exists, give it this definition.")
+@server_option
+@json_option
+def add_command(name: str | None, body: str | None, server: str, *, update: bool, as_json: bool, **given: Any) -> None:
+    """Add a job.
+
+    NAME must be free unless --update is given. The fields are those of docs/reference/job-definition.md.
+    """
+    definition = _definition(name, body, given)
+
+    async def work(client: AsyncClient) -> JobView:
+        return await (client.upsert_job(definition) if update else client.create_job(definition))
+
+    job = call(server, work)
+    if as_json:
+        print_json(plain(job))
+    else:
+        click.echo(f"{job.job_id}  {job.name}  next fire: {_instant(job.next_fire_time)}")
+
+
+def _definition(name: str | None, file: str | None, given: dict[str, Any]) -> dict[str, Any]:
+    definition: dict[str, Any] = {}
+    if file is not None:
+        read = read_json_text(read_text_file(file, "body"), "body")
+        if not isinstance(read, dict):
+            raise InvalidInput("body", "must be an object")
+        definition = read
+    if name is not None:
+        definition["name"] = name
+    retries = given.pop("retries")
+    for field, value in given.items():
+        if value in (None, (), False):
+            continue
+        definition[field] = _value(field, value, given)
+    if retries is not None:
+        retry = definition.get("retry", {})
+        if not isinstance(retry, dict) or "max_retries" in retry:
+            raise InvalidInput("retries", "says the same as 'retry.max_retries'; give one of them")
+        definition["retry"] = {**retry, "max_retries": retries}
+    return definition
+
+
+def _value(field: str, value: Any, given: dict[str, Any]) -> Any:
+    if field == "labels":
+        return list(value)
+    if field == "command":
+        return value if given["shell"] else read_json_text(value, "command")
+    if field == "misfire" and not value.lstrip().startswith("{"):
+        return value
+    if field in _JSON_FIELDS:
+        return read_json_text(value, field)
+    if field in {"every", "timeout", "jitter", "expires_after"} and value.replace(".", "", 1).isdigit():
+        return float(value)
+    return value
+
+
+@job_group.command("list")
+@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 1_000_000), help="At most so many.")
+@server_option
+@json_option
+def list_command(limit: int, server: str, *, as_json: bool) -> None:
+    """List jobs in order of creation."""
+
+    async def work(client: AsyncClient) -> list[JobView]:
+        found: list[JobView] = []
+        after: str | None = None
+        while len(found) < limit:
+            page = await client.list_jobs(after=after, limit=min(limit - len(found), _PAGE))
+            found += page.items
+            after = page.next
+            if after is None:
+                break
+        return found
+
+    jobs = call(server, work)
+    if as_json:
+        print_json(plain(jobs))
+        return
+    rows = [(job.name, job.job_id, _when(job.trigger), job.target["type"], _next(job)) for job in jobs]
+    print_table(("NAME", "ID", "WHEN", "TARGET", "NEXT FIRE"), rows, empty="no jobs")
+
+
+@job_group.command("show")
+@click.argument("job")
+@server_option
+@json_option
+def show_command(job: str, server: str, *, as_json: bool) -> None:
+    """Show a job: its definition, its clock, the status of its newest run."""
+
+    async def work(client: AsyncClient) -> dict[str, Any]:
+        found = await find_job(client, job)
+        status = plain(await client.get_job_status(found.job_id))
+        return {**plain(found), "status": status["status"], "last_run_id": status["last_run_id"]} | {
+            field: status[field] for field in ("last_run", "retry_count")
+        }
+
+    shown = call(server, work)
+    if as_json:
+        print_json(shown)
+    else:
+        print_fields(shown)
+
+
+@job_group.command("rm")
+@click.argument("job")
+@server_option
+@json_option
+def rm_command(job: str, server: str, *, as_json: bool) -> None:
+    """Delete a job; waiting runs are cancelled, its runs stay readable."""
+
+    async def work(client: AsyncClient) -> JobView:
+        found = await find_job(client, job)
+        await client.delete_job(found.job_id)
+        return found
+
+    found = call(server, work)
+    if as_json:
+        print_json({"deleted": True, "job_id": found.job_id})
+    else:
+        click.echo(f"deleted {found.name} ({found.job_id})")
+
+
+@job_group.command("pause")
+@click.argument("job")
+@server_option
+@json_option
+def pause_command(job: str, server: str, *, as_json: bool) -> None:
+    """Stop a job's clock."""
+
+    async def work(client: AsyncClient) -> JobView:
+        return await client.pause_job((await find_job(client, job)).job_id)
+
+    _report_clock(call(server, work), as_json=as_json)
+
+
+@job_group.command("resume")
+@click.argument("job")
+@server_option
+@json_option
+def resume_command(job: str, server: str, *, as_json: bool) -> None:
+    """Start a job's clock again, from now on."""
+
+    async def work(client: AsyncClient) -> JobView:
+        return await client.resume_job((await find_job(client, job)).job_id)
+
+    _report_clock(call(server, work), as_json=as_json)
+
+
+def _report_clock(job: JobView, *, as_json: bool) -> None:
+    if as_json:
+        print_json(plain(job))
+    else:
+        click.echo(f"{job.name}: {_next(job) if job.is_paused else f'next fire {_next(job)}'}")
+
+
+@job_group.command("run")
+@click.argument("job")
+@click.option("--payload", metavar="JSON", help="The run's own payload.")
+@click.option("--run-at", metavar="INSTANT", help="Not before this instant.")
+@click.option("--priority", metavar="TIER", help="HIGH, MEDIUM or LOW.")
+@click.option("--key", metavar="TEXT", help="Idempotency key: the same key gives the same run.")
+@click.option("--wait", "seconds", type=float, metavar="SECONDS", help="Wait so long for its end; exit code 1 unless it succeeds.")
+@server_option
+@json_option
+def run_command(job: str, key: str | None, seconds: float | None, server: str, *, as_json: bool, **given: Any) -> int:
+    """Submit a run of a job."""
+    from mainspring.core.definition.fields import read_instant
+    from mainspring.sdk.runs import wait_for_run
+
+    options: dict[str, Any] = {"priority": given["priority"], "idempotency_key": key}
+    if given["payload"] is not None:
+        options["payload"] = read_json_text(given["payload"], "payload")
+    if given["run_at"] is not None:
+        options["run_at"] = read_instant(given["run_at"], "run_at")
+
+    async def work(client: AsyncClient) -> Any:
+        found = await find_job(client, job)
+        submitted = await client.submit_run(found.job_id, **options)
+        if seconds is None:
+            return submitted
+        return await wait_for_run(client, submitted.run_id, seconds)
+
+    try:
+        run = call(server, work)
+    except TimeoutError as error:
+        click.echo(f"error: {error}", err=True)
+        return 1
+    status = getattr(run, "status", None)
+    if as_json:
+        print_json(plain(run))
+    else:
+        click.echo(run.run_id if status is None else f"{run.run_id}  {status}")
+    return 0 if status in {None, "SUCCEEDED"} else 1
+
+
+def _when(trigger: dict[str, Any] | None) -> str:
+    if trigger is None:
+        return "on submit"
+    if trigger["type"] == "cron":
+        zone = "" if trigger["tz"] == "UTC" else f" ({trigger['tz']})"
+        return f"{trigger['expression']}{zone}"
+    if trigger["type"] == "interval":
+        return f"every {trigger['every_seconds']:g} s"
+    return f"at {trigger['at']}"
+
+
+def _next(job: JobView) -> str:
+    return "paused" if job.is_paused else _instant(job.next_fire_time)
+
+
+def _instant(value: Any) -> str:
+    return "-" if value is None else str(value.isoformat(sep=" ", timespec="seconds"))

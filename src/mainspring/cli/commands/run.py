@@ -1,0 +1,122 @@
+"""`mainspring run`: look at and cancel runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mainspring.cli.calling import call, find_job, plain
+from mainspring.cli.options import json_option, server_option
+from mainspring.cli.output import print_fields, print_json, print_table
+
+if TYPE_CHECKING:
+    from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.views import CancelView, RunDetail, RunView
+
+_PAGE = 1000
+_CANCELLED = {
+    "cancelled": "cancelled",
+    "requested": "asked to stop; a completion that is on its way wins",
+    "finished": "had ended already",
+}
+
+
+@click.group("run")
+def run_group() -> None:
+    """Look at and cancel runs."""
+
+
+@run_group.command("list")
+@click.option("--job", metavar="JOB", help="Runs of this job only (name or id).")
+@click.option("--state", metavar="STATE", help="Runs in this state only, like FAILED.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1_000_000), help="At most so many.")
+@server_option
+@json_option
+def list_command(job: str | None, state: str | None, limit: int, server: str, *, as_json: bool) -> None:
+    """List runs, the newest first."""
+
+    async def work(client: AsyncClient) -> tuple[list[RunView], dict[str, str]]:
+        job_id = (await find_job(client, job)).job_id if job is not None else None
+        found: list[RunView] = []
+        before: str | None = None
+        while len(found) < limit:
+            size = min(limit - len(found), _PAGE)
+            page = await client.list_runs(job_id=job_id, state=state, before=before, limit=size)
+            found += page.items
+            before = page.next
+            if before is None:
+                break
+        return found, {} if as_json else await _names(client, {run.job_id for run in found})
+
+    runs, names = call(server, work)
+    if as_json:
+        print_json(plain(runs))
+        return
+    rows = [
+        (run.run_id, names.get(run.job_id, run.job_id), run.status, run.due_at, run.attempt, _first_line(run))
+        for run in runs
+    ]
+    print_table(("RUN", "JOB", "STATE", "DUE", "ATTEMPT", ""), rows, empty="no runs")
+
+
+async def _names(client: AsyncClient, job_ids: set[str]) -> dict[str, str]:
+    """Return the names of jobs by id; deleted ones have none."""
+    from mainspring.errors import NotFound
+
+    names = {}
+    for job_id in sorted(job_ids):
+        try:
+            names[job_id] = (await client.get_job(job_id)).name
+        except NotFound:
+            continue
+    return names
+
+
+def _first_line(run: RunView) -> str:
+    text = run.error or run.reason or ""
+    return text.splitlines()[0][:60] if text else ""
+
+
+@run_group.command("show")
+@click.argument("run")
+@server_option
+@json_option
+def show_command(run: str, server: str, *, as_json: bool) -> None:
+    """Show a run with its attempts, result and output."""
+
+    async def work(client: AsyncClient) -> RunDetail:
+        return await client.get_run(run)
+
+    found = plain(call(server, work))
+    if as_json:
+        print_json(found)
+        return
+    attempts: list[dict[str, Any]] = found.pop("attempts")
+    output = found.pop("output")
+    print_fields(found)
+    if attempts:
+        click.echo()
+        rows = [
+            (each["number"], each["outcome"], each["worker"], each["started_at"], each["error"]) for each in attempts
+        ]
+        print_table(("ATTEMPT", "OUTCOME", "WORKER", "STARTED", "ERROR"), rows, empty="")
+    if output:
+        click.echo(f"\n{output}", nl=not output.endswith("\n"))
+
+
+@run_group.command("cancel")
+@click.argument("run")
+@server_option
+@json_option
+def cancel_command(run: str, server: str, *, as_json: bool) -> None:
+    """Cancel a run: one that waits ends at once, one under way is asked to stop."""
+
+    async def work(client: AsyncClient) -> CancelView:
+        return await client.cancel_run(run)
+
+    answer = call(server, work)
+    if as_json:
+        print_json({"run_id": run, "result": answer.result})
+    else:
+        click.echo(f"{run}: {_CANCELLED.get(answer.result, answer.result)}")

@@ -1,0 +1,85 @@
+"""A submitted run, as its submitter holds it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from mainspring.clock import LoopWaiter, monotonic
+from mainspring.core.states import FINAL_STATES, RunState
+
+if TYPE_CHECKING:
+    from mainspring.sdk.app import App
+    from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.views import RunView
+
+_FIRST_PAUSE = 0.02
+_LAST_PAUSE = 1.0
+
+
+class RunHandle:
+    """A run by its id.
+
+    Attributes:
+        id: its text form, `run_…`.
+    """
+
+    __slots__ = ("_app", "id")
+
+    def __init__(self, app: App, run_id: str) -> None:
+        self._app = app
+        self.id = run_id
+
+    def __repr__(self) -> str:
+        return f"RunHandle({self.id!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunHandle) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    async def get(self) -> RunView:
+        """Return the run as it stands."""
+        return await self._app.perform(lambda client: client.get_run(self.id))
+
+    def get_sync(self) -> RunView:
+        """Do as `get` from code without an event loop."""
+        return self._app.perform_sync(lambda client: client.get_run(self.id))
+
+    async def wait(self, timeout: float | timedelta | None = None) -> RunView:
+        """Return the run when it has ended, in whichever final state.
+
+        Args:
+            timeout: seconds; None is without limit.
+
+        Raises:
+            TimeoutError: it has not ended by then; it goes on.
+        """
+        return await self._app.perform(lambda client: wait_for_run(client, self.id, timeout))
+
+    def wait_sync(self, timeout: float | timedelta | None = None) -> RunView:
+        """Do as `wait` from code without an event loop."""
+        return self._app.perform_sync(lambda client: wait_for_run(client, self.id, timeout))
+
+
+async def wait_for_run(client: AsyncClient, run_id: str, timeout: float | timedelta | None = None) -> RunView:
+    """Ask for a run until it has ended, less and less often.
+
+    Raises:
+        TimeoutError: it has not ended by then.
+    """
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    waiter = LoopWaiter()
+    end = None if seconds is None else monotonic() + seconds
+    pause = _FIRST_PAUSE
+    while True:
+        run = await client.get_run(run_id)
+        if RunState(run.status) in FINAL_STATES:
+            return run
+        if end is not None and (rest := end - monotonic()) < pause:
+            if rest <= 0:
+                raise TimeoutError(f"{run_id} has not ended after {seconds:g} s; it is {run.status}")
+            pause = rest
+        await waiter.wait(pause)
+        pause = min(pause * 1.3, _LAST_PAUSE)

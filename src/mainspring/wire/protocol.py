@@ -1,0 +1,382 @@
+"""The open worker protocol: register, claim, beat, report, leave (design 3.2, 4); both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from mainspring.core.definition import plain_from_spec, spec_from_plain
+from mainspring.core.ids import SessionId, format_job_id, format_run_id, parse_job_id, parse_run_id
+from mainspring.core.transitions import Failure
+from mainspring.errors import InvalidInput
+from mainspring.ports.executor import Snooze, Success
+from mainspring.ports.gateway import (
+    BeatReply,
+    ClaimCall,
+    ClaimReply,
+    Ending,
+    HandedBack,
+    Lease,
+    Registration,
+    Report,
+    Stopped,
+)
+
+SessionText = Annotated[str, Meta(pattern="^ses_[0-9]{1,18}$", examples=["ses_17"])]
+Names = Annotated[list[Annotated[str, Meta(max_length=200)]], Meta(max_length=10_000)]
+
+
+class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a worker offers for the length of a session."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    host: Annotated[str, Meta(max_length=255)] = ""
+    pid: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    slots: Annotated[int, Meta(ge=1, le=100_000)] = 1
+    queues: Names = []
+    types: Names = []
+    functions: Names = []
+    labels: Names = []
+
+
+class SessionBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which session speaks."""
+
+    session_id: SessionText
+
+
+class SessionGranted(Struct, kw_only=True):
+    """A granted session."""
+
+    session_id: SessionText
+    beat_period_seconds: float
+
+
+class ClaimBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A request for work; the same number again gets the same answer."""
+
+    session_id: SessionText
+    number: Annotated[int, Meta(ge=1, le=2**62)]
+    limit: Annotated[int, Meta(ge=0, le=100_000)]
+    wait_seconds: Annotated[float, Meta(ge=0, le=30)] = 0
+    is_idle: bool = False
+
+
+class LeaseView(Struct, kw_only=True):
+    """The right to carry out one attempt."""
+
+    run_id: str
+    token: int
+    job_id: str
+    version: int
+    tenant: str
+    attempt: int
+    fire_time: datetime | None
+    due_at: datetime
+    payload: Any
+    idempotency_key: str
+    is_alone: bool
+
+
+class DefinitionView(Struct, kw_only=True):
+    """A kept definition, sent once for all leases of one answer that need it."""
+
+    job_id: str
+    version: int
+    definition: dict[str, Any]
+
+
+class ClaimAnswerView(Struct, kw_only=True):
+    """Leases with their definitions."""
+
+    leases: list[LeaseView]
+    definitions: list[DefinitionView]
+    is_session_live: bool
+    is_alone_waiting: bool
+
+
+class LeaseKey(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A lease by run and token."""
+
+    run_id: str
+    token: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
+class BeatBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A heartbeat: what the session holds."""
+
+    session_id: SessionText
+    held: list[LeaseKey] = []
+
+
+class BeatView(Struct, kw_only=True):
+    """What a heartbeat brings back."""
+
+    is_session_live: bool
+    lost: list[LeaseKey]
+    cancel: list[LeaseKey]
+
+
+class ReportItem(Struct, kw_only=True, forbid_unknown_fields=True):
+    """How one attempt ended.
+
+    `outcome` is `success`, `failure`, `snooze`, `handed_back` or `stopped`; the other fields go with it.
+    """
+
+    run_id: str
+    token: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+    outcome: str
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    output: str | None = None
+    error: str | None = None
+    is_retryable: bool = True
+    is_timeout: bool = False
+    retry_after_seconds: Annotated[float, Meta(ge=0, le=86_400)] | None = None
+    delay_seconds: Annotated[float, Meta(ge=0, le=31_536_000)] | None = None
+    was_started: bool = True
+
+
+class ReportBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Reports of a session."""
+
+    session_id: SessionText
+    reports: list[ReportItem]
+
+
+class ReportView(Struct, kw_only=True):
+    """One result per report: `applied`, `stale` or `missing`."""
+
+    results: list[str]
+
+
+def read_session(text: str) -> SessionId:
+    """Read `ses_…`."""
+    return SessionId(int(text.removeprefix("ses_")))
+
+
+def show_session(session_id: SessionId) -> str:
+    """Write `ses_…`."""
+    return f"ses_{session_id}"
+
+
+def to_registration(body: RegisterBody) -> Registration:
+    """Read a registration."""
+    return Registration(
+        name=body.name,
+        host=body.host,
+        pid=body.pid,
+        slots=body.slots,
+        queues=tuple(body.queues),
+        types=tuple(body.types),
+        functions=tuple(body.functions),
+        labels=tuple(body.labels),
+    )
+
+
+def from_registration(registration: Registration) -> RegisterBody:
+    """Write a registration."""
+    return RegisterBody(
+        name=registration.name,
+        host=registration.host,
+        pid=registration.pid,
+        slots=registration.slots,
+        queues=list(registration.queues),
+        types=list(registration.types),
+        functions=list(registration.functions),
+        labels=list(registration.labels),
+    )
+
+
+def to_claim(body: ClaimBody) -> ClaimCall:
+    """Read a claim."""
+    return ClaimCall(
+        session_id=read_session(body.session_id),
+        number=body.number,
+        limit=body.limit,
+        wait=timedelta(seconds=body.wait_seconds),
+        is_idle=body.is_idle,
+    )
+
+
+def from_claim(call: ClaimCall) -> ClaimBody:
+    """Write a claim."""
+    return ClaimBody(
+        session_id=show_session(call.session_id),
+        number=call.number,
+        limit=call.limit,
+        wait_seconds=call.wait.total_seconds(),
+        is_idle=call.is_idle,
+    )
+
+
+def from_claim_reply(reply: ClaimReply) -> ClaimAnswerView:
+    """Write an answer to a claim; every definition once."""
+    specs = {(lease.job_id, lease.version): lease.spec for lease in reply.leases}
+    return ClaimAnswerView(
+        leases=[_from_lease(lease) for lease in reply.leases],
+        definitions=[
+            DefinitionView(job_id=format_job_id(job_id), version=version, definition=plain_from_spec(spec))
+            for (job_id, version), spec in specs.items()
+        ],
+        is_session_live=reply.is_session_live,
+        is_alone_waiting=reply.is_alone_waiting,
+    )
+
+
+def _from_lease(lease: Lease) -> LeaseView:
+    return LeaseView(
+        run_id=format_run_id(lease.run_id),
+        token=lease.token,
+        job_id=format_job_id(lease.job_id),
+        version=lease.version,
+        tenant=lease.tenant,
+        attempt=lease.attempt,
+        fire_time=lease.fire_at,
+        due_at=lease.due_at,
+        payload=None if lease.payload is None else msgspec.Raw(lease.payload),
+        idempotency_key=lease.idempotency_key,
+        is_alone=lease.is_alone,
+    )
+
+
+class _LeaseIn(LeaseView, kw_only=True):
+    payload: msgspec.Raw
+
+
+class ClaimAnswerIn(Struct, kw_only=True):
+    """The same answer as a client reads it: payloads stay the text that they are."""
+
+    leases: list[_LeaseIn]
+    definitions: list[DefinitionView]
+    is_session_live: bool
+    is_alone_waiting: bool
+
+
+def to_claim_reply(answer: ClaimAnswerIn) -> ClaimReply:
+    """Read an answer to a claim."""
+    specs = {(item.job_id, item.version): spec_from_plain(item.definition) for item in answer.definitions}
+    leases = tuple(
+        Lease(
+            run_id=parse_run_id(item.run_id),
+            token=item.token,
+            job_id=parse_job_id(item.job_id),
+            version=item.version,
+            tenant=item.tenant,
+            attempt=item.attempt,
+            fire_at=item.fire_time,
+            due_at=item.due_at,
+            payload=_text(item.payload),
+            idempotency_key=item.idempotency_key,
+            is_alone=item.is_alone,
+            spec=specs[item.job_id, item.version],
+        )
+        for item in answer.leases
+    )
+    return ClaimReply(
+        leases=leases, is_session_live=answer.is_session_live, is_alone_waiting=answer.is_alone_waiting
+    )
+
+
+def to_keys(items: Iterable[LeaseKey]) -> tuple[tuple[Any, int], ...]:
+    """Read leases by run and token."""
+    return tuple((_run_id(item.run_id), item.token) for item in items)
+
+
+def from_keys(keys: Iterable[tuple[Any, int]]) -> list[LeaseKey]:
+    """Write leases by run and token."""
+    return [LeaseKey(run_id=format_run_id(run_id), token=token) for run_id, token in keys]
+
+
+def from_beat_reply(reply: BeatReply) -> BeatView:
+    """Write what a heartbeat brings back."""
+    return BeatView(
+        is_session_live=reply.is_session_live, lost=from_keys(reply.lost), cancel=from_keys(reply.cancel)
+    )
+
+
+def to_beat_reply(view: BeatView) -> BeatReply:
+    """Read what a heartbeat brings back."""
+    return BeatReply(
+        is_session_live=view.is_session_live, lost=to_keys(view.lost), cancel=to_keys(view.cancel)
+    )
+
+
+def to_report(item: ReportItem, index: int) -> Report:
+    """Read a report.
+
+    Raises:
+        InvalidInput: the outcome is unknown, or lacks what goes with it.
+    """
+    field = f"reports[{index}]"
+    return Report(
+        run_id=_run_id(item.run_id, f"{field}.run_id"), token=item.token, ending=_to_ending(item, field)
+    )
+
+
+def _to_ending(item: ReportItem, field: str) -> Ending:
+    match item.outcome:
+        case "success":
+            return Success(result=_text(item.result), output=item.output)
+        case "failure":
+            retry_after = item.retry_after_seconds
+            return Failure(
+                error=item.error or "the worker gave no reason",
+                output=item.output,
+                result=_text(item.result),
+                is_retryable=item.is_retryable,
+                is_timeout=item.is_timeout,
+                retry_after=None if retry_after is None else timedelta(seconds=retry_after),
+            )
+        case "snooze":
+            if item.delay_seconds is None:
+                raise InvalidInput(f"{field}.delay_seconds", "is missing; a snooze says how long")
+            return Snooze(timedelta(seconds=item.delay_seconds))
+        case "handed_back":
+            return HandedBack(was_started=item.was_started)
+        case "stopped":
+            return Stopped(error=item.error, output=item.output)
+    raise InvalidInput(f"{field}.outcome", "must be success, failure, snooze, handed_back or stopped")
+
+
+def from_report(report: Report) -> ReportItem:
+    """Write a report."""
+    item = ReportItem(run_id=format_run_id(report.run_id), token=report.token, outcome="success")
+    ending = report.ending
+    if isinstance(ending, Success):
+        item.result, item.output = _raw(ending.result), ending.output
+    elif isinstance(ending, Failure):
+        item.outcome, item.error, item.output = "failure", ending.error, ending.output
+        item.result, item.is_retryable, item.is_timeout = (
+            _raw(ending.result),
+            ending.is_retryable,
+            ending.is_timeout,
+        )
+        if ending.retry_after is not None:
+            item.retry_after_seconds = min(ending.retry_after.total_seconds(), 86_400.0)
+    elif isinstance(ending, Snooze):
+        item.outcome, item.delay_seconds = "snooze", ending.delay.total_seconds()
+    elif isinstance(ending, HandedBack):
+        item.outcome, item.was_started = "handed_back", ending.was_started
+    else:
+        item.outcome, item.error, item.output = "stopped", ending.error, ending.output
+    return item
+
+
+def _run_id(text: str, field: str = "run_id") -> Any:
+    try:
+        return parse_run_id(text)
+    except ValueError as error:
+        raise InvalidInput(field, str(error)) from None
+
+
+def _raw(text: bytes | None) -> msgspec.Raw:
+    return msgspec.Raw(b"null" if text is None else text)
+
+
+def _text(raw: msgspec.Raw) -> bytes | None:
+    text = bytes(raw)
+    return None if text == b"null" else text

@@ -1,0 +1,340 @@
+"""Answers of the HTTP API, and how they are made from the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from mainspring.core.definition import plain_from_spec
+from mainspring.core.ids import format_job_id, format_run_id
+from mainspring.core.model import Attempt, Job, Run, Span
+from mainspring.engine.jobs import JobStatus
+from mainspring.ports.store_types import SessionFacts
+
+JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r4w4te7zsh3z3qydmr3kc"])]
+RunIdText = Annotated[str, Meta(description="A run's id.", examples=["run_00000000009z4"])]
+Instant = Annotated[datetime, Meta(description="An instant in UTC, ISO 8601.")]
+NEXT_FIRES = 5
+
+
+class JobView(Struct, kw_only=True):
+    """A job: its full definition and where its clock stands."""
+
+    job_id: JobIdText
+    name: str
+    version: Annotated[int, Meta(description="Grows with each edit.")]
+    is_paused: bool
+    next_fire_time: Instant | None
+    next_fire_times: Annotated[list[datetime], Meta(description="The next five fires.")]
+    created_at: Instant
+    updated_at: Instant
+    target: dict[str, Any]
+    trigger: dict[str, Any] | None
+    payload: Any
+    priority: str
+    queue: str
+    labels: list[str]
+    retry: dict[str, Any]
+    misfire: dict[str, Any]
+    overlap: str
+    delivery: str
+    timeout_seconds: float
+    soft_timeout_seconds: float | None
+    jitter_seconds: float
+    expires_after_seconds: float | None
+    poison_limit: int
+
+
+class StatusView(Struct, kw_only=True):
+    """A job's status: that of its newest run that is due or started."""
+
+    job_id: JobIdText
+    status: Annotated[str, Meta(description="PENDING when there is no such run.")]
+    last_run: Annotated[datetime | None, Meta(description="When that run started, or was due.")]
+    last_run_id: str | None
+    next_run: Instant | None
+    retry_count: Annotated[int, Meta(description="Retries made by that run.")]
+
+
+class RunView(Struct, kw_only=True):
+    """A run, live or finished."""
+
+    run_id: RunIdText
+    job_id: JobIdText
+    job_version: int
+    kind: str
+    status: str
+    reason: str | None
+    priority: str
+    queue: str
+    fire_time: Annotated[datetime | None, Meta(description="The nominal instant of a scheduled run.")]
+    due_at: Instant
+    created_at: Instant
+    started_at: Instant | None
+    finished_at: Instant | None
+    lag_ms: Annotated[float | None, Meta(description="Start minus due, of the newest attempt.")]
+    attempt: int
+    retry_count: int
+    crashes: int
+    is_cancel_requested: bool
+    idempotency_key: str | None
+    payload: Any
+    result: Any
+    output: str | None
+    error: str | None
+
+
+class AttemptView(Struct, kw_only=True):
+    """One try of a run that did not succeed at the first go."""
+
+    number: int
+    token: int
+    outcome: str
+    worker: str
+    started_at: Instant
+    finished_at: Instant
+    error: str | None
+    output: str | None
+
+
+class RunDetail(RunView, kw_only=True):
+    """A run with its attempts."""
+
+    attempts: list[AttemptView]
+
+
+class SpanView(Struct, kw_only=True):
+    """A stretch of fire times that is kept as one record."""
+
+    kind: str
+    reason: str
+    job_version: int
+    from_time: Instant
+    to_time: Instant | None
+    cursor: Instant | None
+    is_open: bool
+    created_at: Instant
+
+
+class WorkerView(Struct, kw_only=True):
+    """A live worker session."""
+
+    session_id: str
+    name: str
+    host: str
+    pid: int
+    slots: int
+    queues: list[str]
+    types: list[str]
+    functions: list[str]
+    labels: list[str]
+    started_at: Instant
+    last_beat_at: Instant
+
+
+class JobPage(Struct):
+    """A page of jobs; `next` is the value of `after` for the page that follows."""
+
+    items: list[JobView]
+    next: str | None
+
+
+class RunPage(Struct):
+    """A page of runs, the newest first; `next` is the value of `before` for the page that follows."""
+
+    items: list[RunView]
+    next: str | None
+
+
+class SpanList(Struct):
+    """A job's spans, the newest first."""
+
+    items: list[SpanView]
+
+
+class WorkerList(Struct):
+    """The live worker sessions."""
+
+    items: list[WorkerView]
+
+
+class Deleted(Struct):
+    """The job is gone."""
+
+    deleted: bool = True
+
+
+class SubmittedView(Struct, kw_only=True):
+    """The run that a submission stands for."""
+
+    run_id: RunIdText
+    is_new: Annotated[
+        bool, Meta(description="False: the idempotency key was used before; this is the first run.")
+    ]
+
+
+class BulkRunView(Struct, kw_only=True):
+    """What became of one submission of many."""
+
+    run_id: str | None
+    status: str
+
+
+class BulkJobView(Struct, kw_only=True):
+    """What became of one job of many: `created`, or `name_taken`."""
+
+    status: str
+    job: JobView | None
+
+
+class CancelView(Struct):
+    """What became of a cancel: `cancelled`, `requested` or `finished`."""
+
+    result: str
+
+
+class FiresView(Struct, kw_only=True):
+    """When a cron expression fires."""
+
+    expression: str
+    tz: str
+    explanation: str
+    warnings: list[str]
+    fires: list[datetime]
+
+
+class HealthView(Struct, kw_only=True):
+    """The server answers and its store is reachable."""
+
+    status: str
+    store: str
+    version: str
+
+
+def view_job(job: Job) -> JobView:
+    """Show a job."""
+    return JobView(
+        job_id=format_job_id(job.id),
+        version=job.version,
+        is_paused=job.is_paused,
+        next_fire_time=job.next_fire_at,
+        next_fire_times=next_fires(job),
+        created_at=job.created_at,
+        updated_at=job.updated_at,
+        **plain_from_spec(job.spec),
+    )
+
+
+def next_fires(job: Job) -> list[datetime]:
+    """Return the next fires of a job from where its clock stands."""
+    fires: list[datetime] = []
+    fire = job.next_fire_at
+    while fire is not None and len(fires) < NEXT_FIRES:
+        fires.append(fire)
+        fire = job.spec.trigger.next_after(fire) if job.spec.trigger is not None else None
+    return fires
+
+
+def view_status(status: JobStatus) -> StatusView:
+    """Show a job's status."""
+    run = status.last_run
+    return StatusView(
+        job_id=format_job_id(status.job.id),
+        status=status.state.value,
+        last_run=(run.started_at or run.due_at) if run is not None else None,
+        last_run_id=format_run_id(run.id) if run is not None else None,
+        next_run=status.next_fire_at,
+        retry_count=status.retry_count,
+    )
+
+
+def view_run(run: Run) -> RunView:
+    """Show a run."""
+    return RunView(**_run_fields(run))
+
+
+def view_run_detail(run: Run, attempts: Iterable[Attempt]) -> RunDetail:
+    """Show a run with its attempts."""
+    return RunDetail(**_run_fields(run), attempts=[_view_attempt(attempt) for attempt in attempts])
+
+
+def _run_fields(run: Run) -> dict[str, Any]:
+    lag = (run.started_at - run.due_at).total_seconds() * 1000 if run.started_at is not None else None
+    return {
+        "run_id": format_run_id(run.id),
+        "job_id": format_job_id(run.job_id),
+        "job_version": run.version,
+        "kind": run.kind.value,
+        "status": run.state.value,
+        "reason": run.reason,
+        "priority": run.lane.priority.name,
+        "queue": run.lane.queue,
+        "fire_time": run.fire_at,
+        "due_at": run.due_at,
+        "created_at": run.created_at,
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+        "lag_ms": lag,
+        "attempt": run.attempt,
+        "retry_count": run.attempt - 1,
+        "crashes": run.crashes,
+        "is_cancel_requested": run.is_cancel_requested,
+        "idempotency_key": run.idempotency_key,
+        "payload": raw_json(run.payload),
+        "result": raw_json(run.result),
+        "output": run.output,
+        "error": run.error,
+    }
+
+
+def raw_json(text: bytes | None) -> msgspec.Raw | None:
+    """Pass JSON text through as it is."""
+    return None if text is None else msgspec.Raw(text)
+
+
+def _view_attempt(attempt: Attempt) -> AttemptView:
+    return AttemptView(
+        number=attempt.number,
+        token=attempt.token,
+        outcome=attempt.outcome,
+        worker=attempt.worker,
+        started_at=attempt.started_at,
+        finished_at=attempt.finished_at,
+        error=attempt.error,
+        output=attempt.output,
+    )
+
+
+def view_span(span: Span) -> SpanView:
+    """Show a span."""
+    return SpanView(
+        kind=span.kind.value,
+        reason=span.reason,
+        job_version=span.version,
+        from_time=span.from_at,
+        to_time=span.to_at,
+        cursor=span.cursor_at,
+        is_open=span.is_open,
+        created_at=span.created_at,
+    )
+
+
+def view_worker(session: SessionFacts) -> WorkerView:
+    """Show a worker session."""
+    return WorkerView(
+        session_id=f"ses_{session.id}",
+        name=session.worker,
+        host=session.host,
+        pid=session.pid,
+        slots=session.slots,
+        queues=list(session.queues),
+        types=list(session.types),
+        functions=list(session.functions),
+        labels=list(session.labels),
+        started_at=session.started_at,
+        last_beat_at=session.last_beat_at,
+    )

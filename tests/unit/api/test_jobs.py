@@ -1,0 +1,168 @@
+"""Jobs over HTTP: what the requirements show, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from litestar import Litestar
+from litestar.testing import AsyncTestClient
+
+from mainspring.testing.manual import ManualRuntime
+
+Http = AsyncTestClient[Litestar]
+JOBS = "/api/v1/jobs"
+
+
+async def test_create_answers_with_id_and_next_fire(http: Http) -> None:
+    body = {
+        "name": "daily-report",
+        "cron": "0 9 * * *",
+        "callback_url": "https://example.com/hooks/report",
+        "priority": "HIGH",
+        "payload": {"format": "pdf"},
+    }
+    answer = await http.post(JOBS, json=body)
+    assert answer.status_code == 201
+    job = answer.json()
+    assert job["job_id"].startswith("job_")
+    assert job["next_fire_time"] == "2026-01-06T09:00:00Z"
+    assert len(job["next_fire_times"]) == 5
+    assert job["trigger"] == {"type": "cron", "expression": "0 9 * * *", "tz": "UTC", "dst": "vixie"}
+    assert job["target"]["url"] == "https://example.com/hooks/report"
+    assert (job["priority"], job["payload"]) == ("HIGH", {"format": "pdf"})
+
+
+async def test_get_answers_the_full_form_that_can_be_put_back(http: Http, job: dict[str, Any]) -> None:
+    got = (await http.get(f"{JOBS}/{job['job_id']}")).json()
+    assert got == job
+    fields = ("name", "target", "trigger", "payload", "priority", "retry", "misfire", "timeout_seconds")
+    again = await http.put(JOBS, json={name: got[name] for name in fields})
+    assert again.status_code == 200
+    assert again.json()["version"] == got["version"], "nothing changed, so no new version"
+
+
+async def test_put_creates_and_redefines(http: Http) -> None:
+    first = await http.put(JOBS, json={"name": "a", "function": "work", "every": "60s"})
+    second = await http.put(JOBS, json={"name": "a", "function": "work", "every": "30s"})
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert (first.json()["version"], second.json()["version"]) == (1, 2)
+    assert first.json()["job_id"] == second.json()["job_id"]
+
+
+async def test_status_of_a_new_job_is_pending(http: Http, job: dict[str, Any]) -> None:
+    status = (await http.get(f"{JOBS}/{job['job_id']}/status")).json()
+    assert status == {
+        "job_id": job["job_id"],
+        "status": "PENDING",
+        "last_run": None,
+        "last_run_id": None,
+        "next_run": "2026-01-06T09:00:00Z",
+        "retry_count": 0,
+    }
+
+
+async def test_status_follows_the_newest_run(http: Http, job: dict[str, Any], runtime: ManualRuntime) -> None:
+    run = (await http.post(f"{JOBS}/{job['job_id']}/run")).json()["run_id"]
+    await (await runtime.worker()).work()
+    status = (await http.get(f"{JOBS}/{job['job_id']}/status")).json()
+    assert (status["status"], status["last_run_id"]) == ("SUCCEEDED", run)
+    assert status["last_run"] is not None
+
+
+async def test_delete_answers_deleted_and_then_404(http: Http, job: dict[str, Any]) -> None:
+    run = (await http.post(f"{JOBS}/{job['job_id']}/runs")).json()["run_id"]
+    answer = await http.delete(f"{JOBS}/{job['job_id']}")
+    assert (answer.status_code, answer.json()) == (200, {"deleted": True})
+    assert (await http.get(f"{JOBS}/{job['job_id']}")).status_code == 404
+    assert (await http.delete(f"{JOBS}/{job['job_id']}")).status_code == 404
+    kept = (await http.get(f"/api/v1/runs/{run}")).json()
+    assert (kept["status"], kept["reason"]) == ("CANCELLED", "job_deleted")
+    again = await http.post(JOBS, json={"name": "report", "function": "work"})
+    assert again.status_code == 201, "the name is free at once"
+
+
+async def test_patch_changes_only_what_is_given(http: Http, job: dict[str, Any]) -> None:
+    changed = (
+        await http.patch(f"{JOBS}/{job['job_id']}", json={"priority": "low", "tz": "Asia/Tokyo"})
+    ).json()
+    assert (changed["priority"], changed["version"]) == ("LOW", 2)
+    assert changed["trigger"]["tz"] == "Asia/Tokyo"
+    assert changed["next_fire_time"] == "2026-01-06T00:00:00Z"
+
+
+async def test_pause_and_resume(http: Http, job: dict[str, Any]) -> None:
+    paused = (await http.post(f"{JOBS}/{job['job_id']}/pause")).json()
+    assert (paused["is_paused"], paused["next_fire_time"]) == (True, None)
+    spans = (await http.get(f"{JOBS}/{job['job_id']}/spans")).json()["items"]
+    assert [(span["kind"], span["reason"], span["is_open"]) for span in spans] == [("gap", "paused", True)]
+    resumed = (await http.post(f"{JOBS}/{job['job_id']}/resume")).json()
+    assert (resumed["is_paused"], resumed["next_fire_time"]) == (False, "2026-01-06T09:00:00Z")
+
+
+async def test_list_pages_by_key(http: Http) -> None:
+    for number in range(5):
+        await http.post(JOBS, json={"name": f"job-{number}", "function": "work"})
+    names: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = (await http.get(f"{JOBS}?limit=2{cursor and f'&after={cursor}'}")).json()
+        names += [job["name"] for job in page["items"]]
+        cursor = page["next"]
+    assert names == [f"job-{number}" for number in range(5)]
+    assert len((await http.get(f"{JOBS}?name=job-3")).json()["items"]) == 1
+    assert (await http.get(f"{JOBS}?name=nobody")).json()["items"] == []
+
+
+async def test_bulk_create_tells_each_name_that_is_taken(http: Http, job: dict[str, Any]) -> None:
+    bodies = [{"name": name, "function": "work"} for name in ("new", job["name"], "new")]
+    answer = await http.post(f"{JOBS}/bulk", json=bodies)
+    assert [item["status"] for item in answer.json()] == ["created", "name_taken", "name_taken"]
+
+
+REFUSED: list[tuple[str, dict[str, Any]]] = [
+    ("cron", {"name": "x", "function": "work", "cron": "61 * * * *"}),
+    ("cron", {"name": "x", "function": "work", "cron": "0 0 30 2 *"}),
+    ("cron", {"name": "x", "function": "work", "cron": "@reboot"}),
+    ("tz", {"name": "x", "function": "work", "cron": "* * * * *", "tz": "Mars/Olympus"}),
+    ("dst", {"name": "x", "function": "work", "cron": "* * * * *", "dst": "sometimes"}),
+    ("run_at", {"name": "x", "function": "work", "run_at": "2020-01-01T00:00:00Z"}),
+    ("run_at", {"name": "x", "function": "work", "run_at": "2030-01-01T00:00:00"}),
+    ("every", {"name": "x", "function": "work", "every": "1 fortnight"}),
+    ("every", {"name": "x", "function": "work", "every": "10ms"}),
+    ("function", {"name": "x", "function": "unheard-of"}),
+    ("target.type", {"name": "x", "target": {"type": "carrier-pigeon"}}),
+    ("target", {"name": "x"}),
+    ("name", {"function": "work"}),
+    ("name", {"name": "a\u0000b", "function": "work"}),
+    ("name", {"name": "", "function": "work"}),
+    ("callback_url", {"name": "x", "callback_url": "ftp://example.com"}),
+    ("callback_url", {"name": "x", "callback_url": "https://user:secret@example.com/"}),
+    ("priority", {"name": "x", "function": "work", "priority": "URGENT"}),
+    ("retry.max_retries", {"name": "x", "function": "work", "retry": {"max_retries": -1}}),
+    ("retry.delays", {"name": "x", "function": "work", "retry": {"backoff": "list"}}),
+    ("nmae", {"name": "x", "function": "work", "nmae": "y"}),
+    ("every", {"name": "x", "function": "work", "cron": "* * * * *", "every": "5s"}),
+    ("command", {"name": "x", "command": "rm -rf /tmp/x"}),
+    ("jitter", {"name": "x", "function": "work", "jitter": "-5s"}),
+    ("timeout", {"name": "x", "function": "work", "timeout": True}),
+]
+
+
+@pytest.mark.parametrize(("field", "body"), REFUSED)
+async def test_bad_job_is_refused_by_the_field_s_name_and_nothing_is_stored(
+    http: Http, field: str, body: dict[str, Any]
+) -> None:
+    answer = await http.post(JOBS, json=body)
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["errors"][0]["field"] == field, problem
+    assert len(problem["errors"][0]["message"]) > 5
+    assert (await http.get(JOBS)).json()["items"] == []
+
+
+async def test_taken_name_is_a_conflict(http: Http, job: dict[str, Any]) -> None:
+    answer = await http.post(JOBS, json={"name": job["name"], "function": "work"})
+    assert answer.status_code == 409
+    assert answer.json()["errors"][0]["field"] == "name"

@@ -1,0 +1,212 @@
+"""What `@app.job` makes of functions, without a server."""
+
+import asyncio
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from mainspring import App, InvalidInput, Priority
+from mainspring.sdk.function import NO_PAYLOAD
+from mainspring.sdk.portal import Portal
+
+
+async def test_a_job_is_still_its_function() -> None:
+    app = App()
+
+    @app.job()
+    async def double(x: int) -> int:
+        """Doubles."""
+        return 2 * x
+
+    @app.job(name="other")
+    def triple(x: int) -> int:
+        return 3 * x
+
+    assert await double(4) == 8
+    assert triple(4) == 12
+    assert double.__doc__ == "Doubles."
+    assert app.registry.names() == ("double", "other")
+    assert app.definitions() == [
+        {"name": "double", "function": "double"},
+        {"name": "other", "function": "other"},
+    ]
+
+
+def test_fields_of_a_definition() -> None:
+    app = App()
+
+    @app.job(
+        name="report",
+        every=timedelta(seconds=90),
+        priority=Priority.HIGH,
+        retry={"delay": timedelta(seconds=2)},
+        retries=5,
+        labels=("gpu",),
+        timeout="10m",
+    )
+    def report() -> None: ...
+
+    assert app.definitions() == [
+        {
+            "name": "report",
+            "function": "report",
+            "every": 90.0,
+            "priority": "HIGH",
+            "retry": {"delay": 2.0, "max_retries": 5},
+            "labels": ["gpu"],
+            "timeout": "10m",
+        }
+    ]
+
+
+def test_an_instant_that_has_passed_is_for_the_server_to_judge() -> None:
+    app = App()
+
+    @app.job(run_at=datetime(2020, 1, 1, tzinfo=UTC))
+    def once() -> None: ...
+
+    assert app.definitions()[0]["run_at"] == "2020-01-01T00:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("definition", "field"),
+    [
+        ({"cron": "61 * * * *"}, "cron"),
+        ({"crom": "* * * * *"}, "crom"),
+        ({"every": "90s", "cron": "* * * * *"}, "every"),
+        ({"retries": -1}, "retry.max_retries"),
+        ({"retries": 1, "retry": {"max_retries": 2}}, "retries"),
+        ({"command": ["x"]}, "command"),
+        ({"function": "x"}, "function"),
+        ({"tz": "Europe/Berlin"}, "tz"),
+        ({"name": "a+b"}, "name"),
+        ({"name": ""}, "name"),
+        ({"queue": "a b"}, "queue"),
+        ({"payload": object()}, "payload"),
+    ],
+)
+def test_a_wrong_field_is_refused_at_once(definition: dict[str, Any], field: str) -> None:
+    app = App()
+
+    def nothing() -> None: ...
+
+    with pytest.raises(InvalidInput) as caught:
+        app.job(**definition)(nothing)
+    assert caught.value.field == field
+    assert app.definitions() == []
+    assert app.registry.names() == ()
+
+
+def test_a_name_is_taken_once() -> None:
+    app = App()
+    app.job(name="a")(len)
+    with pytest.raises(InvalidInput, match="already taken"):
+        app.job(name="a")(print)
+
+
+def test_without_parentheses_says_so() -> None:
+    with pytest.raises(InvalidInput, match="parentheses"):
+        App().job(len)  # type: ignore[arg-type]
+
+
+def test_arguments_become_a_payload() -> None:
+    app = App()
+
+    @app.job()
+    def f(x: int, y: int = 2, *, z: int = 3) -> None: ...
+
+    @app.job()
+    def g(x: int, /, *more: int, **named: int) -> None: ...
+
+    @app.job(payload={"x": 1})
+    def h(x: int) -> None: ...
+
+    @app.job()
+    def nothing() -> None: ...
+
+    assert f.payload((), {"x": 1, "z": 4}) == {"x": 1, "z": 4}
+    assert f.payload((1, 5), {}) == [1, 5]
+    assert f.payload((1,), {"z": 4}) == {"x": 1, "z": 4}
+    assert g.payload((1, 2, 3), {}) == [1, 2, 3]
+    assert h.payload((), {}) is NO_PAYLOAD
+    assert nothing.payload((), {}) is NO_PAYLOAD
+    for args, kwargs in (((), {}), ((1, 2, 3), {}), ((), {"q": 1}), ((1,), {"x": 1})):
+        with pytest.raises(InvalidInput, match="does not fit"):
+            f.payload(args, kwargs)
+    with pytest.raises(InvalidInput, match="positions or names"):
+        g.payload((1,), {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"run_at": datetime(2030, 1, 1)}, "run_at"),  # noqa: DTZ001 -- refused for that
+        ({"run_at": "soon"}, "run_at"),
+        ({"delay": -1}, "delay"),
+        ({"delay": "1x"}, "delay"),
+        ({"delay": 1, "run_at": datetime(2030, 1, 1, tzinfo=UTC)}, "delay"),
+        ({"priority": "URGENT"}, "priority"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any], field: str) -> None:
+    function = App().job()(len)
+    with pytest.raises(InvalidInput) as caught:
+        function.options(**options)
+    assert caught.value.field == field
+
+
+def test_the_server_is_found_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MAINSPRING_SERVER", raising=False)
+    assert App().server == "http://127.0.0.1:8620"
+    monkeypatch.setenv("MAINSPRING_SERVER", "http://127.0.0.1:1")
+    app, own = App(), App("http://127.0.0.1:3")
+    assert app.server == "http://127.0.0.1:1"
+    for each in (app, own):
+        each.serve_by("http://127.0.0.1:2")
+    assert (app.server, own.server) == ("http://127.0.0.1:2", "http://127.0.0.1:3")
+
+
+class TestPortal:
+    async def test_carries_out_in_one_thread_for_everybody(self) -> None:
+        closed = []
+
+        async def on_close() -> None:
+            closed.append(threading.get_ident())
+
+        async def where() -> int:
+            return threading.get_ident()
+
+        portal = Portal(on_close)
+        here = await portal.call_async(where)
+        assert here != threading.get_ident()
+        assert await asyncio.to_thread(portal.call, where) == here
+        portal.close()
+        assert closed == [here]
+        assert await portal.call_async(where)
+        portal.close()
+        portal.close()
+
+    async def test_errors_and_cancels_pass_through(self) -> None:
+        cancelled = threading.Event()
+
+        async def nothing() -> None: ...
+
+        async def fail() -> None:
+            raise KeyError("x")
+
+        async def hang() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+
+        portal = Portal(nothing)
+        with pytest.raises(KeyError):
+            await portal.call_async(fail)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await portal.call_async(hang)
+        assert await asyncio.to_thread(cancelled.wait, 5)
+        portal.close()
