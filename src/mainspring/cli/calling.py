@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mainspring.core.ids import parse_job_id
 from mainspring.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -45,9 +46,11 @@ async def find_job(client: AsyncClient, key: str) -> JobView:
     page = await client.list_jobs(name=key)
     if page.items:
         return page.items[0]
-    if key.startswith("job_"):
-        return await client.get_job(key)
-    raise NotFound("job", key)
+    try:
+        parse_job_id(key)
+    except ValueError:
+        raise NotFound("job", key) from None
+    return await client.get_job(key)
 
 
 def read_json_text(text: str, field: str) -> Any:
@@ -75,4 +78,6 @@ def read_text_file(name: str, field: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise InvalidInput(field, f"{name} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}") from None
+        raise InvalidInput(
+            field, f"{name} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}"
+        ) from None

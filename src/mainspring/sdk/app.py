@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from mainspring.errors import InvalidInput
+from mainspring.clock import host_time
+from mainspring.core.definition.fields import read_payload
+from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
 from mainspring.registry import FunctionRegistry
 from mainspring.sdk.definitions import job_body
-from mainspring.sdk.function import Function, SubmitOptions
+from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions
 from mainspring.sdk.portal import Portal
 from mainspring.sdk.runs import RunHandle
 
@@ -21,7 +23,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 DEFAULT_SERVER = "http://127.0.0.1:8620"
-_BATCH = 1000
+_MAX_ITEMS = 1000
+_MAX_BYTES = 900_000
 
 
 class App:
@@ -105,13 +108,15 @@ class App:
             NotFound: the server has no job of that name.
             Unreachable: the server did not answer.
         """
-        return await self._portal.call_async(lambda: self._submit(name, payloads, options or SubmitOptions()))
+        chosen = options or SubmitOptions()
+        return await self.perform(lambda client: self._submit(client, name, payloads, chosen))
 
     def submit_sync(
         self, name: str, payloads: Sequence[object], options: SubmitOptions | None = None
     ) -> list[RunHandle]:
         """Do as `submit` from code without an event loop."""
-        return self._portal.call(lambda: self._submit(name, payloads, options or SubmitOptions()))
+        chosen = options or SubmitOptions()
+        return self.perform_sync(lambda client: self._submit(client, name, payloads, chosen))
 
     async def perform(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
         """Carry out calls on the app's client, from any event loop."""
@@ -125,6 +130,22 @@ class App:
         """End the app's thread and connections; happens by itself at exit, and a later call opens them anew."""
         self._portal.close()
 
+    async def _submit(
+        self, client: AsyncClient, name: str, payloads: Sequence[object], options: SubmitOptions
+    ) -> list[RunHandle]:
+        handles: list[RunHandle] = []
+        for batch in _batches(name, payloads, options):
+            try:
+                results = await client.submit_runs(batch)
+            except InvalidInput as error:
+                raise _refusal(error, name, len(handles)) from None
+            for result in results:
+                if result.run_id is None or result.status == "key_mismatch":
+                    message = f"{options.idempotency_key!r} was used for another request; use a new key"
+                    raise Conflict("idempotency_key", message)
+                handles.append(RunHandle(self, result.run_id))
+        return handles
+
     async def _with_client(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
         if self._client is None:
             from mainspring.sdk.client import AsyncClient
@@ -136,6 +157,44 @@ class App:
         client, self._client = self._client, None
         if client is not None:
             await client.close()
+
+
+def _batches(name: str, payloads: Sequence[object], options: SubmitOptions) -> Iterator[list[dict[str, Any]]]:
+    """Cut submissions into requests that the server takes: bounded in number and in bytes."""
+    common: dict[str, Any] = {"job": name}
+    if options.delay is not None:
+        common["run_at"] = host_time() + options.delay
+    if options.run_at is not None:
+        common["run_at"] = options.run_at
+    if options.priority is not None:
+        common["priority"] = options.priority.name
+    if options.idempotency_key is not None:
+        common["idempotency_key"] = options.idempotency_key
+    overhead = 256 + 4 * len(name)
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for payload in payloads:
+        item = dict(common)
+        if payload is not NO_PAYLOAD:
+            item["payload"] = payload
+        length = overhead + len(read_payload(item.get("payload")) or b"")
+        if batch and (len(batch) == _MAX_ITEMS or size + length > _MAX_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += length
+    if batch:
+        yield batch
+
+
+def _refusal(error: InvalidInput, name: str, done: int) -> MainspringError:
+    """Say what a bulk request's refusal means for a submission."""
+    place, _, field = error.field.rpartition("].")
+    if field == "job":
+        return NotFound("job", name)
+    if done or place not in {"", "[0"}:
+        return error
+    return InvalidInput(field, error.message)
 
 
 class _Facade:

@@ -170,7 +170,7 @@ class Submitter(Generic[P]):
         """Do as `enqueue_many` from code without an event loop."""
         return self._app.submit_sync(self._function.name, self._payloads(calls), self._options)
 
-    def _payloads(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[object]:
+    def _payloads(self, calls: Iterable[object]) -> list[object]:
         if self._options.idempotency_key is not None:
             raise InvalidInput("idempotency_key", "stands for one run; submit those with a key one by one")
         payloads = []

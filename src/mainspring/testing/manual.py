@@ -23,6 +23,7 @@ from mainspring.engine.shards import Ownership, Shards
 from mainspring.engine.spans import SpanDrain
 from mainspring.engine.wakeups import Wakeups
 from mainspring.executors import FunctionExecutor
+from mainspring.executors.egress import check_url
 from mainspring.executors.runners import InlineRunner
 from mainspring.ports.executor import Executor
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Lease, Registration, Report, ReportResult
@@ -148,6 +149,7 @@ class ManualRuntime:
             accepted=Accepted(
                 types=frozenset({"function", "http", "shell"}),
                 functions=lambda: frozenset(self.registry.names()),
+                check_url=check_url,
             ),
         )
         self.services: dict[str, Service] = {

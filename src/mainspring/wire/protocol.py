@@ -130,7 +130,8 @@ class ReportItem(Struct, kw_only=True, forbid_unknown_fields=True):
     run_id: str
     token: Annotated[int, Meta(ge=0, le=2**31 - 1)]
     outcome: str
-    result: msgspec.Raw = msgspec.Raw(b"null")
+    # By a factory, because a default of this type cannot be described in a schema.
+    result: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
     output: str | None = None
     error: str | None = None
     is_retryable: bool = True

@@ -95,7 +95,8 @@ def test_environment_holds_for_what_follows_only() -> None:
 
 
 def test_zones_hold_for_what_follows() -> None:
-    text = "0 0 * * * a\nCRON_TZ=Europe/Berlin\n0 0 * * * b\nTZ=Asia/Tokyo\n0 0 * * * c\nCRON_TZ=\n0 0 * * * d\nTZ=\n0 0 * * * e"
+    lines = ["CRON_TZ=Europe/Berlin", "TZ=Asia/Tokyo", "CRON_TZ=", "TZ="]
+    text = "\n".join(["0 0 * * * a", *(f"{line}\n0 0 * * * {index}" for index, line in enumerate(lines))])
     found = read_crontab(text, system=False, seconds=False, tz="America/New_York")
     zones = ["America/New_York", "Europe/Berlin", "Europe/Berlin", "Asia/Tokyo", "America/New_York"]
     assert [entry.body["tz"] for entry in found.entries] == zones
@@ -236,5 +237,5 @@ def test_any_text_gives_entries_or_problems(text: str, system: bool, seconds: bo
     found = read_crontab(text, system=system, seconds=seconds)
     for entry in found.entries:
         read_definition(entry.body, now=NOW)
-    lines = {item.line for item in (*found.entries, *found.problems)}
+    lines = {entry.line for entry in found.entries} | {fault.line for fault in found.problems}
     assert lines <= set(range(1, text.count("\n") + 2))

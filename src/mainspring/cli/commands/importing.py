@@ -33,7 +33,9 @@ def import_group() -> None:
 @click.option("--yes", is_flag=True, help="Apply; without it this is a preview.")
 @server_option
 @json_option
-def crontab_command(file: str, tz: str, server: str, *, system: bool, seconds: bool, yes: bool, as_json: bool) -> int:
+def crontab_command(
+    file: str, tz: str, server: str, *, system: bool, seconds: bool, yes: bool, as_json: bool
+) -> int:
     """Import a crontab: each entry becomes a job of a shell command.
 
     FILE may be - for standard input. Without --yes nothing is changed and no server is needed. If a line cannot
@@ -63,10 +65,10 @@ async def _apply(client: AsyncClient, entries: tuple[CrontabEntry, ...]) -> list
             if page.items[0].target["type"] != "shell":
                 message = f"{entry.name!r} exists and is no command; rename that job, nothing was imported"
                 raise Conflict("name", message)
-    results = []
+    results: list[dict[str, Any]] = []
     for entry in entries:
         try:
-            job = await client.upsert_job(entry.body)
+            job = await client.put_job(entry.body)
         except InvalidInput as error:
             message = f"{error.message} ({len(results)} of {len(entries)} entries were imported)"
             raise InvalidInput(f"line {entry.line}: {error.field}", message) from None
@@ -118,7 +120,11 @@ def _show(found: CrontabImport, now: datetime, results: list[dict[str, Any]]) ->
     if found.problems:
         click.echo("nothing was imported", err=True)
     elif results:
-        counts = [f"{count} {kind}" for kind in ("created", "updated", "unchanged") if (count := _count(results, kind))]
+        counts = [
+            f"{count} {kind}"
+            for kind in ("created", "updated", "unchanged")
+            if (count := _count(results, kind))
+        ]
         click.echo(f"{len(results)} jobs: {', '.join(counts)}")
     elif found.entries:
         click.echo("a preview; nothing was changed. Apply it with --yes", err=True)

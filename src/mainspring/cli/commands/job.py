@@ -34,13 +34,17 @@ def job_group() -> None:
 @click.option("--run-at", metavar="INSTANT", help="Fire once: ISO 8601 with an offset.")
 @click.option("--callback-url", metavar="URL", help="Call this URL.")
 @click.option("--function", metavar="NAME", help="Call a registered function.")
-@click.option("--command", metavar="JSON", help='Carry out a command: ["program", "argument"], or text with --shell.')
+@click.option(
+    "--command", metavar="JSON", help='Carry out a command: ["program", "argument"], or text with --shell.'
+)
 @click.option("--shell", is_flag=True, help="The command is one text for /bin/sh -c.")
 @click.option("--target", metavar="JSON", help="The target in full form.")
 @click.option("--payload", metavar="JSON", help="What the target is given.")
 @click.option("--priority", metavar="TIER", help="HIGH, MEDIUM or LOW.")
 @click.option("--queue", metavar="NAME", help="The queue.")
-@click.option("--label", "labels", multiple=True, metavar="NAME", help="What a worker must offer; repeatable.")
+@click.option(
+    "--label", "labels", multiple=True, metavar="NAME", help="What a worker must offer; repeatable."
+)
 @click.option("--retry", metavar="JSON", help='Like {"max_retries": 5, "delay": "10s"}.')
 @click.option("--retries", type=int, metavar="N", help="Short for max_retries.")
 @click.option("--misfire", metavar="JSON", help="skip, fire_latest, fire_all, or an object.")
@@ -48,11 +52,15 @@ def job_group() -> None:
 @click.option("--delivery", metavar="POLICY", help="at_least_once or at_most_once.")
 @click.option("--timeout", metavar="DURATION", help="Hard limit of one attempt.")
 @click.option("--jitter", metavar="DURATION", help="Delay each start by up to this much.")
-@click.option("--expires-after", metavar="DURATION", help="Skip a run not started this long after it was due.")
+@click.option(
+    "--expires-after", metavar="DURATION", help="Skip a run not started this long after it was due."
+)
 @click.option("--update", is_flag=True, help="If a job of that name exists, give it this definition.")
 @server_option
 @json_option
-def add_command(name: str | None, body: str | None, server: str, *, update: bool, as_json: bool, **given: Any) -> None:
+def add_command(
+    name: str | None, body: str | None, server: str, *, update: bool, as_json: bool, **given: Any
+) -> None:
     """Add a job.
 
     NAME must be free unless --update is given. The fields are those of docs/reference/job-definition.md.
@@ -60,7 +68,7 @@ def add_command(name: str | None, body: str | None, server: str, *, update: bool
     definition = _definition(name, body, given)
 
     async def work(client: AsyncClient) -> JobView:
-        return await (client.upsert_job(definition) if update else client.create_job(definition))
+        return await (client.put_job(definition) if update else client.create_job(definition))
 
     job = call(server, work)
     if as_json:
@@ -106,7 +114,9 @@ def _value(field: str, value: Any, given: dict[str, Any]) -> Any:
 
 
 @job_group.command("list")
-@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 1_000_000), help="At most so many.")
+@click.option(
+    "--limit", default=100, show_default=True, type=click.IntRange(1, 1_000_000), help="At most so many."
+)
 @server_option
 @json_option
 def list_command(limit: int, server: str, *, as_json: bool) -> None:
@@ -140,7 +150,7 @@ def show_command(job: str, server: str, *, as_json: bool) -> None:
 
     async def work(client: AsyncClient) -> dict[str, Any]:
         found = await find_job(client, job)
-        status = plain(await client.get_job_status(found.job_id))
+        status = plain(await client.get_status(found.job_id))
         return {**plain(found), "status": status["status"], "last_run_id": status["last_run_id"]} | {
             field: status[field] for field in ("last_run", "retry_count")
         }
@@ -210,23 +220,33 @@ def _report_clock(job: JobView, *, as_json: bool) -> None:
 @click.option("--run-at", metavar="INSTANT", help="Not before this instant.")
 @click.option("--priority", metavar="TIER", help="HIGH, MEDIUM or LOW.")
 @click.option("--key", metavar="TEXT", help="Idempotency key: the same key gives the same run.")
-@click.option("--wait", "seconds", type=float, metavar="SECONDS", help="Wait so long for its end; exit code 1 unless it succeeds.")
+@click.option(
+    "--wait",
+    "seconds",
+    type=float,
+    metavar="SECONDS",
+    help="Wait so long for its end; exit code 1 unless it succeeds.",
+)
 @server_option
 @json_option
-def run_command(job: str, key: str | None, seconds: float | None, server: str, *, as_json: bool, **given: Any) -> int:
+def run_command(
+    job: str, key: str | None, seconds: float | None, server: str, *, as_json: bool, **given: Any
+) -> int:
     """Submit a run of a job."""
     from mainspring.core.definition.fields import read_instant
     from mainspring.sdk.runs import wait_for_run
 
-    options: dict[str, Any] = {"priority": given["priority"], "idempotency_key": key}
+    body: dict[str, Any] = {}
+    if given["priority"] is not None:
+        body["priority"] = given["priority"]
     if given["payload"] is not None:
-        options["payload"] = read_json_text(given["payload"], "payload")
+        body["payload"] = read_json_text(given["payload"], "payload")
     if given["run_at"] is not None:
-        options["run_at"] = read_instant(given["run_at"], "run_at")
+        body["run_at"] = read_instant(given["run_at"], "run_at")
 
     async def work(client: AsyncClient) -> Any:
         found = await find_job(client, job)
-        submitted = await client.submit_run(found.job_id, **options)
+        submitted = await client.submit_run(found.job_id, body, idempotency_key=key)
         if seconds is None:
             return submitted
         return await wait_for_run(client, submitted.run_id, seconds)

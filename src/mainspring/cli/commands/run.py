@@ -30,7 +30,9 @@ def run_group() -> None:
 @run_group.command("list")
 @click.option("--job", metavar="JOB", help="Runs of this job only (name or id).")
 @click.option("--state", metavar="STATE", help="Runs in this state only, like FAILED.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1_000_000), help="At most so many.")
+@click.option(
+    "--limit", default=20, show_default=True, type=click.IntRange(1, 1_000_000), help="At most so many."
+)
 @server_option
 @json_option
 def list_command(job: str | None, state: str | None, limit: int, server: str, *, as_json: bool) -> None:
@@ -78,6 +80,17 @@ def _first_line(run: RunView) -> str:
     return text.splitlines()[0][:60] if text else ""
 
 
+def _checked(run: str) -> str:
+    from mainspring.core.ids import parse_run_id
+    from mainspring.errors import InvalidInput
+
+    try:
+        parse_run_id(run)
+    except ValueError as error:
+        raise InvalidInput("run", str(error)) from None
+    return run
+
+
 @run_group.command("show")
 @click.argument("run")
 @server_option
@@ -86,7 +99,7 @@ def show_command(run: str, server: str, *, as_json: bool) -> None:
     """Show a run with its attempts, result and output."""
 
     async def work(client: AsyncClient) -> RunDetail:
-        return await client.get_run(run)
+        return await client.get_run(_checked(run))
 
     found = plain(call(server, work))
     if as_json:
@@ -98,7 +111,8 @@ def show_command(run: str, server: str, *, as_json: bool) -> None:
     if attempts:
         click.echo()
         rows = [
-            (each["number"], each["outcome"], each["worker"], each["started_at"], each["error"]) for each in attempts
+            (each["number"], each["outcome"], each["worker"], each["started_at"], each["error"])
+            for each in attempts
         ]
         print_table(("ATTEMPT", "OUTCOME", "WORKER", "STARTED", "ERROR"), rows, empty="")
     if output:
@@ -113,7 +127,7 @@ def cancel_command(run: str, server: str, *, as_json: bool) -> None:
     """Cancel a run: one that waits ends at once, one under way is asked to stop."""
 
     async def work(client: AsyncClient) -> CancelView:
-        return await client.cancel_run(run)
+        return await client.cancel_run(_checked(run))
 
     answer = call(server, work)
     if as_json:
