@@ -43,6 +43,7 @@ def create_api(
         description="Schedules jobs, runs them, and accounts for every fire.",
         path="/schema",
         render_plugins=[],
+        use_handler_docstrings=True,
     )
     return Litestar(
         [api, protocol, *system.ROUTES, get_openapi],

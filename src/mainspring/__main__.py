@@ -1,0 +1,6 @@
+"""`python -m mainspring` does as the command `mainspring`."""
+
+from mainspring.cli.main import main
+
+if __name__ == "__main__":
+    main()
