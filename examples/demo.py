@@ -47,6 +47,7 @@ class Demo:
         self.effects = folder / "effects"
         self.effects.mkdir()
         self.server = ""
+        self.allow = ""
         self.processes: list[subprocess.Popen[bytes]] = []
         self.accepted: dict[str, str] = {}
         self.dead_letters: set[str] = set()
@@ -58,7 +59,10 @@ class Demo:
     def run(self) -> int:
         try:
             with receiver(self.effects) as hook:
-                self.start_server(hook)
+                self.allow = hook.removeprefix("http://").partition("/")[
+                    0
+                ]  # loopback is closed to callbacks otherwise
+                self.start_server()
                 self.start_worker("worker-1")
                 self.start_worker("worker-2")
                 self.import_crontabs()
@@ -115,7 +119,8 @@ class Demo:
         self.note(f"mainspring up: {self.server}, SQLite in {data}")
 
     def start_worker(self, name: str) -> None:
-        self.start("worker", "examples.demo_jobs:app", "--server", self.server, "--name", name, ready="ready")
+        arguments = ["examples.demo_jobs:app", "--server", self.server, "--name", name]
+        self.start("worker", *arguments, "--callback-allow", self.allow, ready="ready")
         self.note(f"{name} is ready (pid {self.processes[-1].pid})")
 
     # -- work ------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "mainspring.cli.main", *map(str, arguments)]
+    return [str(Path(sys.executable).with_name("mainspring")), *map(str, arguments)]
 
 
 def run(*arguments: object, cwd: Path | None = None, text: str = "", **more: str) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,294 @@
+"""The command line as it is used: real processes on loopback."""
+
+import json
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.processes import Running, command, environment, run, running, server
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+APP = """
+import os
+from mainspring import App, current_attempt
+
+app = App()
+
+
+@app.job(name="add", retries=1)
+def add(x: int, y: int = 1) -> int:
+    return x + y
+
+
+@app.job(name="tick", every="1s")
+async def tick() -> int:
+    return os.getpid()
+
+
+@app.job(name="chain")
+async def chain(x: int) -> str:
+    run = await add.options(priority="HIGH").enqueue(x, y=x)
+    return run.id
+
+
+@app.job(name="slow", queue="slow", retry={"max_retries": 0})
+async def slow(folder: str) -> None:
+    import asyncio, pathlib
+    pathlib.Path(folder, "began").touch()
+    await asyncio.sleep(1.5)
+    pathlib.Path(folder, "ended").touch()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "shop.py").write_text(APP)
+    return tmp_path
+
+
+def answer(*arguments: object, url: str, code: int = 0) -> Any:
+    done = run(*arguments, "--server", url, "--json")
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+def await_file(path: Path) -> None:
+    deadline = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} does not appear"
+        time.sleep(0.02)
+
+
+def errors_of(folder: Path) -> str:
+    return (folder / "stderr.log").read_text()
+
+
+def test_up_with_an_app_runs_its_jobs(folder: Path) -> None:
+    with server("shop:app", "--data", "data", cwd=folder) as (process, url):
+        done = answer("job", "run", "add", "--payload", '{"x": 2, "y": 3}', "--wait", 20, url=url)
+        assert (done["status"], done["result"]) == ("SUCCEEDED", 5)
+        chained = answer("job", "run", "chain", "--payload", '{"x": 4}', "--wait", 20, url=url)
+        assert chained["status"] == "SUCCEEDED", chained
+        child = answer("run", "show", chained["result"], url=url)
+        assert (child["payload"], child["priority"]) == ({"x": 4, "y": 4}, "HIGH")
+        names = [job["name"] for job in answer("job", "list", url=url)]
+        assert names == ["add", "tick", "chain", "slow"]
+        assert process.stop() == 0
+    assert "Traceback" not in errors_of(folder)
+    with server("shop:app", "--data", "data", cwd=folder) as (process, url):  # nothing is doubled by a restart
+        assert [job["name"] for job in answer("job", "list", url=url)] == names
+        assert process.stop(signal.SIGINT) == 0
+
+
+def test_a_worker_of_its_own_and_the_ways_of_jobs_and_runs(folder: Path) -> None:
+    with (
+        server("--store", "memory://", "--slots", 0, cwd=folder) as (_, url),
+        running("worker", "shop:app", "--server", url, "--name", "w1", cwd=folder) as worker,
+    ):
+        worker.wait_for("ready")
+        done = answer("job", "run", "add", "--payload", '{"x": 1}', "--wait", 20, url=url)
+        assert done["result"] == 2
+        failed = answer("job", "run", "add", "--payload", '{"z": 1}', "--wait", 20, url=url, code=1)
+        assert failed["status"] == "FAILED"
+        assert failed["attempts"][0]["worker"] == "w1"
+
+        first = answer("job", "run", "add", "--payload", "[1]", "--key", "k", url=url)
+        again = answer("job", "run", "add", "--payload", "[1]", "--key", "k", url=url)
+        assert (again["run_id"], first["is_new"], again["is_new"]) == (first["run_id"], True, False)
+
+        later = answer("job", "run", "add", "--payload", "[1]", "--run-at", "2099-01-01T00:00:00Z", url=url)
+        assert answer("run", "cancel", later["run_id"], url=url)["result"] == "cancelled"
+        assert answer("run", "show", later["run_id"], url=url)["status"] == "CANCELLED"
+        cancelled = answer("run", "list", "--state", "cancelled", "--job", "add", url=url)
+        assert [each["run_id"] for each in cancelled] == [later["run_id"]]
+
+        assert answer("job", "pause", "tick", url=url)["is_paused"] is True
+        assert answer("job", "resume", "tick", url=url)["is_paused"] is False
+        added = answer("job", "add", "again", "--function", "add", "--every", "90s", "--retries", 7, url=url)
+        assert (added["trigger"]["every_seconds"], added["retry"]["max_retries"]) == (90, 7)
+        assert answer("job", "show", added["job_id"], url=url)["name"] == "again"
+        assert answer("job", "rm", "again", url=url)["deleted"] is True
+        assert run("job", "show", "again", "--server", url).returncode == 2
+
+        for arguments in (("job", "list"), ("job", "show", "add"), ("run", "list"), ("run", "show", failed["run_id"])):
+            shown = run(*arguments, "--server", url)
+            assert (shown.returncode, shown.stderr) == (0, "")
+            assert "add" in shown.stdout
+        assert worker.stop() == 0
+    assert "Traceback" not in errors_of(folder)
+
+
+def test_a_stop_waits_for_what_is_under_way(folder: Path) -> None:
+    with (
+        server("--data", "data", "--slots", 0, cwd=folder) as (up, url),
+        running("worker", "shop:app", "--server", url, "--queue", "slow", cwd=folder) as worker,
+    ):
+        worker.wait_for("ready")
+        submitted = answer("job", "run", "slow", "--payload", json.dumps([str(folder)]), url=url)
+        await_file(folder / "began")
+        assert worker.stop() == 0
+        assert (folder / "ended").exists()
+        assert answer("run", "show", submitted["run_id"], url=url)["status"] == "SUCCEEDED"
+        assert up.stop() == 0
+
+
+def test_a_second_signal_ends_at_once(folder: Path) -> None:
+    with server("shop:app", "--data", "data", cwd=folder) as (up, url):
+        answer("job", "run", "slow", "--payload", json.dumps([str(folder)]), url=url)
+        await_file(folder / "began")
+        up.process.send_signal(signal.SIGTERM)
+        up.wait_for("stopping")
+        assert up.stop(signal.SIGINT) == 130
+        assert not (folder / "ended").exists()
+
+
+def test_a_crontab_runs_for_real(folder: Path) -> None:
+    effects = folder / "effects"
+    effects.mkdir()
+    text = (EXAMPLES / "crontab.seconds").read_text()
+    for name, value in (("EXAMPLES", EXAMPLES), ("EFFECTS_DIR", effects)):
+        text = "\n".join(f"{name}={value}" if line.startswith(f"{name}=") else line for line in text.split("\n"))
+    (folder / "crontab").write_text(text)
+    with server("--data", "data", "--allow-shell", cwd=folder) as (up, url):
+        arguments = ("import", "crontab", folder / "crontab", "--seconds")
+        preview = answer(*arguments, url=url)
+        assert (len(preview["entries"]), preview["results"]) == (8, [])
+        assert answer("job", "list", url=url) == []
+        results = answer(*arguments, "--yes", url=url)["results"]
+        assert {each["result"] for each in results} == {"created"}
+        results = answer(*arguments, "--yes", url=url)["results"]
+        assert {each["result"] for each in results} == {"unchanged"}
+        await_file(effects / "shell-poll-orders.log")
+        await_file(effects / "shell-push-metrics.log")
+        assert up.stop() == 0
+    fields = (effects / "shell-poll-orders.log").read_text().splitlines()[0].split()
+    assert (fields[0], fields[1], fields[3]) == ("start", "poll-orders", "1")
+    assert fields[2].startswith("run_")
+    assert len(fields) == 8
+
+
+def test_a_crontab_with_a_fault_changes_nothing(folder: Path) -> None:
+    with server("--store", "memory://", "--allow-shell", cwd=folder) as (_, url):
+        text = "0 1 * * * good\n61 * * * * bad\n"
+        done = run("import", "crontab", "-", "--yes", "--server", url, text=text)
+        assert done.returncode == 2
+        assert "error: line 2: minute: " in done.stderr
+        assert answer("job", "list", url=url) == []
+        answer("job", "add", "good", "--callback-url", "https://example.com/", url=url)
+        done = run("import", "crontab", "-", "--yes", "--server", url, text="0 1 * * * good\n")
+        assert done.returncode == 2
+        assert answer("job", "show", "good", url=url)["target"]["type"] == "http"
+
+
+def test_shell_is_off_unless_allowed(folder: Path) -> None:
+    with server("--store", "memory://", cwd=folder) as (_, url):
+        done = run("job", "add", "x", "--command", '["true"]', "--server", url)
+        assert done.returncode == 2
+        assert "--allow-shell" in done.stderr
+        done = run("import", "crontab", "-", "--yes", "--server", url, text="0 1 * * * good\n")
+        assert done.returncode == 2
+        assert "line 1" in done.stderr
+
+
+def test_two_processes_do_not_share_a_folder_or_port(folder: Path) -> None:
+    with server("--data", "data", cwd=folder) as (_, url):
+        second = run("up", "--data", "data", "--port", 0, cwd=folder)
+        third = run("up", "--data", "other", "--port", url.rpartition(":")[2], cwd=folder)
+    for done in (second, third):
+        assert done.returncode == 1
+        assert done.stdout == ""
+        assert done.stderr.startswith("error: ")
+        assert done.stderr.count("\n") == 1
+    assert "in use" in second.stderr
+    assert "in use" in third.stderr
+    assert not (folder / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("up", "--host", "0.0.0.0"), 2, "host: 0.0.0.0 is not a loopback address"),
+        (("up", "--port", 70000), 2, "port: "),
+        (("up", "--data", "a", "--store", "memory://"), 2, "store: "),
+        (("up", "--store", "mysql://x"), 2, "store: "),
+        (("up", "absent:app"), 2, "MODULE:APP: "),
+        (("worker", "--slots", 0), 2, "slots: "),
+        (("worker", "--store", "sqlite:///x"), 2, "store: "),
+        (("worker", "--queue", "a b"), 2, "queue: "),
+        (("worker", "--server", "nonsense"), 2, "server: "),
+        (("job", "list"), 1, "no answer from http://127.0.0.1:9"),
+        (("job", "add", "--body", "-"), 2, "body: is not JSON"),
+        (("job", "add", "x", "--command", "ls"), 2, "command: is not JSON"),
+        (("job", "run", "x", "--payload", "{"), 2, "payload: is not JSON"),
+        (("run", "show", "../counts"), 2, "run: "),
+        (("import", "crontab", "absent"), 2, "file: absent: "),
+        (("next", "* * * *"), 2, "expression: "),
+        (("next", "* * * * *", "--tz", "Mars"), 2, "tz: "),
+        (("next", "* * * * *", "--after", "now"), 2, "after: "),
+        (("next", "0 0 30 2 *"), 2, "day of month: "),
+        (("nonsense",), 2, "No such command"),
+        (("next",), 2, "Missing argument"),
+    ],
+)
+def test_what_is_refused_is_one_line(folder: Path, arguments: tuple[object, ...], code: int, said: str) -> None:
+    done = run(*arguments, cwd=folder, MAINSPRING_SERVER="http://127.0.0.1:9")
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    if not said[0].isupper() or said.startswith("MODULE"):
+        assert done.stderr.startswith(f"error: {said}")
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_crontab_that_is_not_utf8_is_refused(folder: Path) -> None:
+    (folder / "crontab").write_bytes(b"0 1 * * * caf\xe9\n")
+    done = run("import", "crontab", "crontab", cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr == "error: file: crontab is not UTF-8: byte 13 is 0xe9\n"
+
+
+def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
+    arguments = command("next", "* * * * * *", "--count", 10_000)
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(20) == 0
+
+
+def test_a_worker_waits_for_its_server_and_can_be_stopped_meanwhile(folder: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    with running("worker", "shop:app", "--server", f"http://127.0.0.1:{port}", cwd=folder) as worker:
+        deadline = time.monotonic() + 20
+        while "register_failed" not in errors_of(folder):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert worker.stop() == 0
+        assert_quiet(worker)
+
+
+def assert_quiet(worker: Running) -> None:
+    assert worker.process.stdout is not None
+    assert worker.process.stdout.read() == ""
+
+
+def test_help_is_quick(folder: Path) -> None:
+    best = 9.0
+    for _ in range(5):
+        start = time.perf_counter()
+        done = run("--help")
+        best = min(best, time.perf_counter() - start)
+        assert done.returncode == 0
+    print(f"mainspring --help: {best * 1000:.0f} ms")
+    assert best < 0.5
