@@ -101,20 +101,10 @@ class Demo:
             f"mainspring {arguments[0]} did not start:\n{(self.folder / 'demo.log').read_text()}"
         )
 
-    def start_server(self, hook: str) -> None:
+    def start_server(self) -> None:
         data = str(self.folder / "data")
-        allow = hook.removeprefix("http://").partition("/")[0]
-        arguments = (
-            "--data",
-            data,
-            "--port",
-            "0",
-            "--allow-shell",
-            "--callback-allow",
-            allow,
-            "--beat-period",
-            "2",
-        )
+        arguments = ["--data", data, "--port", "0", "--allow-shell", "--callback-allow", self.allow]
+        arguments += ["--beat-period", "2"]
         self.server = self.start("up", *arguments, ready=r"http://\S+")
         self.note(f"mainspring up: {self.server}, SQLite in {data}")
 

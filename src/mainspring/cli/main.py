@@ -87,6 +87,8 @@ def run_command(arguments: list[str]) -> int:
         sys.stdout.flush()
     except click.exceptions.Exit as error:
         return error.exit_code
+    except SystemExit as error:  # click's way of saying that the reader of our output has gone
+        return error.code if isinstance(error.code, int) else 1
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -98,7 +100,7 @@ def run_command(arguments: list[str]) -> int:
         return 2 if isinstance(error, InvalidInput | Conflict | NotFound) else 1
     except BrokenPipeError:
         _abandon_output()
-        return 0
+        return 1
     except OSError as error:
         _say(str(error))
         return 1

@@ -210,5 +210,5 @@ class _Facade:
             raise AttributeError(f"the client has no method {name!r}")
         return partial(self._call, name)
 
-    def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         return self._perform(lambda client: getattr(client, name)(*args, **kwargs))

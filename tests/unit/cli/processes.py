@@ -25,7 +25,9 @@ def command(*arguments: object) -> list[str]:
     return [str(Path(sys.executable).with_name("mainspring")), *map(str, arguments)]
 
 
-def run(*arguments: object, cwd: Path | None = None, text: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: object, cwd: Path | None = None, text: str = "", **more: str
+) -> subprocess.CompletedProcess[str]:
     """Carry out a command to its end."""
     return subprocess.run(
         command(*arguments),

@@ -80,7 +80,10 @@ def test_up_with_an_app_runs_its_jobs(folder: Path) -> None:
         assert names == ["add", "tick", "chain", "slow"]
         assert process.stop() == 0
     assert "Traceback" not in errors_of(folder)
-    with server("shop:app", "--data", "data", cwd=folder) as (process, url):  # nothing is doubled by a restart
+    with server("shop:app", "--data", "data", cwd=folder) as (
+        process,
+        url,
+    ):  # nothing is doubled by a restart
         assert [job["name"] for job in answer("job", "list", url=url)] == names
         assert process.stop(signal.SIGINT) == 0
 
@@ -115,7 +118,12 @@ def test_a_worker_of_its_own_and_the_ways_of_jobs_and_runs(folder: Path) -> None
         assert answer("job", "rm", "again", url=url)["deleted"] is True
         assert run("job", "show", "again", "--server", url).returncode == 2
 
-        for arguments in (("job", "list"), ("job", "show", "add"), ("run", "list"), ("run", "show", failed["run_id"])):
+        for arguments in (
+            ("job", "list"),
+            ("job", "show", "add"),
+            ("run", "list"),
+            ("run", "show", failed["run_id"]),
+        ):
             shown = run(*arguments, "--server", url)
             assert (shown.returncode, shown.stderr) == (0, "")
             assert "add" in shown.stdout
@@ -152,7 +160,9 @@ def test_a_crontab_runs_for_real(folder: Path) -> None:
     effects.mkdir()
     text = (EXAMPLES / "crontab.seconds").read_text()
     for name, value in (("EXAMPLES", EXAMPLES), ("EFFECTS_DIR", effects)):
-        text = "\n".join(f"{name}={value}" if line.startswith(f"{name}=") else line for line in text.split("\n"))
+        text = "\n".join(
+            f"{name}={value}" if line.startswith(f"{name}=") else line for line in text.split("\n")
+        )
     (folder / "crontab").write_text(text)
     with server("--data", "data", "--allow-shell", cwd=folder) as (up, url):
         arguments = ("import", "crontab", folder / "crontab", "--seconds")
@@ -235,7 +245,9 @@ def test_two_processes_do_not_share_a_folder_or_port(folder: Path) -> None:
         (("next",), 2, "Missing argument"),
     ],
 )
-def test_what_is_refused_is_one_line(folder: Path, arguments: tuple[object, ...], code: int, said: str) -> None:
+def test_what_is_refused_is_one_line(
+    folder: Path, arguments: tuple[object, ...], code: int, said: str
+) -> None:
     done = run(*arguments, cwd=folder, MAINSPRING_SERVER="http://127.0.0.1:9")
     assert done.returncode == code
     assert said in done.stderr
@@ -252,7 +264,7 @@ def test_a_crontab_that_is_not_utf8_is_refused(folder: Path) -> None:
     assert done.stderr == "error: file: crontab is not UTF-8: byte 13 is 0xe9\n"
 
 
-def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
+def test_a_reader_that_goes_away_gets_no_complaint(folder: Path) -> None:
     arguments = command("next", "* * * * * *", "--count", 10_000)
     with subprocess.Popen(
         arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), text=True
@@ -262,7 +274,7 @@ def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == ""
-        assert process.wait(20) == 0
+        assert process.wait(20) == 1
 
 
 def test_a_worker_waits_for_its_server_and_can_be_stopped_meanwhile(folder: Path) -> None:
@@ -292,3 +304,24 @@ def test_help_is_quick(folder: Path) -> None:
         assert done.returncode == 0
     print(f"mainspring --help: {best * 1000:.0f} ms")
     assert best < 0.5
+
+
+@pytest.mark.postgres
+def test_a_worker_straight_on_postgresql(folder: Path, postgres_database: str) -> None:
+    with (
+        server("--store", postgres_database, "--slots", 0, cwd=folder) as (up, url),
+        running("worker", "shop:app", "--store", postgres_database, cwd=folder) as worker,
+    ):
+        worker.wait_for("ready")
+        done = answer("job", "run", "add", "--payload", "[1]", "--wait", 20, url=url)
+        assert done["result"] == 2
+        assert worker.stop() == 0
+        assert up.stop() == 0
+    assert "Traceback" not in errors_of(folder)
+
+
+def test_a_database_that_is_not_there(folder: Path) -> None:
+    done = run("up", "--store", "postgresql://nobody:secret@127.0.0.1:9/none", "--port", 0, cwd=folder)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert "secret" not in done.stderr

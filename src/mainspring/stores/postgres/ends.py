@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from asyncpg import Record
@@ -16,10 +17,12 @@ from mainspring.core.transitions import AttemptOutcome, Transition
 from mainspring.ports.store_types import ApplyResult, CancelResult, Followup, HeldRun, NewRun
 from mainspring.stores.postgres.connection import Connections, Role, Session
 from mainspring.stores.postgres.inserts import LaneIds, insert_planned
-from mainspring.stores.postgres.rows import held_of
+from mainspring.stores.postgres.rows import held_of, sparse
 
 _FIRST_TOKEN = 1
 """The token of a run's first claim; a run under it has no attempt rows."""
+
+_run_id = attrgetter("run_id")
 
 Applied = dict[RunId, Transition]
 """The transitions that took effect now."""
@@ -116,17 +119,17 @@ class EndVerbs:
 
 async def _apply_successes(session: Session, transitions: Iterable[Transition], now: datetime) -> Applied:
     """Move first-try successes to the history, each where its token still holds."""
-    ordered = sorted({transition.run_id: transition for transition in transitions}.items())
+    ordered = sorted(transitions, key=_run_id)
     rows = await session.fetch(
         "apply_successes",
-        run_ids=[run_id for run_id, _ in ordered],
-        tokens=[transition.token for _, transition in ordered],
-        results=[transition.result for _, transition in ordered],
-        outputs=[transition.output for _, transition in ordered],
+        run_ids=[transition.run_id for transition in ordered],
+        tokens=[transition.token for transition in ordered],
+        results=sparse([transition.result for transition in ordered]),
+        outputs=sparse([transition.output for transition in ordered]),
         now=now,
     )
-    ends = dict(ordered)
-    return {row["id"]: ends[row["id"]] for row in rows}
+    ends = {transition.run_id: transition for transition in ordered}
+    return ends if len(rows) == len(ends) else {row["id"]: ends[row["id"]] for row in rows}
 
 
 @dataclass(slots=True)
@@ -233,6 +236,8 @@ async def _find_workers(session: Session, session_ids: set[int]) -> dict[int, st
 
 async def _answer(session: Session, transitions: Sequence[Transition], applied: Applied) -> list[ApplyResult]:
     """Answer each transition; those that did nothing now are compared with what was applied before."""
+    if len(applied) == len(transitions):
+        return [ApplyResult.APPLIED] * len(transitions)
     results: list[ApplyResult] = []
     others: list[int] = []
     for position, transition in enumerate(transitions):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from asyncpg import Record
 
@@ -13,6 +13,8 @@ from mainspring.core.model import Attempt, Job, LaneKey, Priority, Run, RunKind,
 from mainspring.core.states import RunState
 from mainspring.ports.codec import decode_spec
 from mainspring.ports.store_types import HeldRun, NewRun, NewSpan
+
+T = TypeVar("T")
 
 EVER = datetime(1, 1, 1, tzinfo=UTC)
 """Before every instant that a store holds."""
@@ -110,6 +112,11 @@ def span_of(row: Record) -> Span:
     )
 
 
+def sparse(column: list[T]) -> list[T]:
+    """Return a column without its values where all are None: `unnest` fills short arrays up with NULL."""
+    return [] if column.count(None) == len(column) else column  # type: ignore[arg-type] # None is what is sought
+
+
 def columns_of_lanes(lanes: Sequence[LaneKey]) -> dict[str, list[Any]]:
     return {
         "queues": [lane.queue for lane in lanes],
@@ -126,13 +133,13 @@ def columns_of_runs(runs: Sequence[NewRun]) -> dict[str, list[Any]]:
         "job_ids": [run.job_id for run in runs],
         "versions": [run.version for run in runs],
         "kinds": [run.kind for run in runs],
-        "fires_at": [run.fire_at for run in runs],
+        "fires_at": sparse([run.fire_at for run in runs]),
         "dues_at": [run.due_at for run in runs],
-        "expiries_at": [run.expires_at for run in runs],
+        "expiries_at": sparse([run.expires_at for run in runs]),
         "timeouts_ms": [run.timeout // _MILLISECOND for run in runs],
-        "payloads": [run.payload for run in runs],
-        "target_keys": [run.target_key for run in runs],
-        "span_ids": [run.span_id for run in runs],
+        "payloads": sparse([run.payload for run in runs]),
+        "target_keys": sparse([run.target_key for run in runs]),
+        "span_ids": sparse([run.span_id for run in runs]),
     }
 
 

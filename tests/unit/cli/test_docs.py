@@ -1,0 +1,90 @@
+"""The reference pages name every field and every option, and their examples hold."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import pytest
+
+from mainspring.cli.main import cli
+from mainspring.core.cron.fields import MACROS
+from mainspring.core.definition import read_definition
+from mainspring.core.definition.read import KNOWN_FIELDS
+
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
+PAGES = {name: (REFERENCE / f"{name}.md").read_text() for name in ("cli", "cron", "job-definition", "sdk")}
+
+
+def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for child in command.list_commands(context):
+            found = command.get_command(context, child)
+            assert found is not None
+            yield from commands(found, f"{name} {child}")
+
+
+COMMANDS = dict(commands(cli, "mainspring"))
+
+
+@pytest.mark.parametrize("field", sorted(KNOWN_FIELDS))
+def test_every_field_of_a_definition_is_described(field: str) -> None:
+    assert re.search(rf"[`\"]{field}[`\":]", PAGES["job-definition"])
+
+
+@pytest.mark.parametrize("macro", sorted(MACROS))
+def test_every_macro_is_listed(macro: str) -> None:
+    assert f"`{macro}`" in PAGES["cron"]
+
+
+def test_the_example_of_a_definition_is_one() -> None:
+    (text,) = re.findall(r"```json\n(.*?)```", PAGES["job-definition"], re.DOTALL)
+    spec = read_definition(json.loads(text), now=datetime(2026, 1, 1, tzinfo=UTC))
+    assert spec.name == "daily-report"
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in COMMANDS if name.startswith(("mainspring up", "mainspring worker"))]
+)
+def test_every_option_of_the_processes_is_described(name: str) -> None:
+    options = [option for parameter in COMMANDS[name].params for option in parameter.opts if option[0] == "-"]
+    assert options
+    assert [option for option in options if option not in PAGES["cli"]] == []
+
+
+def test_every_command_and_option_has_a_help_text() -> None:
+    bare = [name for name, command in COMMANDS.items() if not command.help]
+    for name, command in COMMANDS.items():
+        bare += [
+            f"{name} {parameter.name}"
+            for parameter in command.params
+            if isinstance(parameter, click.Option) and not parameter.help and parameter.name != "version"
+        ]
+    assert bare == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        line
+        for page in [
+            *REFERENCE.glob("*.md"),
+            *REFERENCE.parent.glob("howto/*.md"),
+            REFERENCE.parents[1] / "README.md",
+        ]
+        for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL)
+        for line in block.splitlines()
+        if line.startswith("mainspring ")
+    ],
+)
+def test_command_lines_of_the_docs_are_understood(line: str) -> None:
+    words = shlex.split(line, comments=True)
+    name = max((name for name in COMMANDS if words[: len(name.split())] == name.split()), key=len)
+    command = COMMANDS[name]
+    assert not isinstance(command, click.Group), line
+    command.make_context(name, words[len(name.split()) :], resilient_parsing=False)
