@@ -195,6 +195,19 @@ def test_a_crontab_with_a_fault_changes_nothing(folder: Path) -> None:
         assert answer("job", "show", "good", url=url)["target"]["type"] == "http"
 
 
+def test_a_server_stops_while_a_worker_waits_for_work(folder: Path) -> None:
+    with (
+        server("--data", "data", cwd=folder) as (up, url),
+        running("worker", "shop:app", "--server", url, cwd=folder) as worker,
+    ):
+        worker.wait_for("ready")
+        begin = time.monotonic()
+        assert up.stop() == 0
+        assert time.monotonic() - begin < 5
+        assert worker.stop() == 0
+    assert "Traceback" not in errors_of(folder)
+
+
 def test_shell_is_off_unless_allowed(folder: Path) -> None:
     with server("--store", "memory://", cwd=folder) as (_, url):
         done = run("job", "add", "x", "--command", '["true"]', "--server", url)

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import errno
-import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mainspring.cli.options import executor_options, seconds
-from mainspring.errors import InvalidInput, MainspringError
+from mainspring.errors import InvalidInput
 
 if TYPE_CHECKING:
     from mainspring.cli.process import StopRequest
     from mainspring.config.settings import Settings
-    from mainspring.runtime import Engine
     from mainspring.sdk.app import App
-
-_SHUTDOWN_SECONDS = 2
 
 
 @click.command("up")
@@ -69,10 +62,11 @@ def _location(data: str | None, store: str | None) -> Any:
 
 async def _up(settings: Settings, app: App | None, stop: StopRequest) -> None:
     from mainspring.cli.process import announce, settle_memory
+    from mainspring.cli.serving import listen, serve
     from mainspring.core.model import DEFAULT_TENANT
     from mainspring.runtime import open_server
 
-    with _listen(settings.host, settings.port) as listener:
+    with listen(settings.host, settings.port) as listener:
         host, port = listener.getsockname()[:2]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         if app is not None:
@@ -83,64 +77,8 @@ async def _up(settings: Settings, app: App | None, stop: StopRequest) -> None:
         ):
             for body in app.definitions() if app else ():
                 await engine.client.jobs.upsert(DEFAULT_TENANT, body)
-            await outer.enter_async_context(_serve(engine, settings, [listener]))
+            await outer.enter_async_context(serve(engine, settings, listener))
             settle_memory()
             announce(f"listening on {url}")
             await stop.wait()
             announce("stopping")
-
-
-@contextlib.contextmanager
-def _listen(host: str, port: int) -> Iterator[socket.socket]:
-    """Take the port before anything else: a server that nobody can reach must not fire."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                hint = "another server may be running; choose another one with --port"
-                raise MainspringError(f"port {port} on {host} is in use; {hint}") from None
-            raise MainspringError(f"port {port} on {host} cannot be had: {error.strerror}") from None
-        listener.setblocking(False)
-        yield listener
-
-
-@contextlib.asynccontextmanager
-async def _serve(engine: Engine, settings: Settings, sockets: Sequence[socket.socket]) -> AsyncIterator[None]:
-    import uvicorn
-
-    from mainspring.api import create_api
-
-    class Server(uvicorn.Server):
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield  # signals are ours
-
-    async def ping() -> None:
-        await engine.store.read_time()
-
-    api = create_api(engine.client, engine.gateway, store_name=settings.store.scheme, ping=ping)
-    config = uvicorn.Config(
-        api,
-        access_log=False,
-        http="httptools",
-        log_config=None,
-        server_header=False,
-        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-        timeout_keep_alive=75,
-        ws="none",
-    )
-    server = Server(config)
-    serving = asyncio.ensure_future(server.serve(list(sockets)))
-    while not server.started:
-        if serving.done():
-            serving.result()
-            raise MainspringError("the API did not start")
-        await asyncio.wait((serving,), timeout=0.005)
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        await serving

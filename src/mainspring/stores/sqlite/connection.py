@@ -29,6 +29,7 @@ _PRAGMAS = (
     "PRAGMA busy_timeout = 10000",
     "PRAGMA cache_size = -65536",
     "PRAGMA temp_store = MEMORY",
+    "PRAGMA wal_autocheckpoint = 4000",
 )
 
 
@@ -109,9 +110,13 @@ class Lane:
         return result
 
     def _serve(self) -> None:
-        connection = apsw.Connection(str(self._path), statementcachesize=256)
-        for pragma in _PRAGMAS:
-            connection.execute(pragma)
+        try:
+            connection = apsw.Connection(str(self._path), statementcachesize=256)
+            for pragma in _PRAGMAS:
+                connection.execute(pragma)
+        except apsw.Error as error:
+            self._refuse_all(error)
+            return
         is_ending = False
         while not is_ending:
             first = self._calls.get()
@@ -134,6 +139,12 @@ class Lane:
             self._answer(group)
         connection.close()
 
+    def _refuse_all(self, error: apsw.Error) -> None:
+        """Answer every call with the reason why there is no connection, until told to stop."""
+        while (call := self._calls.get()) is not None:
+            call.error = translate(error)
+            self._answer([call])
+
     def _read(self, connection: apsw.Connection, group: list[_Call]) -> None:
         for call in group:
             try:
@@ -152,8 +163,10 @@ class Lane:
                 connection.execute("COMMIT")
         except apsw.Error as error:
             self._roll_back(connection)
+            # Where one call failed for good reason (a full disk), that is the reason for all: nothing was committed.
+            cause = next((call.error for call in group if isinstance(call.error, StoreUnavailable)), None)
             for call in group:
-                call.error = call.error or translate(error)
+                call.error = cause or call.error or translate(error)
 
     def _write_one(self, connection: apsw.Connection, call: _Call, *, is_only: bool) -> None:
         if not is_only:

@@ -113,10 +113,11 @@ class _Ends:
     def __init__(self, now: int) -> None:
         self._now = now
         self._attempts: list[dict[str, object]] = []
+        self._plain: list[list[object]] = []
         self._finished: list[dict[str, object]] = []
         self._buried: list[dict[str, object]] = []
         self._requeued: list[dict[str, object]] = []
-        self._removed: list[Row] = []
+        self._removed: list[RunId] = []
         self._outcomes: dict[tuple[RunId, int], AttemptOutcome] = {}
 
     def outcome(self, run_id: RunId, token: int) -> AttemptOutcome | None:
@@ -153,6 +154,11 @@ class _Ends:
                 }
             )
             return
+        self._removed.append(run_id)
+        if transition.error is None and transition.output is None and state is not RunState.FAILED:
+            result = None if transition.result is None else transition.result.hex()
+            self._plain.append([run_id, state.value, reason, int(transition.is_crash), result])
+            return
         end: dict[str, object] = {
             "run_id": run_id,
             "state": state.value,
@@ -164,7 +170,6 @@ class _Ends:
             "output": transition.output,
         }
         (self._buried if state is RunState.FAILED else self._finished).append(end)
-        self._removed.append((run_id,))
 
     def write(self, db: apsw.Connection) -> None:
         """Write everything; attempts first, because they are read from the live rows."""
@@ -172,7 +177,10 @@ class _Ends:
         execute_many(db, "requeue_run", self._requeued)
         execute_many(db, "finish_run", self._finished)
         execute_many(db, "bury_run", self._buried)
-        execute_many(db, "remove_run", self._removed)
+        if self._plain:
+            execute(db, "finish_runs", {"rows": to_json(self._plain), "now": self._now})
+        if self._removed:
+            execute(db, "remove_runs", {"run_ids": to_json(self._removed)})
 
 
 def _answer_late(
@@ -201,44 +209,39 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
     if request.number <= last:
         if request.number < last:
             return _NOTHING
-        return ClaimResult(_claimed(db, fetch_all(db, "repeat_claim", session)))
+        again = fetch_all(db, "repeat_claim", session)
+        return ClaimResult(tuple(_claimed(row, is_alone=bool(row[10])) for row in again))
     execute(db, "set_claim_number", session)
-    is_holding = fetch_first(
-        db, "is_holding", {"session_id": request.session_id, "only_alone": not request.is_alone}
+    held = fetch_first(
+        db, "is_holding" if request.is_alone else "is_holding_alone", {"session_id": request.session_id}
     )
-    if (is_holding is not None and is_holding[0]) or not request.lanes or request.limit < 1:
+    if (held is not None and held[0]) or not request.lanes or request.limit < 1:
         return _NOTHING
-    values: dict[str, object] = {
-        **session,
-        "now": now,
+    wanted = {
         "lanes": to_json(request.lanes),
         "low": _EARLIEST if request.low is None else to_micros(request.low),
+        "now": now,
         "limit": 1 if request.is_alone else request.limit,
     }
-    rows = fetch_all(db, "claim_alone" if request.is_alone else "claim_runs", values)
-    position = {lane: index for index, lane in enumerate(request.lanes)}
-    rows.sort(key=lambda row: (position[row[4]], row[11], row[0]))
-    return ClaimResult(_claimed(db, rows))
-
-
-def _claimed(db: apsw.Connection, rows: list[Row]) -> tuple[ClaimedRun, ...]:
+    rows = fetch_all(db, "find_suspect" if request.is_alone else "find_ready", wanted)
     if not rows:
-        return ()
-    lanes = to_json(sorted({row[4] for row in rows}))
-    tenants: dict[int, str] = dict(fetch_all(db, "lane_tenants", {"lanes": lanes}))
-    return tuple(
-        ClaimedRun(
-            RunId(row[0]),
-            row[1],
-            make_job_id(row[2]),
-            row[3],
-            tenants[row[4]],
-            row[5],
-            to_optional_instant(row[6]),
-            to_instant(row[7]),
-            row[8],
-            row[9],
-            bool(row[10]),
-        )
-        for row in rows
+        return _NOTHING
+    claim = {"run_ids": to_json([row[0] for row in rows]), "is_alone": request.is_alone, "now": now}
+    execute(db, "claim_runs", {**session, **claim})
+    return ClaimResult(tuple(_claimed(row, is_alone=request.is_alone) for row in rows))
+
+
+def _claimed(row: Row, *, is_alone: bool) -> ClaimedRun:
+    return ClaimedRun(
+        RunId(row[0]),
+        row[1],
+        make_job_id(row[2]),
+        row[3],
+        row[4],
+        row[5],
+        to_optional_instant(row[6]),
+        to_instant(row[7]),
+        row[8],
+        row[9],
+        is_alone,
     )

@@ -31,23 +31,29 @@ class RunPart(Part):
             job_id: fetch_first(db, "find_existing_job", {"job_id": job_id.bytes}) is not None
             for job_id in {run.job_id for run in runs}
         }
-        results: list[SubmitResult | None] = [None] * len(runs)
-        plain: list[int] = []
-        for index, run in enumerate(runs):
-            if not jobs[run.job_id]:
-                results[index] = SubmitResult(SubmitStatus.JOB_MISSING)
-            elif run.submit_key is None:
-                plain.append(index)
-            else:
-                results[index] = self._submit_once(db, run, now)
-        ids = self._insert_runs(db, [runs[index] for index in plain], now)
-        for index, run_id in zip(plain, ids, strict=True):
-            results[index] = SubmitResult(SubmitStatus.SUBMITTED, run_id)
-        return [result for result in results if result is not None]
+        results: list[SubmitResult] = []
+        plain: list[NewRun] = []
 
-    def _submit_once(self, db: apsw.Connection, run: NewRun, now: int) -> SubmitResult:
+        def insert_plain() -> None:
+            # Before a run with a key is looked at, so that ids grow in the order of the arguments.
+            results.extend(
+                SubmitResult(SubmitStatus.SUBMITTED, run_id) for run_id in self._insert_runs(db, plain, now)
+            )
+            plain.clear()
+
+        for run in runs:
+            if jobs[run.job_id] and run.submit_key is None:
+                plain.append(run)
+                continue
+            insert_plain()
+            results.append(self._submit_once(db, run, now, is_job_there=jobs[run.job_id]))
+        insert_plain()
+        return results
+
+    def _submit_once(self, db: apsw.Connection, run: NewRun, now: int, *, is_job_there: bool) -> SubmitResult:
         key = run.submit_key
-        assert key is not None
+        if key is None:
+            return SubmitResult(SubmitStatus.JOB_MISSING)
         values: dict[str, object] = {"tenant": run.lane.tenant, "key": key.key}
         known = fetch_first(db, "read_key", {**values, "now": now})
         if known is not None:
@@ -55,6 +61,8 @@ class RunPart(Part):
             return SubmitResult(
                 SubmitStatus.DUPLICATE if is_same else SubmitStatus.KEY_MISMATCH, RunId(known[0])
             )
+        if not is_job_there:
+            return SubmitResult(SubmitStatus.JOB_MISSING)
         (run_id,) = self._insert_runs(db, [run], now)
         values |= {"run_id": run_id, "request_hash": key.request_hash}
         execute(db, "reserve_key", {**values, "expires_at": to_micros(key.expires_at)})
@@ -159,4 +167,4 @@ def _end_waiting(db: apsw.Connection, run_id: RunId, state: RunState, reason: st
         "output": None,
     }
     execute(db, "finish_run", values)
-    execute(db, "remove_run", {"run_id": run_id})
+    execute(db, "remove_runs", {"run_ids": to_json([run_id])})

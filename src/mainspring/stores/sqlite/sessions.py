@@ -172,7 +172,7 @@ def _beat(db: apsw.Connection, beat: Beat, now: int) -> BeatResult:
     row = fetch_first(db, "get_missing", {"session_id": beat.session_id})
     if row is None:
         return BeatResult(is_session_live=False, lost=beat.held)
-    missing_before = set(json.loads(row[0]))
+    missing_before = {(run_id, token) for run_id, token in json.loads(row[0])}
     rows = fetch_all(db, "held_by_session", {"session_id": beat.session_id})
     owned = {(run.run_id, run.token): run for run in map(make_held, rows)}
     held = set(beat.held)
@@ -180,14 +180,14 @@ def _beat(db: apsw.Connection, beat: Beat, now: int) -> BeatResult:
     values = {
         "session_id": beat.session_id,
         "now": now,
-        "missing": to_json([run.run_id for run in missing]),
+        "missing": to_json([[run.run_id, run.token] for run in missing]),
     }
     execute(db, "beat_session", values)
     return BeatResult(
         is_session_live=True,
         lost=tuple(key for key in beat.held if key not in owned),
         cancel=tuple(key for key in beat.held if key in owned and owned[key].is_cancel_requested),
-        unknown=tuple(run for run in missing if run.run_id in missing_before),
+        unknown=tuple(run for run in missing if (run.run_id, run.token) in missing_before),
     )
 
 

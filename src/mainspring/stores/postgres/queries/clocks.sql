@@ -13,14 +13,15 @@ FROM unnest(:shards::smallint[]) AS wanted (shard)
 CROSS JOIN LATERAL (SELECT * FROM shard_lease WHERE shard_lease.shard = wanted.shard FOR SHARE) AS lease;
 
 -- name: fire_clocks
--- Law 2. The arguments are sorted by job id; the nested loop keeps that order for the row locks.
+-- Law 2. The arguments are sorted by job id; the nested loop keeps that order for the row locks. `IS NOT DISTINCT FROM`
+-- keeps it off job_clock_due, where thousands of jobs may share the instant.
 UPDATE job_clock SET next_fire_at = fire.next_fire_at, fired_through = fire.fired_through
 FROM unnest(
     :job_ids::uuid[], :revisions::bigint[], :fires_at::timestamptz[], :next_fires_at::timestamptz[],
     :fired_throughs::timestamptz[]
 ) AS fire (job_id, revision, fire_at, next_fire_at, fired_through)
 WHERE job_clock.job_id = fire.job_id AND job_clock.revision = fire.revision
-  AND job_clock.next_fire_at = fire.fire_at
+  AND job_clock.next_fire_at IS NOT DISTINCT FROM fire.fire_at
   AND (job_clock.fired_through IS NULL OR job_clock.fired_through < fire.fire_at)
 RETURNING job_clock.job_id;
 
@@ -73,7 +74,10 @@ FROM unnest(
     :span_ids::bigint[], :cursors_from::timestamptz[], :cursors_to::timestamptz[], :are_done::boolean[]
 ) AS step (span_id, cursor_from, cursor_to, is_done)
 WHERE span.id = step.span_id AND span.is_open AND span.cursor_at IS NOT DISTINCT FROM step.cursor_from
-  AND EXISTS (SELECT FROM job WHERE job.id = span.job_id AND job.deleted_at IS NULL AND NOT job.is_paused)
+  AND EXISTS (
+    SELECT FROM job
+    WHERE job.id = span.job_id AND coalesce(job.deleted_at, 'infinity') = 'infinity' AND NOT job.is_paused
+  )
 RETURNING span.id;
 
 -- name: list_spans

@@ -1,4 +1,5 @@
--- Definitions and their versions. Rows are locked job by job in id order, a job's row before its clock's.
+-- Definitions and their versions. Rows are locked job by job in id order, a job's row before its clock's. Where a job is
+-- sought by id, `deleted_at IS NULL` is said so that the partial indexes do not offer themselves (see runs.sql).
 
 -- name: add_jobs
 -- The arguments are sorted by tenant and name, so that two callers wait for each other in one order.
@@ -24,7 +25,7 @@ FROM unnest(:job_ids::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (
     SELECT job.*, job_clock.revision, job_clock.next_fire_at
     FROM job JOIN job_clock ON job_clock.job_id = job.id
-    WHERE job.id = wanted.id AND job.deleted_at IS NULL
+    WHERE job.id = wanted.id AND coalesce(job.deleted_at, 'infinity') = 'infinity'
     FOR NO KEY UPDATE
 ) AS job;
 
@@ -63,7 +64,7 @@ DELETE FROM job_clock USING unnest(:job_ids::uuid[]) AS deleted (job_id) WHERE j
 SELECT job.id, job.tenant, job.version, job.is_paused, job.created_at, job.updated_at, job_clock.revision,
        job_clock.next_fire_at, job_clock.fired_through, job_version.spec
 FROM unnest(:job_ids::uuid[]) AS wanted (id)
-JOIN job ON job.id = wanted.id AND job.deleted_at IS NULL
+JOIN job ON job.id = wanted.id AND coalesce(job.deleted_at, 'infinity') = 'infinity'
 JOIN job_clock ON job_clock.job_id = job.id
 JOIN job_version ON job_version.job_id = job.id AND job_version.version = job.version;
 

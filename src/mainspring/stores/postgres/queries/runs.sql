@@ -1,6 +1,7 @@
 -- Runs from submission to history. The hot path; the traps are those of design 9:
 -- never `lane_id = ANY(array)` for a claim, MATERIALIZED for joined sets, and no `state = 'RUNNING'` where a run is
--- sought by id (the partial index run_held would be picked): `session_id IS NOT NULL` says the same.
+-- sought by id (the partial index run_held would be picked): `session_id IS NOT NULL` says the same. Likewise a job
+-- sought by id must not say `deleted_at IS NULL`, or an empty table's plan walks job_page.
 
 -- name: hold_lanes
 -- The key share lock keeps prune_lanes away until the transaction ends.
@@ -51,7 +52,7 @@ FROM unnest(
     shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, span_id
 )
 WHERE (SELECT count(*) FROM held) = cardinality(:lane_ids::bigint[])
-  AND EXISTS (SELECT FROM job WHERE job.id = new.job_id AND job.deleted_at IS NULL)
+  AND EXISTS (SELECT FROM job WHERE job.id = new.job_id AND coalesce(job.deleted_at, 'infinity') = 'infinity')
 RETURNING id, job_id;
 
 -- name: insert_runs
@@ -98,7 +99,9 @@ SELECT nextval('run_sequence') AS number FROM generate_series(1, :count::integer
 -- name: find_existing_jobs
 SELECT job.id
 FROM unnest(:job_ids::uuid[]) AS wanted (id)
-CROSS JOIN LATERAL (SELECT job.id FROM job WHERE job.id = wanted.id AND job.deleted_at IS NULL) AS job;
+CROSS JOIN LATERAL (
+    SELECT job.id FROM job WHERE job.id = wanted.id AND coalesce(job.deleted_at, 'infinity') = 'infinity'
+) AS job;
 
 -- name: reserve_keys
 -- Takes what is free. The others' rows are locked all the same, so read_keys will find them.
@@ -383,12 +386,7 @@ CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id AND run.session_i
 -- name: get_runs
 SELECT found.*
 FROM unnest(:run_ids::bigint[]) AS wanted (id)
-CROSS JOIN LATERAL (
-    SELECT * FROM live_run WHERE live_run.id = wanted.id
-    UNION ALL
-    SELECT * FROM ended_run WHERE ended_run.id = wanted.id
-    LIMIT 1
-) AS found;
+CROSS JOIN LATERAL (SELECT * FROM any_run WHERE any_run.id = wanted.id LIMIT 1) AS found;
 
 -- name: list_runs
 (
@@ -441,6 +439,4 @@ SELECT run_id, token, number, outcome, worker, started_at, finished_at, error, o
 FROM attempt WHERE run_id = :run_id ORDER BY token;
 
 -- name: count_runs
-SELECT state, count(*) AS count FROM live_run WHERE tenant = :tenant GROUP BY state
-UNION ALL
-SELECT state, count(*) FROM ended_run WHERE tenant = :tenant GROUP BY state;
+SELECT state, count(*) AS count FROM any_run WHERE tenant = :tenant GROUP BY state;

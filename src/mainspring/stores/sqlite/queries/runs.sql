@@ -67,56 +67,50 @@ SELECT claim_number FROM session WHERE id = :session_id AND state = 'live';
 UPDATE session SET claim_number = :number WHERE id = :session_id;
 
 -- name: is_holding
--- Whether the session runs anything (with only_alone: something that must be alone).
-SELECT EXISTS (
-    SELECT 1 FROM run INDEXED BY run_held
-    WHERE session_id = :session_id AND state = 'RUNNING' AND (is_alone OR NOT :only_alone)
-);
+SELECT EXISTS (SELECT 1 FROM run INDEXED BY run_held WHERE session_id = :session_id AND state = 'RUNNING');
+
+-- name: is_holding_alone
+SELECT EXISTS (SELECT 1 FROM run INDEXED BY run_alone WHERE session_id = :session_id AND is_alone);
+
+-- name: find_ready
+-- The cross joins keep the order: lane after lane, and in each by rank along the index, until the limit is reached.
+SELECT
+    run.id, run.token + 1, run.job_id, run.version, lane.tenant, run.attempt, run.fire_at, run.due_at, run.payload,
+    run.target_key
+FROM json_each(:lanes) AS wanted
+CROSS JOIN lane ON lane.id = wanted.value
+CROSS JOIN run INDEXED BY run_ready ON run.lane_id = lane.id
+WHERE
+    run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0 AND run.rank BETWEEN :low AND :now
+    AND (run.expires_at IS NULL OR run.expires_at > :now)
+LIMIT :limit;
+
+-- name: find_suspect
+SELECT
+    run.id, run.token + 1, run.job_id, run.version, lane.tenant, run.attempt, run.fire_at, run.due_at, run.payload,
+    run.target_key
+FROM json_each(:lanes) AS wanted
+CROSS JOIN lane ON lane.id = wanted.value
+CROSS JOIN run INDEXED BY run_suspect ON run.lane_id = lane.id
+WHERE
+    run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes > 0 AND run.rank BETWEEN :low AND :now
+    AND (run.expires_at IS NULL OR run.expires_at > :now)
+LIMIT :limit;
 
 -- name: claim_runs
--- The cross joins keep the order: lane after lane, and in each by rank along the index, until the limit is reached.
 UPDATE run SET
-    state = 'RUNNING', token = token + 1, session_id = :session_id, claim_number = :number, is_alone = 0,
+    state = 'RUNNING', token = token + 1, session_id = :session_id, claim_number = :number, is_alone = :is_alone,
     started_at = :now, deadline_at = :now + timeout_ms * 1000
-WHERE id IN (
-    SELECT ready.id
-    FROM json_each(:lanes) AS wanted
-    CROSS JOIN run AS ready INDEXED BY run_ready
-    WHERE
-        ready.lane_id = wanted.value AND ready.state IN ('PENDING', 'RETRYING') AND NOT ready.is_parked
-        AND ready.crashes = 0 AND ready.rank BETWEEN :low AND :now
-        AND (ready.expires_at IS NULL OR ready.expires_at > :now)
-    LIMIT :limit
-)
-RETURNING
-    id, token, job_id, version, lane_id, attempt, fire_at, due_at, payload, target_key, is_alone, rank;
-
--- name: claim_alone
-UPDATE run SET
-    state = 'RUNNING', token = token + 1, session_id = :session_id, claim_number = :number, is_alone = 1,
-    started_at = :now, deadline_at = :now + timeout_ms * 1000
-WHERE id IN (
-    SELECT ready.id
-    FROM json_each(:lanes) AS wanted
-    CROSS JOIN run AS ready INDEXED BY run_suspect
-    WHERE
-        ready.lane_id = wanted.value AND ready.state IN ('PENDING', 'RETRYING') AND NOT ready.is_parked
-        AND ready.crashes > 0 AND ready.rank BETWEEN :low AND :now
-        AND (ready.expires_at IS NULL OR ready.expires_at > :now)
-    LIMIT :limit
-)
-RETURNING
-    id, token, job_id, version, lane_id, attempt, fire_at, due_at, payload, target_key, is_alone, rank;
+WHERE id IN (SELECT value FROM json_each(:run_ids));
 
 -- name: repeat_claim
 SELECT
-    id, token, job_id, version, lane_id, attempt, fire_at, due_at, payload, target_key, is_alone, rank
+    run.id, run.token, run.job_id, run.version, lane.tenant, run.attempt, run.fire_at, run.due_at, run.payload,
+    run.target_key, run.is_alone
 FROM run INDEXED BY run_held
-WHERE session_id = :session_id AND state = 'RUNNING' AND claim_number = :number
-ORDER BY id;
-
--- name: lane_tenants
-SELECT id, tenant FROM lane WHERE id IN (SELECT value FROM json_each(:lanes));
+JOIN lane ON lane.id = run.lane_id
+WHERE run.session_id = :session_id AND run.state = 'RUNNING' AND run.claim_number = :number
+ORDER BY run.id;
 
 -- name: lock_runs
 SELECT
@@ -145,6 +139,21 @@ SELECT
 FROM run JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
 
+-- name: finish_runs
+-- The end of nearly every run, all at once: rows of [id, state, reason, crash, result in hexadecimal].
+INSERT INTO run_history (
+    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at, started_at,
+    finished_at, attempt, token, crashes, session_id, payload, result, target_key, span_id, redrive_of
+)
+SELECT
+    run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, ended.value ->> 1,
+    ended.value ->> 2, run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token,
+    run.crashes + (ended.value ->> 3), run.session_id, run.payload, unhex(ended.value ->> 4), run.target_key,
+    run.span_id, run.redrive_of
+FROM json_each(:rows) AS ended
+CROSS JOIN run ON run.id = ended.value ->> 0
+CROSS JOIN lane ON lane.id = run.lane_id;
+
 -- name: bury_run
 INSERT INTO dead_run (
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at, started_at,
@@ -157,8 +166,8 @@ SELECT
 FROM run JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
 
--- name: remove_run
-DELETE FROM run WHERE id = :run_id;
+-- name: remove_runs
+DELETE FROM run WHERE id IN (SELECT value FROM json_each(:run_ids));
 
 -- name: requeue_run
 -- Every end of a lease raises the token (law 3).

@@ -1,0 +1,108 @@
+"""Serves the API on a port of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from mainspring.api import create_api
+from mainspring.errors import MainspringError
+
+if TYPE_CHECKING:
+    from mainspring.config.settings import Settings
+    from mainspring.runtime import Engine
+
+_SHUTDOWN_SECONDS = 1
+
+
+@contextlib.contextmanager
+def listen(host: str, port: int) -> Iterator[socket.socket]:
+    """Take the port before anything else: a server that nobody can reach must not fire."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                hint = "another server may be running; choose another one with --port"
+                raise MainspringError(f"port {port} on {host} is in use; {hint}") from None
+            raise MainspringError(f"port {port} on {host} cannot be had: {error.strerror}") from None
+        listener.setblocking(False)
+        yield listener
+
+
+@contextlib.asynccontextmanager
+async def serve(engine: Engine, settings: Settings, listener: socket.socket) -> AsyncIterator[None]:
+    """Serve the API until the block ends; requests that then still wait are told to try again."""
+
+    async def ping() -> None:
+        await engine.store.read_time()
+
+    api = create_api(engine.client, engine.gateway, store_name=settings.store.scheme, ping=ping)
+    config = uvicorn.Config(
+        _told_to_come_back(api),
+        access_log=False,
+        http="httptools",
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        timeout_keep_alive=75,
+        ws="none",
+    )
+    server = _Server(config)
+    serving = asyncio.ensure_future(server.serve([listener]))
+    while not server.started:
+        if serving.done():
+            serving.result()
+            raise MainspringError("the API did not start")
+        await asyncio.wait((serving,), timeout=0.005)
+    try:
+        yield
+    finally:
+        logging.getLogger("uvicorn.error").setLevel(
+            logging.CRITICAL
+        )  # it counts cut-off long polls as errors
+        server.should_exit = True
+        await serving
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _told_to_come_back(api: Any) -> Any:
+    """Answer 503 to a request that is cut off by the server's stop: a worker's long poll, most of all."""
+
+    async def serve_request(scope: Any, receive: Any, send: Any) -> None:
+        has_begun = False
+
+        async def note(message: Any) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await api(scope, receive, note)
+        except asyncio.CancelledError:
+            if has_begun or scope["type"] != "http":
+                raise
+            headers = [(b"content-type", b"application/problem+json"), (b"retry-after", b"1")]
+            await send({"type": "http.response.start", "status": 503, "headers": headers})
+            body = (
+                b'{"title":"Service Unavailable","status":503,"detail":"the server is stopping; try again"}'
+            )
+            await send({"type": "http.response.body", "body": body})
+
+    return serve_request

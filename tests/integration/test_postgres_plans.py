@@ -1,0 +1,192 @@
+"""Every query of the PostgreSQL store is valid, and the hot ones take the plans they were written for.
+
+The plans are those that production keeps: generic, under the settings of the verb's role. They are looked at twice: in
+an empty database, where a plan made on the first call would otherwise stay wrong for long, and over a backlog.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from mainspring.stores._sql.queries import load_queries
+from mainspring.stores.postgres.connection import Role, settings_for
+from mainspring.stores.postgres.schema import PACKAGE
+from tests.postgres import temporary_database
+from tests.postgres_databases import template_database
+
+pytestmark = pytest.mark.postgres
+
+QUERIES = load_queries(PACKAGE)
+BACKLOG = """
+INSERT INTO lane (queue, route, tenant, priority)
+SELECT 'q' || n, 'http', 'default', 1 FROM generate_series(1, 50) AS n;
+INSERT INTO session (worker, host, pid, slots, queues, types, functions, labels, started_at, last_beat_at)
+SELECT 'w', 'h', 1, 100, '{}', '{}', '{}', '{}', now(), now() FROM generate_series(1, 50);
+INSERT INTO job (id, shard, tenant, name, version, created_at, updated_at)
+SELECT md5(n::text)::uuid, n % 256, 'default', 'job ' || n, 1, now(), now() FROM generate_series(1, 5000) AS n;
+INSERT INTO job_clock (job_id, shard, revision, next_fire_at)
+SELECT id, shard, 1, now() + random() * interval '1 day' FROM job;
+INSERT INTO run (id, job_id, version, lane_id, kind, state, due_at, rank, created_at, timeout_ms)
+SELECT n * 256, md5((n % 5000 + 1)::text)::uuid, 1, n % 50 + 1, 'manual', 'PENDING', now(), now(), now(), 60000
+FROM generate_series(1, 50000) AS n;
+UPDATE run SET state = 'RUNNING', session_id = id / 256 % 50 + 1, token = 1, started_at = now(), deadline_at = now()
+WHERE id <= 5000 * 256;
+INSERT INTO run_history (id, job_id, version, queue, route, tenant, priority, kind, state, due_at, created_at,
+    finished_at, attempt, token, crashes)
+SELECT (n + 100000) * 256, md5((n % 5000 + 1)::text)::uuid, 1, 'q1', 'http', 'default', 1, 'manual', 'SUCCEEDED', now(),
+    now(), now(), 1, 1, 0
+FROM generate_series(1, 20000) AS n;
+"""
+BIG = {"run", "job_clock", "job", "job_version", "run_history", "lane", "idempotency", "session"}
+
+
+@pytest.fixture(scope="module", params=["empty", "backlog"])
+def database(request: pytest.FixtureRequest, postgres_server: str) -> Iterator[str]:
+    with (
+        template_database(postgres_server) as template,
+        temporary_database(postgres_server, template=template) as dsn,
+    ):
+        yield f"{dsn}?{request.param}"
+
+
+@pytest.fixture
+async def dsn(database: str) -> str:
+    dsn, _, kind = database.partition("?")
+    connection = await asyncpg.connect(dsn)
+    try:
+        if kind == "backlog" and not await connection.fetchval("SELECT count(*) FROM run"):
+            await connection.execute(BACKLOG)
+            await connection.execute("VACUUM ANALYZE")
+    finally:
+        await connection.close()
+    return dsn
+
+
+@pytest.fixture
+async def plain(dsn: str) -> AsyncIterator[Any]:
+    connection = await asyncpg.connect(dsn)
+    yield connection
+    await connection.close()
+
+
+def walk(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from walk(child)
+
+
+async def explain(dsn: str, role: Role, name: str) -> list[dict[str, Any]]:
+    """Return the nodes of the generic plan of a query, from the top."""
+    text, names = QUERIES[name].positional()
+    connection = await asyncpg.connect(dsn, server_settings=settings_for(role))
+    try:
+        await connection.execute("SET plan_cache_mode = force_generic_plan")
+        await connection.execute(f"PREPARE query AS {text}")
+        arguments = f"({', '.join(['NULL'] * len(names))})" if names else ""
+        answer = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE query{arguments}")
+    finally:
+        await connection.close()
+    return list(walk(json.loads(answer)[0]["Plan"]))
+
+
+def indexes_of(nodes: list[dict[str, Any]]) -> set[str]:
+    found = {node["Index Name"] for node in nodes if "Index Name" in node}
+    return {"session_pkey" if name == "session_live" else name for name in found}  # either will do
+
+
+def seq_scans_of(nodes: list[dict[str, Any]]) -> set[str]:
+    scans = {node["Relation Name"] for node in nodes if node["Node Type"] == "Seq Scan"}
+    return {name for name in scans if name in BIG or name.startswith("run_history")}
+
+
+@pytest.mark.parametrize("name", sorted(QUERIES))
+async def test_query_can_be_prepared(plain: Any, name: str) -> None:
+    text, names = QUERIES[name].positional()
+    statement = await plain.prepare(text)
+    assert len(statement.get_parameters()) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "wanted"),
+    [
+        (Role.SUBMIT, "submit_runs", {"lane_pkey", "job_pkey"}),
+        (Role.SUBMIT, "hold_lanes", {"lane_pkey"}),
+        (Role.SUBMIT, "find_lanes", {"lane_key"}),
+        (Role.SUBMIT, "read_keys", {"idempotency_pkey"}),
+        (Role.CLAIM, "claim_runs", {"session_pkey", "lane_pkey", "run_ready", "run_alone", "run_pkey"}),
+        (Role.CLAIM, "claim_alone", {"session_pkey", "lane_pkey", "run_suspect", "run_held", "run_pkey"}),
+        (Role.APPLY, "apply_successes", {"run_pkey", "lane_pkey"}),
+        (Role.APPLY, "lock_runs", {"run_pkey"}),
+        (Role.APPLY, "finish_runs", {"run_pkey", "lane_pkey"}),
+        (Role.APPLY, "bury_runs", {"run_pkey", "lane_pkey"}),
+        (Role.APPLY, "requeue_runs", {"run_pkey"}),
+        (Role.FIRE, "hold_shards", {"shard_lease_pkey"}),
+        (Role.FIRE, "fire_clocks", {"job_clock_pkey"}),
+        (Role.FIRE, "find_busy_jobs", {"run_job"}),
+        (Role.FIRE, "lock_clocks", {"job_clock_pkey"}),
+        (Role.WATCH, "read_due", {"job_clock_due", "job_pkey"}),
+        (Role.WATCH, "find_expired", {"run_expiring"}),
+        (Role.WATCH, "read_held", {"run_pkey"}),
+        (Role.BEAT, "lock_sessions", {"session_pkey"}),
+        (Role.BEAT, "held_by_sessions", {"run_held"}),
+        (Role.BEAT, "beat_sessions", {"session_pkey"}),
+    ],
+)
+async def test_hot_query_walks_its_indexes_and_sorts_nothing(
+    dsn: str, role: Role, name: str, wanted: set[str]
+) -> None:
+    nodes = await explain(dsn, role, name)
+    assert indexes_of(nodes) == wanted
+    assert seq_scans_of(nodes) == set()
+    assert {node["Node Type"] for node in nodes} & {
+        "Sort",
+        "Hash Join",
+        "Merge Join",
+        "Bitmap Heap Scan",
+    } == set()
+
+
+async def test_orphans_are_found_by_hopping_along_the_holders(dsn: str) -> None:
+    nodes = await explain(dsn, Role.WATCH, "list_orphans")
+    assert "run_held" in indexes_of(nodes)
+    assert indexes_of(nodes) <= {"run_held", "session_pkey"}
+    assert seq_scans_of(nodes) == set()
+    assert "Sort" not in {node["Node Type"] for node in nodes}
+
+
+@pytest.mark.parametrize(
+    ("role", "name"),
+    [(Role.APPLY, "apply_successes"), (Role.FIRE, "fire_clocks"), (Role.APPLY, "lock_runs")],
+)
+async def test_rows_are_locked_in_the_order_of_the_arguments(dsn: str, role: Role, name: str) -> None:
+    """Law 6: the arguments are sorted, so they must be the outer side of the join."""
+    nodes = await explain(dsn, role, name)
+    outer = [
+        node["Plans"][0]["Node Type"]
+        for node in nodes
+        if node["Node Type"] == "Nested Loop"
+        and any(below.get("Index Name") in {"run_pkey", "job_clock_pkey"} for below in walk(node["Plans"][1]))
+    ]
+    assert outer == ["Function Scan"]
+
+
+async def test_claim_is_lazy_and_keeps_the_order_of_lanes(dsn: str) -> None:
+    nodes = await explain(dsn, Role.CLAIM, "claim_runs")
+    [walked] = [node for node in nodes if node.get("Index Name") == "run_ready"]
+    assert walked["Node Type"] == "Index Scan"
+    assert "rank" in walked["Index Cond"]
+    functions = [node for node in nodes if node["Node Type"] == "Function Scan"]
+    assert [node["Parent Relationship"] for node in functions] == ["Inner"]  # of the one claimer
+    assert "LockRows" in {node["Node Type"] for node in nodes}
+
+
+async def test_pages_are_read_along_the_ids(dsn: str, plain: Any) -> None:
+    if not await plain.fetchval("SELECT count(*) FROM run"):
+        pytest.skip("an empty table is read as it lies")
+    nodes = await explain(dsn, Role.READ, "list_runs_of_job")
+    assert seq_scans_of(nodes) == set()
+    assert "run_job" in indexes_of(nodes)
+    assert any("run_history" in name and "job" in name for name in indexes_of(nodes))
