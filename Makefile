@@ -8,7 +8,7 @@ ARGS ?=
 # What mypy looks at, as far as it exists.
 TYPED := src tests $(foreach folder,benchmarks examples,$(if $(wildcard $(folder)/*.py),$(folder))) scripts/services scripts/generate_docs.py
 
-.PHONY: help setup demo test lint fmt types arch docs-generate bench ci lock clean
+.PHONY: help setup demo test lint fmt types arch docs-generate bench chaos ci lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ docs-generate: setup ## write the pages that are made from code
 
 bench: setup ## benchmarks on SQLite and a durable private PostgreSQL (QUICK=1 for a short run)
 	@scripts/services run --durable -- $(PY) -m benchmarks $(if $(QUICK),--quick)
+
+chaos: setup ## kill the real product KILLS times under load and judge (50 by default)
+	@$(PY) -m tests.chaos.campaign --kills $(or $(KILLS),50) --seed $(or $(SEED),1)
 
 ci: lint types arch test ## what the merge gate runs
 

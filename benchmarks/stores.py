@@ -1,7 +1,7 @@
 """What the stores themselves do: rows per second of submit, claim and apply in batches of 500, fully durable.
 
-SQLite runs with synchronous=FULL, PostgreSQL with its server's fsync and synchronous_commit. Every run of the count goes
-through all three verbs; `calls in flight` of them wait at a time, as the engine's collectors do.
+SQLite runs with synchronous=FULL, PostgreSQL with its server's fsync and synchronous_commit. Every run of the
+count goes through all three verbs; `calls in flight` of them wait at a time, as the engine's collectors do.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ async def measure(quick: bool, dsn: str | None) -> list[Row]:
     count = 20_000 if quick else 100_000
     found: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
-        sqlite = SqliteStore(Path(folder))
+        sqlite = SqliteStore(Path(folder) / "mainspring.db")
         await sqlite.open()
         found += await measure_store(sqlite, "SQLite", count)
         await sqlite.close()

@@ -18,6 +18,7 @@ from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
 from mainspring.core.cron.zones import tzdata_version
 from mainspring.engine.claims import ClaimDesk
 from mainspring.engine.client import Client
+from mainspring.engine.definitions import Definitions
 from mainspring.engine.gateway import LocalGateway
 from mainspring.engine.janitor import Janitor, Retention
 from mainspring.engine.jobs import Accepted
@@ -112,12 +113,21 @@ async def open_engine(
         random = system_random()
         wakeups = Wakeups()
         desk = ClaimDesk(store, clock=clock, wakeups=wakeups, waiter=LoopWaiter())
+        definitions = Definitions(
+            store
+        )  # one cache: what the planner has read ahead, the claim need not read
         gateway = LocalGateway(
-            store, desk, clock=clock, random=random, wakeups=wakeups, beat_period=settings.beat_period
+            store,
+            desk,
+            clock=clock,
+            random=random,
+            wakeups=wakeups,
+            beat_period=settings.beat_period,
+            definitions=definitions,
         )
         services: list[Service] = [ClockSampler(clock, waiter=LoopWaiter()), desk]
         if with_scheduler:
-            services += await _scheduler_services(store, settings, clock, wakeups, stack)
+            services += await _scheduler_services(store, settings, clock, wakeups, stack, definitions)
         for service in services:
             runner = ServiceRunner(service, clock=clock, random=random)
             runner.start()
@@ -128,7 +138,12 @@ async def open_engine(
 
 
 async def _scheduler_services(
-    store: Store, settings: Settings, clock: StoreClock, wakeups: Wakeups, stack: AsyncExitStack
+    store: Store,
+    settings: Settings,
+    clock: StoreClock,
+    wakeups: Wakeups,
+    stack: AsyncExitStack,
+    definitions: Definitions,
 ) -> list[Service]:
     ownership = Ownership()
     shards = Shards(store, node=_node_facts(), ownership=ownership, clock=clock, waiter=LoopWaiter())
@@ -140,8 +155,8 @@ async def _scheduler_services(
     await shards.tick(clock.now())  # a lone node owns everything before it says that it is up
     return [
         shards,
-        Planner(store, ownership=ownership, wakeups=wakeups, waiter=LoopWaiter()),
-        SpanDrain(store, ownership=ownership, wakeups=wakeups, waiter=LoopWaiter()),
+        Planner(store, ownership=ownership, wakeups=wakeups, waiter=LoopWaiter(), definitions=definitions),
+        SpanDrain(store, ownership=ownership, wakeups=wakeups, waiter=LoopWaiter(), definitions=definitions),
         Reaper(
             store,
             clock=clock,
@@ -149,6 +164,7 @@ async def _scheduler_services(
             wakeups=wakeups,
             waiter=LoopWaiter(),
             beat_period=settings.beat_period.total_seconds(),
+            definitions=definitions,
         ),
         Janitor(store, waiter=LoopWaiter(), retention=Retention(history=settings.history)),
     ]

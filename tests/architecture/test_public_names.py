@@ -38,5 +38,6 @@ def test_public_classes_and_functions_say_what_they_are() -> None:
 
 
 def test_public_functions_are_typed() -> None:
-    routines = [value for value in map(mainspring.__dict__.get, exported()) if inspect.isfunction(value)]
+    values: list[object] = [getattr(mainspring, name) for name in exported()]
+    routines = [value for value in values if inspect.isfunction(value)]
     assert [routine.__name__ for routine in routines if "return" not in typing.get_type_hints(routine)] == []

@@ -114,8 +114,9 @@ class Api:
         scheduled: dict[str, str] = {}
         targets |= {"async": {"function": "chaos-async"}, "sync": {"function": "chaos-sync"}}
         for name, target in targets.items():
-            body = {"name": f"every-second-{name}", "cron": EVERY_SECOND, **target}
-            scheduled[body["name"]] = (await self.call("POST", "/jobs", body))["job_id"]
+            title = f"every-second-{name}"
+            body = {"name": title, "cron": EVERY_SECOND, **target}
+            scheduled[title] = (await self.call("POST", "/jobs", body))["job_id"]
         return submitted, scheduled
 
     async def pause_all(self, scheduled: dict[str, str]) -> dict[str, tuple[str, datetime, datetime]]:

@@ -187,6 +187,6 @@ async def test_pages_are_read_along_the_ids(dsn: str, plain: Any) -> None:
     if not await plain.fetchval("SELECT count(*) FROM run"):
         pytest.skip("an empty table is read as it lies")
     nodes = await explain(dsn, Role.READ, "list_runs_of_job")
-    assert seq_scans_of(nodes) == set()
+    assert seq_scans_of(nodes) <= {"lane"}
     assert "run_job" in indexes_of(nodes)
     assert any("run_history" in name and "job" in name for name in indexes_of(nodes))

@@ -67,6 +67,7 @@ class LocalGateway:
         random: RandomSource,
         wakeups: Wakeups,
         beat_period: timedelta = timedelta(seconds=10),
+        definitions: Definitions | None = None,
     ) -> None:
         self._store = store
         self._desk = desk
@@ -74,7 +75,7 @@ class LocalGateway:
         self._random = random
         self._wakeups = wakeups
         self._beat_period = beat_period
-        self._definitions = Definitions(store)
+        self._definitions = definitions or Definitions(store)
         self._beats: Combiner[Beat, BeatResult] = Combiner(self._beat_all)
         self._reports: Combiner[Report, ReportResult] = Combiner(self._report_all)
         self.stale_reports = 0

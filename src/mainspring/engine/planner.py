@@ -36,11 +36,19 @@ class Planner:
 
     name = "planner"
 
-    def __init__(self, store: Store, *, ownership: Ownership, wakeups: Wakeups, waiter: Waiter) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        ownership: Ownership,
+        wakeups: Wakeups,
+        waiter: Waiter,
+        definitions: Definitions | None = None,
+    ) -> None:
         self._store = store
         self._ownership = ownership
         self._wakeups = wakeups
-        self._definitions = Definitions(store)
+        self._definitions = definitions or Definitions(store)
         self.waiter = waiter
         self._heap: list[tuple[datetime, UUID, DueClock]] = []
         self._read_at: datetime | None = None

@@ -37,12 +37,13 @@ class Reaper:
         wakeups: Wakeups,
         waiter: Waiter,
         beat_period: float = 10.0,
+        definitions: Definitions | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._random = random
         self._wakeups = wakeups
-        self._definitions = Definitions(store)
+        self._definitions = definitions or Definitions(store)
         self.waiter = waiter
         self._beat_period = beat_period
         self._watch: Watch[SessionId] | None = None

@@ -26,11 +26,19 @@ class SpanDrain:
 
     name = "spans"
 
-    def __init__(self, store: Store, *, ownership: Ownership, wakeups: Wakeups, waiter: Waiter) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        ownership: Ownership,
+        wakeups: Wakeups,
+        waiter: Waiter,
+        definitions: Definitions | None = None,
+    ) -> None:
         self._store = store
         self._ownership = ownership
         self._wakeups = wakeups
-        self._definitions = Definitions(store)
+        self._definitions = definitions or Definitions(store)
         self.waiter = waiter
 
     async def tick(self, now: datetime) -> float:

@@ -290,8 +290,7 @@ class Connections:
                             f"PostgreSQL: gave up after {tries} tries ({error})"
                         ) from error
                 except _LOST as error:
-                    if connection is not None:
-                        connection.terminate()
+                    await _discard(connection, error, self._options.connect_timeout)
                     connection = None
                     may_retry = call.is_repeatable or not progress.is_sent
                     if tries >= _LOST_TRIES or not may_retry or self._closing.is_set():
@@ -329,6 +328,16 @@ async def _roll_back(connection: Connection) -> None:
             await connection.execute("ROLLBACK")
     except (*_LOST, asyncpg.PostgresError):
         connection.terminate()
+
+
+async def _discard(connection: Connection | None, error: BaseException, timeout: float) -> None:
+    """Get rid of a connection; after a time-out the server is asked to stop what it does, and waited for."""
+    if connection is None:
+        return
+    if isinstance(error, TimeoutError) and not connection.is_closed():
+        with suppress(*_LOST, asyncpg.PostgresError):
+            await connection.close(timeout=timeout)
+    connection.terminate()
 
 
 def _describe(error: BaseException, *, is_sent: bool) -> str:

@@ -15,18 +15,7 @@ CREATE TABLE attempt (
 ) PARTITION BY RANGE (finished_at);
 CREATE INDEX attempt_run ON ONLY public.attempt USING btree (run_id, token);
 
-CREATE TABLE attempt_default (
-    run_id bigint NOT NULL,
-    token integer NOT NULL,
-    number integer NOT NULL,
-    outcome text NOT NULL,
-    worker text NOT NULL,
-    started_at timestamp with time zone NOT NULL,
-    finished_at timestamp with time zone NOT NULL,
-    error text,
-    output text
-) -- a partition: DEFAULT;
-CREATE INDEX attempt_default_run_id_token_idx ON public.attempt_default USING btree (run_id, token);
+-- PARTITION attempt_default DEFAULT
 
 CREATE TABLE dead_run (
     id bigint NOT NULL,
@@ -219,37 +208,7 @@ CREATE TABLE run_history (
 CREATE INDEX run_history_id ON ONLY public.run_history USING btree (id);
 CREATE INDEX run_history_job ON ONLY public.run_history USING btree (job_id, id);
 
-CREATE TABLE run_history_default (
-    id bigint NOT NULL,
-    job_id uuid NOT NULL,
-    version integer NOT NULL,
-    queue text NOT NULL,
-    route text NOT NULL,
-    tenant text NOT NULL,
-    priority smallint NOT NULL,
-    kind text NOT NULL,
-    state text NOT NULL,
-    reason text,
-    fire_at timestamp with time zone,
-    due_at timestamp with time zone NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    started_at timestamp with time zone,
-    finished_at timestamp with time zone NOT NULL,
-    attempt integer NOT NULL,
-    token integer NOT NULL,
-    crashes integer NOT NULL,
-    session_id bigint,
-    error text,
-    payload bytea,
-    result bytea,
-    output text,
-    target_key text,
-    span_id bigint,
-    redrive_of bigint,
-    CONSTRAINT run_history_state CHECK ((state = ANY (ARRAY['SUCCEEDED'::text, 'CANCELLED'::text, 'SKIPPED'::text])))
-) -- a partition: DEFAULT;
-CREATE INDEX run_history_default_id_idx ON public.run_history_default USING btree (id);
-CREATE INDEX run_history_default_job_id_id_idx ON public.run_history_default USING btree (job_id, id);
+-- PARTITION run_history_default DEFAULT
 
 CREATE TABLE session (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,

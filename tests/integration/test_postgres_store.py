@@ -1,0 +1,557 @@
+"""The PostgreSQL store between two connections, under broken ones, and beside other servers."""
+
+import asyncio
+import random
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from mainspring.core import transitions
+from mainspring.core.ids import RunId
+from mainspring.core.states import RunState
+from mainspring.errors import SchemaMismatch, StoreUnavailable
+from mainspring.ports.store_types import (
+    ApplyResult,
+    CancelResult,
+    ClaimedRun,
+    FireResult,
+    FireStatus,
+    IdempotencyKey,
+    SubmitStatus,
+)
+from mainspring.stores._sql.migrate import Migration, read_migrations
+from mainspring.stores.postgres import ConnectionOptions, PostgresStore
+from mainspring.stores.postgres.schema import PACKAGE, find_missing
+from mainspring.stores.postgres.snapshot import describe
+from mainspring.testing.factories import (
+    START,
+    add_job,
+    add_session,
+    all_lanes,
+    at,
+    claim,
+    facts_of,
+    make_claim,
+    make_edit,
+    make_fire,
+    make_new_run,
+    make_spec,
+    own_shards,
+    read_held,
+    read_job,
+    running_run,
+    submit,
+)
+from tests.postgres import temporary_database
+from tests.postgres_databases import open_store, template_database
+
+pytestmark = pytest.mark.postgres
+
+SCHEMA = Path(__file__).parents[2] / "src/mainspring/stores/postgres/schema.sql"
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(scope="module")
+def template(postgres_server: str) -> Iterator[str]:
+    with template_database(postgres_server) as name:
+        yield name
+
+
+@pytest.fixture
+def dsn(postgres_server: str, template: str) -> Iterator[str]:
+    with temporary_database(postgres_server, template=template) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+async def store(dsn: str) -> AsyncIterator[PostgresStore]:
+    async with open_store(dsn) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def other(dsn: str) -> AsyncIterator[PostgresStore]:
+    """A second server on the same database."""
+    async with open_store(dsn) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def raw(dsn: str) -> AsyncIterator[Any]:
+    """A connection whose transactions stand still in the middle."""
+    connection = await asyncpg.connect(dsn)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def watch(dsn: str) -> AsyncIterator[Any]:
+    """A connection that looks at the others."""
+    connection = await asyncpg.connect(dsn)
+    yield connection
+    await connection.close()
+
+
+async def wait_until_blocked(watch: Any, role: str) -> int:
+    """Wait until a connection of this role waits for a lock, and return its process."""
+    for _ in range(500):
+        pid = await watch.fetchval(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            " AND application_name = $1",
+            f"mainspring-{role}",
+        )
+        if pid is not None:
+            return int(pid)
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"no connection of role {role} waits for a lock")
+
+
+async def deadlocks(watch: Any) -> int:
+    await watch.execute("SELECT pg_stat_clear_snapshot()")
+    count = await watch.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    return int(count)
+
+
+def successes(leased: tuple[ClaimedRun, ...]) -> list[transitions.Transition]:
+    return [transitions.succeeded(run.run_id, run.token) for run in leased]
+
+
+# -- interleaved -----------------------------------------------------------------------------------------------
+
+
+async def test_plan_that_waited_for_an_edit_is_stale(store: PostgresStore, raw: Any, watch: Any) -> None:
+    job = await add_job(store, next_fire_at=at(60))
+    epochs = await own_shards(store)
+    async with raw.transaction():
+        await raw.execute("UPDATE job_clock SET revision = revision + 1 WHERE job_id = $1", job.id)
+        firing = asyncio.create_task(store.record_fires([make_fire(job)], epochs=epochs, now=at(60)))
+        await wait_until_blocked(watch, "fire")
+    assert await firing == [FireResult(FireStatus.LOST)]
+    assert await store.list_runs("default") == []
+
+
+async def test_edit_that_waited_for_a_fire_has_moved(
+    store: PostgresStore, other: PostgresStore, raw: Any, watch: Any
+) -> None:
+    job = await add_job(store, next_fire_at=at(60))
+    epochs = await own_shards(store)
+    lane = await submit(store, job)
+    async with raw.transaction():  # the fire wins the clock, then waits at the lane
+        await raw.execute("SELECT FROM lane FOR UPDATE")
+        firing = asyncio.create_task(store.record_fires([make_fire(job)], epochs=epochs, now=at(60)))
+        await wait_until_blocked(watch, "fire")
+        editing = asyncio.create_task(other.edit_jobs([make_edit(job)], now=at(60)))
+        await wait_until_blocked(watch, "edit")
+    [result] = await firing
+    assert result.status is FireStatus.FIRED
+    assert await editing == ["moved"]
+    assert len(await store.list_runs("default")) == len(lane) + 1
+
+
+async def test_taken_shard_fences_a_writer_that_waited(store: PostgresStore, raw: Any, watch: Any) -> None:
+    job = await add_job(store, next_fire_at=at(60))
+    epochs = await own_shards(store)
+    async with raw.transaction():
+        await raw.execute("UPDATE shard_lease SET epoch = epoch + 1, node_id = 'other'")
+        firing = asyncio.create_task(store.record_fires([make_fire(job)], epochs=epochs, now=at(60)))
+        await wait_until_blocked(watch, "fire")
+    assert await firing == [FireResult(FireStatus.FENCED)]
+
+
+async def test_shard_is_not_taken_while_its_owner_writes(
+    store: PostgresStore, other: PostgresStore, raw: Any, watch: Any
+) -> None:
+    job = await add_job(store, next_fire_at=at(60))
+    epochs = await own_shards(store)
+    async with raw.transaction():
+        await raw.execute("SELECT FROM job_clock FOR UPDATE")
+        firing = asyncio.create_task(store.record_fires([make_fire(job)], epochs=epochs, now=at(60)))
+        await wait_until_blocked(watch, "fire")
+        taking = asyncio.create_task(other.take_shards("b", epochs, now=at(60)))
+        await wait_until_blocked(watch, "beat")
+    [result] = await firing
+    assert result.status is FireStatus.FIRED
+    assert len(await taking) == 256
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+async def test_report_that_waited_for_a_loss_is_stale(
+    store: PostgresStore, other: PostgresStore, raw: Any, watch: Any, is_plain: bool
+) -> None:
+    held = await running_run(store)
+    if is_plain:
+        report = transitions.succeeded(held.run_id, held.token)
+    else:
+        report = transitions.snoozed(facts_of(held), until=at(9))
+    async with raw.transaction():
+        await raw.execute(
+            "UPDATE run SET state = 'PENDING', session_id = NULL, token = token + 1 WHERE id = $1",
+            held.run_id,
+        )
+        applying = asyncio.create_task(store.apply([report], now=at(1)))
+        await wait_until_blocked(watch, "apply")
+    assert await applying == [ApplyResult.STALE]
+    [run] = await store.get_runs([held.run_id])
+    assert run is not None
+    assert run.state is RunState.PENDING
+    assert await store.list_attempts(held.run_id) == []
+
+
+async def test_claim_under_a_session_that_is_just_expired_gets_nothing(
+    store: PostgresStore, raw: Any, watch: Any
+) -> None:
+    await submit(store, await add_job(store))
+    session_id = await add_session(store)
+    request = make_claim(session_id, await all_lanes(store))
+    async with raw.transaction():
+        await raw.execute("UPDATE session SET state = 'dead', ended_at = now()")
+        claiming = asyncio.create_task(store.claim_runs([request], now=at(1)))
+        await wait_until_blocked(watch, "claim")
+    [result] = await claiming
+    assert (result.runs, result.is_session_live) == ((), False)
+    assert await store.count_runs("default") == {RunState.PENDING: 1}
+
+
+async def test_session_that_is_just_claiming_is_not_expired(store: PostgresStore, raw: Any) -> None:
+    session_id = await add_session(store)
+    async with raw.transaction():
+        await raw.execute("UPDATE session SET claim_number = 7")
+        assert await store.expire_sessions([(session_id, 0)], now=at(1)) == [False]
+    assert await store.expire_sessions([(session_id, 0)], now=at(1)) == [True]
+
+
+async def test_bystanders_pass_over_locked_rows(store: PostgresStore, raw: Any) -> None:
+    job = await add_job(store)
+    await submit(store, job, expires_at=at(5))
+    async with raw.transaction():
+        await raw.execute("SELECT FROM run FOR UPDATE")
+        await raw.execute("SELECT FROM lane FOR KEY SHARE")
+        assert await store.expire_runs(now=at(10), limit=10) == []
+        assert await store.prune_lanes(limit=10) == 0
+        assert await claim(store, await add_session(store), now=at(1)) == ()
+    assert len(await store.expire_runs(now=at(10), limit=10)) == 1
+
+
+async def test_submit_interns_the_lane_that_was_pruned_while_it_waited(
+    store: PostgresStore, raw: Any, watch: Any
+) -> None:
+    job = await add_job(store)
+    [first] = await submit(store, job)
+    await store.cancel_runs([first], reason="operator", now=START)
+    async with raw.transaction():
+        await raw.execute("DELETE FROM lane")
+        submitting = asyncio.create_task(submit(store, job))
+        await wait_until_blocked(watch, "submit")
+    [run_id] = await submitting
+    leased = await claim(store, await add_session(store))
+    assert [run.run_id for run in leased] == [run_id]
+
+
+async def test_pruning_and_submitting_leave_no_run_without_its_lane(
+    store: PostgresStore, other: PostgresStore, raw: Any
+) -> None:
+    jobs = [await add_job(store, make_spec(queue=f"q{number}")) for number in range(5)]
+    for _ in range(40):
+        answers = await asyncio.gather(
+            store.submit_runs([make_new_run(job) for job in jobs], now=START),
+            other.prune_lanes(limit=10),
+            other.submit_runs([make_new_run(job) for job in reversed(jobs)], now=START),
+        )
+        run_ids = [result.run_id for results in (answers[0], answers[2]) for result in results]
+        assert await raw.fetchval("SELECT count(*) FROM run") == 10
+        assert await raw.fetchval("SELECT count(*) FROM live_run") == 10
+        await store.cancel_runs([RunId(run_id) for run_id in run_ids if run_id], reason="operator", now=START)
+    assert len(await store.list_runs("default", limit=1000)) == 400
+
+
+async def test_opposite_orders_never_deadlock(
+    store: PostgresStore, other: PostgresStore, watch: Any, dsn: str
+) -> None:
+    job = await add_job(store)
+    session_id = await add_session(store)
+    before = await deadlocks(watch)
+    async with open_store(dsn) as third:
+        for number in range(300):
+            await submit(store, job, 20)
+            leased = await claim(store, session_id, limit=20)
+            ends = successes(leased)
+            if number % 2:  # the general path: a second claim of the runs
+                held = [await read_held(store, run.run_id) for run in leased[:2]]
+                ends[:2] = [transitions.snoozed(facts_of(run), until=at(10**6)) for run in held]
+            mixed = ends[::-1]
+            random.Random(number).shuffle(mixed)
+            run_ids = [run.run_id for run in leased]
+            answers, repeated, again, cancels = await asyncio.gather(
+                store.apply(ends, now=START),
+                other.apply(ends[::-1], now=START),
+                third.apply(mixed, now=START),
+                third.cancel_runs(run_ids[::-1], reason="operator", now=START),
+            )
+            assert {*answers, *repeated, *again} == {ApplyResult.APPLIED}
+            assert set(cancels) <= {CancelResult.REQUESTED, CancelResult.FINISHED, CancelResult.CANCELLED}
+    assert await deadlocks(watch) == before
+    runs = await store.list_runs("default", limit=10_000)
+    assert Counter(run.state for run in runs).keys() <= {
+        RunState.SUCCEEDED,
+        RunState.CANCELLED,
+        RunState.RETRYING,
+    }
+    assert len(runs) == 6000
+
+
+async def test_deadlock_with_somebody_else_is_tried_again(store: PostgresStore, raw: Any, watch: Any) -> None:
+    job = await add_job(store)
+    held = [await running_run(store, job) for _ in range(2)]
+    low, high = sorted(run.run_id for run in held)
+    await raw.execute("SET deadlock_timeout = '1h'")  # the store's side shall be the victim
+    transaction = raw.transaction()
+    await transaction.start()
+    await raw.execute("SELECT FROM run WHERE id = $1 FOR UPDATE", high)
+    ends = [transitions.succeeded(run.run_id, run.token) for run in held]
+    applying = asyncio.create_task(store.apply(ends, now=at(1)))
+    await wait_until_blocked(watch, "apply")
+    await raw.execute("SELECT FROM run WHERE id = $1 FOR UPDATE", low)
+    await transaction.rollback()
+    assert await applying == [ApplyResult.APPLIED] * 2
+
+
+async def test_names_taken_meanwhile_are_found_on_the_next_try(
+    store: PostgresStore, raw: Any, watch: Any
+) -> None:
+    job, rival = await add_job(store), await add_job(store)
+    async with raw.transaction():
+        await raw.execute("UPDATE job SET name = 'wanted' WHERE id = $1", rival.id)
+        editing = asyncio.create_task(store.edit_jobs([make_edit(job, make_spec(name="wanted"))], now=at(1)))
+        await wait_until_blocked(watch, "edit")
+    assert await editing == ["name_taken"]
+    assert await read_job(store, job.id) == job
+
+
+# -- broken connections ----------------------------------------------------------------------------------------
+
+
+async def test_killed_apply_is_done_once(store: PostgresStore, raw: Any, watch: Any) -> None:
+    held = await running_run(store)
+    async with raw.transaction():
+        await raw.execute("SELECT FROM run FOR UPDATE")
+        applying = asyncio.create_task(
+            store.apply([transitions.succeeded(held.run_id, held.token)], now=at(1))
+        )
+        pid = await wait_until_blocked(watch, "apply")
+        await watch.execute("SELECT pg_terminate_backend($1)", pid)
+        await asyncio.sleep(0.1)
+    assert await applying == [ApplyResult.APPLIED]
+    assert await watch.fetchval("SELECT count(*) FROM run_history WHERE id = $1", held.run_id) == 1
+
+
+async def test_killed_claim_gives_each_run_once(store: PostgresStore, raw: Any, watch: Any) -> None:
+    await submit(store, await add_job(store), 5)
+    session_id = await add_session(store)
+    request = make_claim(session_id, await all_lanes(store), limit=3)
+    async with raw.transaction():
+        await raw.execute("SELECT FROM session FOR UPDATE")
+        claiming = asyncio.create_task(store.claim_runs([request], now=at(1)))
+        pid = await wait_until_blocked(watch, "claim")
+        await watch.execute("SELECT pg_terminate_backend($1)", pid)
+        await asyncio.sleep(0.1)
+    [result] = await claiming
+    assert len(result.runs) == 3
+    assert (await store.count_runs("default"))[RunState.RUNNING] == 3
+
+
+async def test_killed_submit_says_that_it_does_not_know(store: PostgresStore, raw: Any, watch: Any) -> None:
+    job = await add_job(store)
+    await submit(store, job)
+    async with raw.transaction():
+        await raw.execute("SELECT FROM lane FOR UPDATE")
+        submitting = asyncio.create_task(submit(store, job))
+        pid = await wait_until_blocked(watch, "submit")
+        await watch.execute("SELECT pg_terminate_backend($1)", pid)
+        with pytest.raises(StoreUnavailable, match="not known"):
+            await submitting
+    assert len(await store.list_runs("default")) == 1
+    await submit(store, job)
+    assert len(await store.list_runs("default")) == 2
+
+
+async def test_killed_before_its_commit_a_keyed_submit_is_tried_again(
+    store: PostgresStore, raw: Any, watch: Any
+) -> None:
+    job = await add_job(store)
+    await submit(store, job)
+    key = IdempotencyKey(key="k", request_hash=b"", expires_at=at(60))
+    async with raw.transaction():
+        await raw.execute("SELECT FROM lane FOR UPDATE")
+        submitting = asyncio.create_task(store.submit_runs([make_new_run(job, submit_key=key)], now=START))
+        pid = await wait_until_blocked(watch, "submit")
+        await watch.execute("SELECT pg_terminate_backend($1)", pid)
+        await asyncio.sleep(0.1)
+    [result] = await submitting
+    assert result.status is SubmitStatus.SUBMITTED
+    assert len(await store.list_runs("default")) == 2
+
+
+async def test_connections_killed_while_idle_are_opened_anew(store: PostgresStore, watch: Any) -> None:
+    job = await add_job(store)
+    await submit(store, job)
+    await watch.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'mainspring-%'"
+        " AND datname = current_database()"
+    )
+    await asyncio.sleep(0.1)
+    await submit(store, job)
+    assert len(await store.list_runs("default")) == 2
+
+
+async def test_slow_command_is_given_up(dsn: str, raw: Any) -> None:
+    async with open_store(ConnectionOptions(dsn, command_timeout=0.2)) as store:
+        job = await add_job(store)
+        await submit(store, job)
+        async with raw.transaction():
+            await raw.execute("SELECT FROM lane FOR UPDATE")
+            with pytest.raises(StoreUnavailable):
+                await submit(store, job)
+        assert len(await submit(store, job)) == 1
+        assert len(await store.list_runs("default")) == 2
+
+
+async def test_unreachable_server_and_closed_store_are_unavailable(dsn: str) -> None:
+    store = PostgresStore("postgresql://postgres@127.0.0.1:1/nowhere", random=random.Random(1))
+    with pytest.raises(StoreUnavailable):
+        await store.open()
+    missing = PostgresStore(f"{dsn}_missing", random=random.Random(1))
+    with pytest.raises(StoreUnavailable):
+        await missing.open()
+    async with open_store(dsn) as opened:
+        pass
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await opened.read_time()
+
+
+async def test_close_finishes_what_is_under_way(store: PostgresStore, raw: Any, watch: Any) -> None:
+    job = await add_job(store)
+    await submit(store, job)
+    async with raw.transaction():
+        await raw.execute("SELECT FROM lane FOR UPDATE")
+        submitting = asyncio.create_task(submit(store, job))
+        await wait_until_blocked(watch, "submit")
+        closing = asyncio.create_task(store.close())
+        await asyncio.sleep(0.05)
+        assert not closing.done()
+    assert len(await submitting) == 1
+    await closing
+    assert await watch.fetchval("SELECT count(*) FROM run") == 2
+
+
+# -- schema ----------------------------------------------------------------------------------------------------
+
+
+async def test_servers_that_start_at_once_migrate_once(postgres_database: str) -> None:
+    code = (
+        "import asyncio, random, sys\n"
+        "from mainspring.stores.postgres import PostgresStore\n"
+        "async def main():\n"
+        "    stores = [PostgresStore(sys.argv[1], random=random.Random(1)) for _ in range(3)]\n"
+        "    await asyncio.gather(*(store.open() for store in stores))\n"
+        "    await asyncio.gather(*(store.close() for store in stores))\n"
+        "asyncio.run(main())\n"
+    )
+    processes = [
+        await asyncio.create_subprocess_exec(sys.executable, "-c", code, postgres_database) for _ in range(2)
+    ]
+    assert [await process.wait() for process in processes] == [0, 0]
+    async with open_store(postgres_database) as store:
+        assert len(await store.read_shards()) == 256
+
+
+async def test_newer_and_altered_schemas_are_refused(dsn: str, raw: Any) -> None:
+    await raw.execute("INSERT INTO migration (number, name, checksum) VALUES (9999, 'future', '')")
+    with pytest.raises(SchemaMismatch, match="9999"):
+        async with open_store(dsn):
+            pass
+    await raw.execute("DELETE FROM migration WHERE number = 9999")
+    await raw.execute("UPDATE migration SET checksum = 'altered' WHERE number = 1")
+    with pytest.raises(SchemaMismatch, match="altered"):
+        async with open_store(dsn):
+            pass
+
+
+def test_schema_with_a_hole_is_refused() -> None:
+    available = [
+        *read_migrations(PACKAGE),
+        Migration(9998, "late", "", "x"),
+        Migration(9999, "later", "", "y"),
+    ]
+    applied = {migration.number: migration.checksum for migration in available if migration.number != 9998}
+    with pytest.raises(SchemaMismatch, match="not 9998"):
+        find_missing(applied, available)
+
+
+async def test_snapshot_is_what_the_migrations_make(dsn: str) -> None:
+    assert SCHEMA.read_text() == await describe(dsn), "make it anew: see mainspring.stores.postgres.snapshot"
+
+
+# -- history ---------------------------------------------------------------------------------------------------
+
+
+async def partitions(watch: Any, parent: str) -> list[str]:
+    rows = await watch.fetch(
+        "SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = $1::text::regclass ORDER BY 1",
+        parent,
+    )
+    return [row["name"] for row in rows]
+
+
+async def test_history_has_partitions_by_day_made_ahead(
+    store: PostgresStore, other: PostgresStore, watch: Any
+) -> None:
+    await asyncio.gather(*(side.prepare_history(now=START) for side in (store, other, store)))
+    days = ["20260105", "20260106", "20260107", "20260108"]
+    wanted = sorted([*(f"run_history_{day}" for day in days), "run_history_default"])
+    assert await partitions(watch, "run_history") == wanted
+    held = await running_run(store)
+    await store.apply([transitions.succeeded(held.run_id, held.token)], now=at(1))
+    assert await watch.fetchval("SELECT count(*) FROM run_history_20260105") == 1
+
+
+async def test_days_are_dropped_whole_and_dead_runs_keep_their_attempts(
+    store: PostgresStore, other: PostgresStore, watch: Any
+) -> None:
+    await store.prepare_history(now=START)
+    job = await add_job(store)
+    done, dead = await running_run(store, job), await running_run(store, job)
+    failure = transitions.Failure(error="boom", is_retryable=False)
+    failed = transitions.failed(facts_of(dead), job.spec, failure, now=at(1), random=lambda: 0.5)
+    await store.apply([transitions.succeeded(done.run_id, done.token), failed], now=at(1))
+    assert await store.prune_history(before=START, limit=10) == 0
+    removed = await asyncio.gather(
+        *(side.prune_history(before=START + DAY, limit=10) for side in (store, other))
+    )
+    assert sum(removed) == 1
+    assert "run_history_20260105" not in await partitions(watch, "run_history")
+    assert len(await store.list_attempts(dead.run_id)) == 1
+
+
+async def test_day_that_the_default_partition_has_rows_of_stays_there(
+    store: PostgresStore, watch: Any
+) -> None:
+    held = await running_run(store)
+    await store.apply([transitions.succeeded(held.run_id, held.token)], now=at(1))
+    await store.prepare_history(now=START)
+    assert "run_history_20260105" not in await partitions(watch, "run_history")
+    assert "run_history_20260106" in await partitions(watch, "run_history")
+    assert await store.prune_history(before=START + DAY, limit=10) == 1
+
+
+async def test_reader_of_the_history_does_not_make_upkeep_fail(store: PostgresStore, raw: Any) -> None:
+    async with raw.transaction():
+        await raw.execute("SELECT count(*) FROM run_history")
+        await store.prepare_history(now=START)
+        assert await store.prune_history(before=START, limit=10) == 0
+    await store.prepare_history(now=START)
