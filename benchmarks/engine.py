@@ -7,6 +7,7 @@ Everything a run has in normal use is on: lease, heartbeat, time-out, retry poli
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import subprocess
 import sys
@@ -19,7 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import structlog
+import uvloop
 
+from mainspring.cli.process import settle_memory
 from mainspring.config import Settings, StoreLocation
 from mainspring.engine.runs import Submission
 from mainspring.registry import FunctionRegistry
@@ -210,12 +214,15 @@ def lag_rows(where: str, lags: list[float]) -> list[Row]:
 
 def run(quick: bool, dsn: str | None = None) -> list[Row]:
     """Measure; PostgreSQL only where a server's base DSN (without a database) is given."""
-    return asyncio.run(measure(quick, dsn))
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    settle_memory()
+    return uvloop.run(measure(quick, dsn))
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["worker"]:
-        asyncio.run(worker_process(sys.argv[2]))
+        settle_memory()
+        uvloop.run(worker_process(sys.argv[2]))
     else:
         for row in run("--quick" in sys.argv, os.environ.get("MAINSPRING_TEST_POSTGRES")):
             print(f"{row['name']:<60} {row['value']:>12} {row['unit']}")
