@@ -13,6 +13,7 @@ from mainspring.core.model import Job, JobSpec, Run, Span, SpanKind
 from mainspring.core.planning import first_fire_at, overdue_stretch, settle_overdue
 from mainspring.core.states import LIVE_STATES, RunState
 from mainspring.core.triggers import Interval, Trigger
+from mainspring.engine.ledger import Ledger, read_ledger
 from mainspring.engine.making import span_of
 from mainspring.engine.wakeups import Wakeups
 from mainspring.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
@@ -259,6 +260,10 @@ class Jobs:
             next_fire_at=job.next_fire_at,
             retry_count=run.attempt - 1 if run is not None else 0,
         )
+
+    async def ledger(self, tenant: str, job_id: JobId) -> Ledger:
+        """Return expected against recorded fires of the last day, since the job was last changed."""
+        return await read_ledger(self._store, await self.get(tenant, job_id), now=self._clock.now())
 
     async def spans(self, tenant: str, job_id: JobId, *, limit: int = 100) -> list[Span]:
         """Return a job's spans, the newest first."""

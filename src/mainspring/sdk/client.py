@@ -15,6 +15,7 @@ from mainspring.wire.views import (
     HealthView,
     JobPage,
     JobView,
+    LedgerView,
     RunDetail,
     RunPage,
     SpanList,
@@ -79,6 +80,10 @@ class AsyncClient(Transport):
     async def list_spans(self, job_id: str, *, limit: int = 100) -> SpanList:
         """Return a job's spans."""
         return await self.call("GET", f"{_API}/jobs/{job_id}/spans", SpanList, query={"limit": limit})
+
+    async def get_ledger(self, job_id: str) -> LedgerView:
+        """Return expected against recorded fires of a job."""
+        return await self.call("GET", f"{_API}/jobs/{job_id}/ledger", LedgerView)
 
     async def submit_run(
         self, job_id: str, body: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None

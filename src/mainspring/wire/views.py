@@ -13,6 +13,7 @@ from mainspring.core.definition import plain_from_spec
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.model import Attempt, Job, Run, Span
 from mainspring.engine.jobs import JobStatus
+from mainspring.engine.ledger import Ledger
 from mainspring.ports.store_types import SessionFacts
 
 JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r4w4te7zsh3z3qydmr3kc"])]
@@ -154,6 +155,17 @@ class SpanList(Struct):
     """A job's spans, the newest first."""
 
     items: list[SpanView]
+
+
+class LedgerView(Struct, kw_only=True):
+    """Expected against recorded fires of a job over a period; `missing` and `surplus` are empty, or it is a fault."""
+
+    job_id: JobIdText
+    from_time: Instant
+    to_time: Instant
+    expected: int
+    missing: list[datetime]
+    surplus: list[datetime]
 
 
 class WorkerList(Struct):
@@ -320,6 +332,18 @@ def view_span(span: Span) -> SpanView:
         cursor=span.cursor_at,
         is_open=span.is_open,
         created_at=span.created_at,
+    )
+
+
+def view_ledger(ledger: Ledger) -> LedgerView:
+    """Show a job's ledger."""
+    return LedgerView(
+        job_id=format_job_id(ledger.job.id),
+        from_time=ledger.from_at,
+        to_time=ledger.to_at,
+        expected=ledger.balance.expected,
+        missing=list(ledger.balance.missing),
+        surplus=list(ledger.balance.surplus),
     )
 
 

@@ -166,3 +166,10 @@ async def test_taken_name_is_a_conflict(http: Http, job: dict[str, Any]) -> None
     answer = await http.post(JOBS, json={"name": job["name"], "function": "work"})
     assert answer.status_code == 409
     assert answer.json()["errors"][0]["field"] == "name"
+
+
+async def test_ledger_counts_what_was_owed(http: Http, runtime: ManualRuntime) -> None:
+    job = (await http.post(JOBS, json={"name": "tick", "function": "work", "every": "10s"})).json()
+    await runtime.advance(35)
+    ledger = (await http.get(f"{JOBS}/{job['job_id']}/ledger")).json()
+    assert (ledger["expected"], ledger["missing"], ledger["surplus"]) == (3, [], [])

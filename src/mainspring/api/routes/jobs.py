@@ -24,9 +24,11 @@ from mainspring.wire.views import (
     Deleted,
     JobPage,
     JobView,
+    LedgerView,
     SpanList,
     StatusView,
     view_job,
+    view_ledger,
     view_span,
     view_status,
 )
@@ -117,6 +119,12 @@ async def list_spans(request: AnyRequest, job_id: FromPath[str]) -> SpanList:
     return SpanList([view_span(span) for span in spans])
 
 
+@get("/jobs/{job_id:str}/ledger", operation_id="get_job_ledger", summary="Get a job's ledger")
+async def get_ledger(request: AnyRequest, job_id: FromPath[str]) -> LedgerView:
+    """Compare what the trigger owed in the last day, since the job was last changed, with what is on record."""
+    return view_ledger(await engine_of(request).jobs.ledger(tenant_of(request), path_job_id(job_id)))
+
+
 @post("/jobs/{job_id:str}/pause", operation_id="pause_job", summary="Pause a job", status_code=200)
 async def pause_job(request: AnyRequest, job_id: FromPath[str]) -> JobView:
     """Stop a job's clock; the fires that are not made meanwhile are on record."""
@@ -139,6 +147,7 @@ ROUTES: list[Any] = [
     delete_job,
     get_status,
     list_spans,
+    get_ledger,
     pause_job,
     resume_job,
 ]

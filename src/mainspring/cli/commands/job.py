@@ -13,7 +13,7 @@ from mainspring.errors import InvalidInput
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
-    from mainspring.wire.views import JobView
+    from mainspring.wire.views import JobView, LedgerView
 
 _JSON_FIELDS = ("payload", "retry", "misfire", "target")
 _PAGE = 1000
@@ -212,6 +212,30 @@ def _report_clock(job: JobView, *, as_json: bool) -> None:
         print_json(plain(job))
     else:
         click.echo(f"{job.name}: {_next(job) if job.is_paused else f'next fire {_next(job)}'}")
+
+
+@job_group.command("ledger")
+@click.argument("job")
+@server_option
+@json_option
+def ledger_command(job: str, server: str, *, as_json: bool) -> int:
+    """Compare the fires that a job owed with what is on record; exit code 1 unless nothing is missing or surplus."""
+
+    async def work(client: AsyncClient) -> LedgerView:
+        return await client.get_ledger((await find_job(client, job)).job_id)
+
+    ledger = call(server, work)
+    if as_json:
+        print_json(plain(ledger))
+    else:
+        period = f"{_instant(ledger.from_time)} to {_instant(ledger.to_time)}"
+        click.echo(
+            f"{period}: {ledger.expected} owed, {len(ledger.missing)} missing, {len(ledger.surplus)} surplus"
+        )
+        for kind, instants in (("missing", ledger.missing), ("surplus", ledger.surplus)):
+            for instant in instants:
+                click.echo(f"{kind}: {_instant(instant)}")
+    return 1 if ledger.missing or ledger.surplus else 0
 
 
 @job_group.command("run")
