@@ -1,7 +1,8 @@
 """Every query of the PostgreSQL store is valid, and the hot ones take the plans they were written for.
 
-The plans are those that production keeps: generic, under the settings of the verb's role. They are looked at twice: in
-an empty database, where a plan made on the first call would otherwise stay wrong for long, and over a backlog.
+The plans are those that production keeps: generic, under the settings of the verb's role. They are looked at thrice: in
+an empty database, where a plan made on the first call would otherwise stay wrong for long; over a backlog; and where
+ANALYZE met the live table empty with its indexes full of dead entries, which a long transaction keeps there.
 """
 
 import json
@@ -43,7 +44,7 @@ FROM generate_series(1, 20000) AS n;
 BIG = {"run", "job_clock", "job", "job_version", "run_history", "lane", "idempotency", "session"}
 
 
-@pytest.fixture(scope="module", params=["empty", "backlog"])
+@pytest.fixture(scope="module", params=["empty", "backlog", "drained"])
 def database(request: pytest.FixtureRequest, postgres_server: str) -> Iterator[str]:
     with (
         template_database(postgres_server) as template,
@@ -57,9 +58,13 @@ async def dsn(database: str) -> str:
     dsn, _, kind = database.partition("?")
     connection = await asyncpg.connect(dsn)
     try:
-        if kind == "backlog" and not await connection.fetchval("SELECT count(*) FROM run"):
+        if kind != "empty" and not await connection.fetchval("SELECT count(*) FROM run_history"):
             await connection.execute(BACKLOG)
-            await connection.execute("VACUUM ANALYZE")
+            if kind == "drained":
+                await connection.execute("DELETE FROM run")
+                await connection.execute("ANALYZE")
+            else:
+                await connection.execute("VACUUM ANALYZE")
     finally:
         await connection.close()
     return dsn
@@ -162,15 +167,19 @@ async def test_orphans_are_found_by_hopping_along_the_holders(dsn: str) -> None:
     [(Role.APPLY, "apply_successes"), (Role.FIRE, "fire_clocks"), (Role.APPLY, "lock_runs")],
 )
 async def test_rows_are_locked_in_the_order_of_the_arguments(dsn: str, role: Role, name: str) -> None:
-    """Law 6: the arguments are sorted, so they must be the outer side of the join."""
+    """Law 6: the arguments are sorted, and are the outer side of the join or walk the index itself."""
     nodes = await explain(dsn, role, name)
-    outer = [
+    [scan] = [node for node in nodes if node.get("Index Name") in {"run_pkey", "job_clock_pkey"}]
+    joins = [
         node["Plans"][0]["Node Type"]
         for node in nodes
-        if node["Node Type"] == "Nested Loop"
-        and any(below.get("Index Name") in {"run_pkey", "job_clock_pkey"} for below in walk(node["Plans"][1]))
+        if node["Node Type"] == "Nested Loop" and scan in walk(node["Plans"][1])
     ]
-    assert outer == ["Function Scan"]
+    if joins:
+        assert joins == ["Function Scan"]
+    else:
+        assert scan["Scan Direction"] == "Forward"
+        assert "= ANY" in scan["Index Cond"]
 
 
 async def test_claim_is_lazy_and_keeps_the_order_of_lanes(dsn: str) -> None:
@@ -185,7 +194,7 @@ async def test_claim_is_lazy_and_keeps_the_order_of_lanes(dsn: str) -> None:
 
 async def test_pages_are_read_along_the_ids(dsn: str, plain: Any) -> None:
     if not await plain.fetchval("SELECT count(*) FROM run"):
-        pytest.skip("an empty table is read as it lies")
+        return  # an empty table is read as it lies
     nodes = await explain(dsn, Role.READ, "list_runs_of_job")
     assert seq_scans_of(nodes) <= {"lane"}
     assert "run_job" in indexes_of(nodes)

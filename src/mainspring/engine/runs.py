@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 
+from mainspring.core.definition.fields import read_instant
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
 from mainspring.core.model import INLINE_LIMIT, Attempt, Job, LaneKey, Priority, Run, RunKind
 from mainspring.core.states import RunState
@@ -145,9 +146,7 @@ def _new_run(job: Job, submission: Submission, *, now: datetime) -> NewRun:
         size = len(submission.payload)
         message = f"{size} bytes; at most {INLINE_LIMIT} fit, put large data elsewhere and pass a link"
         raise PayloadTooLarge("payload", message)
-    due_at = submission.run_at if submission.run_at is not None else now
-    if due_at.tzinfo is None:
-        raise InvalidInput("run_at", "has no offset; write it like 2026-11-21T09:00:00+00:00")
+    due_at = read_instant(submission.run_at, "run_at") if submission.run_at is not None else now
     priority = submission.priority if submission.priority is not None else spec.priority
     return NewRun(
         job_id=job.id,
@@ -160,11 +159,11 @@ def _new_run(job: Job, submission: Submission, *, now: datetime) -> NewRun:
         payload=submission.payload,
         expires_at=due_at + spec.expires_after if spec.expires_after is not None else None,
         target_key=submission.idempotency_key,
-        submit_key=_submit_key(submission, now),
+        submit_key=_submit_key(submission, due_at, now),
     )
 
 
-def _submit_key(submission: Submission, now: datetime) -> IdempotencyKey | None:
+def _submit_key(submission: Submission, due_at: datetime, now: datetime) -> IdempotencyKey | None:
     key = submission.idempotency_key
     if key is None:
         return None
@@ -172,5 +171,6 @@ def _submit_key(submission: Submission, now: datetime) -> IdempotencyKey | None:
         raise InvalidInput("idempotency_key", f"must be 1 to {MAX_KEY_LENGTH} printable characters")
     digest = sha256(submission.job_id.bytes)
     digest.update(submission.payload if submission.payload is not None else b"\xff")
-    digest.update(f"|{submission.run_at}|{submission.priority}".encode())
+    run_at = None if submission.run_at is None else due_at  # in UTC: the same instant is the same request
+    digest.update(f"|{run_at}|{submission.priority}".encode())
     return IdempotencyKey(key=key, request_hash=digest.digest(), expires_at=now + KEY_LIFETIME)

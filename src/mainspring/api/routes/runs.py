@@ -19,7 +19,7 @@ from mainspring.api.reading import (
     read_struct,
 )
 from mainspring.api.tenancy import engine_of, tenant_of
-from mainspring.core.definition.fields import read_choice, read_payload
+from mainspring.core.definition.fields import read_choice, read_instant, read_payload
 from mainspring.core.ids import JobId, RunId, format_run_id
 from mainspring.core.model import Priority, Run
 from mainspring.core.states import RunState
@@ -67,15 +67,13 @@ async def _submit(request: AnyRequest, job_id: JobId) -> Response[SubmittedView]
 def _submission(
     job_id: JobId, body: SubmitBody | BulkSubmitItem, *, key: str | None, prefix: str
 ) -> Submission:
-    if body.run_at is not None and body.run_at.tzinfo is None:
-        raise InvalidInput(f"{prefix}run_at", "has no offset; write it like 2026-11-21T09:00:00+00:00")
     priority = None
     if body.priority is not None:
         priority = read_choice(body.priority, f"{prefix}priority", Priority, by_name=True)
     return Submission(
         job_id=job_id,
         payload=_payload(body.payload, f"{prefix}payload"),
-        run_at=body.run_at,
+        run_at=None if body.run_at is None else read_instant(body.run_at, f"{prefix}run_at"),
         priority=priority,
         idempotency_key=key,
     )

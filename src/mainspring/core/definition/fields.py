@@ -26,6 +26,9 @@ _UNITS = {
     "h": timedelta(hours=1),
     "d": DAY,
 }
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST = datetime(9001, 1, 1, tzinfo=UTC)
+"""Instants that users give lie from 1970 up to the end of 9000: what is added to them stays a datetime."""
 _MAX_SECONDS = 100_000_000_000
 """More than any limit, and little enough for a timedelta."""
 E = TypeVar("E", bound=Enum)
@@ -135,7 +138,7 @@ def read_duration(
 
 
 def read_instant(value: object, field: str) -> datetime:
-    """Return an instant in UTC from ISO 8601 text with an offset."""
+    """Return an instant in UTC from ISO 8601 text with an offset, or from a datetime; of the years 1970 to 9000."""
     example = "2026-11-21T09:00:00+01:00"
     if isinstance(value, datetime):
         instant = value
@@ -149,9 +152,12 @@ def read_instant(value: object, field: str) -> datetime:
     if instant.utcoffset() is None:
         raise InvalidInput(field, f"has no offset; write it like {example}")
     try:
-        return instant.astimezone(UTC)
+        instant = instant.astimezone(UTC)
     except (OverflowError, ValueError):
-        raise InvalidInput(field, "is out of range") from None
+        raise InvalidInput(field, "is out of range; give an instant of the years 1970 to 9000") from None
+    if not EARLIEST <= instant < LATEST:
+        raise InvalidInput(field, "is out of range; give an instant of the years 1970 to 9000")
+    return instant
 
 
 def read_payload(value: object, field: str = "payload") -> bytes | None:

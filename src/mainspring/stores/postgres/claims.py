@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import datetime
 
 from asyncpg import Record
@@ -11,6 +12,7 @@ from mainspring.ports.store_types import ClaimedRun, ClaimRequest, ClaimResult
 from mainspring.stores.postgres.connection import Connections, Role, Session
 from mainspring.stores.postgres.rows import EVER
 
+_FIELDS = len(fields(ClaimedRun))
 _NOT_LIVE = ClaimResult((), is_session_live=False)
 
 
@@ -40,11 +42,12 @@ class ClaimVerbs:
 
 
 async def _claim(session: Session, request: ClaimRequest, now: datetime) -> ClaimResult:
+    lanes = list(dict.fromkeys(request.lanes))
     rows = await session.fetch(
         "claim_alone" if request.is_alone else "claim_runs",
         session_id=request.session_id,
         number=request.number,
-        lanes=list(dict.fromkeys(request.lanes)),
+        lanes=lanes,
         limit=request.limit,
         low=EVER if request.low is None else request.low,
         now=now,
@@ -55,9 +58,11 @@ async def _claim(session: Session, request: ClaimRequest, now: datetime) -> Clai
             return _NOT_LIVE
     if rows[0]["id"] is None:
         return ClaimResult(())
-    return ClaimResult(tuple(map(_claimed_of, rows)))
+    places = {lane_id: place for place, lane_id in enumerate(lanes)}
 
+    def preference(row: Record) -> tuple[int, datetime, int]:
+        return places.get(row["lane_id"], 0), row["rank"], row["id"]
 
-def _claimed_of(row: Record) -> ClaimedRun:
-    # The statements' columns stand in the order of the fields.
-    return ClaimedRun(*row)
+    rows.sort(key=preference)
+    # The statements' columns stand in the order of the fields, with what they are sorted by at the end.
+    return ClaimResult(tuple([ClaimedRun(*row[:_FIELDS]) for row in rows]))

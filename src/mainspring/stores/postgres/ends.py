@@ -123,7 +123,7 @@ async def _apply_successes(session: Session, transitions: Iterable[Transition], 
     rows = await session.fetch(
         "apply_successes",
         run_ids=[transition.run_id for transition in ordered],
-        tokens=[transition.token for transition in ordered],
+        token=_FIRST_TOKEN,
         results=sparse([transition.result for transition in ordered]),
         outputs=sparse([transition.output for transition in ordered]),
         now=now,
@@ -192,7 +192,7 @@ class _Batch:
             ("requeue_runs", self.waiting),
             ("add_attempts", self.attempts),
         ):
-            if rows:
+            if rows:  # in order of run id, as the statements want them
                 columns = {column: [row[column] for row in rows] for column in rows[0]}
                 await session.execute(name, now=now, **columns)
 

@@ -189,9 +189,13 @@ async def _reserve_keys(
         now=now,
     )
     rows = await session.fetch(
-        "read_keys", tenants=[tenant for tenant, _ in asked], keys=[key for _, key in asked], now=now
+        "read_keys", tenants=[tenant for tenant, _ in asked], keys=[key for _, key in asked]
     )
-    found = {(row["tenant"], row["key"]): (row["run_id"], row["request_hash"]) for row in rows}
+    found = {
+        (row["tenant"], row["key"]): (row["run_id"], row["request_hash"])
+        for row in rows
+        if row["expires_at"] > now
+    }
     return {pair: (run_id, key.request_hash) for pair, (run_id, key) in first.items()} | found
 
 

@@ -39,38 +39,41 @@ class Part:
         known = self._lane_ids.get(key)
         if known is None:
             values = (key.queue, key.route, key.tenant, int(key.priority))
-            row = fetch_first(db, "find_lane", values) or fetch_first(db, "add_lane", values)
+            row = fetch_first(db, "find_lane", values) or fetch_first(db, "intern_lane", values)
             assert row is not None
             known = self._lane_ids[key] = row[0]
         return known
 
-    def _insert_runs(self, db: apsw.Connection, runs: list[NewRun], now: int) -> list[RunId]:
+    def _insert_runs(self, db: apsw.Connection, runs: Sequence[NewRun], now: int) -> list[RunId]:
         """Insert runs as PENDING (or as SKIPPED records) and return their ids in order."""
         if not runs:
             return []
         row = fetch_first(db, "reserve_run_ids", (len(runs),))
         assert row is not None
-        sequence = row[0] - len(runs)
         ids: list[RunId] = []
         live: list[Row] = []
-        for run in runs:
-            sequence += 1
-            run_id = make_run_id(sequence, job_shard(run.job_id))
+        skipped: list[Row] = []
+        job_id, job, shard = None, b"", 0
+        lane, lane_id = None, 0
+        for sequence, run in enumerate(runs, row[0] - len(runs) + 1):
+            if run.job_id is not job_id:  # a call's runs are mostly of one job and of one lane
+                job_id, job, shard = run.job_id, run.job_id.bytes, job_shard(run.job_id)
+            run_id = make_run_id(sequence, shard)
             ids.append(run_id)
-            lane_id = self._lane_id(db, run.lane)
-            fire_at, due_at = to_optional_micros(run.fire_at), to_micros(run.due_at)
             if run.skip_reason is not None:
-                execute(db, "insert_skipped", _skipped(run, run_id, lane_id, fire_at, due_at, now))
+                skipped.append(_skipped_row(run, run_id, job, now))
                 continue
+            if run.lane is not lane:
+                lane, lane_id = run.lane, self._lane_id(db, run.lane)
             live.append(
                 (
                     run_id,
-                    run.job_id.bytes,
+                    job,
                     run.version,
                     lane_id,
-                    run.kind.value,
-                    fire_at,
-                    due_at,
+                    run.kind,
+                    to_optional_micros(run.fire_at),
+                    to_micros(run.due_at),
                     now,
                     to_optional_micros(run.expires_at),
                     to_millis(run.timeout),
@@ -80,33 +83,30 @@ class Part:
                 )
             )
         execute_many(db, "insert_run", live)
+        execute_many(db, "insert_skipped", skipped)
         return ids
 
-    def _insert_spans(
-        self, db: apsw.Connection, spans: tuple[NewSpan, ...] | list[NewSpan], now: int
-    ) -> None:
-        for span in spans:
-            # A gap with an end is a closed record; one without lasts until the job is resumed.
-            is_open = span.to_at is None or span.kind.value != "gap"
-            values = (
-                span.job_id.bytes,
-                span.version,
-                job_shard(span.job_id),
-                span.kind.value,
-                to_micros(span.from_at),
-                to_optional_micros(span.to_at),
-                span.reason,
-                is_open,
-                now,
-                None if is_open else now,
-            )
-            execute(db, "add_span", values)
+    def _insert_spans(self, db: apsw.Connection, spans: Sequence[NewSpan], now: int) -> None:
+        values = [
+            {
+                "job_id": span.job_id.bytes,
+                "version": span.version,
+                "shard": job_shard(span.job_id),
+                "kind": span.kind,
+                "from_at": to_micros(span.from_at),
+                "to_at": to_optional_micros(span.to_at),
+                "reason": span.reason,
+                "now": now,
+            }
+            for span in spans
+        ]
+        execute_many(db, "add_span", values)
 
     def _fenced_shards(self, db: apsw.Connection, job_ids: list[JobId], epochs: Epochs) -> set[int]:
         """Return the shards of these jobs for which the writer's epoch is not the store's (law 3)."""
         shards = sorted({job_shard(job_id) for job_id in job_ids})
         current: dict[int, int] = {
-            row[0]: row[1] for row in fetch_all(db, "read_epochs", {"shards": to_json(shards)})
+            row[0]: row[1] for row in fetch_all(db, "hold_shards", {"shards": to_json(shards)})
         }
         return {shard for shard in shards if epochs.get(shard) != current.get(shard)}
 
@@ -133,20 +133,22 @@ def execute_many(db: apsw.Connection, name: str, values: Sequence[Values]) -> No
         db.executemany(SQL[name], values)
 
 
-def _skipped(
-    run: NewRun, run_id: RunId, lane_id: int, fire_at: int | None, due_at: int, now: int
-) -> dict[str, object]:
-    return {
-        "id": run_id,
-        "job_id": run.job_id.bytes,
-        "version": run.version,
-        "kind": run.kind.value,
-        "reason": run.skip_reason,
-        "fire_at": fire_at,
-        "due_at": due_at,
-        "now": now,
-        "payload": run.payload,
-        "target_key": run.target_key,
-        "span_id": run.span_id,
-        "lane_id": lane_id,
-    }
+def _skipped_row(run: NewRun, run_id: RunId, job: bytes, now: int) -> Row:
+    lane = run.lane
+    return (
+        run_id,
+        job,
+        run.version,
+        lane.queue,
+        lane.route,
+        lane.tenant,
+        int(lane.priority),
+        run.kind,
+        run.skip_reason,
+        to_optional_micros(run.fire_at),
+        to_micros(run.due_at),
+        now,
+        run.payload,
+        run.target_key,
+        run.span_id,
+    )

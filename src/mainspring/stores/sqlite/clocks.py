@@ -80,7 +80,6 @@ class ClockPart(Part):
     def _advance(self, db: apsw.Connection, step: SpanStep, now: int) -> FireResult:
         values = {
             "span_id": step.span_id,
-            "job_id": step.job_id.bytes,
             "cursor_from": to_optional_micros(step.cursor_from),
             "cursor_to": to_micros(step.cursor_to),
             "is_done": step.is_done,
@@ -114,8 +113,8 @@ class ClockPart(Part):
     ) -> FireResult:
         judged = list(runs)
         if skip_if_live:
-            row = fetch_first(db, "has_live_run", {"job_id": job_id.bytes})
-            judged = skip_overlapping(judged, is_live=row is not None and bool(row[0]))
+            row = fetch_first(db, "find_busy_job", {"job_id": job_id.bytes})
+            judged = skip_overlapping(judged, is_live=row is not None)
         ids = self._insert_runs(db, judged, now)
         live = (run_id for run_id, run in zip(ids, judged, strict=True) if run.skip_reason is None)
         return FireResult(FireStatus.FIRED, tuple(live))

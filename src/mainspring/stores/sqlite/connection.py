@@ -112,6 +112,8 @@ class Lane:
     def _serve(self) -> None:
         try:
             connection = apsw.Connection(str(self._path), statementcachesize=256)
+            # Or else SQLite plans a statement anew whenever another value is bound to it: 20 µs each time.
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             for pragma in _PRAGMAS:
                 connection.execute(pragma)
         except apsw.Error as error:

@@ -43,22 +43,22 @@ class JobPart(Part):
         return await self._write(lambda db: [self._edit(db, edit, at) for edit in edits])
 
     def _edit(self, db: apsw.Connection, edit: JobEdit, now: int) -> EditResult:
-        clock = fetch_first(db, "get_clock", {"job_id": edit.job_id.bytes})
+        clock = fetch_first(db, "lock_job", {"job_id": edit.job_id.bytes})
         if clock is None:
             return EditResult.MISSING
-        tenant, version = clock[0], clock[1]
+        tenant, version = clock[0], clock[1] + 1
         holder = fetch_first(db, "find_name", {"tenant": tenant, "name": edit.spec.name})
         is_taken = holder is not None and holder[0] != edit.job_id.bytes
         if not _is_at(clock, edit.revision, edit.fire_at):
             return EditResult.MOVED
         if is_taken:
             return EditResult.NAME_TAKEN
-        _move(db, edit.job_id, edit.revision, edit.fire_at, edit.next_fire_at)
-        version += 1
+        _move(db, edit.job_id, edit.next_fire_at)
         job_id = edit.job_id.bytes
         values = {"job_id": job_id, "version": version, "spec": encode_spec(edit.spec), "now": now}
         execute(db, "add_version", values)
-        execute(db, "edit_job", {"job_id": job_id, "name": edit.spec.name, "version": version, "now": now})
+        execute(db, "rename_job", {"job_id": job_id, "name": edit.spec.name})
+        execute(db, "raise_version", {"job_id": job_id, "now": now})
         self._insert_spans(db, edit.spans, now)
         return EditResult.EDITED
 
@@ -68,7 +68,7 @@ class JobPart(Part):
 
     def _pause(self, db: apsw.Connection, change: ClockChange, *, is_paused: bool, now: int) -> None:
         del is_paused
-        _move(db, change.job_id, change.revision, change.fire_at, None)
+        _move(db, change.job_id, None)
         execute(db, "set_paused", {"job_id": change.job_id.bytes, "is_paused": True, "now": now})
         self._insert_spans(db, change.spans, now)
 
@@ -79,7 +79,7 @@ class JobPart(Part):
     def _resume(self, db: apsw.Connection, change: ClockChange, *, is_paused: bool, now: int) -> None:
         if not is_paused:
             return
-        _move(db, change.job_id, change.revision, change.fire_at, change.next_fire_at)
+        _move(db, change.job_id, change.next_fire_at)
         execute(db, "set_paused", {"job_id": change.job_id.bytes, "is_paused": False, "now": now})
         execute(db, "close_gap", {"job_id": change.job_id.bytes, "now": now})
         self._insert_spans(db, change.spans, now)
@@ -93,7 +93,7 @@ class JobPart(Part):
         values = {"job_id": change.job_id.bytes, "now": now}
         execute(db, "delete_clock", {"job_id": change.job_id.bytes})
         execute(db, "delete_job", values)
-        execute(db, "close_spans", values)
+        execute(db, "close_span", values)
         self._insert_spans(db, change.spans, now)
 
     async def _change(
@@ -106,7 +106,7 @@ class JobPart(Part):
         def work(db: apsw.Connection) -> list[ChangeResult]:
             results = []
             for change in changes:
-                clock = fetch_first(db, "get_clock", {"job_id": change.job_id.bytes})
+                clock = fetch_first(db, "lock_job", {"job_id": change.job_id.bytes})
                 if clock is None:
                     results.append(ChangeResult.MISSING)
                 elif verb == self._pause and clock[2]:
@@ -158,7 +158,7 @@ def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
     if fetch_first(db, "find_name", {"tenant": job.tenant, "name": job.spec.name}) is not None:
         return AddResult.NAME_TAKEN
     shard, job_id = job_shard(job.id), job.id.bytes
-    values = {"id": job_id, "shard": shard, "tenant": job.tenant, "name": job.spec.name, "now": now}
+    values = {"job_id": job_id, "shard": shard, "tenant": job.tenant, "name": job.spec.name, "now": now}
     execute(db, "add_job", values)
     execute(db, "add_version", {"job_id": job_id, "version": 1, "spec": spec, "now": now})
     next_fire_at = to_optional_micros(job.next_fire_at)
@@ -170,18 +170,6 @@ def _is_at(clock: tuple[object, ...], revision: int, fire_at: datetime | None) -
     return clock[3] == revision and clock[4] == to_optional_micros(fire_at)
 
 
-def _move(
-    db: apsw.Connection,
-    job_id: JobId,
-    revision: int,
-    fire_at: datetime | None,
-    next_fire_at: datetime | None,
-) -> None:
-    values = {
-        "job_id": job_id.bytes,
-        "revision": revision,
-        "fire_at": to_optional_micros(fire_at),
-        "next_fire_at": to_optional_micros(next_fire_at),
-    }
-    if fetch_first(db, "move_clock", values) is None:
-        raise AssertionError("the clock row moved inside its own transaction")
+def _move(db: apsw.Connection, job_id: JobId, next_fire_at: datetime | None) -> None:
+    values = {"job_id": job_id.bytes, "next_fire_at": to_optional_micros(next_fire_at)}
+    execute(db, "move_clock", values)

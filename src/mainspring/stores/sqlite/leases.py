@@ -64,23 +64,11 @@ class LeasePart(Part):
     def _apply(
         self, db: apsw.Connection, transitions: Sequence[Transition], followups: Sequence[Followup], now: int
     ) -> list[ApplyResult]:
-        ids = to_json([transition.run_id for transition in transitions])
-        held = {row[0]: row for row in fetch_all(db, "lock_runs", {"run_ids": ids})}
-        results: list[ApplyResult] = []
-        ends = _Ends(now)
-        applied: set[RunId] = set()
-        for transition in transitions:
-            row = held.get(transition.run_id)
-            is_ours = row is not None and row[1] == RunState.RUNNING.value and row[2] == transition.token
-            if row is None or not is_ours or transition.run_id in applied:
-                results.append(
-                    _answer_late(db, transition, in_this_call=transition.run_id in applied, ends=ends)
-                )
-                continue
-            ends.add(transition, is_cancel_requested=bool(row[3]), cancel_reason=row[4])
-            applied.add(transition.run_id)
-            results.append(ApplyResult.APPLIED)
-        ends.write(db)
+        applied = _apply_successes(db, transitions, now)
+        if len(applied) == len(transitions):
+            results = [ApplyResult.APPLIED] * len(transitions)
+        else:
+            results = _apply_others(db, transitions, applied, now)
         children = [followup.run for followup in followups if followup.parent in applied]
         self._insert_runs(db, children, now)
         return results
@@ -107,22 +95,59 @@ class LeasePart(Part):
         return [make_held(row) for row in rows]
 
 
+def _apply_successes(db: apsw.Connection, transitions: Sequence[Transition], now: int) -> set[RunId]:
+    """Apply successes at the first go, which are nearly all there is; say which of them were applied."""
+    results = {
+        end.run_id: None if end.result is None else end.result.hex()
+        for end in transitions
+        if end.outcome is AttemptOutcome.SUCCEEDED and end.token == 1 and end.output is None
+    }
+    # Where a call names a run twice, the first one is to win: that is left to the slower way.
+    if not results or len({end.run_id for end in transitions}) < len(transitions):
+        return set()
+    ends = to_json(results)
+    applied = {row[0] for row in fetch_all(db, "apply_successes", {"results": ends, "now": now})}
+    execute(db, "remove_successes", {"results": ends})
+    return applied
+
+
+def _apply_others(
+    db: apsw.Connection, transitions: Sequence[Transition], applied: set[RunId], now: int
+) -> list[ApplyResult]:
+    """Apply what is not in `applied` yet, and add it there; answer for all transitions."""
+    ids = to_json([end.run_id for end in transitions if end.run_id not in applied])
+    held = {row[0]: row for row in fetch_all(db, "lock_runs", {"run_ids": ids})}
+    ends = _Ends(now)
+    results: list[ApplyResult] = []
+    for end in transitions:
+        row = held.get(end.run_id)
+        if row is None and end.run_id in applied:
+            results.append(ApplyResult.APPLIED)
+        elif row is not None and end.run_id not in applied and row[1] == RunState.RUNNING and row[2] == end.token:
+            ends.add(end, is_cancel_requested=bool(row[3]), cancel_reason=row[4])
+            applied.add(end.run_id)
+            results.append(ApplyResult.APPLIED)
+        else:
+            results.append(_answer_late(db, end, ends))
+    ends.write(db)
+    return results
+
+
 class _Ends:
     """The ends of attempts in one call, gathered by what has to be written for them."""
 
     def __init__(self, now: int) -> None:
         self._now = now
         self._attempts: list[dict[str, object]] = []
-        self._plain: list[list[object]] = []
         self._finished: list[dict[str, object]] = []
         self._buried: list[dict[str, object]] = []
         self._requeued: list[dict[str, object]] = []
         self._removed: list[RunId] = []
-        self._outcomes: dict[tuple[RunId, int], AttemptOutcome] = {}
+        self._outcomes: dict[RunId, tuple[int, AttemptOutcome]] = {}
 
-    def outcome(self, run_id: RunId, token: int) -> AttemptOutcome | None:
-        """Return how an attempt ended in this very call."""
-        return self._outcomes.get((run_id, token))
+    def outcome(self, run_id: RunId) -> tuple[int, AttemptOutcome] | None:
+        """Return token and outcome of an attempt that ended in this very call."""
+        return self._outcomes.get(run_id)
 
     def add(self, transition: Transition, *, is_cancel_requested: bool, cancel_reason: str | None) -> None:
         """Take in one transition of a run that is RUNNING under its token."""
@@ -130,38 +155,27 @@ class _Ends:
         if is_cancel_requested and state is not RunState.SUCCEEDED:
             state, reason = RunState.CANCELLED, cancel_reason
         run_id, now = transition.run_id, self._now
-        self._outcomes[run_id, transition.token] = transition.outcome
+        self._outcomes[run_id] = (transition.token, transition.outcome)
         # A first-try success writes no attempt row (design 3); a token above 1 tells of earlier ones.
         if transition.outcome is not AttemptOutcome.SUCCEEDED or transition.token > 1:
-            self._attempts.append(
-                {
-                    "run_id": run_id,
-                    "outcome": transition.outcome.value,
-                    "now": now,
-                    "error": transition.error,
-                    "output": transition.output,
-                }
-            )
+            attempt = {"run_id": run_id, "outcome": transition.outcome, "now": now}
+            self._attempts.append(attempt | {"error": transition.error, "output": transition.output})
         if state in {RunState.RETRYING, RunState.PENDING}:
             self._requeued.append(
                 {
                     "run_id": run_id,
-                    "state": state.value,
+                    "state": state,
                     "rank": to_optional_micros(transition.rank) or now,
                     "now": now,
-                    "counted": transition.counts_attempt,
+                    "attempt": transition.counts_attempt,
                     "crash": transition.is_crash,
                 }
             )
             return
         self._removed.append(run_id)
-        if transition.error is None and transition.output is None and state is not RunState.FAILED:
-            result = None if transition.result is None else transition.result.hex()
-            self._plain.append([run_id, state.value, reason, int(transition.is_crash), result])
-            return
         end: dict[str, object] = {
             "run_id": run_id,
-            "state": state.value,
+            "state": state,
             "reason": reason,
             "now": now,
             "crash": transition.is_crash,
@@ -177,26 +191,24 @@ class _Ends:
         execute_many(db, "requeue_run", self._requeued)
         execute_many(db, "finish_run", self._finished)
         execute_many(db, "bury_run", self._buried)
-        if self._plain:
-            execute(db, "finish_runs", {"rows": to_json(self._plain), "now": self._now})
         if self._removed:
             execute(db, "remove_runs", {"run_ids": to_json(self._removed)})
 
 
-def _answer_late(
-    db: apsw.Connection, transition: Transition, *, in_this_call: bool, ends: _Ends
-) -> ApplyResult:
-    if in_this_call:
-        is_repeat = ends.outcome(transition.run_id, transition.token) is transition.outcome
+def _answer_late(db: apsw.Connection, transition: Transition, ends: _Ends) -> ApplyResult:
+    """Answer for a transition that cannot take effect: a repeat, another writer's, or of no known run."""
+    in_this_call = ends.outcome(transition.run_id)
+    if in_this_call is not None:
+        is_repeat = in_this_call == (transition.token, transition.outcome)
         return ApplyResult.APPLIED if is_repeat else ApplyResult.STALE
     row = fetch_first(db, "read_end", {"run_id": transition.run_id, "token": transition.token})
     if row is None or row[0] is None:
         return ApplyResult.MISSING
     state, token, outcome = row
     if transition.outcome is AttemptOutcome.SUCCEEDED:
-        is_repeat = state == RunState.SUCCEEDED.value and token == transition.token
+        is_repeat = state == RunState.SUCCEEDED and token == transition.token
     else:
-        is_repeat = outcome == transition.outcome.value
+        is_repeat = outcome == transition.outcome
     return ApplyResult.APPLIED if is_repeat else ApplyResult.STALE
 
 
@@ -204,11 +216,8 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
     claimer = fetch_first(db, "read_claimer", {"session_id": request.session_id})
     if claimer is None:
         return _DEAD
-    last = claimer[0]
     session = {"session_id": request.session_id, "number": request.number}
-    if request.number <= last:
-        if request.number < last:
-            return _NOTHING
+    if request.number == claimer[0]:
         again = fetch_all(db, "repeat_claim", session)
         return ClaimResult(tuple(_claimed(row, is_alone=bool(row[10])) for row in again))
     execute(db, "set_claim_number", session)
@@ -218,7 +227,7 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
     if (held is not None and held[0]) or not request.lanes or request.limit < 1:
         return _NOTHING
     wanted = {
-        "lanes": to_json(request.lanes),
+        "lanes": to_json(list(dict.fromkeys(request.lanes))),
         "low": _EARLIEST if request.low is None else to_micros(request.low),
         "now": now,
         "limit": 1 if request.is_alone else request.limit,
@@ -233,7 +242,7 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
 
 def _claimed(row: Row, *, is_alone: bool) -> ClaimedRun:
     return ClaimedRun(
-        RunId(row[0]),
+        row[0],
         row[1],
         make_job_id(row[2]),
         row[3],

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
+
+import msgspec
 
 from mainspring.core.ids import JobId, LaneId, RunId, SessionId, SpanId
 from mainspring.core.model import Attempt, Job, Lane, LaneKey, Priority, Run, RunKind, Span, SpanKind
@@ -39,14 +42,15 @@ def to_optional_instant(micros: int | None) -> datetime | None:
     return None if micros is None else _EPOCH + timedelta(microseconds=micros)
 
 
+@lru_cache(maxsize=1024)
 def to_millis(duration: timedelta) -> int:
     """Return a duration in whole milliseconds, rounded up, so that no limit gets shorter."""
     return -(-duration // timedelta(milliseconds=1))
 
 
-def to_json(values: Sequence[Any]) -> str:
-    """Return a list as the one JSON parameter that `json_each` takes apart."""
-    return json.dumps(values, separators=(",", ":"))
+def to_json(values: Any) -> str:
+    """Return a list, or an object, as the one JSON parameter that `json_each` takes apart."""
+    return msgspec.json.encode(values).decode()
 
 
 def to_hexes(job_ids: Sequence[JobId]) -> str:
@@ -54,6 +58,7 @@ def to_hexes(job_ids: Sequence[JobId]) -> str:
     return to_json([job_id.hex for job_id in job_ids])
 
 
+@lru_cache(maxsize=16384)
 def make_job_id(blob: bytes) -> JobId:
     """Return a job's id."""
     return JobId(UUID(bytes=blob))

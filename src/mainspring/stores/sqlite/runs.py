@@ -27,10 +27,7 @@ class RunPart(Part):
         return await self._write(lambda db: self._submit(db, runs, to_micros(now)))
 
     def _submit(self, db: apsw.Connection, runs: Sequence[NewRun], now: int) -> list[SubmitResult]:
-        jobs = {
-            job_id: fetch_first(db, "find_existing_job", {"job_id": job_id.bytes}) is not None
-            for job_id in {run.job_id for run in runs}
-        }
+        existing: dict[JobId, bool] = {}
         results: list[SubmitResult] = []
         plain: list[NewRun] = []
 
@@ -41,12 +38,18 @@ class RunPart(Part):
             )
             plain.clear()
 
+        job_id, is_there = None, False
         for run in runs:
-            if jobs[run.job_id] and run.submit_key is None:
+            if run.job_id is not job_id:
+                job_id = run.job_id
+                if job_id not in existing:
+                    existing[job_id] = _exists(db, job_id)
+                is_there = existing[job_id]
+            if is_there and run.submit_key is None:
                 plain.append(run)
                 continue
             insert_plain()
-            results.append(self._submit_once(db, run, now, is_job_there=jobs[run.job_id]))
+            results.append(self._submit_once(db, run, now, is_job_there=is_there))
         insert_plain()
         return results
 
@@ -54,8 +57,8 @@ class RunPart(Part):
         key = run.submit_key
         if key is None:
             return SubmitResult(SubmitStatus.JOB_MISSING)
-        values: dict[str, object] = {"tenant": run.lane.tenant, "key": key.key}
-        known = fetch_first(db, "read_key", {**values, "now": now})
+        values: dict[str, object] = {"tenant": run.lane.tenant, "key": key.key, "now": now}
+        known = fetch_first(db, "read_key", values)
         if known is not None:
             is_same = known[1] == key.request_hash
             return SubmitResult(
@@ -141,24 +144,28 @@ class RunPart(Part):
         return {RunState(state): count for state, count in rows}
 
 
+def _exists(db: apsw.Connection, job_id: JobId) -> bool:
+    return fetch_first(db, "find_existing_job", {"job_id": job_id.bytes}) is not None
+
+
 def _cancel(db: apsw.Connection, run_id: RunId, reason: str, now: int) -> CancelResult:
-    row = fetch_first(db, "find_state", {"run_id": run_id})
+    row = fetch_first(db, "lock_runs", {"run_ids": to_json([run_id])})
     if row is None:
-        return CancelResult.MISSING
-    state = RunState(row[0])
+        end = fetch_first(db, "read_end", {"run_id": run_id, "token": 0})
+        is_known = end is not None and end[0] is not None
+        return CancelResult.FINISHED if is_known else CancelResult.MISSING
+    state = RunState(row[1])
     if state is RunState.RUNNING:
         execute(db, "request_cancel", {"run_id": run_id, "reason": reason, "now": now})
         return CancelResult.REQUESTED
-    if state in {RunState.PENDING, RunState.BLOCKED, RunState.RETRYING}:
-        _end_waiting(db, run_id, RunState.CANCELLED, reason, now)
-        return CancelResult.CANCELLED
-    return CancelResult.FINISHED
+    _end_waiting(db, run_id, RunState.CANCELLED, reason, now)
+    return CancelResult.CANCELLED
 
 
 def _end_waiting(db: apsw.Connection, run_id: RunId, state: RunState, reason: str, now: int) -> None:
     values: dict[str, object] = {
         "run_id": run_id,
-        "state": state.value,
+        "state": state,
         "reason": reason,
         "now": now,
         "crash": 0,

@@ -143,7 +143,7 @@ class UpkeepPart(Part):
         """See `UpkeepStore`."""
 
         def work(db: apsw.Connection) -> int:
-            removed = _remove(db, "prune_lanes", {"limit": limit})
+            removed = _remove(db, "delete_empty_lanes", {"limit": limit})
             if removed:
                 self._lane_ids.clear()
             return removed
@@ -169,7 +169,7 @@ def _add_session(db: apsw.Connection, session: NewSession, now: int) -> SessionI
 
 
 def _beat(db: apsw.Connection, beat: Beat, now: int) -> BeatResult:
-    row = fetch_first(db, "get_missing", {"session_id": beat.session_id})
+    row = fetch_first(db, "lock_session", {"session_id": beat.session_id})
     if row is None:
         return BeatResult(is_session_live=False, lost=beat.held)
     missing_before = {(run_id, token) for run_id, token in json.loads(row[0])}

@@ -96,7 +96,8 @@ CREATE INDEX run_held ON run (session_id, id) WHERE state = 'RUNNING';
 -- Tiny, because run_held, full of the dead entries of a busy session, must not be walked by each of its claims.
 CREATE INDEX run_alone ON run (session_id) WHERE state = 'RUNNING' AND is_alone;
 CREATE INDEX run_waiting ON run (lane_id) WHERE state = 'BLOCKED' OR is_parked;
-CREATE INDEX run_job ON run (job_id, id);
+-- An expression, so that the index does not offer itself for `id = …`: on a drained table it would look as good as run_pkey.
+CREATE INDEX run_job ON run (job_id, (id + 0));
 CREATE INDEX run_expiring ON run (expires_at) WHERE expires_at IS NOT NULL AND state IN ('PENDING', 'RETRYING');
 -- The second net under law 2; the conditional update of job_clock is the law.
 CREATE UNIQUE INDEX run_fire_key ON run (job_id, fire_at) WHERE kind = 'scheduled';

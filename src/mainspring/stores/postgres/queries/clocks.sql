@@ -13,22 +13,20 @@ FROM unnest(:shards::smallint[]) AS wanted (shard)
 CROSS JOIN LATERAL (SELECT * FROM shard_lease WHERE shard_lease.shard = wanted.shard FOR SHARE) AS lease;
 
 -- name: fire_clocks
--- Law 2. The arguments are sorted by job id; the nested loop keeps that order for the row locks. `IS NOT DISTINCT FROM`
--- keeps it off job_clock_due, where thousands of jobs may share the instant.
-UPDATE job_clock SET next_fire_at = fire.next_fire_at, fired_through = fire.fired_through
-FROM unnest(
-    :job_ids::uuid[], :revisions::bigint[], :fires_at::timestamptz[], :next_fires_at::timestamptz[],
-    :fired_throughs::timestamptz[]
-) AS fire (job_id, revision, fire_at, next_fire_at, fired_through)
-WHERE job_clock.job_id = fire.job_id AND job_clock.revision = fire.revision
-  AND job_clock.next_fire_at IS NOT DISTINCT FROM fire.fire_at
-  AND (job_clock.fired_through IS NULL OR job_clock.fired_through < fire.fire_at)
-RETURNING job_clock.job_id;
+-- Law 2. The arguments are sorted by job id; a row's own are found by binary search (see runs.sql).
+UPDATE job_clock SET
+    next_fire_at = (:next_fires_at::timestamptz[])[width_bucket(job_id, :job_ids::uuid[])],
+    fired_through = (:fired_throughs::timestamptz[])[width_bucket(job_id, :job_ids::uuid[])]
+WHERE job_id = ANY(:job_ids::uuid[])
+  AND revision = (:revisions::bigint[])[width_bucket(job_id, :job_ids::uuid[])]
+  AND next_fire_at = (:fires_at::timestamptz[])[width_bucket(job_id, :job_ids::uuid[])]
+  AND (fired_through IS NULL OR fired_through < next_fire_at)
+RETURNING job_id;
 
 -- name: find_busy_jobs
 SELECT wanted.id
 FROM unnest(:job_ids::uuid[]) AS wanted (id)
-WHERE EXISTS (SELECT FROM run WHERE run.job_id = wanted.id);
+CROSS JOIN LATERAL (SELECT FROM run WHERE run.job_id = wanted.id LIMIT 1) AS run;
 
 -- name: add_spans
 -- A gap with an end is a finished record; all others are open.
@@ -43,13 +41,11 @@ FROM unnest(
 
 -- name: close_gaps
 UPDATE span SET is_open = false, closed_at = :now, to_at = coalesce(span.to_at, :now)
-FROM unnest(:job_ids::uuid[]) AS resumed (job_id)
-WHERE span.job_id = resumed.job_id AND span.is_open AND span.kind = 'gap';
+WHERE span.job_id = ANY(:job_ids::uuid[]) AND span.is_open AND span.kind = 'gap';
 
 -- name: close_spans
 UPDATE span SET is_open = false, closed_at = :now, to_at = coalesce(span.to_at, :now)
-FROM unnest(:job_ids::uuid[]) AS deleted (job_id)
-WHERE span.job_id = deleted.job_id AND span.is_open;
+WHERE span.job_id = ANY(:job_ids::uuid[]) AND span.is_open;
 
 -- name: read_spans
 SELECT span.id, span.job_id, job.tenant, span.version, span.kind, span.from_at, span.to_at, span.cursor_at,

@@ -39,13 +39,11 @@ UPDATE job SET name = :name WHERE id = :job_id;
 
 -- name: raise_versions
 UPDATE job SET version = job.version + 1, updated_at = :now
-FROM unnest(:job_ids::uuid[]) AS edited (id)
-WHERE job.id = edited.id;
+WHERE job.id = ANY(:job_ids::uuid[]);
 
 -- name: set_paused
 UPDATE job SET is_paused = :is_paused, updated_at = :now
-FROM unnest(:job_ids::uuid[]) AS changed (id)
-WHERE job.id = changed.id;
+WHERE job.id = ANY(:job_ids::uuid[]);
 
 -- name: move_clocks
 UPDATE job_clock SET revision = job_clock.revision + 1, next_fire_at = changed.next_fire_at
@@ -54,11 +52,10 @@ WHERE job_clock.job_id = changed.job_id;
 
 -- name: delete_jobs
 UPDATE job SET deleted_at = :now, updated_at = :now
-FROM unnest(:job_ids::uuid[]) AS deleted (id)
-WHERE job.id = deleted.id;
+WHERE job.id = ANY(:job_ids::uuid[]);
 
 -- name: delete_clocks
-DELETE FROM job_clock USING unnest(:job_ids::uuid[]) AS deleted (job_id) WHERE job_clock.job_id = deleted.job_id;
+DELETE FROM job_clock WHERE job_id = ANY(:job_ids::uuid[]);
 
 -- name: get_jobs
 SELECT job.id, job.tenant, job.version, job.is_paused, job.created_at, job.updated_at, job_clock.revision,

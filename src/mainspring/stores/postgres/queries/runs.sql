@@ -2,6 +2,11 @@
 -- never `lane_id = ANY(array)` for a claim, MATERIALIZED for joined sets, and no `state = 'RUNNING'` where a run is
 -- sought by id (the partial index run_held would be picked): `session_id IS NOT NULL` says the same. Likewise a job
 -- sought by id must not say `deleted_at IS NULL`, or an empty table's plan walks job_page.
+--
+-- A third: where ANALYZE met the live table nearly empty, its indexes still full of dead entries, the planner joins a
+-- batch from the wrong side and walks them all. So rows are not joined with the batch: they are sought by
+-- `id = ANY(sorted ids)`, which also locks them in that order (law 6), or by a LATERAL that cannot be turned round; what
+-- belongs to a row is then found in the other arrays at `width_bucket(id, sorted ids)`, a binary search.
 
 -- name: hold_lanes
 -- The key share lock keeps prune_lanes away until the transaction ends.
@@ -51,8 +56,8 @@ FROM unnest(
 ) AS new (
     shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, span_id
 )
+CROSS JOIN LATERAL (SELECT FROM job WHERE job.id = new.job_id AND coalesce(job.deleted_at, 'infinity') = 'infinity' LIMIT 1) AS existing
 WHERE (SELECT count(*) FROM held) = cardinality(:lane_ids::bigint[])
-  AND EXISTS (SELECT FROM job WHERE job.id = new.job_id AND coalesce(job.deleted_at, 'infinity') = 'infinity')
 RETURNING id, job_id;
 
 -- name: insert_runs
@@ -100,7 +105,7 @@ SELECT nextval('run_sequence') AS number FROM generate_series(1, :count::integer
 SELECT job.id
 FROM unnest(:job_ids::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (
-    SELECT job.id FROM job WHERE job.id = wanted.id AND coalesce(job.deleted_at, 'infinity') = 'infinity'
+    SELECT job.id FROM job WHERE job.id = wanted.id AND coalesce(job.deleted_at, 'infinity') = 'infinity' LIMIT 1
 ) AS job;
 
 -- name: reserve_keys
@@ -115,11 +120,12 @@ SET run_id = excluded.run_id, request_hash = excluded.request_hash, expires_at =
 WHERE known.expires_at <= :now;
 
 -- name: read_keys
-SELECT known.tenant, known.key, known.run_id, known.request_hash
+SELECT known.tenant, known.key, known.run_id, known.request_hash, known.expires_at
 FROM unnest(:tenants::text[], :keys::text[]) AS wanted (tenant, key)
 CROSS JOIN LATERAL (
     SELECT * FROM idempotency
-    WHERE idempotency.tenant = wanted.tenant AND idempotency.key = wanted.key AND idempotency.expires_at > :now
+    WHERE idempotency.tenant = wanted.tenant AND idempotency.key = wanted.key
+    LIMIT 1
 ) AS known;
 
 -- name: read_lanes
@@ -154,13 +160,12 @@ WITH claimer AS MATERIALIZED (
     WHERE id = :session_id AND state = 'live' AND claim_number <> :number
     RETURNING id
 ), picked AS MATERIALIZED (
-    SELECT candidate.id, lane.tenant
+    SELECT candidate.id
     FROM claimer
     CROSS JOIN unnest(:lanes::bigint[]) AS wanted (lane_id)
-    CROSS JOIN LATERAL (SELECT lane.id, lane.tenant FROM lane WHERE lane.id = wanted.lane_id LIMIT 1) AS lane
     CROSS JOIN LATERAL (
         SELECT run.id FROM run
-        WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
+        WHERE run.lane_id = wanted.lane_id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
           AND run.crashes = 0 AND run.rank BETWEEN :low AND :now
           AND (run.expires_at IS NULL OR run.expires_at > :now)
         ORDER BY run.rank LIMIT :limit FOR UPDATE SKIP LOCKED
@@ -171,11 +176,16 @@ WITH claimer AS MATERIALIZED (
 ), claimed AS (
     UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_id, claim_number = :number,
         started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_alone = false
-    FROM picked WHERE run.id = picked.id
-    RETURNING run.id, run.token, run.job_id, run.version, picked.tenant, run.attempt, run.fire_at, run.due_at,
-        run.payload, run.target_key, run.is_alone
+    WHERE run.id = ANY(ARRAY(SELECT picked.id FROM picked))
+    RETURNING run.*
 )
-SELECT claimed.* FROM claimer LEFT JOIN claimed ON true;
+SELECT
+    claimed.id, claimed.token, claimed.job_id, claimed.version, lane.tenant, claimed.attempt, claimed.fire_at,
+    claimed.due_at, claimed.payload, claimed.target_key, claimed.is_alone, claimed.lane_id, claimed.rank
+FROM claimer
+LEFT JOIN (
+    claimed CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = claimed.lane_id LIMIT 1) AS lane
+) ON true;
 
 -- name: claim_alone
 -- The same for a run that crashed a worker, given only to a session that has nothing else.
@@ -184,13 +194,12 @@ WITH claimer AS MATERIALIZED (
     WHERE id = :session_id AND state = 'live' AND claim_number <> :number
     RETURNING id
 ), picked AS MATERIALIZED (
-    SELECT candidate.id, lane.tenant
+    SELECT candidate.id
     FROM claimer
     CROSS JOIN unnest(:lanes::bigint[]) AS wanted (lane_id)
-    CROSS JOIN LATERAL (SELECT lane.id, lane.tenant FROM lane WHERE lane.id = wanted.lane_id LIMIT 1) AS lane
     CROSS JOIN LATERAL (
         SELECT run.id FROM run
-        WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
+        WHERE run.lane_id = wanted.lane_id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
           AND run.crashes > 0 AND run.rank BETWEEN :low AND :now
           AND (run.expires_at IS NULL OR run.expires_at > :now)
         ORDER BY run.rank LIMIT least(:limit, 1) FOR UPDATE SKIP LOCKED
@@ -200,30 +209,32 @@ WITH claimer AS MATERIALIZED (
 ), claimed AS (
     UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_id, claim_number = :number,
         started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_alone = true
-    FROM picked WHERE run.id = picked.id
-    RETURNING run.id, run.token, run.job_id, run.version, picked.tenant, run.attempt, run.fire_at, run.due_at,
-        run.payload, run.target_key, run.is_alone
+    WHERE run.id = ANY(ARRAY(SELECT picked.id FROM picked))
+    RETURNING run.*
 )
-SELECT claimed.* FROM claimer LEFT JOIN claimed ON true;
+SELECT
+    claimed.id, claimed.token, claimed.job_id, claimed.version, lane.tenant, claimed.attempt, claimed.fire_at,
+    claimed.due_at, claimed.payload, claimed.target_key, claimed.is_alone, claimed.lane_id, claimed.rank
+FROM claimer
+LEFT JOIN (
+    claimed CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = claimed.lane_id LIMIT 1) AS lane
+) ON true;
 
 -- name: repeat_claim
 -- The leases of the session's last request, as far as they still run: one row at least where the session is live.
 SELECT run.id, run.token, run.job_id, run.version, lane.tenant, run.attempt, run.fire_at, run.due_at, run.payload,
-       run.target_key, run.is_alone
+       run.target_key, run.is_alone, run.lane_id, run.rank
 FROM session
 LEFT JOIN (run JOIN lane ON lane.id = run.lane_id)
     ON run.session_id = session.id AND run.state = 'RUNNING' AND run.claim_number = :number
-WHERE session.id = :session_id AND session.state = 'live' AND session.claim_number = :number
-ORDER BY run.rank, run.id;
+WHERE session.id = :session_id AND session.state = 'live' AND session.claim_number = :number;
 
 -- name: apply_successes
--- The end of nearly every run. The arguments are sorted by id; the nested loop keeps that order for the row locks.
+-- The end of nearly every run: a success at the first claim, whose token is the same for all.
 WITH ended AS (
     DELETE FROM run
-    USING unnest(:run_ids::bigint[], :tokens::integer[], :results::bytea[], :outputs::text[])
-        AS success (run_id, token, result, output)
-    WHERE run.id = success.run_id AND run.token = success.token AND run.session_id IS NOT NULL
-    RETURNING run.*, success.result, success.output
+    WHERE run.id = ANY(:run_ids::bigint[]) AND run.token = :token AND run.session_id IS NOT NULL
+    RETURNING run.*, width_bucket(run.id, :run_ids::bigint[]) AS position
 )
 INSERT INTO run_history (
     id, job_id, version, queue, route, tenant, priority, kind, state, fire_at, due_at, created_at, started_at,
@@ -232,9 +243,9 @@ INSERT INTO run_history (
 SELECT
     ended.id, ended.job_id, ended.version, lane.queue, lane.route, lane.tenant, lane.priority, ended.kind,
     'SUCCEEDED', ended.fire_at, ended.due_at, ended.created_at, ended.started_at, :now, ended.attempt, ended.token,
-    ended.crashes, ended.session_id, ended.payload, ended.result, ended.output, ended.target_key, ended.span_id,
-    ended.redrive_of
-FROM ended JOIN lane ON lane.id = ended.lane_id
+    ended.crashes, ended.session_id, ended.payload, (:results::bytea[])[ended.position],
+    (:outputs::text[])[ended.position], ended.target_key, ended.span_id, ended.redrive_of
+FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane
 RETURNING id;
 
 -- name: lock_runs
@@ -247,24 +258,19 @@ CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id FOR UPDATE) AS ru
 
 -- name: find_workers
 SELECT session.id, session.worker
-FROM unnest(:session_ids::bigint[]) AS wanted (id) JOIN session ON session.id = wanted.id;
+FROM unnest(:session_ids::bigint[]) AS wanted (id)
+CROSS JOIN LATERAL (SELECT * FROM session WHERE session.id = wanted.id LIMIT 1) AS session;
 
 -- name: find_attempted
 SELECT wanted.id
 FROM unnest(:run_ids::bigint[]) AS wanted (id)
-WHERE EXISTS (SELECT FROM attempt WHERE attempt.run_id = wanted.id);
+CROSS JOIN LATERAL (SELECT FROM attempt WHERE attempt.run_id = wanted.id LIMIT 1) AS attempt;
 
 -- name: finish_runs
 -- Locked runs on their way to the history.
 WITH ended AS (
-    DELETE FROM run
-    USING unnest(
-        :run_ids::bigint[], :states::text[], :reasons::text[], :errors::text[], :results::bytea[], :outputs::text[],
-        :crashes::integer[]
-    ) AS finish (run_id, state, reason, error, result, output, crashes)
-    WHERE run.id = finish.run_id
-    RETURNING run.*, finish.state AS final_state, finish.reason, finish.error, finish.result, finish.output,
-        finish.crashes AS new_crashes
+    DELETE FROM run WHERE run.id = ANY(:run_ids::bigint[])
+    RETURNING run.*, width_bucket(run.id, :run_ids::bigint[]) AS position
 )
 INSERT INTO run_history (
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at,
@@ -273,21 +279,18 @@ INSERT INTO run_history (
 )
 SELECT
     ended.id, ended.job_id, ended.version, lane.queue, lane.route, lane.tenant, lane.priority, ended.kind,
-    ended.final_state, ended.reason, ended.fire_at, ended.due_at, ended.created_at, ended.started_at, :now,
-    ended.attempt, ended.token, ended.crashes + ended.new_crashes, ended.session_id, ended.error, ended.payload,
-    ended.result, ended.output, ended.target_key, ended.span_id, ended.redrive_of
-FROM ended JOIN lane ON lane.id = ended.lane_id;
+    (:states::text[])[ended.position], (:reasons::text[])[ended.position], ended.fire_at, ended.due_at,
+    ended.created_at, ended.started_at, :now, ended.attempt, ended.token,
+    ended.crashes + (:crashes::integer[])[ended.position], ended.session_id, (:errors::text[])[ended.position],
+    ended.payload, (:results::bytea[])[ended.position], (:outputs::text[])[ended.position], ended.target_key,
+    ended.span_id, ended.redrive_of
+FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: bury_runs
 -- Locked runs on their way to the dead letter queue.
 WITH ended AS (
-    DELETE FROM run
-    USING unnest(
-        :run_ids::bigint[], :reasons::text[], :errors::text[], :results::bytea[], :outputs::text[],
-        :crashes::integer[]
-    ) AS finish (run_id, reason, error, result, output, crashes)
-    WHERE run.id = finish.run_id
-    RETURNING run.*, finish.reason, finish.error, finish.result, finish.output, finish.crashes AS new_crashes
+    DELETE FROM run WHERE run.id = ANY(:run_ids::bigint[])
+    RETURNING run.*, width_bucket(run.id, :run_ids::bigint[]) AS position
 )
 INSERT INTO dead_run (
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at,
@@ -296,22 +299,25 @@ INSERT INTO dead_run (
 )
 SELECT
     ended.id, ended.job_id, ended.version, lane.queue, lane.route, lane.tenant, lane.priority, ended.kind,
-    'FAILED', ended.reason, ended.fire_at, ended.due_at, ended.created_at, ended.started_at, :now,
-    ended.attempt, ended.token, ended.crashes + ended.new_crashes, ended.session_id, ended.error, ended.payload,
-    ended.result, ended.output, ended.target_key, ended.span_id, ended.redrive_of
-FROM ended JOIN lane ON lane.id = ended.lane_id;
+    'FAILED', (:reasons::text[])[ended.position], ended.fire_at, ended.due_at,
+    ended.created_at, ended.started_at, :now, ended.attempt, ended.token,
+    ended.crashes + (:crashes::integer[])[ended.position], ended.session_id, (:errors::text[])[ended.position],
+    ended.payload, (:results::bytea[])[ended.position], (:outputs::text[])[ended.position], ended.target_key,
+    ended.span_id, ended.redrive_of
+FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: requeue_runs
 -- Locked runs that wait again. Every end of a lease raises the token (law 3).
 UPDATE run SET
-    state = next.state, rank = greatest(next.rank, :now), token = run.token + 1, attempt = run.attempt + next.attempts,
-    crashes = run.crashes + next.crashes,
-    alone_crashes = run.alone_crashes + CASE WHEN run.is_alone THEN next.crashes ELSE 0 END,
+    state = (:states::text[])[width_bucket(run.id, :run_ids::bigint[])],
+    rank = greatest((:ranks::timestamptz[])[width_bucket(run.id, :run_ids::bigint[])], :now),
+    token = run.token + 1,
+    attempt = run.attempt + (:attempts::integer[])[width_bucket(run.id, :run_ids::bigint[])],
+    crashes = run.crashes + (:crashes::integer[])[width_bucket(run.id, :run_ids::bigint[])],
+    alone_crashes = run.alone_crashes
+        + CASE WHEN run.is_alone THEN (:crashes::integer[])[width_bucket(run.id, :run_ids::bigint[])] ELSE 0 END,
     is_alone = false, session_id = NULL, claim_number = NULL, deadline_at = NULL
-FROM unnest(
-    :run_ids::bigint[], :states::text[], :ranks::timestamptz[], :attempts::integer[], :crashes::integer[]
-) AS next (run_id, state, rank, attempts, crashes)
-WHERE run.id = next.run_id;
+WHERE run.id = ANY(:run_ids::bigint[]);
 
 -- name: add_attempts
 INSERT INTO attempt (run_id, token, number, outcome, worker, started_at, finished_at, error, output)
@@ -339,8 +345,7 @@ LEFT JOIN LATERAL (
 
 -- name: request_cancels
 UPDATE run SET cancel_requested_at = :now, cancel_reason = :reason
-FROM unnest(:run_ids::bigint[]) AS wanted (id)
-WHERE run.id = wanted.id AND run.cancel_requested_at IS NULL;
+WHERE run.id = ANY(:run_ids::bigint[]) AND run.cancel_requested_at IS NULL;
 
 -- name: find_expired
 SELECT id FROM run
@@ -381,7 +386,7 @@ ORDER BY deadline_at LIMIT :limit;
 SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
        run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at
 FROM unnest(:run_ids::bigint[]) AS wanted (id)
-CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id AND run.session_id IS NOT NULL) AS run;
+CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id AND run.session_id IS NOT NULL LIMIT 1) AS run;
 
 -- name: get_runs
 SELECT found.*
@@ -405,8 +410,8 @@ ORDER BY id DESC LIMIT :limit;
 -- name: list_runs_of_job
 (
     SELECT * FROM live_run
-    WHERE job_id = :job_id AND tenant = :tenant AND id < :before AND (:state::text IS NULL OR state = :state)
-    ORDER BY id DESC LIMIT :limit
+    WHERE job_id = :job_id AND tenant = :tenant AND id + 0 < :before AND (:state::text IS NULL OR state = :state)
+    ORDER BY id + 0 DESC LIMIT :limit
 )
 UNION ALL
 (
@@ -423,7 +428,7 @@ CROSS JOIN LATERAL (
     (
         SELECT * FROM live_run
         WHERE live_run.job_id = wanted.job_id AND (due_at <= :now OR started_at IS NOT NULL)
-        ORDER BY id DESC LIMIT 1
+        ORDER BY id + 0 DESC LIMIT 1
     )
     UNION ALL
     (

@@ -24,8 +24,7 @@ UPDATE session SET
             AS lease (session_id, run_id, token)
         WHERE lease.session_id = session.id
     )
-FROM unnest(:session_ids::bigint[]) AS beat (id)
-WHERE session.id = beat.id;
+WHERE session.id = ANY(:session_ids::bigint[]);
 
 -- name: held_by_sessions
 SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
@@ -38,8 +37,7 @@ CROSS JOIN LATERAL (
 
 -- name: close_sessions
 UPDATE session SET state = 'left', ended_at = :now
-FROM unnest(:session_ids::bigint[]) AS leaving (id)
-WHERE session.id = leaving.id AND session.state = 'live';
+WHERE session.id = ANY(:session_ids::bigint[]) AND session.state = 'live';
 
 -- name: list_sessions
 SELECT id, worker, host, pid, slots, queues, types, functions, labels, beats, started_at, last_beat_at
@@ -48,11 +46,13 @@ FROM session WHERE state = 'live' ORDER BY id;
 -- name: expire_sessions
 -- A session whose row is locked is just beating or claiming: not dead.
 UPDATE session SET state = 'dead', ended_at = :now
-FROM unnest(:session_ids::bigint[], :beats::bigint[]) AS judged (id, beats)
-CROSS JOIN LATERAL (
-    SELECT silent.id FROM session AS silent
-    WHERE silent.id = judged.id AND silent.beats = judged.beats AND silent.state = 'live'
-    FOR UPDATE SKIP LOCKED
-) AS silent
-WHERE session.id = silent.id
+WHERE session.id = ANY(ARRAY(
+    SELECT silent.id
+    FROM unnest(:session_ids::bigint[], :beats::bigint[]) AS judged (id, beats)
+    CROSS JOIN LATERAL (
+        SELECT session.id FROM session
+        WHERE session.id = judged.id AND session.beats = judged.beats AND session.state = 'live'
+        FOR UPDATE SKIP LOCKED
+    ) AS silent
+))
 RETURNING session.id;

@@ -8,7 +8,7 @@ WHERE job_clock.next_fire_at <= :until AND job_clock.shard IN (SELECT value FROM
 ORDER BY job_clock.next_fire_at
 LIMIT :limit;
 
--- name: read_epochs
+-- name: hold_shards
 SELECT shard, epoch FROM shard_lease WHERE shard IN (SELECT value FROM json_each(:shards));
 
 -- name: fire_clock
@@ -19,18 +19,22 @@ WHERE
     AND (fired_through IS NULL OR fired_through < :fire_at)
 RETURNING job_id;
 
--- name: has_live_run
-SELECT EXISTS (SELECT 1 FROM run WHERE job_id = :job_id);
+-- name: find_busy_job
+SELECT 1 FROM run WHERE job_id = :job_id LIMIT 1;
 
 -- name: add_span
+-- A gap with an end is a finished record; all others are open.
 INSERT INTO span (job_id, version, shard, kind, from_at, to_at, reason, is_open, created_at, closed_at)
-VALUES (:job_id, :version, :shard, :kind, :from_at, :to_at, :reason, :is_open, :now, :closed_at);
+VALUES (
+    :job_id, :version, :shard, :kind, :from_at, :to_at, :reason, :kind <> 'gap' OR :to_at IS NULL, :now,
+    CASE WHEN :kind = 'gap' AND :to_at IS NOT NULL THEN :now END
+);
 
 -- name: close_gap
-UPDATE span SET to_at = :now, is_open = 0, closed_at = :now
+UPDATE span SET is_open = 0, closed_at = :now, to_at = coalesce(to_at, :now)
 WHERE job_id = :job_id AND kind = 'gap' AND is_open;
 
--- name: close_spans
+-- name: close_span
 UPDATE span SET is_open = 0, closed_at = :now, to_at = coalesce(to_at, :now) WHERE job_id = :job_id AND is_open;
 
 -- name: read_spans
@@ -45,10 +49,11 @@ LIMIT :limit;
 
 -- name: advance_span
 UPDATE span SET
-    cursor_at = :cursor_to, is_open = NOT :is_done, closed_at = CASE WHEN :is_done THEN :now END
+    cursor_at = :cursor_to, is_open = NOT :is_done, closed_at = CASE WHEN :is_done THEN :now END,
+    to_at = CASE WHEN :is_done THEN coalesce(to_at, :now) ELSE to_at END
 WHERE
-    id = :span_id AND job_id = :job_id AND is_open AND cursor_at IS :cursor_from
-    AND EXISTS (SELECT 1 FROM job WHERE job.id = :job_id AND job.deleted_at IS NULL AND NOT job.is_paused)
+    id = :span_id AND is_open AND cursor_at IS :cursor_from
+    AND EXISTS (SELECT 1 FROM job WHERE job.id = span.job_id AND job.deleted_at IS NULL AND NOT job.is_paused)
 RETURNING id;
 
 -- name: list_spans

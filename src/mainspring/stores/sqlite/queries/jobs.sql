@@ -5,7 +5,7 @@ SELECT id FROM job WHERE tenant = :tenant AND name = :name AND deleted_at IS NUL
 
 -- name: add_job
 INSERT INTO job (id, shard, tenant, name, version, created_at, updated_at)
-VALUES (:id, :shard, :tenant, :name, 1, :now, :now);
+VALUES (:job_id, :shard, :tenant, :name, 1, :now, :now);
 
 -- name: add_version
 INSERT INTO job_version (job_id, version, spec, created_at) VALUES (:job_id, :version, :spec, :now);
@@ -14,19 +14,20 @@ INSERT INTO job_version (job_id, version, spec, created_at) VALUES (:job_id, :ve
 INSERT INTO job_clock (job_id, shard, revision, next_fire_at, fired_through)
 VALUES (:job_id, :shard, 1, :next_fire_at, NULL);
 
--- name: get_clock
+-- name: lock_job
 SELECT job.tenant, job.version, job.is_paused, job_clock.revision, job_clock.next_fire_at
 FROM job JOIN job_clock ON job_clock.job_id = job.id
 WHERE job.id = :job_id AND job.deleted_at IS NULL;
 
 -- name: move_clock
 -- Every change from outside raises the revision, so that a plan made before loses (law 2).
-UPDATE job_clock SET revision = revision + 1, next_fire_at = :next_fire_at
-WHERE job_id = :job_id AND revision = :revision AND next_fire_at IS :fire_at
-RETURNING revision;
+UPDATE job_clock SET revision = revision + 1, next_fire_at = :next_fire_at WHERE job_id = :job_id;
 
--- name: edit_job
-UPDATE job SET name = :name, version = :version, updated_at = :now WHERE id = :job_id;
+-- name: rename_job
+UPDATE job SET name = :name WHERE id = :job_id;
+
+-- name: raise_version
+UPDATE job SET version = version + 1, updated_at = :now WHERE id = :job_id;
 
 -- name: set_paused
 UPDATE job SET is_paused = :is_paused, updated_at = :now WHERE id = :job_id;

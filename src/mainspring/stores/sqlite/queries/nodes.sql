@@ -3,7 +3,9 @@
 -- name: beat_node
 INSERT INTO node (id, host, pid, version, tzdata, beats, started_at, last_beat_at)
 VALUES (:id, :host, :pid, :version, :tzdata, 0, :now, :now)
-ON CONFLICT (id) DO UPDATE SET beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
+ON CONFLICT (id) DO UPDATE SET
+    host = excluded.host, pid = excluded.pid, version = excluded.version, tzdata = excluded.tzdata,
+    beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
 
 -- name: read_shards
 SELECT shard_lease.shard, shard_lease.epoch, shard_lease.node_id, node.beats

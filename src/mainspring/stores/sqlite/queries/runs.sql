@@ -6,7 +6,7 @@ UPDATE run_sequence SET value = value + :count RETURNING value;
 -- name: find_lane
 SELECT id FROM lane WHERE queue = :queue AND route = :route AND tenant = :tenant AND priority = :priority;
 
--- name: add_lane
+-- name: intern_lane
 INSERT INTO lane (queue, route, tenant, priority) VALUES (:queue, :route, :tenant, :priority) RETURNING id;
 
 -- name: find_existing_job
@@ -18,7 +18,7 @@ INSERT INTO run (
     target_key, span_id
 )
 VALUES (
-    :id, :job_id, :version, :lane_id, :kind, 'PENDING', :fire_at, :due_at, max(:due_at, :now), :now, :expires_at,
+    :run_id, :job_id, :version, :run_lane, :kind, 'PENDING', :fire_at, :due_at, max(:due_at, :now), :now, :expires_at,
     :timeout_ms, :payload, :target_key, :span_id
 );
 
@@ -28,11 +28,10 @@ INSERT INTO run_history (
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at, finished_at,
     attempt, token, crashes, payload, target_key, span_id
 )
-SELECT
-    :id, :job_id, :version, queue, route, tenant, priority, :kind, 'SKIPPED', :reason, :fire_at, :due_at, :now, :now,
-    1, 0, 0, :payload, :target_key, :span_id
-FROM lane
-WHERE id = :lane_id;
+VALUES (
+    :run_id, :job_id, :version, :queue, :route, :tenant, :priority, :kind, 'SKIPPED', :reason, :fire_at, :due_at, :now,
+    :now, 1, 0, 0, :payload, :target_key, :span_id
+);
 
 -- name: read_key
 SELECT run_id, request_hash FROM idempotency WHERE tenant = :tenant AND key = :key AND expires_at > :now;
@@ -41,7 +40,8 @@ SELECT run_id, request_hash FROM idempotency WHERE tenant = :tenant AND key = :k
 INSERT INTO idempotency (tenant, key, run_id, request_hash, expires_at)
 VALUES (:tenant, :key, :run_id, :request_hash, :expires_at)
 ON CONFLICT (tenant, key) DO UPDATE SET
-    run_id = excluded.run_id, request_hash = excluded.request_hash, expires_at = excluded.expires_at;
+    run_id = excluded.run_id, request_hash = excluded.request_hash, expires_at = excluded.expires_at
+WHERE idempotency.expires_at <= :now;
 
 -- name: read_lanes
 SELECT
@@ -70,7 +70,7 @@ UPDATE session SET claim_number = :number WHERE id = :session_id;
 SELECT EXISTS (SELECT 1 FROM run INDEXED BY run_held WHERE session_id = :session_id AND state = 'RUNNING');
 
 -- name: is_holding_alone
-SELECT EXISTS (SELECT 1 FROM run INDEXED BY run_alone WHERE session_id = :session_id AND is_alone);
+SELECT EXISTS (SELECT 1 FROM run INDEXED BY run_alone WHERE session_id = :session_id AND state = 'RUNNING' AND is_alone);
 
 -- name: find_ready
 -- The cross joins keep the order: lane after lane, and in each by rank along the index, until the limit is reached.
@@ -108,7 +108,7 @@ SELECT
     run.id, run.token, run.job_id, run.version, lane.tenant, run.attempt, run.fire_at, run.due_at, run.payload,
     run.target_key, run.is_alone
 FROM run INDEXED BY run_held
-JOIN lane ON lane.id = run.lane_id
+CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.session_id = :session_id AND run.state = 'RUNNING' AND run.claim_number = :number
 ORDER BY run.id;
 
@@ -136,23 +136,29 @@ SELECT
     run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, :state, :reason,
     run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token, run.crashes + :crash,
     run.session_id, :error, run.payload, :result, :output, run.target_key, run.span_id, run.redrive_of
-FROM run JOIN lane ON lane.id = run.lane_id
+FROM run CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
 
--- name: finish_runs
--- The end of nearly every run, all at once: rows of [id, state, reason, crash, result in hexadecimal].
+-- name: apply_successes
+-- The end of nearly every run, all at once, where it succeeded at the first go (token 1: there is no earlier attempt).
+-- `results` is an object of run id and result in hexadecimal. The rows are removed from `run` by remove_successes.
 INSERT INTO run_history (
-    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at, started_at,
+    id, job_id, version, queue, route, tenant, priority, kind, state, fire_at, due_at, created_at, started_at,
     finished_at, attempt, token, crashes, session_id, payload, result, target_key, span_id, redrive_of
 )
 SELECT
-    run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, ended.value ->> 1,
-    ended.value ->> 2, run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token,
-    run.crashes + (ended.value ->> 3), run.session_id, run.payload, unhex(ended.value ->> 4), run.target_key,
-    run.span_id, run.redrive_of
-FROM json_each(:rows) AS ended
-CROSS JOIN run ON run.id = ended.value ->> 0
-CROSS JOIN lane ON lane.id = run.lane_id;
+    run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, 'SUCCEEDED',
+    run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token, run.crashes, run.session_id,
+    run.payload, unhex(success.value), run.target_key, run.span_id, run.redrive_of
+FROM json_each(:results) AS success
+CROSS JOIN run ON run.id = CAST(success.key AS INTEGER) AND run.token = 1 AND run.state = 'RUNNING'
+CROSS JOIN lane ON lane.id = run.lane_id
+RETURNING id;
+
+-- name: remove_successes
+-- Right after apply_successes, in the same transaction: exactly the rows that it has read.
+DELETE FROM run
+WHERE id IN (SELECT CAST(key AS INTEGER) FROM json_each(:results)) AND token = 1 AND state = 'RUNNING';
 
 -- name: bury_run
 INSERT INTO dead_run (
@@ -160,10 +166,10 @@ INSERT INTO dead_run (
     finished_at, attempt, token, crashes, session_id, error, payload, result, output, target_key, span_id, redrive_of
 )
 SELECT
-    run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, :state, :reason,
+    run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, 'FAILED', :reason,
     run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token, run.crashes + :crash,
     run.session_id, :error, run.payload, :result, :output, run.target_key, run.span_id, run.redrive_of
-FROM run JOIN lane ON lane.id = run.lane_id
+FROM run CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
 
 -- name: remove_runs
@@ -172,7 +178,7 @@ DELETE FROM run WHERE id IN (SELECT value FROM json_each(:run_ids));
 -- name: requeue_run
 -- Every end of a lease raises the token (law 3).
 UPDATE run SET
-    state = :state, rank = max(:rank, :now), token = token + 1, attempt = attempt + :counted, crashes = crashes + :crash,
+    state = :state, rank = max(:rank, :now), token = token + 1, attempt = attempt + :attempt, crashes = crashes + :crash,
     alone_crashes = alone_crashes + (:crash AND is_alone), is_alone = 0, session_id = NULL, claim_number = NULL,
     deadline_at = NULL
 WHERE id = :run_id;
@@ -187,9 +193,6 @@ SELECT
 -- name: request_cancel
 UPDATE run SET cancel_requested_at = :now, cancel_reason = :reason
 WHERE id = :run_id AND cancel_requested_at IS NULL;
-
--- name: find_state
-SELECT state FROM any_run WHERE id = :run_id;
 
 -- name: find_expired
 SELECT id FROM run INDEXED BY run_expiring

@@ -5,7 +5,7 @@ INSERT INTO session (worker, host, pid, slots, queues, types, functions, labels,
 VALUES (:worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :now, :now)
 RETURNING id;
 
--- name: get_missing
+-- name: lock_session
 SELECT missing FROM session WHERE id = :session_id AND state = 'live';
 
 -- name: beat_session

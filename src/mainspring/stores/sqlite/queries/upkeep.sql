@@ -33,7 +33,7 @@ DELETE FROM session WHERE id IN (
     LIMIT :limit
 );
 
--- name: prune_lanes
+-- name: delete_empty_lanes
 DELETE FROM lane WHERE id IN (
     SELECT lane.id FROM lane
     WHERE
@@ -41,7 +41,12 @@ DELETE FROM lane WHERE id IN (
             SELECT 1 FROM run INDEXED BY run_ready
             WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0
         )
-        AND NOT EXISTS (SELECT 1 FROM run WHERE run.lane_id = lane.id)
+        AND NOT EXISTS (
+            SELECT 1 FROM run INDEXED BY run_suspect
+            WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes > 0
+        )
+        AND lane.id NOT IN (SELECT run.lane_id FROM run INDEXED BY run_held WHERE run.state = 'RUNNING')
+        AND lane.id NOT IN (SELECT run.lane_id FROM run INDEXED BY run_waiting WHERE run.state = 'BLOCKED' OR run.is_parked)
     LIMIT :limit
 );
 
