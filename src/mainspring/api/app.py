@@ -12,6 +12,7 @@ from litestar.datastructures import State
 from litestar.openapi import OpenAPIConfig
 
 from mainspring.api.errors import handle
+from mainspring.api.guard import refuse_strangers
 from mainspring.api.openapi import complete
 from mainspring.api.reading import AnyRequest
 from mainspring.api.routes import jobs, runs, system, worker
@@ -48,6 +49,7 @@ def create_api(
     return Litestar(
         [api, protocol, *system.ROUTES, get_openapi],
         exception_handlers={Exception: handle},
+        before_request=refuse_strangers,
         openapi_config=config,
         state=state,
         request_max_body_size=None,  # `reading` measures, and answers with the limit
