@@ -5,5 +5,6 @@
 
 from mainspring.testing.clock import FakeClock, ManualWaiter
 from mainspring.testing.factories import START, IdSequence, at
+from mainspring.testing.manual import ManualRuntime, ManualWorker
 
-__all__ = ["START", "FakeClock", "IdSequence", "ManualWaiter", "at"]
+__all__ = ["START", "FakeClock", "IdSequence", "ManualRuntime", "ManualWaiter", "ManualWorker", "at"]
