@@ -1,9 +1,11 @@
 """What every test may ask for: a PostgreSQL server, a database of its own; and the last line of the run."""
 
 import os
+import resource
 from collections.abc import Generator, Iterator
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from tests.postgres import NO_POSTGRES, missing_reason, server_dsn, temporary_database
@@ -11,6 +13,20 @@ from tests.postgres import NO_POSTGRES, missing_reason, server_dsn, temporary_da
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "default")
+
+_MEMORY_LIMIT = 8 * 1024**3
+"""Bytes of address space for the tests' process and its children: one that runs away fails, not the machine."""
+_hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_LIMIT if _hard == resource.RLIM_INFINITY else _hard, _hard))
+
+# structlog's own default draws every frame's locals, which takes longer than most tests.
+structlog.configure(
+    processors=[
+        structlog.processors.add_log_level,
+        structlog.processors.format_exc_info,
+        structlog.processors.KeyValueRenderer(),
+    ],
+)
 
 
 @pytest.fixture(scope="session")

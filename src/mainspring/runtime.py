@@ -132,6 +132,7 @@ async def open_engine(
             runner = ServiceRunner(service, clock=clock, random=random)
             runner.start()
             stack.push_async_callback(runner.stop)
+        stack.callback(desk.close)
         accepted = _accepted(settings, registry)
         client = Client(store, clock=clock, ids=UuidSource(), wakeups=wakeups, accepted=accepted)
         yield Engine(store=store, clock=clock, client=client, gateway=gateway, wakeups=wakeups)

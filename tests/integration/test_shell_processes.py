@@ -148,19 +148,12 @@ async def test_process_is_confined(shell: ShellExecutor) -> None:
     text = await output(
         shell, "ulimit -c; grep -E 'NoNewPrivs|SigIgn|SigBlk' /proc/self/status; ls /proc/self/fd"
     )
-    assert text.split() == [
-        "0",
-        "SigBlk:",
-        "0" * 16,
-        "SigIgn:",
-        "0" * 16,
-        "NoNewPrivs:",
-        "1",
-        "0",
-        "1",
-        "2",
-        "3",
-    ]
+    words = text.split()
+    ignored = int(words[4], 16) & ~(
+        0b11 << 31
+    )  # 32 and 33 are the C library's own, and `make` has them ignored
+    words[4] = str(ignored)
+    assert words == ["0", "SigBlk:", "0" * 16, "SigIgn:", "0", "NoNewPrivs:", "1", "0", "1", "2", "3"]
     ids = await output(shell, python("import os; print(os.getsid(0) == os.getpgid(0) == os.getpid())"))
     assert ids == "True\n"
 

@@ -9,12 +9,15 @@ import msgspec
 from litestar import Litestar, Response, Router, get
 from litestar.config.app import AppConfig
 from litestar.datastructures import State
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
+from litestar.routes import BaseRoute
+from litestar.types import ControllerRouterHandler
 
 from mainspring.api.errors import handle
 from mainspring.api.guard import refuse_strangers
-from mainspring.api.openapi import complete
-from mainspring.api.reading import AnyRequest
+from mainspring.api.openapi import complete, known_parameters
+from mainspring.api.reading import AnyRequest, read_query
 from mainspring.api.routes import jobs, runs, system, worker
 from mainspring.engine.client import Client
 from mainspring.ports.gateway import WorkerGateway
@@ -42,19 +45,34 @@ def create_api(
         title="Mainspring",
         version=version("mainspring"),
         description="Schedules jobs, runs them, and accounts for every fire.",
-        path="/schema",
-        render_plugins=[],
+        openapi_router=_Unserved("/schema", route_handlers=[]),
         use_handler_docstrings=True,
     )
     return Litestar(
         [api, protocol, *system.ROUTES, get_openapi],
         exception_handlers={Exception: handle},
-        before_request=refuse_strangers,
+        before_request=_check_request,
         openapi_config=config,
         state=state,
         request_max_body_size=None,  # `reading` measures, and answers with the limit
         on_app_init=[_quiet],
     )
+
+
+async def _check_request(request: AnyRequest) -> None:
+    await refuse_strangers(request)
+    handler = request.scope["route_handler"]
+    operation = handler.operation_id if isinstance(handler, HTTPRouteHandler) else None
+    read_query(request, known_parameters(str(operation)))
+
+
+class _Unserved(Router):
+    """Takes in no routes: `/openapi.json` is the one place of the description, without a UI beside it."""
+
+    def register(self, value: ControllerRouterHandler) -> list[BaseRoute]:
+        """Register nothing."""
+        del value
+        return []
 
 
 def _quiet(config: AppConfig) -> AppConfig:

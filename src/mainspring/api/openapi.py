@@ -63,6 +63,11 @@ _KEY = {
 }
 
 
+def known_parameters(operation: str) -> set[str]:
+    """Return the names of the query parameters that an operation takes."""
+    return {name for name, _, _ in _QUERIES.get(operation, [])}
+
+
 def complete(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the description with bodies, query parameters and problem answers added."""
     kinds = [*_distinct(_BODIES), Problem]

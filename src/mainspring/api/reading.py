@@ -20,7 +20,9 @@ AnyRequest = Request[Any, Any, Any]
 T = TypeVar("T")
 _PATH = re.compile(r"^(.*?) - at `\$\.?(.*)`$", re.DOTALL)
 _FIELD = re.compile(r"(?:required|unknown) field `([^`]+)`")
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Possessive, and an unterminated string ends with the body: no byte is looked at twice, whatever is sent.
+_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 async def read_json(request: AnyRequest) -> Any:
@@ -45,28 +47,28 @@ async def read_object(request: AnyRequest) -> dict[str, Any]:
     return body
 
 
-async def read_struct(request: AnyRequest, kind: type[T]) -> T:
+async def read_struct(request: AnyRequest, kind: type[T], *, limit: int = BODY_LIMIT) -> T:
     """Return a body of a given shape.
 
     Raises:
         BadBody, InvalidInput: as `read_json`; or a field is wrong, which is named.
     """
-    return _decode(await _read(request), kind)
+    return _decode(await _read(request, limit), kind)
 
 
-async def _read(request: AnyRequest) -> bytes:
+async def _read(request: AnyRequest, limit: int = BODY_LIMIT) -> bytes:
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind not in {"application/json", "application/merge-patch+json"}:
         raise BadBody(415, f"the content type must be application/json, not {kind[:60]}")
     length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > BODY_LIMIT:
-        raise BadBody(413, f"the body has {length} bytes; at most {BODY_LIMIT} are read")
+    if length.isdigit() and int(length) > limit:
+        raise BadBody(413, f"the body has {length} bytes; at most {limit} are read")
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
-        if size > BODY_LIMIT:
-            raise BadBody(413, f"the body has more than {BODY_LIMIT} bytes")
+        if size > limit:
+            raise BadBody(413, f"the body has more than {limit} bytes")
         chunks.append(chunk)
     body = b"".join(chunks)
     _check_depth(body)
@@ -76,11 +78,11 @@ async def _read(request: AnyRequest) -> bytes:
 def _check_depth(body: bytes) -> None:
     """Count brackets outside of strings: a decoder would recurse before it could refuse."""
     depth = deepest = 0
-    for byte in _STRINGS.sub(b"", body):
+    for byte in _STRINGS.sub(b"", body).translate(None, _NOT_BRACKETS):
         if byte in b"[{":
             depth += 1
             deepest = max(deepest, depth)
-        elif byte in b"]}":
+        else:
             depth -= 1
     if deepest > MAX_DEPTH + 8:  # a payload may have its own depth; the field is named there
         raise InvalidInput("body", f"is nested deeper than {MAX_DEPTH} levels")
@@ -109,7 +111,7 @@ def read_query(request: AnyRequest, known: Collection[str]) -> dict[str, str]:
     """Return the query's parameters.
 
     Raises:
-        InvalidInput: one is unknown or given twice.
+        InvalidInput: one is unknown, given twice, or holds what cannot be printed.
     """
     pairs = list(request.query_params.multi_items())
     check_known([name for name, _ in pairs], known)
@@ -118,6 +120,8 @@ def read_query(request: AnyRequest, known: Collection[str]) -> dict[str, str]:
         if name in values:
             raise InvalidInput(name, "is given twice")
         values[name] = str(value)
+        if not values[name].isprintable():
+            raise InvalidInput(name, "holds characters that cannot be printed")
     return values
 
 

@@ -98,8 +98,9 @@ def _configure_logs() -> None:
     import structlog
 
     is_terminal = sys.stderr.isatty()
+    # Traces are plain: the default draws every frame's locals, and with them payloads and secrets.
     renderer = (
-        structlog.dev.ConsoleRenderer()
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
         if is_terminal
         else structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"])
     )
@@ -108,7 +109,7 @@ def _configure_logs() -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
+            *(() if is_terminal else (structlog.processors.format_exc_info,)),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from mainspring.errors import InvalidInput
+from mainspring.ports.gateway import MAX_SLOTS
 
 DEFAULT_PORT = 8620
 DEFAULT_DATA = Path("mainspring-data")
@@ -81,8 +82,8 @@ class Settings:
             raise InvalidInput("host", message)
         if not 0 <= self.port <= 65535:
             raise InvalidInput("port", f"{self.port} is not between 0 and 65535")
-        if not 0 <= self.slots <= 100_000:
-            raise InvalidInput("slots", f"{self.slots} is not between 0 and 100000")
+        if not 0 <= self.slots <= MAX_SLOTS:
+            raise InvalidInput("slots", f"{self.slots} is not between 0 and {MAX_SLOTS}")
         if not timedelta(seconds=0.1) <= self.beat_period <= timedelta(minutes=5):
             raise InvalidInput("beat_period", "must be between 0.1 and 300 seconds")
         if self.history < timedelta(minutes=1):

@@ -20,6 +20,9 @@ from mainspring.core.states import RunState
 MAX_RETRY_AFTER = timedelta(days=1)
 """A target cannot put off its run for longer than this: a broken answer must not park a run for years."""
 
+MAX_SNOOZE = timedelta(days=365)
+"""A job cannot put off its run for longer than this; what asks for more comes back then."""
+
 
 class AttemptOutcome(StrEnum):
     """How an attempt ended."""
@@ -213,6 +216,11 @@ def snoozed(facts: AttemptFacts, *, until: datetime) -> Transition:
         outcome=AttemptOutcome.SNOOZED,
         rank=until,
     )
+
+
+def clamp_snooze(delay: timedelta) -> timedelta:
+    """Return what is heeded of a snooze."""
+    return min(max(delay, timedelta(0)), MAX_SNOOZE)
 
 
 def cancelled(facts: AttemptFacts, *, error: str | None = None, output: str | None = None) -> Transition:

@@ -10,6 +10,7 @@ from mainspring.core.fairness import accepts_route, charge, prefer_lanes
 from mainspring.core.ids import LaneId, SessionId
 from mainspring.core.model import Lane
 from mainspring.engine.wakeups import Wakeups
+from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.gateway import ClaimCall
 from mainspring.ports.store import Store
@@ -17,6 +18,8 @@ from mainspring.ports.store_types import ClaimedRun, ClaimRequest, ClaimResult, 
 
 POLL_PERIOD = 0.5
 """How often lanes are looked at without a hint: what another process committed is found by then."""
+SESSIONS_PERIOD = 5.0
+"""A call is answered empty only when its session was seen alive within so many seconds."""
 LOW_LAG = timedelta(seconds=5)
 SWEEP_PERIOD = timedelta(seconds=30)
 SUSPECT_PATIENCE = timedelta(seconds=2)
@@ -64,6 +67,8 @@ class ClaimDesk:
         self.waiter = waiter
         self._waiting: dict[SessionId, _Waiting] = {}
         self._abilities: dict[SessionId, _Abilities] = {}
+        self._sessions_read_at = -1.0e9
+        self._is_closed = False
         self._last_numbers: dict[SessionId, int] = {}
         self._view = _LaneView()
         self._served: dict[str, float] = {}
@@ -80,7 +85,12 @@ class ClaimDesk:
 
         A newer call of the same session takes the older one's place, which is answered empty: the worker gave up
         waiting for it.
+
+        Raises:
+            StoreUnavailable: the desk is closed.
         """
+        if self._is_closed:
+            raise StoreUnavailable("the engine is stopping")
         future: asyncio.Future[ClaimAnswer] = asyncio.get_running_loop().create_future()
         older = self._waiting.pop(call.session_id, None)
         if older is not None and not older.future.done():
@@ -94,6 +104,12 @@ class ClaimDesk:
         finally:
             if self._waiting.get(call.session_id) is mine:
                 del self._waiting[call.session_id]
+
+    def close(self) -> None:
+        """Answer those who wait, empty, and send others away: the engine is stopping."""
+        self._is_closed = True
+        for item in list(self._waiting.values()):
+            self._resolve(item, ClaimAnswer())
 
     def forget(self, session_id: SessionId) -> None:
         """Drop what is kept of a session that has ended."""
@@ -110,6 +126,10 @@ class ClaimDesk:
         asked: list[_Waiting] = []
         requests: list[ClaimRequest] = []
         for item in waiting:
+            if item.call.session_id not in self._abilities:
+                self.forget(item.call.session_id)
+                self._resolve(item, ClaimAnswer(is_session_live=False))
+                continue
             request = self._request(item.call, now)
             is_repeat = item.call.number != self._last_numbers.get(item.call.session_id, 0) + 1
             if request.lanes or is_repeat:
@@ -152,9 +172,15 @@ class ClaimDesk:
         )
 
     async def _know_sessions(self, waiting: list[_Waiting]) -> None:
-        if any(item.call.session_id not in self._abilities for item in waiting):
-            for session in await self._store.list_sessions():
-                self._abilities.setdefault(session.id, _Abilities(session))
+        at = self._clock.monotonic()
+        is_old = at - self._sessions_read_at >= SESSIONS_PERIOD and any(item.until <= at for item in waiting)
+        if is_old or any(item.call.session_id not in self._abilities for item in waiting):
+            sessions = await self._store.list_sessions()
+            self._sessions_read_at = at
+            known = self._abilities
+            self._abilities = {item.id: known.get(item.id) or _Abilities(item) for item in sessions}
+            numbers = self._last_numbers
+            self._last_numbers = {key: numbers[key] for key in numbers if key in self._abilities}
 
     def _request(self, call: ClaimCall, now: datetime) -> ClaimRequest:
         abilities = self._abilities.get(call.session_id)

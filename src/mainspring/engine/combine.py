@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from mainspring.errors import StoreUnavailable
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -14,8 +16,9 @@ class Combiner(Generic[T, R]):
     """Merges concurrent batches into one call of `verb`, which returns one result per item, in order.
 
     Calls go one at a time, and no timer holds them back: the first goes at once, those that follow wait for its end.
-    An error reaches everybody whose items were in that call. A caller that is cancelled takes nobody along: the call
-    goes on, and its own items are carried all the same.
+    A call that fails is repeated for each caller by itself, so that an error reaches only those whose items bring it
+    about (not where the store is unavailable: that concerns everybody); `verb` must bear to be repeated. A caller
+    that is cancelled takes nobody along: the call goes on, and its own items are carried all the same.
     """
 
     def __init__(self, verb: Callable[[Sequence[T]], Awaitable[Sequence[R]]]) -> None:
@@ -52,6 +55,10 @@ class Combiner(Generic[T, R]):
             if len(results) != len(everything):
                 raise RuntimeError(f"{len(everything)} items brought {len(results)} results")
         except Exception as error:  # noqa: BLE001 - it is raised in those who wait
+            if len(batch) > 1 and not isinstance(error, StoreUnavailable):
+                for one in batch:
+                    await self._carry([one])
+                return
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)

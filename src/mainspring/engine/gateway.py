@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
 
 from mainspring.core.ids import JobId, RunId, SessionId, format_run_id
 from mainspring.core.model import JobSpec
+from mainspring.core.text import storable
 from mainspring.core.transitions import (
     AttemptOutcome,
     Failure,
     Transition,
     cancelled,
+    clamp_snooze,
     failed,
     handed_back,
     repeated,
@@ -25,6 +28,7 @@ from mainspring.engine.combine import Combiner
 from mainspring.engine.definitions import Definitions
 from mainspring.engine.reaper import facts_of
 from mainspring.engine.wakeups import Wakeups
+from mainspring.errors import InvalidInput
 from mainspring.ports.clock import Clock, RandomSource
 from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import (
@@ -81,7 +85,12 @@ class LocalGateway:
         self.stale_reports = 0
 
     async def register(self, registration: Registration) -> Session:
-        """Open a session."""
+        """Open a session.
+
+        Raises:
+            InvalidInput: a name in it holds what cannot be printed.
+        """
+        _check_printable(registration)
         new = NewSession(
             worker=registration.name,
             host=registration.host,
@@ -132,7 +141,7 @@ class LocalGateway:
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
         """Say how attempts ended, one result per report."""
         del session_id  # the token is the proof (law 3)
-        return tuple(await self._reports(reports))
+        return tuple(await self._reports([_storable(report) for report in reports]))
 
     async def _report_all(self, reports: Sequence[Report]) -> Sequence[ReportResult]:
         others = [report for report in reports if not isinstance(report.ending, Success)]
@@ -173,7 +182,7 @@ class LocalGateway:
         if isinstance(ending, Failure):
             return failed(facts, spec, ending, now=now, random=self._random.random)
         if isinstance(ending, Snooze):
-            return snoozed(facts, until=now + ending.delay)
+            return snoozed(facts, until=now + clamp_snooze(ending.delay))
         if isinstance(ending, HandedBack):
             return handed_back(facts, spec, now=now, was_started=ending.was_started)
         if isinstance(ending, Stopped):
@@ -184,6 +193,30 @@ class LocalGateway:
         """End the session; whatever it still holds is treated as lost at once."""
         self._desk.forget(session_id)
         await self._store.close_sessions([session_id], now=self._clock.now())
+
+
+def _check_printable(registration: Registration) -> None:
+    for field in ("name", "host"):
+        if not getattr(registration, field).isprintable():
+            raise InvalidInput(field, "holds characters that cannot be printed")
+    for field in ("queues", "types", "functions", "labels"):
+        for index, name in enumerate(getattr(registration, field)):
+            if not name.isprintable():
+                raise InvalidInput(f"{field}[{index}]", "holds characters that cannot be printed")
+
+
+def _storable(report: Report) -> Report:
+    """Return the report with text that any store can hold; whoever wrote it, the run has ended."""
+    ending = report.ending
+    if isinstance(ending, Success):
+        output = storable(ending.output)
+        return report if output is ending.output else replace(report, ending=replace(ending, output=output))
+    if isinstance(ending, Failure):
+        ending = replace(ending, error=storable(ending.error), output=storable(ending.output))
+    elif isinstance(ending, Stopped):
+        texts = {"error": storable(ending.error), "output": storable(ending.output)}
+        ending = replace(ending, **texts)
+    return replace(report, ending=ending)
 
 
 def _lease(run: ClaimedRun, spec: JobSpec) -> Lease:

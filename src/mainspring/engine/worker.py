@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import structlog
 
-from mainspring.core.ids import RunId, SessionId
+from mainspring.core.ids import RunId, SessionId, format_run_id
+from mainspring.core.text import storable
+from mainspring.core.transitions import Failure
 from mainspring.engine.attempt import AttemptTask
 from mainspring.errors import StoreUnavailable, Unreachable
 from mainspring.ports.clock import RandomSource, Waiter
@@ -27,6 +29,9 @@ from mainspring.ports.gateway import (
 )
 
 _log = structlog.get_logger(__name__)
+_OUTAGES = (Unreachable, StoreUnavailable)
+_REFUSALS = 3
+"""So often a report by itself is refused before it is given up."""
 _FIRST_BACKOFF = 0.1
 _LAST_BACKOFF = 5.0
 
@@ -91,6 +96,7 @@ class Worker:
         self._open_call: ClaimCall | None = None
         self._active: dict[tuple[RunId, int], AttemptTask] = {}
         self._ended: dict[tuple[RunId, int], Ending] = {}
+        self._refusals: dict[tuple[RunId, int], int] = {}
         self._is_draining = False
         self._is_stopping = False
         self._is_yielding_to_suspect = False
@@ -107,7 +113,7 @@ class Worker:
         """Start the executors, open a session and begin to work."""
         for executor in self._executors.values():
             await executor.start()
-        await self._register()
+        await self._register(is_first=True)
         self._claiming = asyncio.create_task(self._claim_loop(), name="worker-claim")
         self._loops = [
             asyncio.create_task(self._beat_loop(), name="worker-beat"),
@@ -133,8 +139,8 @@ class Worker:
         if self._session_id is not None:
             try:
                 await self._gateway.leave(self._session_id)
-            except (Unreachable, StoreUnavailable) as error:
-                _log.warning("leave_failed", error=str(error))
+            except Exception as error:  # noqa: BLE001 - a worker ends whatever it is answered
+                _say("leave_failed", error)
             self._session_id = None
         for executor in self._executors.values():
             await executor.stop()
@@ -146,8 +152,8 @@ class Worker:
             return
         try:
             reply = await self._gateway.claim(replace(call, limit=0, wait=timedelta(0), is_idle=False))
-        except (Unreachable, StoreUnavailable) as error:
-            _log.warning("claim_failed", error=str(error))
+        except Exception as error:  # noqa: BLE001 - a worker ends whatever it is answered
+            _say("claim_failed", error)
             return
         for lease in reply.leases:
             self._ended[lease.run_id, lease.token] = HandedBack(was_started=False)
@@ -162,13 +168,15 @@ class Worker:
         """Beat at once, to learn of a cancel without waiting for the period."""
         self._waiters.beat.signal()
 
-    async def _register(self) -> None:
+    async def _register(self, *, is_first: bool = False) -> None:
         failures = 0
         while True:
             try:
                 session = await self._gateway.register(self._settings.registration)
-            except (Unreachable, StoreUnavailable) as error:
-                _log.warning("register_failed", error=str(error))
+            except Exception as error:
+                if is_first and not isinstance(error, _OUTAGES):
+                    raise  # what is refused at the start is for whoever starts the worker to put right
+                _say("register_failed", error)
                 await self._waiters.beat.wait(self._backoff(failures))
                 failures += 1
                 if self._is_stopping:
@@ -201,9 +209,9 @@ class Worker:
             self._open_call = call
             try:
                 reply = await self._gateway.claim(call)
-            except (Unreachable, StoreUnavailable) as error:
+            except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
                 # The answer may be lost, not the claim: the same number is asked again and gets the same leases.
-                _log.warning("claim_failed", error=str(error))
+                _say("claim_failed", error)
                 await self._waiters.claim.wait(self._backoff(failures))
                 failures += 1
                 continue
@@ -269,9 +277,9 @@ class Worker:
                 continue
             try:
                 reply = await self._gateway.beat(self._session_id, self.held)
-            except (Unreachable, StoreUnavailable) as error:
+            except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
                 # Nobody is declared dead by an outage of the store; go on working and try again.
-                _log.warning("beat_failed", error=str(error))
+                _say("beat_failed", error)
                 continue
             if not reply.is_session_live:
                 await self._renew_session()
@@ -308,23 +316,59 @@ class Worker:
                 await self._waiters.report.wait(self._beat_period)
                 continue
             keys = list(self._ended)[: self._settings.report_batch]
-            reports = tuple(Report(run_id=key[0], token=key[1], ending=self._ended[key]) for key in keys)
             try:
-                results = await self._gateway.report(self._session_id or SessionId(0), reports)
-            except (Unreachable, StoreUnavailable) as error:
-                _log.warning("report_failed", error=str(error), kept=len(self._ended))
+                await self._report(keys)
+            except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
+                _say("report_failed", error, kept=len(self._ended))
+                if not isinstance(error, _OUTAGES) and await self._report_each(keys):
+                    failures = 0
+                    continue
                 if self._is_stopping and failures >= 5:
                     return  # the lease runs out and the reaper gives the runs back
                 await self._waiters.report.wait(self._backoff(failures))
                 failures += 1
                 continue
             failures = 0
-            self._settle(keys, results)
 
-    def _settle(self, keys: list[tuple[RunId, int]], results: tuple[ReportResult, ...]) -> None:
+    async def _report(self, keys: Sequence[tuple[RunId, int]]) -> None:
+        reports = tuple(Report(run_id=key[0], token=key[1], ending=self._ended[key]) for key in keys)
+        results = await self._gateway.report(self._session_id or SessionId(0), reports)
+        if len(results) != len(reports):
+            raise RuntimeError(f"{len(reports)} reports brought {len(results)} results")
+        self._settle(keys, results)
+
+    async def _report_each(self, keys: Sequence[tuple[RunId, int]]) -> bool:
+        """Send reports one by one, so that a bad one stops no other; return whether none of them is left.
+
+        One that is refused time and again becomes a failure that says so, where that is taken: a gateway that takes
+        nothing at all is only out of order, and what is kept for it stays as it is.
+        """
+        for key in keys:
+            error = await self._try_report(key)
+            if isinstance(error, _OUTAGES):
+                return False
+            if error is None:
+                continue
+            _say("report_refused", error, run=format_run_id(key[0]))
+            self._refusals[key] = self._refusals.get(key, 0) + 1
+            if self._refusals[key] >= _REFUSALS:
+                ending, self._ended[key] = self._ended[key], Failure(error=_refusal(error))
+                if await self._try_report(key) is not None:
+                    self._ended[key] = ending
+        return not any(key in self._ended for key in keys)
+
+    async def _try_report(self, key: tuple[RunId, int]) -> Exception | None:
+        try:
+            await self._report([key])
+        except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
+            return error
+        return None
+
+    def _settle(self, keys: Sequence[tuple[RunId, int]], results: tuple[ReportResult, ...]) -> None:
         was_full = self._free_slots() <= 0
         for key, result in zip(keys, results, strict=True):
             ending = self._ended.pop(key)
+            self._refusals.pop(key, None)
             if isinstance(ending, HandedBack):
                 self.counters.handed_back += 1
             elif result is ReportResult.APPLIED:
@@ -337,3 +381,15 @@ class Worker:
     def _backoff(self, failures: int) -> float:
         pause: float = min(_FIRST_BACKOFF * 2.0 ** min(failures, 10), _LAST_BACKOFF)
         return pause * (0.5 + self._random.random() / 2)
+
+
+def _say(event: str, error: Exception, **facts: object) -> None:
+    """Log an outage in a line, and what nobody expected with its trace."""
+    if isinstance(error, _OUTAGES):
+        _log.warning(event, error=str(error), **facts)
+    else:
+        _log.error(event, error=str(error), exc_info=error, **facts)
+
+
+def _refusal(error: Exception) -> str:
+    return storable(f"the report of this attempt was refused: {type(error).__name__}: {error}"[:2000])

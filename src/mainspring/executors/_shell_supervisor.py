@@ -316,8 +316,8 @@ def _become_command(request: dict[str, Any], cwd: str, stdio: tuple[int, int], e
         stage = "cwd"
         os.chdir(env["HOME"] if cwd == "~" else cwd)
         os.umask(0o022)
-        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(number, signal.SIG_DFL)  # whoever started the worker may have had some ignored
         _prctl(_SET_NO_NEW_PRIVILEGES, 1)
         _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)  # after setuid, which would clear it
         stage = "exec"

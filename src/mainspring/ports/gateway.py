@@ -15,6 +15,9 @@ from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import JobSpec
 from mainspring.ports.executor import Outcome
 
+MAX_SLOTS = 10_000
+"""Attempts that one worker may carry out at a time; a heartbeat names twice as many leases at most."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
@@ -108,7 +111,6 @@ class BeatReply:
     is_session_live: bool = True
     lost: tuple[tuple[RunId, int], ...] = ()
     cancel: tuple[tuple[RunId, int], ...] = ()
-
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,7 +127,9 @@ class ClockStore(Protocol):
         """Return open catch-up and backfill spans of existing jobs that are not paused, the oldest first."""
         ...
 
-    async def advance_spans(self, steps: Sequence[SpanStep], *, epochs: Epochs, now: datetime) -> list[FireResult]:
+    async def advance_spans(
+        self, steps: Sequence[SpanStep], *, epochs: Epochs, now: datetime
+    ) -> list[FireResult]:
         """Move a span's cursor and insert the runs it passed; `LOST` unless the cursor is still where it was.
 
         Locks the job's clock row first, so that overlap is judged once. Fenced like `record_fires`.
@@ -181,7 +183,9 @@ class RunStore(Protocol):
         """
         ...
 
-    async def cancel_runs(self, run_ids: Sequence[RunId], *, reason: str, now: datetime) -> list[CancelResult]:
+    async def cancel_runs(
+        self, run_ids: Sequence[RunId], *, reason: str, now: datetime
+    ) -> list[CancelResult]:
         """Cancel: waiting runs end at once, RUNNING ones are marked (`REQUESTED`), ended ones are `FINISHED`."""
         ...
 

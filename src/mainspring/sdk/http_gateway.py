@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
+
+import msgspec
 
 from mainspring.core.ids import RunId, SessionId
 from mainspring.ports.gateway import (
@@ -21,12 +24,15 @@ from mainspring.wire.protocol import (
     BeatView,
     ClaimAnswerIn,
     ReportBody,
+    ReportItem,
     ReportView,
     SessionBody,
     SessionGranted,
 )
 
 _PATH = "/api/v1/worker"
+_PART_BYTES = 800_000
+"""Of reports in one request, at most; a server reads 1 MiB."""
 
 
 class HttpGateway:
@@ -69,13 +75,31 @@ class HttpGateway:
         )
 
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
-        """Say how attempts ended."""
-        items = [protocol.from_report(report) for report in reports]
-        body = ReportBody(session_id=protocol.show_session(session_id), reports=items)
-        view = await self._transport.call("POST", f"{_PATH}/report", ReportView, body=body)
-        return tuple(ReportResult(result) for result in view.results)
+        """Say how attempts ended, in as many requests as it takes; after an error all of it may be repeated."""
+        results: list[ReportResult] = []
+        for part in _parts(reports):
+            body = ReportBody(session_id=protocol.show_session(session_id), reports=part)
+            view = await self._transport.call("POST", f"{_PATH}/report", ReportView, body=body)
+            results += [ReportResult(result) for result in view.results]
+        return tuple(results)
 
     async def leave(self, session_id: SessionId) -> None:
         """End the session."""
         body = SessionBody(session_id=protocol.show_session(session_id))
         await self._transport.call("POST", f"{_PATH}/leave", type(None), body=body)
+
+
+def _parts(reports: Iterable[Report]) -> Iterator[list[ReportItem]]:
+    """Divide reports into requests that a server reads; a report that is longer goes by itself."""
+    part: list[ReportItem] = []
+    size = 0
+    for report in reports:
+        item = protocol.from_report(report)
+        length = len(msgspec.json.encode(item)) + 1
+        if part and size + length > _PART_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += length
+    if part:
+        yield part

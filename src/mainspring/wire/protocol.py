@@ -11,10 +11,13 @@ from msgspec import Meta, Struct
 
 from mainspring.core.definition import plain_from_spec, spec_from_plain
 from mainspring.core.ids import SessionId, format_job_id, format_run_id, parse_job_id, parse_run_id
-from mainspring.core.transitions import Failure
+from mainspring.core.model import INLINE_LIMIT
+from mainspring.core.text import storable
+from mainspring.core.transitions import Failure, clamp_snooze
 from mainspring.errors import InvalidInput
 from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import (
+    MAX_SLOTS,
     BeatReply,
     ClaimCall,
     ClaimReply,
@@ -36,7 +39,7 @@ class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(min_length=1, max_length=200)]
     host: Annotated[str, Meta(max_length=255)] = ""
     pid: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
-    slots: Annotated[int, Meta(ge=1, le=100_000)] = 1
+    slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS)] = 1
     queues: Names = []
     types: Names = []
     functions: Names = []
@@ -321,13 +324,13 @@ def to_report(item: ReportItem, index: int) -> Report:
 def _to_ending(item: ReportItem, field: str) -> Ending:
     match item.outcome:
         case "success":
-            return Success(result=_text(item.result), output=item.output)
+            return Success(result=_result(item.result, field), output=storable(item.output))
         case "failure":
             retry_after = item.retry_after_seconds
             return Failure(
-                error=item.error or "the worker gave no reason",
-                output=item.output,
-                result=_text(item.result),
+                error=storable(item.error) or "the worker gave no reason",
+                output=storable(item.output),
+                result=_result(item.result, field),
                 is_retryable=item.is_retryable,
                 is_timeout=item.is_timeout,
                 retry_after=None if retry_after is None else timedelta(seconds=retry_after),
@@ -339,7 +342,7 @@ def _to_ending(item: ReportItem, field: str) -> Ending:
         case "handed_back":
             return HandedBack(was_started=item.was_started)
         case "stopped":
-            return Stopped(error=item.error, output=item.output)
+            return Stopped(error=storable(item.error), output=storable(item.output))
     raise InvalidInput(f"{field}.outcome", "must be success, failure, snooze, handed_back or stopped")
 
 
@@ -348,22 +351,22 @@ def from_report(report: Report) -> ReportItem:
     item = ReportItem(run_id=format_run_id(report.run_id), token=report.token, outcome="success")
     ending = report.ending
     if isinstance(ending, Success):
-        item.result, item.output = _raw(ending.result), ending.output
+        item.result, item.output = _raw(ending.result), storable(ending.output)
     elif isinstance(ending, Failure):
-        item.outcome, item.error, item.output = "failure", ending.error, ending.output
+        item.outcome, item.error, item.output = "failure", storable(ending.error), storable(ending.output)
         item.result, item.is_retryable, item.is_timeout = (
             _raw(ending.result),
             ending.is_retryable,
             ending.is_timeout,
         )
         if ending.retry_after is not None:
-            item.retry_after_seconds = min(ending.retry_after.total_seconds(), 86_400.0)
+            item.retry_after_seconds = min(max(ending.retry_after.total_seconds(), 0.0), 86_400.0)
     elif isinstance(ending, Snooze):
-        item.outcome, item.delay_seconds = "snooze", ending.delay.total_seconds()
+        item.outcome, item.delay_seconds = "snooze", clamp_snooze(ending.delay).total_seconds()
     elif isinstance(ending, HandedBack):
         item.outcome, item.was_started = "handed_back", ending.was_started
     else:
-        item.outcome, item.error, item.output = "stopped", ending.error, ending.output
+        item.outcome, item.error, item.output = "stopped", storable(ending.error), storable(ending.output)
     return item
 
 
@@ -376,6 +379,20 @@ def _run_id(text: str, field: str = "run_id") -> Any:
 
 def _raw(text: bytes | None) -> msgspec.Raw:
     return msgspec.Raw(b"null" if text is None else text)
+
+
+def _result(raw: msgspec.Raw, field: str) -> bytes | None:
+    text = _text(raw)
+    if text is None:
+        return None
+    if len(text) > INLINE_LIMIT:
+        message = f"{len(text)} bytes; at most {INLINE_LIMIT} fit, put large data elsewhere and pass a link"
+        raise InvalidInput(f"{field}.result", message)
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"{field}.result", f"is not JSON in UTF-8: {str(error)[:200]}") from None
+    return text
 
 
 def _text(raw: msgspec.Raw) -> bytes | None:

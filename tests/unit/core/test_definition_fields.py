@@ -255,7 +255,7 @@ def test_delays_alone_mean_a_list() -> None:
         (
             {"trigger": {"type": "interval", "every": "1d", "anchor": "9999-12-31T00:00:00Z"}},
             "trigger.anchor",
-            "never fire",
+            "out of range",
         ),
         ({"trigger": {"type": "once"}}, "trigger.at", "is missing"),
         ({"trigger": {"type": "once", "at": "2020-01-01T00:00:00Z"}}, "trigger.at", "has passed"),

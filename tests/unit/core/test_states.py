@@ -76,7 +76,7 @@ def test_every_state_leads_to_an_end() -> None:
 
 def checked_states(dialect: str, constraint: str) -> set[str]:
     schema = (STORES / dialect / "migrations" / "0001_spine.sql").read_text()
-    found = re.search(rf"CONSTRAINT {constraint} CHECK \(state IN \(([^)]*)\)\)", schema)
+    found = re.search(rf"CONSTRAINT {constraint} CHECK \(((?:[^()]|\([^()]*\))*)\)", schema)
     assert found is not None, f"{dialect} has no constraint {constraint}"
     return set(re.findall(r"'(\w+)'", found[1]))
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 import pytest
 
 from mainspring.engine.combine import Combiner
+from mainspring.errors import StoreUnavailable
 
 
 class Verb:
@@ -63,19 +64,38 @@ async def test_combiner_can_be_used_again_and_again() -> None:
     assert len(verb.calls) == 5
 
 
-async def test_error_reaches_everybody_in_that_call_and_nobody_else() -> None:
+async def test_unavailable_store_is_told_to_everybody_in_that_call_and_nobody_else() -> None:
     verb = Verb()
     combiner = Combiner(verb)
     first = asyncio.create_task(combiner([0]))
     await settle()
     second = [asyncio.create_task(combiner([number])) for number in (1, 2, 3)]
     await settle()
-    verb.errors = [None, ConnectionError("gone")]
+    verb.errors = [None, StoreUnavailable("gone")]
     verb.gate.set()
     assert await first == [0]
     results = await asyncio.gather(*second, return_exceptions=True)
-    assert [type(result) for result in results] == [ConnectionError] * 3
+    assert [type(result) for result in results] == [StoreUnavailable] * 3
+    assert verb.calls == [[0], [1, 2, 3]], "an outage is not asked about once for each caller"
     assert await combiner([9]) == [18]
+
+
+async def test_bad_item_fails_only_its_own_caller() -> None:
+    calls: list[list[int]] = []
+
+    async def verb(items: Sequence[int]) -> Sequence[int]:
+        calls.append(list(items))
+        await asyncio.sleep(0)
+        if 2 in items:
+            raise ValueError("two")
+        return [2 * item for item in items]
+
+    combiner = Combiner(verb)
+    results = await asyncio.gather(
+        *(combiner(items) for items in ([0], [1], [2, 20], [3])), return_exceptions=True
+    )
+    assert isinstance(results[2], ValueError)
+    assert [results[0], results[1], results[3]] == [[0], [2], [6]]
 
 
 async def test_wrong_number_of_results_is_an_error_not_a_mix_up() -> None:

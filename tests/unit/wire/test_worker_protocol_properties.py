@@ -16,6 +16,7 @@ from mainspring.core.triggers import Interval, Once
 from mainspring.errors import InvalidInput
 from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import (
+    MAX_SLOTS,
     BeatReply,
     ClaimCall,
     ClaimReply,
@@ -138,7 +139,7 @@ def test_claim_answer_holds_each_definition_once(leases: tuple[Lease, ...]) -> N
 
 @given(
     number=st.integers(1, 2**62),
-    limit=st.integers(0, 100_000),
+    limit=st.integers(0, MAX_SLOTS),
     wait=st.timedeltas(timedelta(0), timedelta(seconds=30)),
     session=st.integers(0, 10**18 - 1),
     is_idle=st.booleans(),
@@ -175,7 +176,7 @@ def test_held_leases_arrive_as_they_were_said(held: tuple[tuple[RunId, int], ...
         name=TEXTS.filter(bool),
         host=TEXTS,
         pid=st.integers(0, 2**31 - 1),
-        slots=st.integers(1, 100_000),
+        slots=st.integers(1, MAX_SLOTS),
         queues=st.lists(TEXTS, max_size=3).map(tuple),
         types=st.lists(TEXTS, max_size=3).map(tuple),
         functions=st.lists(TEXTS, max_size=3).map(tuple),

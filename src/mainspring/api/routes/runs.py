@@ -19,7 +19,7 @@ from mainspring.api.reading import (
     read_struct,
 )
 from mainspring.api.tenancy import engine_of, tenant_of
-from mainspring.core.definition.fields import read_choice, read_instant, read_payload
+from mainspring.core.definition.fields import MAX_NAME, read_choice, read_instant, read_payload, read_text
 from mainspring.core.ids import JobId, RunId, format_run_id
 from mainspring.core.model import Priority, Run
 from mainspring.core.states import RunState
@@ -106,6 +106,9 @@ async def submit_runs(request: AnyRequest) -> list[BulkRunView]:
 
 
 async def _job_ids(request: AnyRequest, items: list[BulkSubmitItem]) -> list[JobId]:
+    for index, item in enumerate(items):
+        if item.job is not None:
+            read_text(item.job, f"[{index}].job", longest=MAX_NAME)
     names = list(dict.fromkeys(item.job for item in items if item.job is not None))
     jobs = await engine_of(request).jobs.find_all(tenant_of(request), names)
     by_name = {job.spec.name: job.id for job in jobs}

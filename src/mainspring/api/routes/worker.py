@@ -21,6 +21,9 @@ from mainspring.wire.protocol import (
     SessionGranted,
 )
 
+BEAT_LIMIT = 4 * 1024 * 1024
+"""Bytes of a heartbeat, which names everything that is held: about 80,000 leases."""
+
 
 @post("/register", operation_id="worker_register", summary="Open a worker session", status_code=201)
 async def register(request: AnyRequest) -> SessionGranted:
@@ -43,7 +46,7 @@ async def claim(request: AnyRequest) -> ClaimAnswerView:
 @post("/beat", operation_id="worker_beat", summary="Send a heartbeat", status_code=200)
 async def beat(request: AnyRequest) -> BeatView:
     """Say that the session lives and what it holds; learn what it lost and what to cancel."""
-    body = await read_struct(request, BeatBody)
+    body = await read_struct(request, BeatBody, limit=BEAT_LIMIT)
     session_id = protocol.read_session(body.session_id)
     return protocol.from_beat_reply(await gateway_of(request).beat(session_id, protocol.to_keys(body.held)))
 

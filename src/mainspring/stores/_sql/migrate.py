@@ -43,7 +43,8 @@ def pending(applied: Mapping[int, str], available: Sequence[Migration]) -> list[
         available: what this program has.
 
     Raises:
-        SchemaMismatch: the database is newer than this program, or a migration was altered after it was applied.
+        SchemaMismatch: the database is newer than this program, a migration was altered after it was applied, or the
+            database lacks one that came before those it has.
     """
     known = {migration.number: migration for migration in available}
     newer = sorted(set(applied) - set(known))
@@ -58,4 +59,10 @@ def pending(applied: Mapping[int, str], available: Sequence[Migration]) -> list[
             raise SchemaMismatch(
                 f"migration {number:04}_{known[number].name} was altered after it was applied here"
             )
-    return [migration for migration in available if migration.number not in applied]
+    missing = [migration for migration in available if migration.number not in applied]
+    if missing and applied and missing[0].number < max(applied):
+        raise SchemaMismatch(
+            f"the store's schema has migration {max(applied):04} but not {missing[0].number:04}; restore the"
+            " table `migration`, or start with an empty database"
+        )
+    return missing

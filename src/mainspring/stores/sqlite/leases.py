@@ -100,7 +100,7 @@ def _apply_successes(db: apsw.Connection, transitions: Sequence[Transition], now
     results = {
         end.run_id: None if end.result is None else end.result.hex()
         for end in transitions
-        if end.outcome is AttemptOutcome.SUCCEEDED and end.token == 1 and end.output is None
+        if end.to is RunState.SUCCEEDED and end.token == 1 and end.output is None
     }
     # Where a call names a run twice, the first one is to win: that is left to the slower way.
     if not results or len({end.run_id for end in transitions}) < len(transitions):
@@ -123,7 +123,12 @@ def _apply_others(
         row = held.get(end.run_id)
         if row is None and end.run_id in applied:
             results.append(ApplyResult.APPLIED)
-        elif row is not None and end.run_id not in applied and row[1] == RunState.RUNNING and row[2] == end.token:
+        elif (
+            row is not None
+            and end.run_id not in applied
+            and row[1] == RunState.RUNNING
+            and row[2] == end.token
+        ):
             ends.add(end, is_cancel_requested=bool(row[3]), cancel_reason=row[4])
             applied.add(end.run_id)
             results.append(ApplyResult.APPLIED)

@@ -57,9 +57,9 @@ class RunPart(Part):
         key = run.submit_key
         if key is None:
             return SubmitResult(SubmitStatus.JOB_MISSING)
-        values: dict[str, object] = {"tenant": run.lane.tenant, "key": key.key, "now": now}
+        values: dict[str, object] = {"tenant": run.lane.tenant, "key": key.key}
         known = fetch_first(db, "read_key", values)
-        if known is not None:
+        if known is not None and known[2] > now:
             is_same = known[1] == key.request_hash
             return SubmitResult(
                 SubmitStatus.DUPLICATE if is_same else SubmitStatus.KEY_MISMATCH, RunId(known[0])
@@ -67,8 +67,8 @@ class RunPart(Part):
         if not is_job_there:
             return SubmitResult(SubmitStatus.JOB_MISSING)
         (run_id,) = self._insert_runs(db, [run], now)
-        values |= {"run_id": run_id, "request_hash": key.request_hash}
-        execute(db, "reserve_key", {**values, "expires_at": to_micros(key.expires_at)})
+        values |= {"run_id": run_id, "request_hash": key.request_hash, "now": now}
+        execute(db, "reserve_key", {**values, "expiry_at": to_micros(key.expires_at)})
         return SubmitResult(SubmitStatus.SUBMITTED, run_id)
 
     async def cancel_runs(

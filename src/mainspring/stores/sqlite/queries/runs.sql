@@ -18,7 +18,7 @@ INSERT INTO run (
     target_key, span_id
 )
 VALUES (
-    :run_id, :job_id, :version, :run_lane, :kind, 'PENDING', :fire_at, :due_at, max(:due_at, :now), :now, :expires_at,
+    :run_id, :job_id, :version, :run_lane, :kind, 'PENDING', :fire_at, :due_at, max(:due_at, :now), :now, :expiry_at,
     :timeout_ms, :payload, :target_key, :span_id
 );
 
@@ -34,11 +34,11 @@ VALUES (
 );
 
 -- name: read_key
-SELECT run_id, request_hash FROM idempotency WHERE tenant = :tenant AND key = :key AND expires_at > :now;
+SELECT run_id, request_hash, expires_at FROM idempotency WHERE tenant = :tenant AND key = :key;
 
 -- name: reserve_key
 INSERT INTO idempotency (tenant, key, run_id, request_hash, expires_at)
-VALUES (:tenant, :key, :run_id, :request_hash, :expires_at)
+VALUES (:tenant, :key, :run_id, :request_hash, :expiry_at)
 ON CONFLICT (tenant, key) DO UPDATE SET
     run_id = excluded.run_id, request_hash = excluded.request_hash, expires_at = excluded.expires_at
 WHERE idempotency.expires_at <= :now;
@@ -201,13 +201,27 @@ ORDER BY expires_at
 LIMIT :limit;
 
 -- name: list_orphans
+-- Hops from session to session along run_held, instead of reading every RUNNING run.
+WITH RECURSIVE holder (session_id) AS (
+    SELECT min(run.session_id) FROM run INDEXED BY run_held WHERE run.state = 'RUNNING'
+    UNION ALL
+    SELECT (
+        SELECT min(run.session_id) FROM run INDEXED BY run_held
+        WHERE run.state = 'RUNNING' AND run.session_id > holder.session_id
+    )
+    FROM holder WHERE holder.session_id IS NOT NULL
+), lost (session_id) AS MATERIALIZED (
+    SELECT holder.session_id FROM holder
+    WHERE
+        holder.session_id IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM session WHERE session.id = holder.session_id AND session.state = 'live')
+)
 SELECT
     run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
     run.cancel_requested_at IS NOT NULL, run.session_id, run.started_at, run.deadline_at
-FROM run INDEXED BY run_held
-WHERE
-    run.state = 'RUNNING'
-    AND NOT EXISTS (SELECT 1 FROM session WHERE session.id = run.session_id AND session.state = 'live')
+FROM lost
+CROSS JOIN run INDEXED BY run_held ON run.session_id = lost.session_id
+WHERE run.state = 'RUNNING'
 LIMIT :limit;
 
 -- name: list_overdue

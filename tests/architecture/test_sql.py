@@ -1,0 +1,298 @@
+"""The two SQL dialects say the same: names, parameters, tables, columns, states; and SQLite accepts every statement.
+
+That PostgreSQL accepts each of its own is shown in `tests/integration/test_postgres_plans.py` too, where plans are
+looked at; here it is shown beside SQLite's, on the schema that the test compares.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import asyncpg
+import pytest
+
+from mainspring.core.model import SpanKind
+from mainspring.core.states import FINAL_STATES, LIVE_STATES, RunState
+from mainspring.stores._sql.migrate import read_migrations
+from mainspring.stores._sql.queries import load_queries
+from mainspring.stores.postgres.schema import migrate as migrate_postgres
+from mainspring.stores.sqlite.snapshot import describe
+from mainspring.stores.sqlite.store import migrate as migrate_sqlite
+
+SOURCE = Path(__file__).parents[2] / "src" / "mainspring" / "stores"
+PACKAGES = {"sqlite": "mainspring.stores.sqlite", "postgres": "mainspring.stores.postgres"}
+QUERIES = {dialect: load_queries(package) for dialect, package in PACKAGES.items()}
+
+# query of SQLite that PostgreSQL has not -> why
+ONLY_SQLITE = {
+    "read_claimer": "a claim takes several statements: SQLite has no UPDATE inside WITH",
+    "set_claim_number": "a claim takes several statements",
+    "is_holding": "a claim takes several statements",
+    "is_holding_alone": "a claim takes several statements",
+    "find_ready": "a claim takes several statements",
+    "find_suspect": "a claim takes several statements",
+    "remove_successes": "PostgreSQL deletes in the statement that inserts into the history",
+    "remove_runs": "PostgreSQL deletes in the statement that inserts into the history",
+}
+# query of PostgreSQL that SQLite has not -> why
+ONLY_POSTGRES = {
+    "claim_alone": "on SQLite the claim of a suspect ends in claim_runs",
+    "describe_columns": "for the snapshot; SQLite keeps the text of its statements",
+    "describe_constraints": "for the snapshot",
+    "describe_indexes": "for the snapshot",
+    "describe_others": "for the snapshot",
+    "drop_history": "partitions",
+    "find_attempted": "SQLite reads it off the token",
+    "find_workers": "SQLite reads the worker in add_attempt",
+    "hold_lanes": "a row lock; SQLite has one writer",
+    "lock_claimers": "row locks",
+    "lock_clocks": "row locks",
+    "lock_empty_lanes": "row locks: PostgreSQL looks twice, SQLite once in delete_empty_lanes",
+    "lock_schema": "an advisory lock",
+    "lock_shards": "row locks",
+    "prepare_history": "partitions",
+    "submit_runs": "insert_runs with the checks of a submission; SQLite makes them before",
+}
+# query, by its name in the singular -> (parameters of SQLite alone, of PostgreSQL alone, why)
+OTHER_PARAMETERS = {
+    "add_attempt": (
+        set(),
+        {"token", "number", "worker", "start_at"},
+        "SQLite reads them from the row, PostgreSQL has read them before",
+    ),
+    "apply_success": (
+        set(),
+        {"run_id", "token", "output"},
+        "one JSON object of run id and result; SQLite ends a run with output by finish_run",
+    ),
+    "beat_session": (
+        {"missing"},
+        {"missing_session", "missing_run", "missing_token"},
+        "JSON here, three arrays there",
+    ),
+    "claim_run": (
+        {"run_id", "is_alone"},
+        {"lane", "low", "limit"},
+        "on SQLite find_ready and find_suspect pick before",
+    ),
+    "delete_empty_lane": ({"limit"}, {"lane_id"}, "on PostgreSQL lock_empty_lanes picks before"),
+    "insert_run": (set(), {"shard"}, "SQLite's ids are made in Python"),
+    "insert_skipped": (set(), {"shard"}, "SQLite's ids are made in Python"),
+    "read_version": ({"key"}, {"job_id", "version"}, "JSON pairs here, two arrays there"),
+}
+# relation of one dialect alone -> why
+OTHER_RELATIONS = {
+    "run_sequence": "a row on SQLite, a sequence on PostgreSQL",
+    "live_run": "PostgreSQL reads pages from the view's two parts; SQLite's planner does so of itself",
+    "ended_run": "the same",
+}
+CHECKS = {
+    "run_state": LIVE_STATES,
+    "run_history_state": FINAL_STATES - {RunState.FAILED},
+    "dead_run_state": {RunState.FAILED},
+    "span_kind": set(SpanKind),
+}
+PLURALS = {"are": "is", "crashes": "crash", "hashes": "hash"}
+SINGULAR = {"is", "has", "missing"}
+
+
+def singular(name: str) -> str:
+    """Return a name with each of its words in the singular: `next_fires_at` is `next_fire_at` of one row."""
+    return "_".join(_singular_word(word) for word in name.split("_"))
+
+
+def _singular_word(word: str) -> str:
+    if word in PLURALS:
+        return PLURALS[word]
+    if word in SINGULAR or word.endswith("ss"):
+        return word
+    if word.endswith("ies"):
+        return f"{word[:-3]}y"
+    if word.endswith("sses"):
+        return word[:-2]
+    return word.removesuffix("s")
+
+
+@pytest.fixture
+def sqlite() -> Iterator[apsw.Connection]:
+    connection = apsw.Connection(":memory:")
+    with connection:
+        migrate_sqlite(connection)
+    yield connection
+    connection.close()
+
+
+async def connect_postgres(dsn: str) -> Any:
+    connection = await asyncpg.connect(dsn)
+    await migrate_postgres(connection)
+    return connection
+
+
+# -- statements ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(QUERIES["sqlite"]))
+def test_sqlite_prepares_the_query(sqlite: apsw.Connection, name: str) -> None:
+    query = QUERIES["sqlite"][name]
+    found: list[tuple[str, ...]] = []
+
+    def look(cursor: apsw.Cursor, statement: str, bindings: object) -> bool:
+        found.append(tuple(str(name).removeprefix(":") for name in cursor.bindings_names))
+        return True
+
+    cursor = sqlite.cursor()
+    cursor.exec_trace = look
+    values = dict.fromkeys(query.parameters)
+    cursor.execute(f"EXPLAIN {query.text}", values).fetchall()
+    assert found == [query.parameters]
+
+
+@pytest.mark.postgres
+async def test_postgres_prepares_every_query(postgres_database: str) -> None:
+    connection = await connect_postgres(postgres_database)
+    try:
+        for name, query in QUERIES["postgres"].items():
+            text, names = query.positional()
+            statement = await connection.prepare(text)
+            assert len(statement.get_parameters()) == len(names), name
+    finally:
+        await connection.close()
+
+
+def test_the_dialects_have_the_same_queries() -> None:
+    sqlite = {singular(name): name for name in QUERIES["sqlite"]}
+    postgres = {singular(name): name for name in QUERIES["postgres"]}
+    assert {name for key, name in sqlite.items() if key not in postgres} == ONLY_SQLITE.keys()
+    assert {name for key, name in postgres.items() if key not in sqlite} == ONLY_POSTGRES.keys()
+
+
+def test_no_two_queries_of_a_dialect_differ_in_number_only() -> None:
+    for queries in QUERIES.values():
+        assert len({singular(name) for name in queries}) == len(queries)
+
+
+def test_queries_of_the_same_name_take_the_same_parameters() -> None:
+    parameters = {
+        dialect: {singular(name): set(map(singular, query.parameters)) for name, query in queries.items()}
+        for dialect, queries in QUERIES.items()
+    }
+    found = {}
+    for name in parameters["sqlite"].keys() & parameters["postgres"].keys():
+        here, there = parameters["sqlite"][name], parameters["postgres"][name]
+        if here != there:
+            found[name] = (here - there, there - here)
+    assert found == {name: (here, there) for name, (here, there, _) in OTHER_PARAMETERS.items()}
+
+
+def test_every_query_of_sqlite_is_used() -> None:
+    text = "".join(path.read_text() for path in (SOURCE / "sqlite").glob("*.py"))
+    assert {name for name in QUERIES["sqlite"] if f'"{name}"' not in text} == set()
+
+
+# -- schemas ---------------------------------------------------------------------------------------------------
+
+
+def test_sqlite_schema_is_the_snapshot() -> None:
+    kept = (SOURCE / "sqlite" / "schema.sql").read_text()
+    command = "python -m mainspring.stores.sqlite.snapshot > src/mainspring/stores/sqlite/schema.sql"
+    assert describe(PACKAGES["sqlite"]) == kept, f"look at the change, then: {command}"
+
+
+def columns_of_sqlite(connection: apsw.Connection) -> dict[str, set[str]]:
+    relations = connection.execute(
+        "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+    ).fetchall()
+    found = {}
+    for (name,) in relations:
+        found[str(name)] = {
+            str(row[0]) for row in connection.execute("SELECT name FROM pragma_table_info(?)", (name,))
+        }
+    return found
+
+
+async def columns_of_postgres(connection: Any) -> dict[str, set[str]]:
+    rows = await connection.fetch(
+        "SELECT class.relname, attribute.attname FROM pg_class AS class"
+        " JOIN pg_attribute AS attribute ON attribute.attrelid = class.oid AND attribute.attnum > 0"
+        " WHERE class.relnamespace = current_schema()::regnamespace AND class.relkind IN ('r', 'p', 'v')"
+        " AND NOT class.relispartition AND NOT attribute.attisdropped"
+    )
+    found: dict[str, set[str]] = {}
+    for relation, column in rows:
+        found.setdefault(relation, set()).add(column)
+    return found
+
+
+@pytest.mark.postgres
+async def test_tables_and_columns_have_the_same_names(
+    sqlite: apsw.Connection, postgres_database: str
+) -> None:
+    connection = await connect_postgres(postgres_database)
+    try:
+        there = await columns_of_postgres(connection)
+    finally:
+        await connection.close()
+    here = columns_of_sqlite(sqlite)
+    assert here.keys() ^ there.keys() == OTHER_RELATIONS.keys()
+    assert {name: here[name] for name in here.keys() & there.keys()} == {
+        name: there[name] for name in here.keys() & there.keys()
+    }
+
+
+def quoted(text: str) -> set[str]:
+    return set(re.findall(r"'([A-Za-z_]+)'", text))
+
+
+def test_sqlite_checks_the_states_of_the_core(sqlite: apsw.Connection) -> None:
+    text = "\n".join(
+        str(row[0]) for row in sqlite.execute("SELECT sql FROM sqlite_schema WHERE type = 'table'")
+    )
+    found = {}
+    for name in CHECKS:
+        match = re.search(rf"CONSTRAINT {name} CHECK \((.*?)\)\)?,?\n", text, flags=re.DOTALL)
+        assert match is not None, name
+        found[name] = quoted(match.group(1))
+    assert found == CHECKS
+
+
+@pytest.mark.parametrize("name", ["run", "run_history", "dead_run"])
+def test_sqlite_refuses_other_states(sqlite: apsw.Connection, name: str) -> None:
+    # That the list is not only written, but kept to: no other state gets in.
+    info = sqlite.execute(
+        "SELECT name, type FROM pragma_table_info(?) WHERE name <> 'state'", (name,)
+    ).fetchall()
+    values = {str(column): b"x" if kind == "BLOB" else "1" if kind == "TEXT" else 1 for column, kind in info}
+    allowed = CHECKS[f"{name}_state"]
+    for number, state in enumerate([*RunState, "OTHER"]):
+        row = values | {"id": number, "state": state, "fire_at": number, "redrive_of": number}
+        if name == "run" and state != RunState.RUNNING:
+            row["session_id"] = None
+        statement = f"INSERT INTO {name} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
+        if state in allowed:
+            sqlite.execute(statement, tuple(row.values()))
+        else:
+            with pytest.raises(apsw.ConstraintError, match=f"{name}_state"):
+                sqlite.execute(statement, tuple(row.values()))
+
+
+@pytest.mark.postgres
+async def test_postgres_checks_the_states_of_the_core(postgres_database: str) -> None:
+    connection = await connect_postgres(postgres_database)
+    try:
+        rows = await connection.fetch(
+            "SELECT DISTINCT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = ANY($1)",
+            list(CHECKS),
+        )
+    finally:
+        await connection.close()
+    assert {name: quoted(text) for name, text in rows} == CHECKS
+
+
+def test_the_dialects_have_the_same_migrations() -> None:
+    names = {
+        dialect: [(migration.number, migration.name) for migration in read_migrations(package)]
+        for dialect, package in PACKAGES.items()
+    }
+    assert names["sqlite"] == names["postgres"]

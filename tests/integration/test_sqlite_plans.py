@@ -1,0 +1,120 @@
+"""The hot queries of the SQLite store walk the indexes they were written for.
+
+Plans are looked at in an empty database and over a backlog; the store keeps no statistics, so both must be the same.
+"""
+
+import apsw
+import pytest
+
+from mainspring.stores._sql.queries import load_queries
+from mainspring.stores.sqlite.store import migrate
+
+QUERIES = load_queries("mainspring.stores.sqlite")
+KEY = "INTEGER PRIMARY KEY"
+BIG = ("run", "run_history", "dead_run", "job_clock", "job", "attempt", "idempotency")
+BACKLOG = """
+WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 2000)
+INSERT INTO run (id, job_id, version, lane_id, kind, state, due_at, rank, created_at, timeout_ms, session_id)
+SELECT n * 256, CAST(n % 50 AS BLOB), 1, n % 5 + 1, 'manual', iif(n % 4, 'PENDING', 'RUNNING'), n, n, n, 1000,
+    iif(n % 4, NULL, n % 10)
+FROM series;
+INSERT INTO lane (id, queue, route, tenant, priority) VALUES (1, 'q', 'r', 'default', 1);
+INSERT INTO job_clock (job_id, shard, revision, next_fire_at) SELECT CAST(id AS BLOB), 0, 1, id FROM run;
+INSERT INTO run_history (id, job_id, version, queue, route, tenant, priority, kind, state, due_at, created_at,
+    finished_at, attempt, token, crashes)
+SELECT id + 1000000, job_id, 1, 'q', 'r', 'default', 1, 'manual', 'SUCCEEDED', 1, 1, id, 1, 1, 0 FROM run;
+"""
+
+
+@pytest.fixture(params=["empty", "backlog"])
+def database(request: pytest.FixtureRequest) -> apsw.Connection:
+    connection = apsw.Connection(":memory:")
+    with connection:
+        migrate(connection)
+        if request.param == "backlog":
+            connection.execute(BACKLOG)
+    return connection
+
+
+def plan_of(connection: apsw.Connection, name: str) -> list[str]:
+    query = QUERIES[name]
+    rows = connection.execute(f"EXPLAIN QUERY PLAN {query.text}", dict.fromkeys(query.parameters))
+    return [str(row[3]) for row in rows]
+
+
+def walks_of(plan: list[str]) -> list[str]:
+    """Return what is looked up in the big tables: table and index, in the plan's order."""
+    found = []
+    for step in plan:
+        verb, _, rest = step.partition(" ")
+        table, _, how = rest.partition(" USING ")
+        if verb in {"SEARCH", "SCAN"} and table in BIG:
+            index = how.removeprefix("COVERING ").removeprefix("INDEX ").partition(" (")[0]
+            found.append(f"{verb} {table} {index}".strip())
+    return found
+
+
+PAGE = [f"SEARCH {table} {KEY}" for table in ("run", "run_history", "dead_run")]
+PAGE_OF_JOB = ["SEARCH run run_job", "SEARCH run_history run_history_job", "SEARCH dead_run dead_run_job"]
+CLOCK_KEY = "SEARCH job_clock sqlite_autoindex_job_clock_1"
+JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
+
+
+@pytest.mark.parametrize(
+    ("name", "walks"),
+    [
+        ("find_ready", ["SEARCH run run_ready"]),
+        ("find_suspect", ["SEARCH run run_suspect"]),
+        ("is_holding", ["SEARCH run run_held"]),
+        ("is_holding_alone", ["SEARCH run run_alone"]),
+        ("claim_runs", [f"SEARCH run {KEY}"]),
+        ("repeat_claim", ["SEARCH run run_held"]),
+        ("lock_runs", [f"SEARCH run {KEY}"]),
+        ("apply_successes", [f"SEARCH run {KEY}"]),
+        ("remove_successes", [f"SEARCH run {KEY}"]),
+        ("add_attempt", [f"SEARCH run {KEY}"]),
+        ("finish_run", [f"SEARCH run {KEY}"]),
+        ("bury_run", [f"SEARCH run {KEY}"]),
+        ("requeue_run", [f"SEARCH run {KEY}"]),
+        ("remove_runs", [f"SEARCH run {KEY}"]),
+        ("read_end", [*PAGE, *PAGE, "SEARCH attempt attempt_run"]),
+        ("find_existing_job", [JOB_KEY]),
+        ("read_key", ["SEARCH idempotency sqlite_autoindex_idempotency_1"]),
+        ("fire_clock", [CLOCK_KEY]),
+        ("move_clock", [CLOCK_KEY]),
+        ("find_busy_job", ["SEARCH run run_job"]),
+        ("read_due", ["SEARCH job_clock job_clock_due", JOB_KEY]),
+        ("read_lanes", ["SEARCH run run_ready", "SEARCH run run_suspect"]),
+        ("list_orphans", ["SEARCH run run_held"] * 3),
+        ("held_by_session", ["SEARCH run run_held"]),
+        ("read_held", [f"SEARCH run {KEY}"]),
+        ("find_expired", ["SEARCH run run_expiring"]),
+        ("get_runs", PAGE),
+        ("list_runs", PAGE),
+        ("list_runs_of_job", PAGE_OF_JOB),
+        ("newest_run", PAGE_OF_JOB),
+        ("list_attempts", ["SEARCH attempt attempt_run"]),
+        ("prune_history", [f"SEARCH run_history {KEY}", "SEARCH run_history run_history_finished"]),
+        ("prune_keys", [f"SEARCH idempotency {KEY}", "SEARCH idempotency idempotency_expiring"]),
+        # The whole of a partial index: as many rows as are RUNNING (or waiting), not the backlog.
+        ("list_overdue", ["SCAN run run_held"]),
+        (
+            "delete_empty_lanes",
+            ["SCAN run run_held", "SCAN run run_waiting", "SEARCH run run_ready", "SEARCH run run_suspect"],
+        ),
+    ],
+)
+def test_hot_query_walks_its_indexes(database: apsw.Connection, name: str, walks: list[str]) -> None:
+    plan = plan_of(database, name)
+    assert walks_of(plan) == walks
+    assert [step for step in plan if "TEMP B-TREE" in step] == []
+    assert [step for step in plan if step.startswith("MATERIALIZE") and "any_run" in step] == []
+
+
+@pytest.mark.parametrize("name", sorted(QUERIES))
+def test_no_query_but_the_count_reads_a_big_table_from_end_to_end(
+    database: apsw.Connection, name: str
+) -> None:
+    scans = {walk for walk in walks_of(plan_of(database, name)) if walk.startswith("SCAN")}
+    inspection = {"SCAN run", "SCAN run_history", "SCAN dead_run"} if name == "count_runs" else set()
+    assert scans - {"SCAN run run_held", "SCAN run run_waiting"} == inspection

@@ -1,0 +1,107 @@
+"""What is not asked for in the right words is refused by name, on every route."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from litestar import Litestar
+from litestar.testing import AsyncTestClient
+
+from mainspring.core.ids import RunId, format_run_id
+
+Http = AsyncTestClient[Litestar]
+
+
+async def test_unknown_query_parameter_is_refused_on_every_route(http: Http, job: dict[str, Any]) -> None:
+    schema = (await http.get("/openapi.json")).json()
+    run = (await http.post(f"/api/v1/jobs/{job['job_id']}/runs")).json()["run_id"]
+    seen = 0
+    for path, operations in schema["paths"].items():
+        for method in operations:
+            url = path.replace("{job_id}", job["job_id"]).replace("{run_id}", run)
+            answer = await http.request(method.upper(), f"{url}?surprise=1")
+            assert answer.status_code == 422, (method, path, answer.text)
+            assert answer.json()["errors"][0]["field"] == "surprise"
+            seen += 1
+    assert seen >= 25
+    assert (await http.get(f"/api/v1/jobs/{job['job_id']}")).status_code == 200, "nothing was done"
+
+
+@pytest.mark.parametrize(
+    "path", ["/schema", "/schema/", "/schema/openapi.json", "/schema/scalar", "/schema/x"]
+)
+async def test_no_page_of_the_description_but_one(http: Http, path: str) -> None:
+    answer = await http.get(path)
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (await http.get("/openapi.json")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/jobs?name=%00", "/api/v1/jobs?name=a%0Ab", "/api/v1/cron/next?expression=%00"]
+)
+async def test_unprintable_query_is_refused(http: Http, path: str) -> None:
+    assert (await http.get(path)).status_code == 422
+
+
+async def test_unprintable_job_name_in_bulk_is_refused(http: Http) -> None:
+    answer = await http.post("/api/v1/runs/bulk", json=[{"job": "a\0b"}])
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "[0].job"
+    assert "printed" in answer.json()["errors"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("field", "body"),
+    [
+        ("name", {"name": "a\0b"}),
+        ("host", {"name": "a", "host": "\0"}),
+        ("functions[1]", {"name": "a", "functions": ["b", "c\0"]}),
+        ("queues[0]", {"name": "a", "queues": ["\0"]}),
+        ("types[0]", {"name": "a", "types": ["\0"]}),
+        ("labels[0]", {"name": "a", "labels": ["\n"]}),
+    ],
+)
+async def test_unprintable_registration_is_refused(http: Http, field: str, body: dict[str, Any]) -> None:
+    answer = await http.post("/api/v1/worker/register", json=body)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["field"] == field
+
+
+@pytest.mark.parametrize("after", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00+23:59"])
+async def test_preview_after_out_of_bounds_is_refused(http: Http, after: str) -> None:
+    answer = await http.get("/api/v1/cron/next", params={"expression": "* * * * *", "after": after})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "after"
+
+
+@pytest.mark.parametrize("prefix", ["", "[0]."])
+async def test_run_at_out_of_bounds_is_refused(http: Http, job: dict[str, Any], prefix: str) -> None:
+    body = {"run_at": "0001-01-01T00:00:00+23:59"}
+    url = f"/api/v1/jobs/{job['job_id']}/runs"
+    if prefix:
+        answer = await http.post("/api/v1/runs/bulk", json=[{**body, "job": job["name"]}])
+    else:
+        answer = await http.post(url, json=body)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == f"{prefix}run_at"
+
+
+async def test_bad_result_of_a_report_is_refused_by_name(http: Http) -> None:
+    body = b'{"session_id":"ses_1","reports":[{"run_id":"%s","token":1,"outcome":"success","result":"\xff"}]}'
+    answer = await http.post(
+        "/api/v1/worker/report",
+        content=body.replace(b"%s", format_run_id(RunId(7)).encode()),
+        headers={"content-type": "application/json"},
+    )
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["field"] == "reports[0].result"
+
+
+async def test_beat_of_many_leases_is_read(http: Http) -> None:
+    session = (await http.post("/api/v1/worker/register", json={"name": "w"})).json()["session_id"]
+    held = [{"run_id": format_run_id(RunId(number)), "token": 3} for number in range(30_000)]
+    answer = await http.post("/api/v1/worker/beat", json={"session_id": session, "held": held})
+    assert answer.status_code == 200, answer.text[:200]
+    assert len(answer.json()["lost"]) == 30_000

@@ -1,0 +1,133 @@
+"""Reports and sessions that no well-behaved worker sends: each concerns nobody but its sender."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from mainspring.core.ids import SessionId
+from mainspring.core.states import RunState
+from mainspring.core.transitions import MAX_SNOOZE, Failure, Transition
+from mainspring.engine.runs import Submission
+from mainspring.errors import InvalidInput, StoreUnavailable
+from mainspring.ports.executor import Snooze, Success
+from mainspring.ports.gateway import ClaimCall, Ending, Registration, Report, ReportResult, Stopped
+from mainspring.ports.store_types import ApplyResult
+from mainspring.testing.manual import TENANT, ManualWorker
+from tests.unit.engine.conftest import Bench
+
+
+async def lease(bench: Bench) -> tuple[ManualWorker, Report]:
+    """Claim one run; return its worker and a report of its success."""
+    jobs = await bench.runtime.client.jobs.find_all(TENANT, ["job"])
+    job_id = jobs[0].id if jobs else await bench.add()
+    await bench.runtime.client.runs.submit(TENANT, Submission(job_id=job_id))
+    worker = await bench.runtime.worker()
+    (claimed,) = await worker.claim()
+    return worker, Report(run_id=claimed.run_id, token=claimed.token, ending=Success())
+
+
+@pytest.mark.parametrize("days", [366, 365 * 9000, 999_999_999])
+async def test_snooze_is_at_most_a_year(bench: Bench, days: int) -> None:
+    worker, report = await lease(bench)
+    now = bench.runtime.clock.now()
+    ending = Snooze(timedelta(days=days))
+    assert await worker.report(replace(report, ending=ending)) == [ReportResult.APPLIED]
+    run = await bench.run(report.run_id)
+    assert run.state is RunState.RETRYING
+    assert run.rank == now + MAX_SNOOZE
+
+
+async def test_snooze_into_the_past_is_at_once(bench: Bench) -> None:
+    worker, report = await lease(bench)
+    now = bench.runtime.clock.now()
+    await worker.report(replace(report, ending=Snooze(timedelta(days=-999_999_999))))
+    assert (await bench.run(report.run_id)).rank == now
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        Success(output="a\0b\ud800c"),
+        Failure(error="a\0b\ud800c", output="a\0b\ud800c", is_retryable=False),
+        Stopped(error="a\0b\ud800c", output="a\0b\ud800c"),
+    ],
+)
+async def test_text_is_made_fit_for_every_store(bench: Bench, ending: Ending) -> None:
+    worker, report = await lease(bench)
+    assert await worker.report(replace(report, ending=ending)) == [ReportResult.APPLIED]
+    run = await bench.run(report.run_id)
+    assert run.output == "a\ufffdb?c"
+    assert run.error in {None, "a\ufffdb?c"}
+
+
+async def test_report_that_the_store_chokes_on_fails_nobody_else(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad_worker, bad = await lease(bench)
+    good_worker, good = await lease(bench)
+    other_worker, other = await lease(bench)
+    apply = bench.runtime.store.apply
+
+    async def choke(transitions: Sequence[Transition], *, now: datetime) -> list[ApplyResult]:
+        await asyncio.sleep(0)
+        if any(transition.run_id == bad.run_id for transition in transitions):
+            raise RuntimeError("bad data")
+        return await apply(transitions, now=now)
+
+    monkeypatch.setattr(bench.runtime.store, "apply", choke)
+    results = await asyncio.gather(
+        other_worker.report(other),  # is carried first; the others go together after it
+        bad_worker.report(bad),
+        good_worker.report(good),
+        return_exceptions=True,
+    )
+    assert isinstance(results[1], RuntimeError)
+    assert results[0] == results[2] == [ReportResult.APPLIED]
+    assert (await bench.run(good.run_id)).state is RunState.SUCCEEDED
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
+async def test_registration_that_cannot_be_stored_is_refused(bench: Bench, text: str) -> None:
+    gateway = bench.runtime.gateway
+    with pytest.raises(InvalidInput, match="functions"):
+        await gateway.register(Registration(name="w", host="h", pid=1, slots=1, functions=("ok", text)))
+    assert await bench.runtime.store.list_sessions() == []
+
+
+async def test_claim_of_an_unknown_session_is_told_so(bench: Bench) -> None:
+    call = ClaimCall(
+        session_id=SessionId(10**17), number=1, limit=1, wait=timedelta(seconds=20), is_idle=True
+    )
+    reply = await asyncio.wait_for(bench.runtime.ask(call), 5)
+    assert not reply.is_session_live
+
+
+async def test_claim_of_a_dead_session_with_nothing_ready_is_told_so(bench: Bench) -> None:
+    await bench.add()
+    worker = await bench.runtime.worker()
+    assert await worker.claim() == []
+    await bench.runtime.store.close_sessions([worker.session_id], now=bench.runtime.clock.now())
+    bench.runtime.clock.advance(30)
+    call = ClaimCall(session_id=worker.session_id, number=2, limit=1, wait=timedelta(0), is_idle=True)
+    assert not (await bench.runtime.ask(call)).is_session_live
+
+
+async def test_closed_desk_answers_those_who_wait_and_sends_others_away(bench: Bench) -> None:
+    worker = await bench.runtime.worker()
+    await worker.claim()
+    desk = bench.runtime._desk
+    call = ClaimCall(
+        session_id=worker.session_id, number=2, limit=1, wait=timedelta(seconds=20), is_idle=True
+    )
+    waiting = asyncio.create_task(desk.claim(call))
+    await asyncio.sleep(0)
+    desk.close()
+    answer = await asyncio.wait_for(waiting, 1)
+    assert (answer.runs, answer.is_session_live) == ((), True)
+    with pytest.raises(StoreUnavailable):
+        await desk.claim(call)

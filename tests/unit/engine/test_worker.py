@@ -1,0 +1,200 @@
+"""A worker outlives whatever its gateway answers; one bad report never stops the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from mainspring.clock import LoopWaiter
+from mainspring.core.ids import JobId, RunId, SessionId
+from mainspring.core.model import JobSpec, Target
+from mainspring.core.transitions import Failure
+from mainspring.engine.worker import Worker, WorkerSettings, WorkerWaiters
+from mainspring.errors import InvalidInput, MainspringError
+from mainspring.ports.executor import AttemptContext, Outcome, Success
+from mainspring.ports.gateway import (
+    BeatReply,
+    ClaimCall,
+    ClaimReply,
+    Ending,
+    Lease,
+    Registration,
+    Report,
+    ReportResult,
+    Session,
+)
+from mainspring.testing.factories import at
+
+
+def make_lease(number: int) -> Lease:
+    spec = JobSpec(name="job", target=Target("test", {}))
+    return Lease(
+        run_id=RunId(number),
+        token=1,
+        job_id=JobId(UUID(int=1)),
+        version=1,
+        tenant="default",
+        attempt=1,
+        fire_at=None,
+        due_at=at(0),
+        payload=None,
+        idempotency_key="k",
+        is_alone=False,
+        spec=spec,
+    )
+
+
+class Server:
+    """A gateway that refuses what it is told to refuse."""
+
+    def __init__(self) -> None:
+        self.leases: list[Lease] = []
+        self.errors: dict[str, list[Exception]] = {}
+        self.poison: Callable[[Report], Exception | None] = lambda _: None
+        self.endings: dict[RunId, Ending] = {}
+        self.beats = 0
+        self.registered = 0
+        self.is_live = True
+        self.batches: list[int] = []
+        self.refused = 0
+
+    def _fail(self, verb: str) -> None:
+        if self.errors.get(verb):
+            raise self.errors[verb].pop(0)
+
+    async def register(self, registration: Registration) -> Session:
+        self._fail("register")
+        self.registered += 1
+        self.is_live = True
+        return Session(id=SessionId(self.registered), beat_period=timedelta(seconds=0.02))
+
+    async def claim(self, call: ClaimCall) -> ClaimReply:
+        await asyncio.sleep(0.005)
+        self._fail("claim")
+        taken, self.leases = self.leases[: call.limit], self.leases[call.limit :]
+        return ClaimReply(leases=tuple(taken))
+
+    async def beat(self, session_id: SessionId, held: tuple[tuple[RunId, int], ...]) -> BeatReply:
+        self._fail("beat")
+        self.beats += 1
+        return BeatReply(is_session_live=self.is_live)
+
+    async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
+        await asyncio.sleep(0)
+        self._fail("report")
+        for report in reports:
+            error = self.poison(report)
+            if error is not None:
+                self.refused += 1
+                raise error
+        self.batches.append(len(reports))
+        for report in reports:
+            self.endings[report.run_id] = report.ending
+        return (ReportResult.APPLIED,) * len(reports)
+
+    async def leave(self, session_id: SessionId) -> None:
+        self._fail("leave")
+
+
+class Echo:
+    """An executor whose result is the run's id."""
+
+    type = "test"
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def execute(self, context: AttemptContext) -> Outcome:
+        return Success(result=str(context.run_id).encode())
+
+
+@asynccontextmanager
+async def working(server: Server) -> AsyncIterator[Worker]:
+    worker = Worker(
+        server,
+        {"test": Echo()},
+        settings=WorkerSettings(registration=Registration(name="w", host="h", pid=1, slots=50)),
+        waiters=WorkerWaiters(claim=LoopWaiter(), beat=LoopWaiter(), report=LoopWaiter()),
+        random=Random(1),
+    )
+    await worker.start()
+    try:
+        yield worker
+    finally:
+        await asyncio.wait_for(worker.stop(grace=1), 15)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 -- of what the worker does nobody is told
+            await asyncio.sleep(0.01)
+
+
+ERRORS = [InvalidInput("x", "no"), MainspringError("the server failed"), OverflowError("date"), KeyError("k")]
+
+
+@pytest.mark.parametrize("verb", ["claim", "beat", "report"])
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+async def test_loop_outlives_an_unexpected_error(verb: str, error: Exception) -> None:
+    server = Server()
+    server.errors[verb] = [error, error]
+    server.leases = [make_lease(number) for number in range(10)]
+    async with working(server):
+        await until(lambda: len(server.endings) == 10 and server.beats > 2)
+    assert not server.errors[verb]
+    assert all(server.endings[RunId(n)] == Success(result=str(n).encode()) for n in range(10))
+
+
+async def test_unexpected_error_of_a_new_session_or_of_leaving_is_outlived() -> None:
+    server = Server()
+    async with working(server):
+        server.errors = {"register": [InvalidInput("name", "no"), KeyError("k")], "leave": [KeyError("k")]}
+        server.is_live = False
+        await until(lambda: server.registered == 2)
+        server.leases = [make_lease(1)]
+        await until(lambda: len(server.endings) == 1)
+    assert not server.errors["leave"]
+
+
+async def test_registration_that_is_refused_at_the_start_is_raised() -> None:
+    server = Server()
+    server.errors["register"] = [InvalidInput("name", "no")]
+    with pytest.raises(InvalidInput):
+        async with working(server):
+            pass
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+async def test_poisoned_report_becomes_a_failure_and_the_others_go_through(error: Exception) -> None:
+    server = Server()
+    server.poison = lambda report: (
+        error if report.run_id == 5 and isinstance(report.ending, Success) else None
+    )
+    server.leases = [make_lease(number) for number in range(20)]
+    async with working(server) as worker:
+        await until(lambda: len(server.endings) == 20)
+        assert worker.held == ()
+    poisoned = server.endings.pop(RunId(5))
+    assert isinstance(poisoned, Failure)
+    assert "refused" in poisoned.error
+    assert all(isinstance(ending, Success) for ending in server.endings.values())
+
+
+async def test_server_that_fails_whatever_it_is_told_turns_no_success_into_a_failure() -> None:
+    server = Server()
+    is_broken = True
+    server.poison = lambda _: MainspringError("the server failed") if is_broken else None
+    server.leases = [make_lease(number) for number in range(3)]
+    async with working(server):
+        await until(lambda: server.refused > 30)
+        assert server.endings == {}
+        is_broken = False
+        await until(lambda: len(server.endings) == 3)
+    assert all(isinstance(ending, Success) for ending in server.endings.values())
