@@ -25,9 +25,10 @@ import uvloop
 
 from mainspring.cli.process import settle_memory
 from mainspring.config import Settings, StoreLocation
+from mainspring.engine.assembly import Engine
 from mainspring.engine.runs import Submission
 from mainspring.registry import FunctionRegistry
-from mainspring.runtime import Engine, make_worker, open_engine, open_server
+from mainspring.runtime import make_worker, open_engine, open_server
 from mainspring.signals import current_attempt
 
 Row = dict[str, Any]

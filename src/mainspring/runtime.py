@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,20 +15,11 @@ import structlog
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, system_random
 from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
 from mainspring.core.cron.zones import tzdata_version
-from mainspring.engine.claims import ClaimDesk
-from mainspring.engine.client import Client
-from mainspring.engine.definitions import Definitions
-from mainspring.engine.gateway import LocalGateway
-from mainspring.engine.janitor import Janitor, Retention
+from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.engine.janitor import Retention
 from mainspring.engine.jobs import Accepted
-from mainspring.engine.planner import Planner
-from mainspring.engine.reaper import Reaper
-from mainspring.engine.service import Service, ServiceRunner
-from mainspring.engine.shards import Ownership, Shards
-from mainspring.engine.spans import SpanDrain
-from mainspring.engine.wakeups import Wakeups
 from mainspring.engine.worker import Worker, WorkerSettings, WorkerWaiters
-from mainspring.ports.clock import Waiter
+from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.executor import Executor
 from mainspring.ports.gateway import Registration, WorkerGateway
 from mainspring.ports.store import Store
@@ -88,87 +78,33 @@ class ClockSampler:
         return _SAMPLE_PERIOD
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
-    """The engine on an open store: use cases, the workers' gateway, and the clock."""
-
-    store: Store
-    clock: StoreClock
-    client: Client
-    gateway: LocalGateway
-    wakeups: Wakeups
-
-
 @asynccontextmanager
 async def open_engine(
     settings: Settings, *, registry: FunctionRegistry | None = None, with_scheduler: bool = True
 ) -> AsyncIterator[Engine]:
     """Open the store and run the engine's services on it until the block ends."""
-    async with AsyncExitStack() as stack:
-        store = make_store(settings.store)
-        await store.open()
-        stack.push_async_callback(store.close)
+    store = make_store(settings.store)
+    await store.open()
+    try:
         clock = StoreClock(store.read_time)
         await clock.sample()
-        random = system_random()
-        wakeups = Wakeups()
-        desk = ClaimDesk(store, clock=clock, wakeups=wakeups, waiter=LoopWaiter())
-        definitions = Definitions(
-            store
-        )  # one cache: what the planner has read ahead, the claim need not read
-        gateway = LocalGateway(
+        engine = Engine(
             store,
-            desk,
-            clock=clock,
-            random=random,
-            wakeups=wakeups,
-            beat_period=settings.beat_period,
-            definitions=definitions,
+            Tools(clock=clock, random=system_random(), ids=UuidSource(), waiter=LoopWaiter),
+            EngineSettings(
+                node=_node_facts() if with_scheduler else None,
+                beat_period=settings.beat_period,
+                retention=Retention(history=settings.history),
+                accepted=_accepted(settings, registry),
+            ),
         )
-        services: list[Service] = [ClockSampler(clock, waiter=LoopWaiter()), desk]
-        if with_scheduler:
-            services += await _scheduler_services(store, settings, clock, wakeups, stack, definitions)
-        for service in services:
-            runner = ServiceRunner(service, clock=clock, random=random)
-            runner.start()
-            stack.push_async_callback(runner.stop)
-        stack.callback(desk.close)
-        accepted = _accepted(settings, registry)
-        client = Client(store, clock=clock, ids=UuidSource(), wakeups=wakeups, accepted=accepted)
-        yield Engine(store=store, clock=clock, client=client, gateway=gateway, wakeups=wakeups)
-
-
-async def _scheduler_services(
-    store: Store,
-    settings: Settings,
-    clock: StoreClock,
-    wakeups: Wakeups,
-    stack: AsyncExitStack,
-    definitions: Definitions,
-) -> list[Service]:
-    ownership = Ownership()
-    shards = Shards(store, node=_node_facts(), ownership=ownership, clock=clock, waiter=LoopWaiter())
-
-    async def leave_shards() -> None:
-        await shards.leave(clock.now())
-
-    stack.push_async_callback(leave_shards)
-    await shards.tick(clock.now())  # a lone node owns everything before it says that it is up
-    return [
-        shards,
-        Planner(store, ownership=ownership, wakeups=wakeups, waiter=LoopWaiter(), definitions=definitions),
-        SpanDrain(store, ownership=ownership, wakeups=wakeups, waiter=LoopWaiter(), definitions=definitions),
-        Reaper(
-            store,
-            clock=clock,
-            random=system_random(),
-            wakeups=wakeups,
-            waiter=LoopWaiter(),
-            beat_period=settings.beat_period.total_seconds(),
-            definitions=definitions,
-        ),
-        Janitor(store, waiter=LoopWaiter(), retention=Retention(history=settings.history)),
-    ]
+        try:
+            await engine.start(ClockSampler(clock, waiter=LoopWaiter()))
+            yield engine
+        finally:
+            await engine.stop()
+    finally:
+        await store.close()
 
 
 def _node_facts() -> NodeFacts:
@@ -221,7 +157,7 @@ def make_worker(
     )
 
 
-async def _retire_predecessors(store: Store, clock: StoreClock) -> None:
+async def _retire_predecessors(store: Store, clock: Clock) -> None:
     """Declare dead the embedded workers of processes that had this store before.
 
     Where only one process may own the store, an embedded worker of another one is certainly gone: its runs need not

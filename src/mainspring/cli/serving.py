@@ -17,7 +17,7 @@ from mainspring.errors import MainspringError
 
 if TYPE_CHECKING:
     from mainspring.config.settings import Settings
-    from mainspring.runtime import Engine
+    from mainspring.engine.assembly import Engine
 
 _SHUTDOWN_SECONDS = 1
 

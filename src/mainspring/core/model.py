@@ -197,7 +197,7 @@ class Run:
         fire_at: the nominal instant of a scheduled or caught-up run; None for others.
         due_at: the instant at which it was to start (fire time with jitter, or the submitter's `run_at`).
         rank: the instant from which it may be claimed now (moves with retries).
-        attempt: number of the current or last attempt, from 1; retries made are one fewer.
+        attempt: number of the attempt under way, else of the next one; of a run that has ended, of the last. From 1.
         token: the fencing token of the newest claim or loss.
         crashes: attempts lost with their worker.
         reason: why it is FAILED, CANCELLED or SKIPPED.

@@ -10,18 +10,9 @@ from types import TracebackType
 from typing import Self
 
 from mainspring.core.ids import SessionId
+from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.attempt import AttemptTask
-from mainspring.engine.claims import ClaimDesk
-from mainspring.engine.client import Client
-from mainspring.engine.gateway import LocalGateway
-from mainspring.engine.janitor import Janitor
 from mainspring.engine.jobs import Accepted
-from mainspring.engine.planner import Planner
-from mainspring.engine.reaper import Reaper
-from mainspring.engine.service import Service
-from mainspring.engine.shards import Ownership, Shards
-from mainspring.engine.spans import SpanDrain
-from mainspring.engine.wakeups import Wakeups
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.egress import check_url
 from mainspring.executors.runners import InlineRunner
@@ -128,50 +119,27 @@ class ManualRuntime:
         self.registry = registry or FunctionRegistry()
         self.clock = clock or FakeClock()
         self.store: Store = store or MemoryStore(time=self.clock.now)
-        self.wakeups = Wakeups()
-        self.ownership = Ownership()
+        accepted = Accepted(
+            types=frozenset({"function", "http", "shell"}),
+            functions=lambda: frozenset(self.registry.names()),
+            check_url=check_url,
+        )
+        self._engine = Engine(
+            self.store,
+            Tools(clock=self.clock, random=Random(seed), ids=IdSequence(), waiter=ManualWaiter),
+            EngineSettings(
+                node=NodeFacts(id="node-1", host="localhost", pid=1, version="0", tzdata="test"),
+                beat_period=timedelta(seconds=beat_period),
+                accepted=accepted,
+            ),
+        )
+        self.wakeups = self._engine.wakeups
+        self.desk = self._engine.desk
+        self.gateway = self._engine.gateway
+        self.client = self._engine.client
+        self.ownership = self._engine.ownership
+        self.services = self._engine.services
         self._executors: list[Executor] = []
-        self._random = Random(seed)
-        self._desk = ClaimDesk(self.store, clock=self.clock, wakeups=self.wakeups, waiter=ManualWaiter())
-        self.gateway = LocalGateway(
-            self.store,
-            self._desk,
-            clock=self.clock,
-            random=self._random,
-            wakeups=self.wakeups,
-            beat_period=timedelta(seconds=beat_period),
-        )
-        self.client = Client(
-            self.store,
-            clock=self.clock,
-            ids=IdSequence(),
-            wakeups=self.wakeups,
-            accepted=Accepted(
-                types=frozenset({"function", "http", "shell"}),
-                functions=lambda: frozenset(self.registry.names()),
-                check_url=check_url,
-            ),
-        )
-        self.services: dict[str, Service] = {
-            service.name: service for service in self._make_services(beat_period)
-        }
-
-    def _make_services(self, beat_period: float) -> list[Service]:
-        node = NodeFacts(id="node-1", host="localhost", pid=1, version="0", tzdata="test")
-        return [
-            Shards(self.store, node=node, ownership=self.ownership, clock=self.clock, waiter=ManualWaiter()),
-            Planner(self.store, ownership=self.ownership, wakeups=self.wakeups, waiter=ManualWaiter()),
-            SpanDrain(self.store, ownership=self.ownership, wakeups=self.wakeups, waiter=ManualWaiter()),
-            Reaper(
-                self.store,
-                clock=self.clock,
-                random=self._random,
-                wakeups=self.wakeups,
-                waiter=ManualWaiter(),
-                beat_period=beat_period,
-            ),
-            Janitor(self.store, waiter=ManualWaiter()),
-        ]
 
     async def __aenter__(self) -> Self:
         """Open the store and take the shards."""
@@ -209,7 +177,7 @@ class ManualRuntime:
         """Pass a claim through the desk and serve it at once."""
         asking = asyncio.ensure_future(self.gateway.claim(call))
         await asyncio.sleep(0)
-        await self._desk.tick(self.clock.now())
+        await self.tick("claims")
         return await asking
 
     async def tick(self, *names: str) -> None:

@@ -120,7 +120,7 @@ async def test_claim_of_a_dead_session_with_nothing_ready_is_told_so(bench: Benc
 async def test_closed_desk_answers_those_who_wait_and_sends_others_away(bench: Bench) -> None:
     worker = await bench.runtime.worker()
     await worker.claim()
-    desk = bench.runtime._desk
+    desk = bench.runtime.desk
     call = ClaimCall(
         session_id=worker.session_id, number=2, limit=1, wait=timedelta(seconds=20), is_idle=True
     )

@@ -1,0 +1,147 @@
+"""The engine put together on an open store: which parts there are, what they share, and in which order they stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from mainspring.engine.claims import ClaimDesk
+from mainspring.engine.client import Client
+from mainspring.engine.definitions import Definitions
+from mainspring.engine.gateway import LocalGateway
+from mainspring.engine.janitor import Janitor, Retention
+from mainspring.engine.jobs import Accepted
+from mainspring.engine.planner import Planner
+from mainspring.engine.reaper import Reaper
+from mainspring.engine.service import Service, ServiceRunner
+from mainspring.engine.shards import Ownership, Shards
+from mainspring.engine.spans import SpanDrain
+from mainspring.engine.wakeups import Wakeups
+from mainspring.ports.clock import Clock, IdSource, RandomSource, Waiter
+from mainspring.ports.store import Store
+from mainspring.ports.store_types import NodeFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """Where an engine has time, chance and ids from: the process's own, a test's, or the simulator's.
+
+    Attributes:
+        waiter: makes a waiter; every service gets one of its own.
+    """
+
+    clock: Clock
+    random: RandomSource
+    ids: IdSource
+    waiter: Callable[[], Waiter]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """How an engine behaves.
+
+    Attributes:
+        node: who it is as a scheduler; without it, it only gives out work (a worker straight on the store).
+        beat_period: seconds between the heartbeats of its workers.
+    """
+
+    node: NodeFacts | None
+    beat_period: timedelta
+    retention: Retention = field(default_factory=Retention)
+    accepted: Accepted | None = None
+
+
+class Engine:
+    """Use cases, the workers' gateway and the services of one process, all on one store.
+
+    Attributes:
+        desk: where workers' claims wait.
+        ownership: the shards that its services believe to own.
+        services: by name, in the order in which they are started.
+    """
+
+    def __init__(self, store: Store, tools: Tools, settings: EngineSettings) -> None:
+        self.store = store
+        self.clock = tools.clock
+        self._tools = tools
+        self.wakeups = Wakeups()
+        # One cache: what the planner has read ahead, the claim need not read.
+        definitions = Definitions(store)
+        self.desk = ClaimDesk(store, clock=tools.clock, wakeups=self.wakeups, waiter=tools.waiter())
+        self.gateway = LocalGateway(
+            store,
+            self.desk,
+            clock=tools.clock,
+            random=tools.random,
+            wakeups=self.wakeups,
+            beat_period=settings.beat_period,
+            definitions=definitions,
+        )
+        self.client = Client(
+            store, clock=tools.clock, ids=tools.ids, wakeups=self.wakeups, accepted=settings.accepted
+        )
+        self.ownership = Ownership()
+        self._shards: Shards | None = None
+        services: list[Service] = [self.desk]
+        if settings.node is not None:
+            services += self._make_scheduler(settings.node, settings, definitions)
+        self.services: dict[str, Service] = {service.name: service for service in services}
+        self._runners: list[ServiceRunner] = []
+
+    def _make_scheduler(
+        self, node: NodeFacts, settings: EngineSettings, definitions: Definitions
+    ) -> list[Service]:
+        store, tools, ownership = self.store, self._tools, self.ownership
+        self._shards = Shards(store, node=node, ownership=ownership, clock=tools.clock, waiter=tools.waiter())
+        return [
+            self._shards,
+            Planner(
+                store,
+                ownership=ownership,
+                wakeups=self.wakeups,
+                waiter=tools.waiter(),
+                definitions=definitions,
+            ),
+            SpanDrain(
+                store,
+                ownership=ownership,
+                wakeups=self.wakeups,
+                waiter=tools.waiter(),
+                definitions=definitions,
+            ),
+            Reaper(
+                store,
+                clock=tools.clock,
+                random=tools.random,
+                wakeups=self.wakeups,
+                waiter=tools.waiter(),
+                beat_period=settings.beat_period.total_seconds(),
+                definitions=definitions,
+            ),
+            Janitor(store, waiter=tools.waiter(), retention=settings.retention),
+        ]
+
+    async def start(self, *others: Service) -> None:
+        """Take what shards are free, so that a lone node owns everything before it is up; run all services.
+
+        Args:
+            others: further services of this process, which are started first.
+        """
+        if self._shards is not None:
+            await self._shards.tick(self.clock.now())
+        self._run([*others, *self.services.values()])
+
+    def _run(self, services: Sequence[Service]) -> None:
+        for service in services:
+            runner = ServiceRunner(service, clock=self.clock, random=self._tools.random)
+            runner.start()
+            self._runners.append(runner)
+
+    async def stop(self) -> None:
+        """Answer those who wait for work, let each service finish its tick, and give the shards up."""
+        self.desk.close()
+        while self._runners:
+            await self._runners.pop().stop()
+        if self._shards is not None:
+            await self._shards.leave(self.clock.now())
