@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, system_random
+from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, monotonic, system_random
 from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
 from mainspring.core.cron.zones import tzdata_version
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
@@ -154,6 +154,7 @@ def make_worker(
         settings=WorkerSettings(registration=registration),
         waiters=waiters,
         random=system_random(),
+        monotonic=monotonic,
     )
 
 

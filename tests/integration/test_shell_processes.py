@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -173,6 +174,11 @@ async def test_allow_list_lets_through() -> None:
     await executor.start()
     assert await output(executor, ["echo", "hi"]) == "hi\n"
     await executor.stop()
+
+
+async def test_the_workers_own_user_needs_no_root(shell: ShellExecutor) -> None:
+    own = pwd.getpwuid(os.geteuid()).pw_name
+    assert (await output(shell, "id -un; echo $USER; pwd", user=own, cwd="/")).split() == [own, own, "/"]
 
 
 @needs_root

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import structlog
 
 from mainspring.core.ids import RunId, SessionId, format_run_id
+from mainspring.core.liveness import PERIODS_OF_SILENCE
 from mainspring.core.text import storable
 from mainspring.core.transitions import Failure
 from mainspring.engine.attempt import AttemptTask
@@ -75,6 +76,9 @@ class Worker:
 
     Jobs run elsewhere (the function executor has its own event loop and threads), so a job that blocks does not
     hold up the heartbeat. What has ended but is not yet reported is kept and repeated until the gateway answers.
+
+    Args:
+        monotonic: this process's monotonic clock, seconds; tells how long it has been silent.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class Worker:
         settings: WorkerSettings,
         waiters: WorkerWaiters,
         random: RandomSource,
+        monotonic: Callable[[], float],
     ) -> None:
         self._gateway = gateway
         self._executors = executors
@@ -93,6 +98,8 @@ class Worker:
         self._random = random
         self._session_id: SessionId | None = None
         self._beat_period = 10.0
+        self._monotonic = monotonic
+        self._confirmed_at = 0.0
         self._open_call: ClaimCall | None = None
         self._active: dict[tuple[RunId, int], AttemptTask] = {}
         self._ended: dict[tuple[RunId, int], Ending] = {}
@@ -155,9 +162,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - a worker ends whatever it is answered
             _say("claim_failed", error)
             return
-        for lease in reply.leases:
-            self._ended[lease.run_id, lease.token] = HandedBack(was_started=False)
-        self._waiters.report.signal()
+        self._hand_back(reply.leases)
 
     async def _await_attempts(self, seconds: float) -> None:
         tasks = [attempt.task for attempt in self._active.values() if attempt.task is not None]
@@ -171,6 +176,7 @@ class Worker:
     async def _register(self, *, is_first: bool = False) -> None:
         failures = 0
         while True:
+            asked_at = self._monotonic()
             try:
                 session = await self._gateway.register(self._settings.registration)
             except Exception as error:
@@ -183,6 +189,7 @@ class Worker:
                     return
             else:
                 self._session_id = session.id
+                self._confirmed_at = asked_at
                 self._beat_period = session.beat_period.total_seconds()
                 return
 
@@ -241,8 +248,26 @@ class Worker:
             self._session_id = None
             return
         self._is_yielding_to_suspect = reply.is_alone_waiting
+        if reply.leases and self._may_be_lost():
+            _log.warning("leases_not_begun", runs=len(reply.leases))
+            self._hand_back(reply.leases)
+            self._waiters.beat.signal()
+            return
         for lease in reply.leases:
             self._start(lease)
+
+    def _may_be_lost(self) -> bool:
+        """Say whether this process was silent for so long that it may have been declared dead meanwhile.
+
+        After a pause of the whole process (a suspended host, SIGSTOP) an answer that lay waiting must not start work
+        that somebody else has been given since. Nobody judges sooner: the silence is counted from a beat's sending.
+        """
+        return self._monotonic() - self._confirmed_at >= PERIODS_OF_SILENCE * self._beat_period
+
+    def _hand_back(self, leases: Sequence[Lease]) -> None:
+        for lease in leases:
+            self._ended[lease.run_id, lease.token] = HandedBack(was_started=False)
+        self._waiters.report.signal()
 
     def _start(self, lease: Lease) -> None:
         key = (lease.run_id, lease.token)
@@ -275,6 +300,7 @@ class Worker:
             if self._session_id is None:
                 await self._renew_session()
                 continue
+            asked_at = self._monotonic()
             try:
                 reply = await self._gateway.beat(self._session_id, self.held)
             except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
@@ -284,6 +310,7 @@ class Worker:
             if not reply.is_session_live:
                 await self._renew_session()
                 continue
+            self._confirmed_at = asked_at
             for key in reply.lost:
                 self._lose(key)
             for key in reply.cancel:

@@ -34,7 +34,8 @@ class ShellExecutor:
     """Carries out attempts of target type `shell`.
 
     `params` is `{"command": [program, argument, …]}` or `{"command": text, "shell": true}`, and optionally
-    `env`, `cwd` (`~` is the home folder), `stdin` (text) and, where the worker is root, `user`.
+    `env`, `cwd` (`~` is the home folder), `stdin` (text) and `user` (another than the worker's own only where
+    the worker is root).
 
     Args:
         enabled: must be True: commands are carried out only by workers that say so (`--allow-shell`).
@@ -191,11 +192,20 @@ def _user(name: object) -> str | None:
         return None
     if not isinstance(name, str) or not name or "\0" in name:
         raise InvalidInput("target.user", "a user's name")
-    if os.geteuid() != 0:
+    if os.geteuid() != 0 and not _is_own(name):
         raise InvalidInput(
             "target.user", "only a worker that runs as root can carry out commands as other users"
         )
     return name
+
+
+def _is_own(name: str) -> bool:
+    import pwd
+
+    try:
+        return pwd.getpwnam(name).pw_uid == os.geteuid()
+    except (KeyError, UnicodeEncodeError):
+        return False
 
 
 async def _ask(control: socket.socket, request: bytes) -> bytes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -17,6 +18,10 @@ DEFAULT_SHELL = "/bin/sh"
 _LONGEST_SLUG = 60
 _ANY_INSTANT = datetime(2000, 1, 1, tzinfo=UTC)
 _BLANKS = " \t"
+_BYTE_ORDER_MARK = "\ufeff"
+_USER = re.compile(r"[a-z_][a-z0-9_-]*[$]?")  # POSIX's portable names, and Samba's for machines
+_LONGEST_USER = 32
+_LAST_LEVEL = 3
 _ENVIRONMENT = re.compile(
     r"""[ \t]*(?P<name>"[^"]*"|'[^']*'|[A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(?P<value>.*)$"""
 )
@@ -40,11 +45,13 @@ class CrontabEntry:
         line: its number in the file, from 1.
         body: the definition, as `POST /api/v1/jobs` takes it.
         cron: its schedule.
+        other_names: what it is called in a file where its command's name is shared by other lines, or no longer is.
     """
 
     line: int
     body: dict[str, Any]
     cron: Cron
+    other_names: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -91,12 +98,12 @@ def read_crontab(text: str, *, system: bool, seconds: bool, tz: str = "UTC") -> 
         text: the file.
         system: the column after the times is a user, as in /etc/crontab.
         seconds: six time fields, seconds first, instead of five.
-        tz: the zone of entries that no CRON_TZ or TZ precedes.
+        tz: the zone of entries that no CRON_TZ precedes.
     """
     reader = _Reader(system=system, seconds=seconds, tz=tz)
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(text.removeprefix(_BYTE_ORDER_MARK).split("\n"), start=1):
         reader.read(number, line.removesuffix("\r"))
-    return CrontabImport(tuple(reader.entries), tuple(reader.problems), tuple(reader.notes))
+    return CrontabImport(_named(reader.entries), tuple(reader.problems), tuple(reader.notes))
 
 
 @dataclass(slots=True)
@@ -110,8 +117,7 @@ class _Reader:
     problems: list[CrontabProblem] = field(default_factory=list)
     notes: list[CrontabNote] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
-    zones: dict[str, str] = field(default_factory=dict)
-    names: set[str] = field(default_factory=set)
+    zone: str = ""
 
     def read(self, number: int, line: str) -> None:
         """Take one line."""
@@ -128,8 +134,8 @@ class _Reader:
             self.problems.append(CrontabProblem(number, error.field, error.message))
 
     def _set(self, number: int, name: str, value: str) -> None:
-        if name in {"CRON_TZ", "TZ"}:
-            self._set_zone(number, name, value)
+        if name == "CRON_TZ":
+            self._set_zone(value.removeprefix(":"))
         elif name in _IGNORED:
             if value:
                 self.notes.append(CrontabNote(number, f"{name} is not honoured: {_IGNORED[name]}"))
@@ -138,52 +144,39 @@ class _Reader:
         else:
             self.environment[name] = value
 
-    def _set_zone(self, number: int, name: str, value: str) -> None:
-        self.zones.pop(name, None)
-        if name == "TZ":
-            self.environment.pop("TZ", None)
-        if not value:
-            return
-        zone = value.removeprefix(":")
+    def _set_zone(self, zone: str) -> None:
         # Kept although it may be unknown: entries below must not silently fall into another zone.
-        self.zones[name] = zone
-        if name == "TZ":
-            self.environment["TZ"] = value
-            self.notes.append(
-                CrontabNote(
-                    number, "TZ is taken as the zone of the times below; cron sets it for commands only"
-                )
-            )
+        self.zone = zone
+        if not zone:
+            return
         try:
             Cron("0 0 * * *", tz=zone)
         except CronError as error:
-            raise InvalidInput(name, error.message) from None
+            raise InvalidInput("CRON_TZ", error.message) from None
 
     def _entry(self, number: int, content: str) -> CrontabEntry:
-        times, rest = self._times(content)
-        user: str | None = None
-        if self.system:
-            user, rest = _next_word(rest)
-            if not user:
-                raise InvalidInput("user", "is missing; a system crontab has it after the times")
-        if not rest:
-            raise InvalidInput("command", "is missing")
-        zone = self.zones.get("CRON_TZ") or self.zones.get("TZ") or self.tz
+        times, rest = self._times(_without_dash(content))
+        zone = self.zone or self.tz
         try:
             cron = Cron(times, tz=zone)
         except CronError as error:
             raise InvalidInput(error.field, error.message) from None
+        user: str | None = None
+        if self.system:
+            user, rest = _next_word(rest)
+            _check_user(user)
+        if not rest:
+            raise InvalidInput("command", "is missing")
         self.notes += [CrontabNote(number, warning) for warning in cron.warnings]
         command, stdin = _split_input(rest)
         body: dict[str, Any] = {
-            "name": self._name(command, times, user),
+            "name": _slug(command),
             "cron": times,
             "tz": zone,
             "target": self._target(command, stdin, user),
             "retry": {"max_retries": 0},  # as under cron: whether a repeat does harm is not ours to guess
         }
         read_definition(body, now=_ANY_INSTANT)
-        self.names.add(body["name"])
         return CrontabEntry(number, body, cron)
 
     def _times(self, content: str) -> tuple[str, str]:
@@ -216,24 +209,68 @@ class _Reader:
             target["stdin"] = stdin
         return target
 
-    def _name(self, command: str, times: str, user: str | None) -> str:
-        """Name an entry by its command; a second one of that name by its content, so that lines may move."""
-        name = slug = _slug(command)
-        if name in self.names:
-            digest = sha256("\0".join((times, user or "", command)).encode("utf-8", "replace")).hexdigest()
-            name = slug = f"{slug}-{digest[:6]}"
-        for count in _from_two():
-            if name not in self.names:
-                break
-            name = f"{slug}-{count}"
-        return name
 
+def _named(entries: list[CrontabEntry]) -> tuple[CrontabEntry, ...]:
+    """Name entries by their commands and, where that is not enough, by more of their content.
 
-def _from_two() -> Iterator[int]:
-    count = 2
+    The order of lines plays no part: each entry whose name another content has as well goes on to the next level,
+    until none is shared. Lines that are wholly the same are numbered.
+    """
+    contents = [_digest(json.dumps(entry.body, sort_keys=True)) for entry in entries]
+    seen: Counter[str] = Counter()
+    candidates: list[list[str]] = []
+    for entry, content in zip(entries, contents, strict=True):
+        seen[content] += 1
+        count = f"-{seen[content]}" if seen[content] > 1 else ""
+        candidates.append([f"{stem}{count}" for stem in _stems(entry, content)])
+    levels = dict.fromkeys(contents, 0)
     while True:
-        yield count
-        count += 1
+        names = [each[levels[content]] for each, content in zip(candidates, contents, strict=True)]
+        holders: defaultdict[str, set[str]] = defaultdict(set)
+        for name, content in zip(names, contents, strict=True):
+            holders[name].add(content)
+        shared = {content for found in holders.values() if len(found) > 1 for content in found}
+        if not shared:
+            break
+        for content in shared:
+            levels[content] = min(levels[content] + 1, _LAST_LEVEL)
+    return tuple(
+        replace(
+            entry,
+            body={**entry.body, "name": name},
+            other_names=tuple(other for other in each[:2] if other != name),
+        )
+        for entry, name, each in zip(entries, names, candidates, strict=True)
+    )
+
+
+def _stems(entry: CrontabEntry, content: str) -> tuple[str, ...]:
+    """Return an entry's possible names, each more particular than the one before it."""
+    slug, target = entry.name, entry.body["target"]
+    command = target["command"] if isinstance(target["command"], str) else target["command"][-1]
+    who_and_when = _digest(json.dumps([entry.body["cron"], target.get("user", ""), command]))
+    return slug, f"{slug}-{who_and_when[:6]}", f"{slug}-{content[:6]}", f"{slug}-{content}"
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+def _without_dash(content: str) -> str:
+    """Drop the `-` by which SUSE's cron and cronie are told not to log a line: it stands right before the times."""
+    return content[1:] if content.startswith("-") and content[1:2].strip(_BLANKS) else content
+
+
+def _check_user(name: str) -> None:
+    hint = "a system crontab has it after the times, as in `0 3 * * * root COMMAND`"
+    if not name:
+        raise InvalidInput("user", f"is missing; {hint}")
+    if len(name) > _LONGEST_USER or not _USER.fullmatch(name):
+        message = (
+            f"{name[:40]!r} cannot be a user's name (a-z, 0-9, _ and -, at most {_LONGEST_USER}); {hint}; "
+            "a crontab without that column is imported without --system"
+        )
+        raise InvalidInput("user", message)
 
 
 def _next_word(text: str) -> tuple[str, str]:

@@ -11,18 +11,19 @@ from uuid import UUID
 
 import pytest
 
-from mainspring.clock import LoopWaiter
+from mainspring.clock import LoopWaiter, monotonic
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import JobSpec, Target
 from mainspring.core.transitions import Failure
 from mainspring.engine.worker import Worker, WorkerSettings, WorkerWaiters
-from mainspring.errors import InvalidInput, MainspringError
+from mainspring.errors import InvalidInput, MainspringError, Unreachable
 from mainspring.ports.executor import AttemptContext, Outcome, Success
 from mainspring.ports.gateway import (
     BeatReply,
     ClaimCall,
     ClaimReply,
     Ending,
+    HandedBack,
     Lease,
     Registration,
     Report,
@@ -63,6 +64,8 @@ class Server:
         self.is_live = True
         self.batches: list[int] = []
         self.refused = 0
+        self.release = asyncio.Event()
+        self.release.set()
 
     def _fail(self, verb: str) -> None:
         if self.errors.get(verb):
@@ -77,6 +80,7 @@ class Server:
     async def claim(self, call: ClaimCall) -> ClaimReply:
         await asyncio.sleep(0.005)
         self._fail("claim")
+        await self.release.wait()
         taken, self.leases = self.leases[: call.limit], self.leases[call.limit :]
         return ClaimReply(leases=tuple(taken))
 
@@ -116,13 +120,14 @@ class Echo:
 
 
 @asynccontextmanager
-async def working(server: Server) -> AsyncIterator[Worker]:
+async def working(server: Server, monotonic: Callable[[], float] = monotonic) -> AsyncIterator[Worker]:
     worker = Worker(
         server,
         {"test": Echo()},
         settings=WorkerSettings(registration=Registration(name="w", host="h", pid=1, slots=50)),
         waiters=WorkerWaiters(claim=LoopWaiter(), beat=LoopWaiter(), report=LoopWaiter()),
         random=Random(1),
+        monotonic=monotonic,
     )
     await worker.start()
     try:
@@ -185,6 +190,26 @@ async def test_poisoned_report_becomes_a_failure_and_the_others_go_through(error
     assert isinstance(poisoned, Failure)
     assert "refused" in poisoned.error
     assert all(isinstance(ending, Success) for ending in server.endings.values())
+
+
+async def test_answer_that_lay_waiting_while_the_process_slept_starts_nothing() -> None:
+    server = Server()
+    server.release.clear()
+    slept = 0.0
+    async with working(server, lambda: slept) as worker:
+        await until(lambda: server.beats > 0)
+        server.errors["beat"] = [Unreachable("asleep")] * 1000
+        server.leases = [make_lease(1)]
+        slept = 0.06  # three beats of 0.02 s: by then it may have been declared dead
+        server.release.set()
+        await until(lambda: len(server.endings) == 1)
+        assert worker.held == ()
+        server.errors["beat"] = []
+        heard = server.beats
+        await until(lambda: server.beats > heard + 1)
+        server.leases = [make_lease(2)]
+        await until(lambda: len(server.endings) == 2)
+    assert server.endings == {RunId(1): HandedBack(was_started=False), RunId(2): Success(result=b"2")}
 
 
 async def test_server_that_fails_whatever_it_is_told_turns_no_success_into_a_failure() -> None:

@@ -1,5 +1,6 @@
 """What is refused before any process is started."""
 
+import pwd
 from typing import Any
 
 import pytest
@@ -55,6 +56,15 @@ async def test_other_users_are_for_root(monkeypatch: pytest.MonkeyPatch) -> None
     outcome = await ShellExecutor(enabled=True).execute(make_attempt({"command": ["id"], "user": "nobody"}))
     assert isinstance(outcome, Failure)
     assert "runs as root" in outcome.error
+
+
+@pytest.mark.parametrize(("user", "is_own"), [("daemon", True), ("nobody", False), ("no-such-user", False)])
+async def test_its_own_user_is_not_another(monkeypatch: pytest.MonkeyPatch, user: str, is_own: bool) -> None:
+    own = pwd.getpwnam("daemon").pw_uid
+    monkeypatch.setattr("os.geteuid", lambda: own)
+    outcome = await ShellExecutor(enabled=True).execute(make_attempt({"command": ["id"], "user": user}))
+    assert isinstance(outcome, Failure)
+    assert ("could not be started" if is_own else "runs as root") in outcome.error
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Crontabs in Debian's syntax: what is read, what is refused and where."""
 
+import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,31 @@ def test_system_has_a_user() -> None:
     assert entry.body["target"]["command"] == "cd / && run-parts /etc/cron.hourly"
 
 
+@pytest.mark.parametrize("line", ["-*/15 * * * * root run", "  -5 1 * * *\troot run", "-@hourly root run"])
+def test_a_dash_in_front_is_about_the_system_log_only(line: str) -> None:
+    marked = read_crontab(line, system=True, seconds=False)
+    plain = read_crontab(line.replace("-", "", 1), system=True, seconds=False)
+    assert marked == plain
+    assert len(marked.entries) == 1
+    assert marked.problems == ()
+
+
+def test_a_dash_is_for_the_users_own_crontab_of_root_too() -> None:
+    assert only("-0 3 * * * run").body["cron"] == "0 3 * * *"
+
+
+@pytest.mark.parametrize("line", ["- 0 3 * * * root run", "--5 3 * * * root run", "-", "-\t"])
+def test_a_dash_alone_is_no_time(line: str) -> None:
+    assert problem(line, system=True)[1] in {"expression", "minute"}
+
+
+def test_a_byte_order_mark_is_skipped_where_a_file_begins() -> None:
+    assert only("\ufeff0 3 * * * run").body["cron"] == "0 3 * * *"
+    assert target("\ufeffA=b\n* * * * * x")["env"] == {"A": "b"}
+    assert read_crontab("\ufeff# comment\n", system=False, seconds=False).problems == ()
+    assert problem("# comment\n\ufeff0 3 * * * run")[:2] == (2, "expression")
+
+
 def test_seconds_come_first() -> None:
     entry = only("*/10 * * * * * tick", seconds=True)
     assert entry.cron.next_after(NOW) == datetime(2026, 3, 1, 0, 0, 10, tzinfo=UTC)
@@ -95,18 +122,26 @@ def test_environment_holds_for_what_follows_only() -> None:
 
 
 def test_zones_hold_for_what_follows() -> None:
-    lines = ["CRON_TZ=Europe/Berlin", "TZ=Asia/Tokyo", "CRON_TZ=", "TZ="]
+    lines = ["CRON_TZ=Europe/Berlin", "CRON_TZ=:Asia/Tokyo", "CRON_TZ="]
     text = "\n".join(["0 0 * * * a", *(f"{line}\n0 0 * * * {index}" for index, line in enumerate(lines))])
     found = read_crontab(text, system=False, seconds=False, tz="America/New_York")
-    zones = ["America/New_York", "Europe/Berlin", "Europe/Berlin", "Asia/Tokyo", "America/New_York"]
+    zones = ["America/New_York", "Europe/Berlin", "Asia/Tokyo", "America/New_York"]
     assert [entry.body["tz"] for entry in found.entries] == zones
-    assert [entry.body["target"].get("env") for entry in found.entries] == [
-        None,
-        None,
-        {"TZ": "Asia/Tokyo"},
-        {"TZ": "Asia/Tokyo"},
-        None,
-    ]
+    assert all("env" not in entry.body["target"] for entry in found.entries)
+
+
+@pytest.mark.parametrize("value", ["Asia/Tokyo", ":Asia/Tokyo", "CET-1CEST", "Mars/Base", ""])
+def test_tz_is_for_the_command_and_moves_no_time(value: str) -> None:
+    found = read_crontab(f"TZ={value}\n0 0 * * * a", system=False, seconds=False, tz="Europe/Berlin")
+    assert (found.problems, found.notes) == ((), ())
+    (entry,) = found.entries
+    assert entry.body["tz"] == "Europe/Berlin"
+    assert entry.body["target"]["env"] == {"TZ": value}
+
+
+def test_both_zones_do_not_mix() -> None:
+    entry = only("CRON_TZ=Europe/Berlin\nTZ=Asia/Tokyo\n0 0 * * * a")
+    assert (entry.body["tz"], entry.body["target"]["env"]) == ("Europe/Berlin", {"TZ": "Asia/Tokyo"})
 
 
 def test_an_unknown_zone_is_a_problem_and_so_is_every_entry_in_it() -> None:
@@ -184,19 +219,92 @@ def test_a_system_line_without_a_command_is_a_problem() -> None:
     assert problem("* * * * *", system=True)[:2] == (1, "user")
 
 
+@pytest.mark.parametrize("user", ["root", "www-data", "_apt", "host$", "a", "systemd-network", "u" * 32])
+def test_names_that_users_have(user: str) -> None:
+    assert target(f"0 3 * * * {user} backup --all", system=True)["user"] == user
+
+
+@pytest.mark.parametrize(
+    "user",
+    ["/usr/bin/backup", "Root", "0", "-x", '"$BIN/run"', "a.b", "cd;", "[", "A=b", "a$b", "é", "u" * 33],
+)
+def test_a_word_that_is_no_user_is_not_taken_for_one(user: str) -> None:
+    line, field, message = problem(f"# first\n0 3 * * * {user} --all", system=True)
+    assert (line, field) == (2, "user")
+    assert user[:20] in message
+    assert "0 3 * * * root COMMAND" in message
+    assert "--system" in message
+
+
 def test_five_fields_where_six_are_wanted() -> None:
     assert problem("*/5 * * * * tick", seconds=True)[1] in {"day of week", "command"}
 
 
-def test_names_are_unique_and_do_not_move() -> None:
-    text = "0 1 * * * a\n0 2 * * * a\n0 2 * * * a\n"
-    names = [entry.name for entry in read_crontab(text, system=False, seconds=False).entries]
-    assert len(set(names)) == 3
-    assert names[0] == "a"
-    again = [
-        entry.name for entry in read_crontab("5 5 * * * z\n" + text, system=False, seconds=False).entries
-    ]
-    assert again == ["z", *names]
+def names(text: str, *, system: bool = False) -> dict[str, str]:
+    """By name, what a line became."""
+    found = read_crontab(text, system=system, seconds=False)
+    assert found.problems == ()
+    bodies = {entry.name: {**entry.body, "name": ""} for entry in found.entries}
+    assert len(bodies) == len(found.entries)
+    return {name: json.dumps(body, sort_keys=True) for name, body in bodies.items()}
+
+
+SAME_COMMAND = [
+    "0 1 * * * root a",
+    "0 2 * * * root a",
+    "0 1 * * * nobody a",
+    "0 1 * * * root /opt/a",
+    "0 1 * * * root a >/dev/null",
+    "0 1 * * * root a%1",
+    "0 1 * * * root a%2",
+    "0 5 * * * root b",
+]
+
+
+@given(st.permutations(SAME_COMMAND))
+def test_names_do_not_depend_on_the_order_of_lines(lines: list[str]) -> None:
+    found = names("\n".join(lines), system=True)
+    assert found == names("\n".join(SAME_COMMAND), system=True)
+    assert "b" in found
+
+
+def test_a_name_that_is_shared_says_no_more_than_it_must() -> None:
+    assert set(names("0 1 * * * a\n0 2 * * * b")) == {"a", "b"}
+    found = sorted(names("0 1 * * * a\n0 2 * * * a\n0 2 * * * b"))
+    assert [re.sub("[0-9a-f]{6}", "#", name) for name in found] == ["a-#", "a-#", "b"]
+
+
+def test_a_further_line_of_a_command_leaves_the_names_of_several() -> None:
+    two = names("0 1 * * * a\n0 2 * * * a")
+    assert names("0 3 * * * a\n0 2 * * * a\n0 1 * * * a").items() >= two.items()
+
+
+def test_lines_that_differ_by_their_environment_or_zone_only() -> None:
+    first, second = "A=1\n0 1 * * * a\n", "A=2\n0 1 * * * a\n"
+    assert names(first + second) == names(second + first)
+    first, second = "CRON_TZ=Asia/Tokyo\n0 1 * * * a\n", "CRON_TZ=Europe/Berlin\n0 1 * * * a\n"
+    assert names(first + second) == names(second + first)
+
+
+def test_lines_that_are_wholly_the_same_are_numbered() -> None:
+    assert set(names("0 1 * * * a\n0 1 * * * a\n0 1 * * * a")) == {"a", "a-2", "a-3"}
+    lines = ["0 1 * * * a", "0 1 * * * a", "0 2 * * * a"]
+    assert names("\n".join(lines)) == names("\n".join(reversed(lines)))
+
+
+def test_a_name_that_another_command_gives_is_not_taken() -> None:
+    lines = ["0 1 * * * a", "0 1 * * * a", "0 1 * * * a 2"]
+    assert names("\n".join(lines)) == names("\n".join(reversed(lines)))
+    (hashed,) = names("0 1 * * * a\n0 2 * * * a").keys() - names("0 2 * * * a\n0 3 * * * a").keys()
+    lines = ["0 1 * * * a", "0 2 * * * a", f"0 1 * * * {hashed}"]
+    assert names("\n".join(lines)) == names("\n".join(reversed(lines)))
+
+
+def test_an_entry_knows_the_name_it_had_with_other_lines_about() -> None:
+    alone = only("0 1 * * * a")
+    among = read_crontab("0 2 * * * a\n0 1 * * * a", system=False, seconds=False).entries[1]
+    assert (alone.name, alone.other_names) == ("a", (among.name,))
+    assert among.other_names == ("a",)
 
 
 @pytest.mark.parametrize(

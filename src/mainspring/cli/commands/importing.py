@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +16,7 @@ from mainspring.cli.output import print_json, print_table, show_instant
 from mainspring.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:
-    from mainspring.importers.crontab import CrontabEntry, CrontabImport
+    from mainspring.importers.crontab import CrontabEntry, CrontabImport, CrontabNote
     from mainspring.sdk.client import AsyncClient
 
 _PREVIEW = 3
@@ -45,10 +48,13 @@ def crontab_command(
     from mainspring.importers.crontab import read_crontab
 
     found = read_crontab(read_text_file(file, "file"), system=system, seconds=seconds, tz=tz)
+    notes = [*found.notes, *_absent_users(found.entries)]
     now = host_time()
     results: list[dict[str, Any]] = []
     if yes and not found.problems:
-        results = call(server, lambda client: _apply(client, found.entries))
+        results, left_behind = call(server, lambda client: _apply(client, found.entries))
+        notes += left_behind
+    found = replace(found, notes=tuple(sorted(notes, key=lambda note: note.line)))
     if as_json:
         print_json(_plain(found, now, results))
     else:
@@ -56,7 +62,35 @@ def crontab_command(
     return _REFUSED if found.problems else 0
 
 
-async def _apply(client: AsyncClient, entries: tuple[CrontabEntry, ...]) -> list[dict[str, Any]]:
+def _absent_users(entries: Iterable[CrontabEntry]) -> list[CrontabNote]:
+    """Return a note for each user who does not exist here: often it is a command's first word."""
+    from mainspring.importers.crontab import CrontabNote
+
+    first: dict[str | None, int] = {}
+    for entry in entries:
+        first.setdefault(entry.body["target"].get("user"), entry.line)
+    return [
+        CrontabNote(line, f"user: there is no {name!r} on this machine; is the user's column missing?")
+        for name, line in first.items()
+        if name is not None and not _is_user(name)
+    ]
+
+
+def _is_user(name: str) -> bool:
+    if sys.platform == "win32":
+        return True  # it cannot be known here
+    import pwd
+
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+async def _apply(
+    client: AsyncClient, entries: tuple[CrontabEntry, ...]
+) -> tuple[list[dict[str, Any]], list[CrontabNote]]:
     existing = {}
     for entry in entries:
         page = await client.list_jobs(name=entry.name)
@@ -75,7 +109,26 @@ async def _apply(client: AsyncClient, entries: tuple[CrontabEntry, ...]) -> list
         old = existing.get(entry.name)
         result = "created" if old is None else "unchanged" if old.version == job.version else "updated"
         results.append({"line": entry.line, "name": job.name, "job_id": job.job_id, "result": result})
-    return results
+    return results, await _left_behind(client, entries)
+
+
+async def _left_behind(client: AsyncClient, entries: tuple[CrontabEntry, ...]) -> list[CrontabNote]:
+    """Return a note for each job under a name that one of these entries had when its file had other lines."""
+    from mainspring.importers.crontab import CrontabNote
+
+    looked_up = {entry.name for entry in entries}
+    notes: list[CrontabNote] = []
+    for entry in entries:
+        for name in entry.other_names:
+            if name in looked_up:
+                continue
+            looked_up.add(name)
+            page = await client.list_jobs(name=name)
+            if page.items and page.items[0].target.get("command") == entry.body["target"]["command"]:
+                message = f"{name!r} runs the same command and is not of this crontab; "
+                message += f"to end it: mainspring job rm {name}"
+                notes.append(CrontabNote(entry.line, message))
+    return notes
 
 
 def _fires(entry: CrontabEntry, now: datetime) -> list[datetime]:

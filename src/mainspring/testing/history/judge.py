@@ -1,0 +1,58 @@
+"""The entry: all rules over one history."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from mainspring.testing.history.attempts import (
+    Runs,
+    judge_cancels,
+    judge_effects,
+    judge_ends,
+    judge_submissions,
+)
+from mainspring.testing.history.delays import judge_delays
+from mainspring.testing.history.fires import judge_fires, judge_misfires
+from mainspring.testing.history.model import History, Verdict
+from mainspring.testing.history.order import judge_order, judge_passed_over
+
+RULES = {
+    "S1": "every due fire has exactly one record",
+    "S2": "no fire is recorded that the job, as it was defined then, did not owe",
+    "S3": "what was acknowledged is never lost, and nothing runs that is not on record",
+    "S4": "one key is one run",
+    "S5": "an at-most-once run starts at most once",
+    "S6": "what succeeded was done",
+    "S7": "no attempt starts twice, and a further one only after the record of how the one before ended",
+    "S8": "no more attempts than allowed, and none before its backoff is over",
+    "S9": "a stale holder changes nothing",
+    "S11": "an end is final, and an answered cancel holds",
+    "S12": "legal steps only",
+    "S13": "what failed for good had used up what it was allowed",
+    "S18": "the overlap policy holds",
+    "S19": "nothing starts before it is due",
+    "S20": "the misfire policy holds",
+    "S25": "a result is that of the attempt that was accepted",
+    "S27": "nothing is stuck",
+    "L1": "what is due starts at once",
+    "L2": "what is due is fired at once",
+}
+"""The rules by their names in the reliability notes."""
+
+
+def judge(history: History) -> Verdict:
+    """Judge a history by all rules."""
+    counts: Counter[str] = Counter()
+    runs = Runs(history)
+    violations = [
+        *judge_fires(history, counts),
+        *judge_misfires(history, counts),
+        *judge_submissions(history, runs, counts),
+        *judge_effects(history, runs, counts),
+        *judge_ends(history, runs, counts),
+        *judge_cancels(history, runs, counts),
+        *judge_order(history, counts),
+        *judge_passed_over(history, counts),
+        *judge_delays(history, runs, counts),
+    ]
+    return Verdict(tuple(violations), dict(sorted(counts.items())))

@@ -1,0 +1,180 @@
+"""What a history holds.
+
+All instants are the store's time unless a name says otherwise; lists are in the order in which things happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from mainspring.core.ids import JobId, RunId
+from mainspring.core.model import Attempt, JobSpec, Run, Span
+from mainspring.core.states import RunState
+
+
+class ChangeKind(StrEnum):
+    """What a change did to a job's clock."""
+
+    CREATED = "created"
+    EDITED = "edited"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change of a job that took effect at `at`, or at some instant up to `until` (what a client cannot know).
+
+    Attributes:
+        spec: the definition that holds from then on.
+    """
+
+    job_id: JobId
+    kind: ChangeKind
+    at: datetime
+    until: datetime
+    version: int
+    spec: JobSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What a client asked for and what it was told.
+
+    Attributes:
+        kind: `submit` or `cancel`; what is done to jobs is told by changes.
+        outcome: `ok`, `fail` (surely not done) or `unknown` (the answer did not come).
+        answer: for `submit` nothing, for `cancel` the answer's word.
+        run_id: the run that the answer names, or that was to be cancelled.
+    """
+
+    kind: str
+    job_id: JobId
+    asked_at: datetime
+    answered_at: datetime
+    outcome: str
+    key: str | None = None
+    run_id: RunId | None = None
+    answer: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Effect:
+    """One execution, as the job wrote it down itself in its first and its last act.
+
+    Attributes:
+        ending: how the job ended by its own word (`done`, `failed`, `snoozed`); None when it never came to its end.
+    """
+
+    run_id: RunId
+    job_id: JobId
+    token: int
+    attempt: int
+    worker: str
+    started_at: datetime
+    ended_at: datetime | None = None
+    ending: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A change of a run's state as the store committed it, or a write that it refused (`is_stale`).
+
+    Attributes:
+        run_id: None for a fire that was passed over because a run was live (`overlap`).
+        token: under which it was asked for (of a claim: the one it gave).
+        what: the claim, or the attempt's outcome, or `inserted`, `cancel`, `expired`, `overlap`.
+        actor: the process that asked.
+    """
+
+    at: datetime
+    job_id: JobId
+    run_id: RunId | None
+    target: RunState
+    token: int
+    what: str
+    actor: str
+    is_stale: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Something that was done to the system; `until` is its end, restart included."""
+
+    kind: str
+    target: str
+    at: datetime
+    until: datetime
+
+
+@dataclass(slots=True, kw_only=True)
+class History:
+    """Everything that a judge looks at.
+
+    Attributes:
+        events: empty where the transitions were not recorded; rules about them are then not judged.
+        runs: the final read, made after the quiet period at `read_at`.
+        healed_at: when the last fault was over.
+        slack: by how much clocks of the system may differ.
+        lease: after so long a silence a worker is declared dead.
+        slots: attempts that all workers together can carry out at a time.
+    """
+
+    changes: list[Change] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    attempts: Mapping[RunId, list[Attempt]] = field(default_factory=dict)
+    spans: list[Span] = field(default_factory=list)
+    read_at: datetime
+    healed_at: datetime
+    slack: timedelta
+    lease: timedelta
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that was broken, with the shortest story that shows it."""
+
+    rule: str
+    subject: str
+    story: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.rule} broken by {self.subject}:", *(f"  {line}" for line in self.story)])
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of judging a history.
+
+    Attributes:
+        counts: how much was looked at and what was found to be allowed, by name: a history in which nothing
+            happened proves nothing.
+    """
+
+    violations: tuple[Violation, ...]
+    counts: Mapping[str, int]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether no rule was broken."""
+        return not self.violations
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return the verdict as JSON can hold it."""
+        return {
+            "violations": [
+                {"rule": found.rule, "subject": found.subject, "story": list(found.story)}
+                for found in self.violations
+            ],
+            "counts": dict(self.counts),
+        }

@@ -1,0 +1,82 @@
+"""Fire times worked out the slow and plain way, sharing no code with the planner or the cron engine.
+
+An expression's instants are found by asking of every second whether it matches; an interval's by adding it up.
+Only what the workloads use is understood: numbers, `*`, ranges, steps and lists, no day names, no zone changes.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+from mainspring.core.cron import Cron
+from mainspring.core.triggers import Interval, Once, Trigger
+
+_SECOND = timedelta(seconds=1)
+_BOUNDS = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+
+
+def expected_fires(trigger: Trigger | None, after: datetime, through: datetime) -> list[datetime]:
+    """Return every instant t of a trigger with `after < t <= through`, in order."""
+    if trigger is None or through <= after:
+        return []
+    if isinstance(trigger, Once):
+        return [trigger.at] if after < trigger.at <= through else []
+    if isinstance(trigger, Interval):
+        return _add_up(trigger, after, through)
+    return _try_seconds(trigger, after, through)
+
+
+def _add_up(trigger: Interval, after: datetime, through: datetime) -> list[datetime]:
+    found = []
+    instant = trigger.anchor + trigger.every
+    while instant <= through:
+        if instant > after:
+            found.append(instant)
+        instant += trigger.every
+    return found
+
+
+def _try_seconds(trigger: Cron, after: datetime, through: datetime) -> list[datetime]:
+    fields = _read(trigger.expression)
+    instant = after.astimezone(UTC).replace(microsecond=0)
+    found = []
+    while instant <= through:
+        if instant > after and _matches(fields, instant):
+            found.append(instant)
+        instant += _SECOND
+    return found
+
+
+def _matches(fields: tuple[frozenset[int], ...], instant: datetime) -> bool:
+    second, minute, hour, day, month, weekday = fields
+    return (
+        instant.second in second
+        and instant.minute in minute
+        and instant.hour in hour
+        and instant.day in day
+        and instant.month in month
+        and instant.isoweekday() % 7 in weekday
+    )
+
+
+@lru_cache(maxsize=1000)
+def _read(expression: str) -> tuple[frozenset[int], ...]:
+    words = expression.split()
+    if len(words) == 5:
+        words = ["0", *words]
+    return tuple(_read_field(word, *bounds) for word, bounds in zip(words, _BOUNDS, strict=True))
+
+
+def _read_field(word: str, low: int, high: int) -> frozenset[int]:
+    values: set[int] = set()
+    for part in word.split(","):
+        stretch, _, step = part.partition("/")
+        if stretch == "*":
+            first, last = low, high
+        else:
+            start, _, end = stretch.partition("-")
+            first = int(start)
+            last = int(end) if end else high if step else first
+        values.update(range(first, last + 1, int(step or 1)))
+    return frozenset(values)

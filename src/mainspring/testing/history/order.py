@@ -1,0 +1,78 @@
+"""Rules about the order of what the store committed: S9, S11, S12; needs the events of a history."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
+from mainspring.core.model import Overlap
+from mainspring.core.states import FINAL_STATES, RunState, is_legal
+from mainspring.testing.history.model import Event, History, Violation
+
+
+def judge_order(history: History, counts: Counter[str]) -> Iterator[Violation]:
+    """S9, S11, S12: legal steps only, under the newest token only, and none after the end."""
+    events: dict[RunId, list[Event]] = defaultdict(list)
+    for event in history.events:
+        if event.is_stale:
+            counts["stale_writes_refused"] += 1
+        elif event.run_id is not None:
+            events[event.run_id].append(event)
+    for run_id, mine in events.items():
+        counts["transitions"] += len(mine)
+        broken = _first_fault(mine)
+        if broken is not None:
+            rule, index, why = broken
+            yield Violation(rule, format_run_id(run_id), (*map(_tell, mine[: index + 1]), why))
+
+
+def _first_fault(events: list[Event]) -> tuple[str, int, str] | None:
+    state: RunState | None = None
+    token = 0
+    for index, event in enumerate(events):
+        if state in FINAL_STATES:
+            return "S11", index, f"it had ended as {state}"
+        if state is None:
+            if event.target is RunState.RUNNING:
+                return "S12", index, "claimed before it was recorded"
+        elif not is_legal(state, event.target):
+            return "S12", index, f"{state} to {event.target} is no legal step"
+        if event.what == "claimed":
+            if event.token <= token:
+                return "S9", index, f"its token does not grow: {token} before"
+            token = event.token
+        elif state is RunState.RUNNING and event.token != token:
+            return "S9", index, f"applied under token {event.token}, but {token} is the holder's"
+        state = event.target
+    return None
+
+
+def _tell(event: Event) -> str:
+    return f"{event.at.isoformat()} {event.what} by {event.actor}: {event.target}, token {event.token}"
+
+
+def judge_passed_over(history: History, counts: Counter[str]) -> Iterator[Violation]:
+    """S18, to the letter: at its commit, a fire of a job with overlap `skip` found a live run or none."""
+    skipping = {
+        (change.job_id, change.version) for change in history.changes if change.spec.overlap is Overlap.SKIP
+    }
+    always = {job_id for job_id, _ in skipping} - {
+        change.job_id for change in history.changes if change.spec.overlap is not Overlap.SKIP
+    }
+    live: dict[JobId, set[RunId]] = defaultdict(set)
+    for event in history.events:
+        if event.is_stale:
+            continue
+        mine = live[event.job_id]
+        if event.what == "overlap":
+            counts["overlaps_skipped"] += 1
+            if not mine:
+                yield Violation("S18", format_job_id(event.job_id), (_tell(event), "nothing was live"))
+        elif event.run_id is None:
+            continue
+        elif event.what == "fired" and mine and event.job_id in always:
+            others = ", ".join(format_run_id(run_id) for run_id in sorted(mine))
+            yield Violation("S18", format_run_id(event.run_id), (_tell(event), f"still live: {others}"))
+        if event.run_id is not None:
+            (mine.discard if event.target in FINAL_STATES else mine.add)(event.run_id)

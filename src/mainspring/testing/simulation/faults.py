@@ -1,0 +1,109 @@
+"""The nemesis: does to the world what the plan says, and puts it right again."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from mainspring.testing.history import Fault
+from mainspring.testing.simulation.plan import FaultPlan
+from mainspring.testing.simulation.world import Node, World
+
+_SLOWNESS = 100.0
+
+
+class Nemesis:
+    """Carries out the plan's faults; faults of one kind on one target may overlap and end with the last."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._holds: dict[tuple[str, str], int] = {}
+
+    async def run(self) -> None:
+        """Start every fault at its instant; return when all are over."""
+        tasks = []
+        for plan in self._world.plan.faults:
+            await asyncio.sleep(max(plan.at - self._world.loop.time(), 0))
+            tasks.append(asyncio.create_task(self._do(plan)))
+        await asyncio.gather(*tasks)
+
+    def heal(self) -> None:
+        """Start and free whatever does not run, and mend all connections."""
+        self._world.is_store_down = False
+        self._world.failure_rate = 0.0
+        for node in self._world.nodes.values():
+            node.trouble.is_cut = node.trouble.is_lossy = node.trouble.is_cut_off = False
+            node.trouble.slowness = 1.0
+            node.trouble.crash_at = None
+            if node.process is not None:
+                node.process.go_on()
+            node.boot()
+
+    async def _do(self, plan: FaultPlan) -> None:
+        world = self._world
+        began = world.time()
+        world.recorder.say(f"fault {plan.kind} {plan.target} {plan.verb} for {plan.seconds}")
+        world.recorder.reached[f"fault_{plan.kind}"] += 1
+        node = world.nodes.get(plan.target)
+        if node is None:
+            await self._store_outage(plan.seconds)
+        elif plan.kind in {"kill", "stop", "crash_at"}:
+            await self._end(plan, node)
+        elif plan.kind == "pause":
+            await self._pause(plan.seconds, node)
+        else:
+            await self._trouble(plan, node)
+        fault = Fault(kind=plan.kind, target=plan.target, at=began, until=world.time())
+        world.recorder.faults.append(fault)
+
+    async def _store_outage(self, seconds: float) -> None:
+        self._world.is_store_down = True
+        self._take("outage", "")
+        await asyncio.sleep(seconds)
+        if self._release("outage", ""):
+            self._world.is_store_down = False
+
+    async def _end(self, plan: FaultPlan, node: Node) -> None:
+        if plan.kind == "kill":
+            node.kill()
+        elif plan.kind == "stop":
+            node.stop()
+        else:
+            node.trouble.crash_at = (plan.verb, plan.is_after)
+        await asyncio.sleep(plan.seconds)
+        for _ in range(200):  # a drain takes its time, and a crash may never be reached
+            if node.process is None or plan.kind == "crash_at":
+                break
+            await asyncio.sleep(0.2)
+        node.trouble.crash_at = None
+        node.boot()
+
+    async def _pause(self, seconds: float, node: Node) -> None:
+        process = node.process
+        if process is None:
+            return
+        process.pause()
+        self._take(process.name, "pause")
+        await asyncio.sleep(seconds)
+        if self._release(process.name, "pause"):
+            process.go_on()
+
+    async def _trouble(self, plan: FaultPlan, node: Node) -> None:
+        name = {"cut": "is_cut", "lossy": "is_lossy", "cut_off": "is_cut_off"}.get(plan.kind, "slowness")
+        setattr(node.trouble, name, _SLOWNESS if name == "slowness" else True)
+        self._take(node.name, name)
+        await asyncio.sleep(plan.seconds)
+        if self._release(node.name, name):
+            setattr(node.trouble, name, 1.0 if name == "slowness" else False)
+
+    def _take(self, target: str, what: str) -> None:
+        self._holds[target, what] = self._holds.get((target, what), 0) + 1
+
+    def _release(self, target: str, what: str) -> bool:
+        self._holds[target, what] -= 1
+        return not self._holds[target, what]
+
+
+def margin(beat_period: float) -> timedelta:
+    """Return after how long a silent worker is declared dead at the latest."""
+    return timedelta(seconds=4 * beat_period + 1)

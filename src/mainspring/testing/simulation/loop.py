@@ -1,0 +1,212 @@
+"""An event loop whose time is virtual and whose handles belong to simulated processes.
+
+Time stands still while anything can run and jumps to the next timer when nothing can: minutes pass in
+milliseconds. Each handle runs in the context that its task was made in, and the context tells its process
+(`spawn`), so that a whole process can be paused as by SIGSTOP (its handles and timers wait, and all come at once
+when it goes on) or killed as by SIGKILL (they never run again: no `finally`, no answer).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from asyncio import events
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar, copy_context
+from typing import Any
+
+from mainspring.errors import MainspringError
+
+_process: ContextVar[Process] = ContextVar("simulated_process")
+
+
+_LEFT_BY_THE_DEAD = ("was destroyed but it is pending", "exception was never retrieved")
+
+
+class Stuck(MainspringError):
+    """Nothing can run and no timer is set, but what the simulation waits for is not done."""
+
+
+class Process:
+    """What lives and dies together: one operating system process of the simulation.
+
+    Attributes:
+        name: how the history calls it.
+        is_dead: it was killed.
+    """
+
+    __slots__ = ("_context", "_loop", "_parked", "is_dead", "name")
+
+    def __init__(self, name: str, loop: VirtualLoop) -> None:
+        self.name = name
+        self.is_dead = False
+        self._loop = loop
+        self._parked: list[asyncio.Handle] | None = None
+        self._context = copy_context()
+        self._context.run(_process.set, self)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is stopped for the moment."""
+        return self._parked is not None
+
+    def spawn(self, work: Coroutine[Any, Any, Any], *, name: str | None = None) -> asyncio.Task[Any]:
+        """Start a task of this process; tasks that it starts belong to it, too."""
+        return self._loop.create_task(work, name=name, context=self._context.copy())
+
+    def kill(self) -> None:
+        """End it as SIGKILL does: nothing of it runs any more."""
+        self.is_dead = True
+        self._parked = None
+
+    def pause(self) -> None:
+        """Stop it as SIGSTOP does."""
+        if self._parked is None and not self.is_dead:
+            self._parked = []
+
+    def go_on(self) -> None:
+        """Let it run again as SIGCONT does: what came meanwhile is carried out at once, in the order it came."""
+        parked, self._parked = self._parked, None
+        if parked:
+            self._loop.requeue(parked)
+
+    def park(self, handle: asyncio.Handle) -> None:
+        """Keep a handle that came due while the process is stopped."""
+        assert self._parked is not None
+        self._parked.append(handle)
+
+
+def current_process() -> Process | None:
+    """Return the simulated process that the caller belongs to."""
+    return _process.get(None)
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """Runs handles in the order in which they became ready; deterministic as long as those who use it are.
+
+    Attributes:
+        steps: handles run so far.
+        errors: what nobody caught, as `call_exception_handler` was told.
+    """
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.errors: list[dict[str, Any]] = []
+        self._now = 0.0
+        self._ready: deque[asyncio.Handle] = deque()
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._count = 0
+        self._is_closed = False
+
+    # -- running -----------------------------------------------------------------------------------------------
+
+    def run_until_complete(self, future: Any) -> Any:
+        """Run until the future is done; return its result.
+
+        Raises:
+            Stuck: it never will be.
+        """
+        task = asyncio.ensure_future(future, loop=self)
+        events._set_running_loop(self)
+        try:
+            while not task.done():
+                self._run_some()
+        finally:
+            events._set_running_loop(None)
+        return task.result()
+
+    def _run_some(self) -> None:
+        ready = self._ready
+        if not ready:
+            self._jump()
+        while ready:
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            process = handle._context.get(_process)  # type: ignore[attr-defined]  # loops are friends of handles
+            if process is not None and (process.is_dead or process.is_paused):
+                if not process.is_dead:
+                    process.park(handle)
+                continue
+            self.steps += 1
+            handle._run()
+
+    def _jump(self) -> None:
+        """Go to the next timer and make ready all that are due then."""
+        timers = self._timers
+        while timers and timers[0][2]._cancelled:
+            heapq.heappop(timers)
+        if not timers:
+            raise Stuck("nothing is ready, no timer is set, and the end was not reached")
+        self._now = max(self._now, timers[0][0])
+        while timers and timers[0][0] <= self._now:
+            handle = heapq.heappop(timers)[2]
+            if not handle._cancelled:
+                self._ready.append(handle)
+
+    def requeue(self, handles: list[asyncio.Handle]) -> None:
+        """Make handles ready again, in their order, before whatever becomes ready later."""
+        self._ready.extend(handles)
+
+    # -- what asyncio asks of a loop ---------------------------------------------------------------------------
+
+    def time(self) -> float:
+        return self._now
+
+    def call_soon(  # type: ignore[override]  # typeshed ties the callback's parameters to the arguments
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(  # type: ignore[override]  # the same
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]  # the same
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self._count += 1
+        heapq.heappush(self._timers, (when, self._count, handle))
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """A cancelled timer stays in the heap until its time comes."""
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(  # type: ignore[override]  # typeshed's generic signature differs between versions
+        self, coro: Coroutine[Any, Any, Any], *, name: str | None = None, context: Context | None = None
+    ) -> asyncio.Task[Any]:
+        return asyncio.Task(coro, loop=self, name=name, context=context)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not any(text in str(context.get("message")) for text in _LEFT_BY_THE_DEAD):
+            self.errors.append(context)
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return not self._is_closed
+
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    async def shutdown_asyncgens(self) -> None:
+        """None is kept."""
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._ready.clear()
+        self._timers.clear()
+
+
+def make_loop() -> VirtualLoop:
+    """Return a new loop; of asyncio's loops it has what tasks, futures and timers need, and no input or output."""
+    return VirtualLoop()  # type: ignore[abstract]  # typeshed asks for sockets and subprocesses, too

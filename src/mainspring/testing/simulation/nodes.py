@@ -1,0 +1,299 @@
+"""The simulated processes: servers and workers, made of the real engine, and the network between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from random import Random
+from typing import Any, TypeVar, cast
+
+from mainspring.clock import LoopWaiter, StoreClock
+from mainspring.core.ids import RunId, SessionId
+from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.engine.jobs import Accepted
+from mainspring.engine.worker import Worker, WorkerSettings, WorkerWaiters
+from mainspring.errors import StoreUnavailable, Unreachable
+from mainspring.executors import FunctionExecutor
+from mainspring.executors.runners import InlineRunner
+from mainspring.ports.gateway import (
+    BeatReply,
+    ClaimCall,
+    ClaimReply,
+    Registration,
+    Report,
+    ReportResult,
+    Session,
+    WorkerGateway,
+)
+from mainspring.ports.store import Store
+from mainspring.ports.store_types import NodeFacts
+from mainspring.registry import FunctionRegistry
+from mainspring.runtime import ClockSampler
+from mainspring.testing.simulation.loop import Process
+from mainspring.testing.simulation.work import make_work
+from mainspring.testing.simulation.world import (
+    LOST_PATIENCE,
+    DriftingMonotonic,
+    SeededIds,
+    StoreLink,
+    Trouble,
+    World,
+)
+
+T = TypeVar("T")
+_DRAIN = 5.0
+
+
+class _Node:
+    """What servers and workers have in common: a process that comes and goes."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.trouble = Trouble()
+        self.process: Process | None = None
+        self.random = world.random(name)
+        self.monotonic = DriftingMonotonic(world.loop, self.random, world.plan.drift)
+        self._starts = 0
+        self._calls: list[asyncio.Future[Any]] = []
+        world.nodes[name] = self
+
+    def boot(self) -> None:
+        """Start it, if it does not run."""
+        if self.process is None:
+            self._starts += 1
+            self.process = Process(f"{self.name}.{self._starts}", self.world.loop)
+            self.world.recorder.say(f"{self.process.name} starts")
+            _ = self.process.spawn(self._run(self.process))
+
+    def kill(self) -> None:
+        """End it as SIGKILL does; who waits for its answers is told by its host that nobody is there."""
+        if self.process is not None:
+            self.world.recorder.say(f"{self.process.name} is killed")
+            self.process.kill()
+            self._forget()
+
+    def stop(self) -> None:
+        """Ask it to end as SIGTERM does."""
+        if self.process is not None:
+            self.world.recorder.say(f"{self.process.name} is asked to stop")
+            _ = self.process.spawn(self._leave(self.process))
+
+    def _forget(self) -> None:
+        self.process = None
+        waiting, self._calls = self._calls, []
+        for future in waiting:
+            if not future.done():
+                future.set_exception(Unreachable("the connection was reset"))
+
+    async def _leave(self, process: Process) -> None:
+        try:
+            await self._shut_down()
+        except StoreUnavailable:
+            self.world.recorder.reached["stop_during_an_outage"] += 1
+        if not process.is_dead:
+            self.world.recorder.say(f"{process.name} has ended")
+            process.kill()
+            self._forget()
+
+    async def _run(self, process: Process) -> None:
+        raise NotImplementedError
+
+    async def _shut_down(self) -> None:
+        raise NotImplementedError
+
+    async def make_engine(self, process: Process, node: NodeFacts | None) -> tuple[Engine, StoreClock]:
+        """Put the real engine together on this process's connection; waits for the store like a supervisor does."""
+        world = self.world
+        link = StoreLink(world, self, process, self.random)
+        clock = StoreClock(link.read_time, monotonic=self.monotonic)
+        while True:
+            try:
+                await clock.sample()
+                break
+            except StoreUnavailable:
+                await asyncio.sleep(1)
+        link.now = clock.now
+        tools = Tools(
+            clock=clock,
+            random=Random(self.random.random()),
+            ids=SeededIds(world, self.random),
+            waiter=LoopWaiter,
+        )
+        settings = EngineSettings(
+            node=node,
+            beat_period=timedelta(seconds=world.plan.beat_period),
+            accepted=Accepted(functions=lambda: frozenset({"work"})),
+        )
+        return Engine(cast(Store, link), tools, settings), clock
+
+    async def answer(self, caller: Trouble, call: Callable[[], Awaitable[T]], patience: float) -> T:
+        """Carry out a call in this process for another one, over a network that loses and delays.
+
+        Raises:
+            Unreachable: no answer came; whether it was carried out is not known.
+        """
+        loop = self.world.loop
+        await asyncio.sleep(self._delay())
+        if self.process is None:
+            raise Unreachable("nobody listens")
+        if self._is_cut_off(caller):
+            await asyncio.sleep(LOST_PATIENCE)
+            raise Unreachable("the request was lost")
+        future: asyncio.Future[T] = loop.create_future()
+        self._calls.append(future)
+        _ = self.process.spawn(self._carry_out(call, future))
+        done, _ = await asyncio.wait([future], timeout=patience)
+        self._calls = [waiting for waiting in self._calls if not waiting.done() and waiting is not future]
+        await asyncio.sleep(self._delay())
+        if not done:
+            raise Unreachable("no answer came in time")
+        if self._is_cut_off(caller):
+            self.world.recorder.reached["answer_between_processes_lost"] += 1
+            await asyncio.sleep(LOST_PATIENCE)
+            raise Unreachable("the answer was lost")
+        return future.result()
+
+    def _is_cut_off(self, caller: Trouble) -> bool:
+        return caller.is_cut_off or self.trouble.is_cut_off
+
+    async def _carry_out(self, call: Callable[[], Awaitable[T]], future: asyncio.Future[T]) -> None:
+        try:
+            result = await call()
+        except Exception as error:  # noqa: BLE001 - it is the caller's
+            if not future.done():
+                future.set_exception(error)
+        else:
+            if not future.done():
+                future.set_result(result)
+
+    def _delay(self) -> float:
+        return self.random.random() * 0.002 * self.trouble.slowness
+
+
+class ServerNode(_Node):
+    """A server: API and scheduler."""
+
+    engine: Engine | None = None
+
+    async def _run(self, process: Process) -> None:
+        facts = NodeFacts(id=process.name, host=self.name, pid=self._starts, version="0", tzdata="simulated")
+        engine, clock = await self.make_engine(process, facts)
+        while True:
+            try:
+                await engine.start(ClockSampler(clock, waiter=LoopWaiter()))
+                break
+            except StoreUnavailable:
+                await asyncio.sleep(1)
+        self.engine = engine
+
+    def _forget(self) -> None:
+        self.engine = None
+        super()._forget()
+
+    async def _shut_down(self) -> None:
+        engine, self.engine = self.engine, None
+        if engine is not None:
+            await engine.stop()
+
+    async def ask(self, caller: Trouble, call: Callable[[Engine], Awaitable[T]], patience: float = 10.0) -> T:
+        """Have the engine of this server do something, as over HTTP.
+
+        Raises:
+            Unreachable: as `answer`.
+        """
+        engine = self.engine
+        if engine is None:
+            await asyncio.sleep(self._delay())
+            raise Unreachable("nobody listens")
+        return await self.answer(caller, lambda: call(engine), patience)
+
+
+class FarGateway:
+    """The worker gateway over the simulated network; goes to another server when one does not answer."""
+
+    def __init__(self, servers: list[ServerNode], caller: _Node) -> None:
+        self._servers = servers
+        self._caller = caller
+        self._chosen = caller.random.randrange(len(servers))
+
+    async def _ask(self, call: Callable[[WorkerGateway], Awaitable[T]], patience: float = 10.0) -> T:
+        server = self._servers[self._chosen]
+        try:
+            return await server.ask(self._caller.trouble, lambda engine: call(engine.gateway), patience)
+        except Unreachable:
+            self._chosen = self._caller.random.randrange(len(self._servers))
+            raise
+
+    async def register(self, registration: Registration) -> Session:
+        """Open a session."""
+        return await self._ask(lambda gateway: gateway.register(registration))
+
+    async def claim(self, call: ClaimCall) -> ClaimReply:
+        """Take leases."""
+        return await self._ask(lambda gateway: gateway.claim(call), call.wait.total_seconds() + 10)
+
+    async def beat(self, session_id: SessionId, held: tuple[tuple[RunId, int], ...]) -> BeatReply:
+        """Send a heartbeat."""
+        return await self._ask(lambda gateway: gateway.beat(session_id, held))
+
+    async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
+        """Say how attempts ended."""
+        return await self._ask(lambda gateway: gateway.report(session_id, reports))
+
+    async def leave(self, session_id: SessionId) -> None:
+        """End the session."""
+        await self._ask(lambda gateway: gateway.leave(session_id))
+
+
+class WorkerNode(_Node):
+    """A worker, straight on the store or by way of a server."""
+
+    def __init__(self, world: World, name: str, servers: list[ServerNode], *, is_near: bool) -> None:
+        super().__init__(world, name)
+        self._servers = servers
+        self._is_near = is_near
+        self._worker: Worker | None = None
+        self._engine: Engine | None = None
+
+    async def _run(self, process: Process) -> None:
+        gateway: WorkerGateway
+        if self._is_near:
+            engine, clock = await self.make_engine(process, None)
+            await engine.start(ClockSampler(clock, waiter=LoopWaiter()))
+            self._engine = engine
+            gateway = engine.gateway
+        else:
+            gateway = FarGateway(self._servers, self)
+        registry = FunctionRegistry()
+        registry.add("work", make_work(self.world, self))
+        registration = Registration(
+            name=process.name,
+            host=self.name,
+            pid=self._starts,
+            slots=self.world.plan.slots,
+            functions=registry.names(),
+        )
+        worker = Worker(
+            gateway,
+            {"function": FunctionExecutor(registry, runner=InlineRunner())},
+            settings=WorkerSettings(registration=registration),
+            waiters=WorkerWaiters(claim=LoopWaiter(), beat=LoopWaiter(), report=LoopWaiter()),
+            random=self.random,
+            monotonic=self.monotonic,
+        )
+        self._worker = worker
+        if self._engine is not None:
+            self._engine.wakeups.subscribe_cancels(worker.beat_now)
+        await worker.start()
+
+    def _forget(self) -> None:
+        self._worker = self._engine = None
+        super()._forget()
+
+    async def _shut_down(self) -> None:
+        if self._worker is not None:
+            await self._worker.stop(grace=_DRAIN)
+        if self._engine is not None:
+            await self._engine.stop()

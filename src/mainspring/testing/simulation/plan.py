@@ -1,0 +1,231 @@
+"""What is going to happen in one simulation, as data drawn from a seed: it can be printed, kept, and cut down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from mainspring.testing.factories import at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlan:
+    """A job and how its work behaves.
+
+    Attributes:
+        body: the definition, but for its target.
+        seconds: the work takes from, to so long.
+        fail, snooze, crash: probabilities of each attempt to raise, to snooze, and to kill its worker.
+    """
+
+    name: str
+    body: dict[str, Any]
+    seconds: tuple[float, float] = (0.0, 0.2)
+    fail: float = 0.0
+    snooze: float = 0.0
+    crash: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """What a client asks for at an instant (seconds from the start).
+
+    Attributes:
+        kind: create, edit, pause, resume, delete, submit, cancel.
+        job: the name of the job.
+        body: the patch of an edit; for a submission `delay` (seconds), `key` and `priority`.
+    """
+
+    at: float
+    kind: str
+    job: str
+    body: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultPlan:
+    """A fault from an instant on, for so many seconds.
+
+    Attributes:
+        kind: see `faults.py`.
+        target: the process (`server-1`, `worker-2`), or nothing where it concerns all.
+        verb, is_after: of a crash at a store call: which one, and whether before or after its commit.
+    """
+
+    at: float
+    seconds: float
+    kind: str
+    target: str = ""
+    verb: str = ""
+    is_after: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One simulation.
+
+    Attributes:
+        workers: for each, whether it works straight on the store (otherwise through a server).
+        seconds: how long clients and faults go on; a quiet period follows.
+        beat_period: seconds between heartbeats.
+        latency: of a store call, seconds, half before and half after the commit, in the middle.
+        failure_rate: share of store calls that fail, half of them after the commit.
+        drift: by how much each process's monotonic clock runs fast or slow, at most.
+    """
+
+    seed: int
+    servers: int
+    workers: tuple[bool, ...]
+    slots: int
+    seconds: float
+    beat_period: float
+    latency: float
+    failure_rate: float
+    drift: float
+    jobs: tuple[JobPlan, ...]
+    actions: tuple[Action, ...]
+    faults: tuple[FaultPlan, ...]
+
+
+def make_plan(seed: int, *, seconds: float = 120.0) -> Plan:
+    """Draw a plan; the same seed gives the same one."""
+    random = Random(f"plan:{seed}")
+    servers = random.choice([1, 2, 2, 3])
+    workers = tuple(random.random() < 0.4 for _ in range(random.choice([1, 2, 3, 4])))
+    beat_period = random.choice([1.0, 2.0, 3.0])
+    jobs = tuple(_make_job(random, index) for index in range(random.randint(3, 9)))
+    names = [f"server-{index}" for index in range(servers)]
+    names += [f"worker-{index}" for index in range(len(workers))]
+    return Plan(
+        seed=seed,
+        servers=servers,
+        workers=workers,
+        slots=random.choice([2, 5, 20]),
+        seconds=seconds,
+        beat_period=beat_period,
+        latency=random.choice([0.0005, 0.002, 0.02]),
+        failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
+        drift=random.choice([0.0, 1e-4, 1e-2]),
+        jobs=jobs,
+        actions=_make_actions(random, jobs, seconds),
+        faults=_make_faults(random, names, seconds, beat_period),
+    )
+
+
+def _make_job(random: Random, index: int) -> JobPlan:
+    body: dict[str, Any] = dict(_make_trigger(random))
+    if "cron" in body or "every" in body:
+        body["misfire"] = {
+            "policy": random.choice(["skip", "fire_latest", "fire_all"]),
+            "grace": random.choice(["1s", "3s", "60s"]),
+        }
+        if random.random() < 0.3:
+            body["misfire"] |= (
+                {"max_count": random.choice([1, 3])} if body["misfire"]["policy"] == "fire_all" else {}
+            )
+        body["overlap"] = random.choice(["allow", "allow", "skip"])
+        if random.random() < 0.2:
+            body["jitter"] = random.choice(["1s", "5s"])
+    body["retry"] = {
+        "max_retries": random.choice([0, 1, 3]),
+        "backoff": random.choice(["fixed", "linear", "exponential"]),
+        "delay": random.choice(["500ms", "2s"]),
+    }
+    body["delivery"] = random.choice(["at_least_once", "at_least_once", "at_most_once"])
+    body["priority"] = random.choice(["HIGH", "MEDIUM", "LOW"])
+    if random.random() < 0.15:
+        body["expires_after"] = random.choice(["2s", "10s"])
+    body["timeout"] = random.choice(["5s", "60s"])
+    body["poison_limit"] = random.choice([1, 3])
+    longest = random.choice([0.05, 0.2, 0.5, 2.0, 8.0])
+    return JobPlan(
+        name=f"job-{index}",
+        body=body,
+        seconds=(0.0, longest),
+        fail=random.choice([0.0, 0.0, 0.2, 0.6]),
+        snooze=random.choice([0.0, 0.0, 0.0, 0.2]),
+        crash=random.choice([0.0] * 12 + [0.02, 0.02, 0.3]),
+    )
+
+
+def _make_trigger(random: Random) -> dict[str, Any]:
+    kind = random.choice(["cron", "cron", "every", "every", "once", "none"])
+    if kind == "cron":
+        seconds = random.choice(["*/2", "*/5", "0,10,20,30,40,50", "*/15", "0-20/4", "7,37"])
+        return {"cron": f"{seconds} * * * * *"}
+    if kind == "every":
+        return {"every": random.choice(["1s", "2500ms", "7s", "20s"])}
+    if kind == "once":
+        return {"run_at": at(round(random.uniform(5, 90), 3)).isoformat()}
+    return {}
+
+
+def _make_actions(random: Random, jobs: Sequence[JobPlan], seconds: float) -> tuple[Action, ...]:
+    actions = [Action(at=round(random.uniform(0, 5), 3), kind="create", job=job.name) for job in jobs]
+    for _ in range(random.randint(5, 40)):
+        job = random.choice(jobs).name
+        instant = round(random.uniform(3, seconds), 3)
+        kind = random.choices(
+            ["submit", "cancel", "edit", "pause", "resume", "delete"], [10, 4, 2, 2, 3, 0.3]
+        )[0]
+        body: dict[str, Any] = {}
+        if kind == "submit":
+            if random.random() < 0.3:
+                body["delay"] = round(random.uniform(0, 20), 3)
+            if random.random() < 0.5:
+                body["key"] = f"key-{random.randint(1, 10)}-{job}"
+                body.pop("delay", None)  # the same key is to be the same request
+            elif random.random() < 0.3:
+                body["priority"] = random.choice(["HIGH", "LOW"])
+        elif kind == "edit":
+            body = random.choice([_make_trigger(random), {"timeout": "30s"}, {"priority": "LOW"}])
+        actions.append(Action(at=instant, kind=kind, job=job, body=body))
+        if kind == "pause" and random.random() < 0.7:
+            later = min(round(instant + random.uniform(1, 20), 3), seconds)
+            actions.append(Action(at=later, kind="resume", job=job))
+    return tuple(sorted(actions, key=lambda action: action.at))
+
+
+CRASH_VERBS = (
+    "record_fires",
+    "advance_spans",
+    "claim_runs",
+    "apply",
+    "beat_sessions",
+    "submit_runs",
+    "cancel_runs",
+    "add_jobs",
+    "edit_jobs",
+    "pause_jobs",
+    "expire_sessions",
+    "take_shards",
+    "add_sessions",
+    "list_orphans",
+    "read_due",
+)
+"""Store calls at which a process may be made to crash, before or after their commit."""
+
+
+def _make_faults(
+    random: Random, names: Sequence[str], seconds: float, beat_period: float
+) -> tuple[FaultPlan, ...]:
+    faults = []
+    lease = 3 * beat_period
+    for _ in range(random.choice([0, 2, 5, 10, 20])):
+        kind = random.choices(
+            ["kill", "pause", "stop", "outage", "cut", "lossy", "slow", "crash_at", "cut_off"],
+            [4, 5, 1, 1, 3, 2, 2, 5, 2],
+        )[0]
+        faults.append(
+            FaultPlan(
+                at=round(random.uniform(2, seconds * 0.9), 3),
+                seconds=round(random.choice([0.2, 1.0, lease * random.uniform(0.8, 1.2), lease * 3]), 3),
+                kind=kind,
+                target="" if kind == "outage" else random.choice(names),
+                verb=random.choice(CRASH_VERBS) if kind == "crash_at" else "",
+                is_after=random.random() < 0.5,
+            )
+        )
+    return tuple(sorted(faults, key=lambda fault: fault.at))

@@ -1,0 +1,193 @@
+"""The simulated world: its time, its chance, its store, and the processes in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any, Protocol
+from uuid import UUID
+
+from mainspring.errors import StoreUnavailable
+from mainspring.ports.store import Store
+from mainspring.testing.history import Fault
+from mainspring.testing.simulation.loop import Process, VirtualLoop
+from mainspring.testing.simulation.plan import Plan
+from mainspring.testing.simulation.recorder import Recorder
+
+LOST_PATIENCE = 3.0
+"""Seconds after which a call without an answer is given up."""
+
+
+@dataclass(slots=True)
+class Trouble:
+    """What is wrong with a process's connections at the moment, set by faults.
+
+    Attributes:
+        is_cut: requests to the store do not arrive.
+        is_lossy: the store's answers are lost after the commit.
+        is_cut_off: nothing passes between it and other processes.
+        slowness: by what latencies are multiplied.
+        crash_at: (verb, is_after) of the store call at which it is to crash next.
+    """
+
+    is_cut: bool = False
+    is_lossy: bool = False
+    is_cut_off: bool = False
+    slowness: float = 1.0
+    crash_at: tuple[str, bool] | None = None
+
+
+class Node(Protocol):
+    """A process that faults can be done to; its name stays, its process is another one after each start."""
+
+    name: str
+    process: Process | None
+    trouble: Trouble
+
+    def boot(self) -> None:
+        """Start it, if it does not run."""
+        ...
+
+    def kill(self) -> None:
+        """End it without warning."""
+        ...
+
+    def stop(self) -> None:
+        """Ask it to end in good order."""
+        ...
+
+
+@dataclass(slots=True)
+class World:
+    """Everything that the parts of a simulation share.
+
+    Attributes:
+        time: tells the store's time.
+        store: where all of it ends up.
+        is_store_down: nobody reaches the store.
+        failure_rate: share of store calls that fail, half of them after the commit.
+        worst_clock: by how much any process's clock was off, at most.
+    """
+
+    plan: Plan
+    loop: VirtualLoop
+    time: Callable[[], datetime]
+    store: Store
+    recorder: Recorder
+    nodes: dict[str, Node] = field(default_factory=dict)
+    is_store_down: bool = False
+    failure_rate: float = 0.0
+    worst_clock: timedelta = timedelta(0)
+
+    def note_fault(self, kind: str, target: str, seconds: float) -> None:
+        """Write down that something goes wrong from now on, for so long."""
+        now = self.time()
+        fault = Fault(kind=kind, target=target, at=now, until=now + timedelta(seconds=seconds))
+        self.recorder.faults.append(fault)
+
+    def random(self, purpose: str) -> Random:
+        """Return a random source for one purpose, so that other purposes do not disturb it."""
+        return Random(f"{self.plan.seed}:{purpose}")
+
+
+class SeededIds:
+    """Job ids of version 7 drawn from a seed."""
+
+    def __init__(self, world: World, random: Random) -> None:
+        self._world = world
+        self._random = random
+
+    def new_uuid(self) -> UUID:
+        """Return a fresh id."""
+        milliseconds = int(self._world.time().timestamp() * 1000)
+        bits = milliseconds << 80 | 0x7 << 76 | self._random.getrandbits(12) << 64
+        return UUID(int=bits | 0b10 << 62 | self._random.getrandbits(62))
+
+
+class DriftingMonotonic:
+    """A process's monotonic clock: begins anywhere, and runs a little fast or slow."""
+
+    def __init__(self, loop: VirtualLoop, random: Random, drift: float) -> None:
+        self._loop = loop
+        self._start = random.uniform(0, 1e6)
+        self._rate = 1 + random.uniform(-drift, drift)
+
+    def __call__(self) -> float:
+        """Return its seconds."""
+        return self._start + self._loop.time() * self._rate
+
+
+class StoreLink:
+    """One process's connection to the store; stands in for `Store`, with latency and faults.
+
+    A call may fail before it is committed or after; the process may die between any two calls.
+    """
+
+    def __init__(self, world: World, node: Node, process: Process, random: Random) -> None:
+        self._world = world
+        self._node = node
+        self._process = process
+        self._random = random
+        self.now: Callable[[], datetime] | None = None
+
+    @property
+    def capabilities(self) -> Any:
+        """What the store can do; in the simulation several processes may always write."""
+        return replace(self._world.store.capabilities, concurrent_writers=True)
+
+    async def open(self) -> None:
+        """The store is open."""
+
+    async def close(self) -> None:
+        """The store stays open for others."""
+
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        async def call(*args: Any, **given: Any) -> Any:
+            return await self._call(verb, args, given)
+
+        self.__dict__[verb] = call
+        return call
+
+    async def _call(self, verb: str, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
+        world, node, random = self._world, self._node, self._random
+        trouble = node.trouble
+        await asyncio.sleep(self._latency())
+        await self._maybe_crash(verb, is_after=False)
+        fate = random.random() / world.failure_rate if world.failure_rate else 1.0
+        if fate < 1.0:
+            world.note_fault("flaw", node.name, LOST_PATIENCE)
+        if world.is_store_down or trouble.is_cut or fate < 0.5:
+            await asyncio.sleep(random.choice([0.0, LOST_PATIENCE]))
+            world.recorder.reached["store_call_failed_before_commit"] += 1
+            raise StoreUnavailable(f"{verb}: no connection")
+        result = await getattr(world.store, verb)(*args, **given)
+        world.recorder.note(verb, node.name, args, given, result)
+        self._compare_clocks()
+        await self._maybe_crash(verb, is_after=True)
+        await asyncio.sleep(self._latency())
+        if trouble.is_lossy or 0.5 <= fate < 1.0:
+            world.recorder.reached["commit_whose_answer_was_lost"] += 1
+            await asyncio.sleep(random.choice([0.0, LOST_PATIENCE]))
+            raise StoreUnavailable(f"{verb}: the answer was lost")
+        return result
+
+    def _latency(self) -> float:
+        spread = self._random.random()
+        return self._world.plan.latency * self._node.trouble.slowness * spread / (1.2 - spread)
+
+    async def _maybe_crash(self, verb: str, *, is_after: bool) -> None:
+        if self._node.trouble.crash_at == (verb, is_after):
+            self._node.trouble.crash_at = None
+            where = f"crash_{'after' if is_after else 'before'}_{verb}"
+            self._world.recorder.reached[where] += 1
+            self._world.recorder.say(f"{self._node.name} {where}")
+            self._node.kill()
+            await self._world.loop.create_future()  # which never comes: the process is dead
+
+    def _compare_clocks(self) -> None:
+        if self.now is not None:
+            world = self._world
+            world.worst_clock = max(world.worst_clock, abs(self.now() - world.time()))
