@@ -8,7 +8,7 @@ ARGS ?=
 # What mypy looks at, as far as it exists.
 TYPED := src tests $(foreach folder,benchmarks examples,$(if $(wildcard $(folder)/*.py),$(folder))) scripts/services scripts/generate_docs.py
 
-.PHONY: help setup demo test lint fmt types arch docs-generate bench chaos ci lock clean
+.PHONY: help setup demo test lint fmt types arch docs-generate bench chaos simulate proof ci lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,12 @@ bench: setup ## benchmarks on SQLite and a durable private PostgreSQL (QUICK=1 f
 
 chaos: setup ## kill the real product KILLS times under load and judge (50 by default)
 	@$(PY) -m tests.chaos.campaign --kills $(or $(KILLS),50) --seed $(or $(SEED),1)
+
+simulate: setup ## search SEEDS seeds of the simulator for a broken rule, on all cores (FIRST=n to begin there)
+	@$(PY) -m mainspring.testing.simulation --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0)
+
+proof: setup ## switch each guard off, see whether the judge notices, and write docs/explanation/guards.md
+	@$(PY) -m tests.simulation.proof
 
 ci: lint types arch test ## what the merge gate runs
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from datetime import timedelta
+from math import inf
 
 from mainspring.ports.executor import AttemptContext
 
@@ -18,12 +19,12 @@ class SnoozeRun(RunSignal):
     """End this attempt and call me again later; no attempt is counted.
 
     Attributes:
-        delay: how much later.
+        delay: how much later; given as seconds or a timedelta.
     """
 
-    def __init__(self, delay: timedelta) -> None:
-        super().__init__(f"call again in {delay}")
+    def __init__(self, delay: timedelta | float) -> None:
         self.delay = _checked(delay)
+        super().__init__(f"call again in {self.delay}")
 
 
 class FailRun(RunSignal):
@@ -42,11 +43,11 @@ class RetryRun(RunSignal):
     """This attempt has failed; do not try again earlier than after this delay.
 
     Attributes:
-        after: the shortest wait; a longer backoff of the job's policy holds.
+        after: the shortest wait, given as seconds or a timedelta; a longer backoff of the job's policy holds.
         message: the error that the attempt shows.
     """
 
-    def __init__(self, after: timedelta, message: str = "the job asked to be retried") -> None:
+    def __init__(self, after: timedelta | float, message: str = "the job asked to be retried") -> None:
         super().__init__(message)
         self.after = _checked(after)
         self.message = message
@@ -72,6 +73,11 @@ def enter_attempt(context: AttemptContext) -> None:
 
 
 def _checked(delay: object) -> timedelta:
-    if not isinstance(delay, timedelta) or delay < timedelta(0):
-        raise ValueError(f"a delay is a timedelta of at least zero, not {delay!r}")
-    return delay
+    if isinstance(delay, timedelta) and delay >= timedelta(0):
+        return delay
+    if isinstance(delay, int | float) and not isinstance(delay, bool) and 0 <= delay < inf:
+        try:
+            return timedelta(seconds=delay)
+        except OverflowError:
+            return timedelta.max  # the engine has its own, smaller bounds
+    raise ValueError(f"a delay is seconds or a timedelta, finite and at least zero, not {delay!r}")

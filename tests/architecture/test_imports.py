@@ -15,13 +15,13 @@ SOURCE = Path(__file__).parents[2] / "src"
 HOMES = {
     "apsw": ("mainspring.stores.sqlite",),
     "asyncpg": ("mainspring.stores.postgres",),
-    "click": ("mainspring.cli",),
+    "click": ("mainspring.cli", "mainspring.testing.simulation.__main__"),
     "croniter": (),
     "cronsim": (),
     "httpx": (),
     "litestar": ("mainspring.api",),
     "prometheus_client": ("mainspring.telemetry", "mainspring.api"),
-    "rich": ("mainspring.cli",),
+    "rich": ("mainspring.cli", "mainspring.testing.simulation.__main__"),
     "sqlite3": (),
 }
 # what a command that only asks a question must not pay for

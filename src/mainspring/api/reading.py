@@ -10,7 +10,7 @@ import msgspec
 from litestar import Request
 
 from mainspring.api.errors import BadBody
-from mainspring.core.definition.fields import MAX_DEPTH, check_known
+from mainspring.core.definition.fields import MAX_DEPTH, check_known, is_deep
 from mainspring.core.ids import JobId, RunId, parse_job_id, parse_run_id
 from mainspring.errors import InvalidInput, NotFound
 
@@ -20,9 +20,6 @@ AnyRequest = Request[Any, Any, Any]
 T = TypeVar("T")
 _PATH = re.compile(r"^(.*?) - at `\$\.?(.*)`$", re.DOTALL)
 _FIELD = re.compile(r"(?:required|unknown) field `([^`]+)`")
-# Possessive, and an unterminated string ends with the body: no byte is looked at twice, whatever is sent.
-_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 async def read_json(request: AnyRequest) -> Any:
@@ -76,15 +73,7 @@ async def _read(request: AnyRequest, limit: int = BODY_LIMIT) -> bytes:
 
 
 def _check_depth(body: bytes) -> None:
-    """Count brackets outside of strings: a decoder would recurse before it could refuse."""
-    depth = deepest = 0
-    for byte in _STRINGS.sub(b"", body).translate(None, _NOT_BRACKETS):
-        if byte in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        else:
-            depth -= 1
-    if deepest > MAX_DEPTH + 8:  # a payload may have its own depth; the field is named there
+    if is_deep(body, MAX_DEPTH + 8):  # a payload or result may have its own depth; the field is named there
         raise InvalidInput("body", f"is nested deeper than {MAX_DEPTH} levels")
 
 

@@ -38,18 +38,18 @@ def plain(value: object) -> Any:
 
 
 async def find_job(client: AsyncClient, key: str) -> JobView:
-    """Return a job by name or id; a name goes first.
+    """Return a job by id or name; what is an id is never taken as a name.
 
     Raises:
         NotFound: there is none.
     """
-    page = await client.list_jobs(name=key)
-    if page.items:
-        return page.items[0]
     try:
         parse_job_id(key)
     except ValueError:
-        raise NotFound("job", key) from None
+        page = await client.list_jobs(name=key)
+        if not page.items:
+            raise NotFound("job", key) from None
+        return page.items[0]
     return await client.get_job(key)
 
 

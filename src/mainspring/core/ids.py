@@ -70,18 +70,32 @@ def parse_run_id(text: str) -> RunId:
     return RunId(_decode(text, "run_", _RUN_DIGITS, 63))
 
 
+def looks_like_job_id(text: str) -> bool:
+    """Say whether the text has the form of a job's id, whether or not there can be one of that value."""
+    return _has_form(text, "job_", _JOB_DIGITS)
+
+
+def looks_like_run_id(text: str) -> bool:
+    """Say whether the text has the form of a run's id, whether or not there can be one of that value."""
+    return _has_form(text, "run_", _RUN_DIGITS)
+
+
+def _has_form(text: str, prefix: str, digits: int) -> bool:
+    body = text.removeprefix(prefix).lower()
+    is_ascii = text.isascii()  # lower() turns some other letters, such as the Kelvin sign, into ASCII ones
+    return is_ascii and text.startswith(prefix) and len(body) == digits and set(body) <= _VALUES.keys()
+
+
 def _encode(value: int, digits: int) -> str:
     shifts = range(10 * ((digits + 1) // 2 - 1), -1, -10)
     return "".join([_PAIRS[value >> shift & 1023] for shift in shifts])[-digits:]
 
 
 def _decode(text: str, prefix: str, digits: int, bits: int) -> int:
-    body = text.removeprefix(prefix).lower()
-    is_ascii = text.isascii()  # lower() turns some other letters, such as the Kelvin sign, into ASCII ones
-    if not is_ascii or not text.startswith(prefix) or len(body) != digits or not set(body) <= _VALUES.keys():
+    if not _has_form(text, prefix, digits):
         raise ValueError(f"{text[:60]!r} is not an id of the form {prefix} and {digits} characters")
     value = 0
-    for character in body:
+    for character in text.removeprefix(prefix).lower():
         value = value * 32 + _VALUES[character]
     if value >> bits:
         raise ValueError(f"{text!r} is out of range")

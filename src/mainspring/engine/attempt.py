@@ -9,7 +9,7 @@ import structlog
 
 from mainspring.core.ids import format_run_id
 from mainspring.core.transitions import Failure
-from mainspring.ports.executor import AttemptContext, Executor
+from mainspring.ports.executor import GENTLY, AttemptContext, Executor
 from mainspring.ports.gateway import Ending, HandedBack, Lease, Stopped
 
 _log = structlog.get_logger(__name__)
@@ -55,26 +55,26 @@ class AttemptTask:
         return HandedBack(was_started=True)
 
     def cancel(self) -> None:
-        """Stop the work because the run's cancel was asked for."""
+        """Stop the work because the run's cancel was asked for; what cannot be stopped goes on, and its end counts."""
         if not self._is_cancel_wanted:
             self._is_cancel_wanted = True
-            self._stop()
+            self._stop(GENTLY)
 
     def hand_back(self) -> None:
-        """Stop the work so that another worker can do it."""
+        """Stop the work so that another worker can do it; what cannot be stopped is left behind."""
         if not self._is_hand_back_wanted:
             self._is_hand_back_wanted = True
             self._stop()
 
     def drop(self) -> None:
-        """Stop the work because the lease is lost; nothing will be reported."""
+        """Stop the work because the lease is lost; nothing will be reported. What cannot be stopped keeps its slot."""
         if not self.is_dropped:
             self.is_dropped = True
-            self._stop()
+            self._stop(GENTLY)
 
-    def _stop(self) -> None:
+    def _stop(self, message: str | None = None) -> None:
         if self.task is not None:
-            self.task.cancel()
+            self.task.cancel(message)
 
 
 def _context(lease: Lease) -> AttemptContext:

@@ -75,6 +75,11 @@ class ClaimDesk:
         self._has_news = True
         wakeups.subscribe_runs(self._on_runs_ready)
 
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for work."""
+        return len(self._waiting)
+
     def _on_runs_ready(self) -> None:
         self._has_news = True
         if self._waiting:
@@ -84,7 +89,8 @@ class ClaimDesk:
         """Queue a call and wait for its answer (at most `call.wait`).
 
         A newer call of the same session takes the older one's place, which is answered empty: the worker gave up
-        waiting for it.
+        waiting for it. A caller that is cancelled leaves the queue; what the store has given to the call by then stays
+        with the session, and a repeat of the number brings it.
 
         Raises:
             StoreUnavailable: the desk is closed.
@@ -126,6 +132,8 @@ class ClaimDesk:
         asked: list[_Waiting] = []
         requests: list[ClaimRequest] = []
         for item in waiting:
+            if item.future.done():
+                continue  # replaced, or its caller has gone while the store was read: take nothing for it
             if item.call.session_id not in self._abilities:
                 self.forget(item.call.session_id)
                 self._resolve(item, ClaimAnswer(is_session_live=False))

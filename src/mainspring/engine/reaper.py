@@ -21,6 +21,8 @@ _log = structlog.get_logger(__name__)
 BATCH = 500
 DEADLINE_MARGIN = timedelta(seconds=15)
 """The worker enforces a run's timeout itself; the reaper steps in when that did not happen."""
+MAX_LOOK_GAP = 5.0
+"""Looks further apart than so many seconds do not count as watching all along."""
 
 
 class Reaper:
@@ -47,17 +49,32 @@ class Reaper:
         self.waiter = waiter
         self._beat_period = beat_period
         self._watch: Watch[SessionId] | None = None
+        self._watching_since = 0.0
+        self._looked_at: float | None = None
 
     async def tick(self, now: datetime) -> float:
         """Look once at everything; a full batch is followed by another look at once."""
         await self._judge_sessions(now)
         orphans = await self._store.list_orphans(limit=BATCH)
         await self._end(orphans, now, self._lose)
-        overdue = await self._store.list_overdue(now=now - DEADLINE_MARGIN, limit=BATCH)
+        overdue = await self._find_overdue(now)
         await self._end(overdue, now, self._time_out)
         expired = await self._store.expire_runs(now=now, limit=BATCH)
         is_full = max(len(orphans), len(overdue), len(expired)) == BATCH
         return 0.0 if is_full else min(self._beat_period / 4, 1.0)
+
+    async def _find_overdue(self, now: datetime) -> list[HeldRun]:
+        """Return what outlived its deadline although its worker could have said so all along.
+
+        After an outage of the store, or a start, workers get as long as ever to report what ended meanwhile.
+        """
+        overdue = await self._store.list_overdue(now=now - DEADLINE_MARGIN, limit=BATCH)
+        at = self._clock.monotonic()
+        if self._looked_at is None or at - self._looked_at > MAX_LOOK_GAP:
+            self._watching_since = at
+        self._looked_at = at
+        is_watching = at - self._watching_since >= DEADLINE_MARGIN.total_seconds()
+        return overdue if is_watching else []
 
     async def _judge_sessions(self, now: datetime) -> None:
         sessions = await self._store.list_sessions()

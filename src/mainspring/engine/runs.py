@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -170,7 +171,15 @@ def _submit_key(submission: Submission, due_at: datetime, now: datetime) -> Idem
     if not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable():
         raise InvalidInput("idempotency_key", f"must be 1 to {MAX_KEY_LENGTH} printable characters")
     digest = sha256(submission.job_id.bytes)
-    digest.update(submission.payload if submission.payload is not None else b"\xff")
+    digest.update(_canonical(submission.payload) if submission.payload is not None else b"\xff")
     run_at = None if submission.run_at is None else due_at  # in UTC: the same instant is the same request
     digest.update(f"|{run_at}|{submission.priority}".encode())
     return IdempotencyKey(key=key, request_hash=digest.digest(), expires_at=now + KEY_LIFETIME)
+
+
+def _canonical(payload: bytes) -> bytes:
+    """Return JSON text that is the same for the same value: in which order a client writes its keys is chance."""
+    try:
+        return json.dumps(json.loads(payload), sort_keys=True, separators=(",", ":")).encode()
+    except (ValueError, RecursionError):  # numbers of thousands of digits, nested without end
+        return payload

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from mainspring.core.definition.fields import MAX_DEPTH, is_deep
 from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.transitions import Failure
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean
@@ -30,8 +31,8 @@ class BadArguments(Exception):
 class Call:
     """An attempt on its way from the control loop to where it runs, and back.
 
-    The control loop owns `future`, `home`, `timer`, `is_soft`, `is_timed_out`, `was_given_up`; who runs the
-    call owns `task`, `outcome` and `is_ended`. `is_cancelled` is set by the first and read by the second. The
+    The control loop owns `future`, `home`, `timer`, `is_delivered`, `is_soft`, `is_timed_out`, `was_given_up`; who
+    runs the call owns `task`, `outcome` and `is_ended`. `is_cancelled` is set by the first and read by the second. The
     defaults lie on the class, because most calls never change most of them.
     """
 
@@ -39,6 +40,7 @@ class Call:
     home: object | None = None
     is_cancel_seen = False
     is_cancelled = False
+    is_delivered = False
     is_ended = False
     is_soft = False
     is_timed_out = False
@@ -105,6 +107,8 @@ def succeeded(result: object) -> Outcome:
             error=f"the result is {len(encoded):,} bytes of JSON; at most {INLINE_LIMIT:,} can be kept",
             is_retryable=False,
         )
+    if is_deep(encoded):
+        return Failure(error=f"the result is nested deeper than {MAX_DEPTH} levels", is_retryable=False)
     return Success(result=encoded)
 
 

@@ -32,7 +32,7 @@ class Deadlines:
         self._noted: list[Call] = []
 
     def watch(self, call: Call) -> None:
-        """Watch a call that begins now."""
+        """Watch a call from now on; one that is watched already keeps its limits."""
         context = call.context
         if context.timeout < _SHORT or (context.soft_timeout is not None and context.soft_timeout < _SHORT):
             self._set_timer(call)
@@ -48,6 +48,8 @@ class Deadlines:
                 self._set_timer(call)
 
     def _set_timer(self, call: Call) -> None:
+        if call.timer is not None:
+            return
         call.began = self._loop.time()
         soft, hard = call.context.soft_timeout, call.context.timeout
         if soft is not None and soft < hard:

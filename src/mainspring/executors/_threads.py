@@ -38,6 +38,14 @@ class SyncThreads:
             self._start_thread()
         self._calls.put(call)
 
+    def withdraw(self, call: Call) -> bool:
+        """Keep a call from beginning; False when it has begun."""
+        with self._lock:
+            if call in self._running or call.is_ended:
+                return False
+            call.is_cancelled = True
+        return True
+
     def give_up(self, call: Call) -> bool:
         """Take the slot away from a call; True when its thread is left behind in the function."""
         with self._lock:
@@ -63,9 +71,11 @@ class SyncThreads:
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             with self._lock:
-                self._running.add(call)
+                if not call.is_cancelled:
+                    self._running.add(call)
             call.outcome = run_sync(call)
             with self._lock:
+                call.is_ended = True
                 self._running.discard(call)
                 if call in self._given_up:
                     self._given_up.discard(call)

@@ -11,7 +11,7 @@ from mainspring.executors._calls import Call
 from mainspring.executors._deadlines import Deadlines
 from mainspring.executors._text import seconds
 from mainspring.executors.runners import LoopThreadRunner, Runner
-from mainspring.ports.executor import AttemptContext, Outcome
+from mainspring.ports.executor import GENTLY, AttemptContext, Outcome
 from mainspring.registry import FunctionRegistry
 
 
@@ -68,7 +68,9 @@ class FunctionExecutor:
         self._deadlines.watch(call)
         try:
             return await call.future
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
+            if not call.function.is_async:
+                return await self._see_through(call, error)
             await self._end(call)
             raise
 
@@ -91,13 +93,44 @@ class FunctionExecutor:
                 self._give_up(call)
                 call.future.cancel()
 
+    async def _see_through(self, call: Call, error: asyncio.CancelledError) -> Outcome:
+        """Say how a sync function ended that was to be cancelled: in its thread nothing can stop it.
+
+        One that has not begun never does. For one that has begun a gentle cancellation changes nothing: its own end
+        comes, or its hard limit. Any other leaves it behind at once.
+
+        Raises:
+            CancelledError: `error`, or a later one: it never began, or was left behind.
+        """
+        assert self._loop is not None
+        assert self._deadlines is not None
+        while True:
+            if call.future.done() and not call.future.cancelled():
+                return call.future.result()
+            if call.is_delivered:
+                return _final(call)
+            is_over = self._runner.withdraw(call) or (error.args != (GENTLY,) and self._give_up(call))
+            if is_over:
+                if call.timer is not None:
+                    call.timer.cancel()
+                raise error
+            call.future = self._loop.create_future()
+            if call.is_timed_out:
+                self._reach_end(call)
+            self._deadlines.watch(call)  # again: it may have been looked at while nothing waited for it
+            try:
+                return await call.future
+            except asyncio.CancelledError as again:
+                error = again
+
     def _deliver(self, calls: list[Call]) -> None:
         for call in calls:
+            call.is_delivered = True
             if call.timer is not None:
                 call.timer.cancel()
             future = call.future
             if not future.done():
-                future.set_result(_judged(call) if call.is_soft or call.is_timed_out else call.outcome)
+                future.set_result(_final(call))
 
     def _reach_soft(self, call: Call) -> None:
         call.is_soft = True
@@ -120,10 +153,16 @@ class FunctionExecutor:
         text = f"timed out after {seconds(call.context.timeout)}, and is still running"
         call.future.set_result(Failure(error=text, is_timeout=True))
 
-    def _give_up(self, call: Call) -> None:
+    def _give_up(self, call: Call) -> bool:
+        """Wait for a call no longer; True when it is left behind."""
         call.was_given_up = True
-        if self._runner.give_up(call):
-            self._abandoned += 1
+        is_left = self._runner.give_up(call)
+        self._abandoned += is_left
+        return is_left
+
+
+def _final(call: Call) -> Outcome:
+    return _judged(call) if call.is_soft or call.is_timed_out else call.outcome
 
 
 def _judged(call: Call) -> Outcome:

@@ -155,7 +155,11 @@ class HttpExecutor:
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=limit.total_seconds(), sock_connect=self._connect_timeout),
         ) as response:
-            data, is_cut = await _read_start(response)
+            try:
+                data, is_cut = await _read_start(response)
+            except TimeoutError:
+                text = f"response status {response.status}, but the answer was not complete within {seconds(limit)}"
+                return Failure(error=text, is_timeout=True)
             output = decode(data) + ("\n[… the rest was not read …]" if is_cut else "")
             return _judge(response, output or None)
 

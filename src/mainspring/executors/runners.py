@@ -36,6 +36,10 @@ class Runner(Protocol):
         """Ask a call to end; one that has not begun never will."""
         ...
 
+    def withdraw(self, call: Call) -> bool:
+        """Keep the call of a sync function from beginning; False when it has begun, and so cannot be stopped."""
+        ...
+
     def give_up(self, call: Call) -> bool:
         """Wait for a call no longer; True when it is still running and was left behind."""
         ...
@@ -73,6 +77,10 @@ class InlineRunner:
         assert self._driver is not None
         call.is_cancelled = True
         self._driver.cancel(call)
+
+    def withdraw(self, call: Call) -> bool:
+        call.is_cancelled = True
+        return not call.is_ended
 
     def give_up(self, call: Call) -> bool:
         call.is_cancelled = True
@@ -130,6 +138,10 @@ class LoopThreadRunner:
         call.is_cancelled = True
         if isinstance(call.home, _JobLoop):
             call.home.cancel(call)
+
+    def withdraw(self, call: Call) -> bool:
+        assert self._threads is not None
+        return self._threads.withdraw(call)
 
     def give_up(self, call: Call) -> bool:
         call.is_cancelled = True

@@ -10,6 +10,9 @@ from typing import Any, Protocol
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.transitions import Failure
 
+GENTLY = "gently"
+"""The message of a cancellation that leaves to its end what cannot be stopped; see `Executor.execute`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptContext:
@@ -46,7 +49,7 @@ class Success:
     """The attempt did its work.
 
     Attributes:
-        result: JSON text in UTF-8, at most `INLINE_LIMIT` bytes, or None.
+        result: JSON text in UTF-8, at most `INLINE_LIMIT` bytes and no deeper than a payload may be, or None.
         output: captured text (a command's stdout and stderr, a response's body), capped by the executor.
     """
 
@@ -80,7 +83,9 @@ class Executor(Protocol):
         """Carry out one attempt and say how it ended.
 
         Enforces `context.timeout` itself and reports it as a `Failure` with `is_timeout`. When the calling task is
-        cancelled it stops the work (a command's whole process tree) before it lets `CancelledError` through.
+        cancelled it stops the work (a command's whole process tree) before it lets `CancelledError` through. Work
+        that cannot be stopped (a function in a thread) it leaves behind; when the message of the cancellation is
+        `GENTLY`, it waits for the end of such work instead and returns how it ended, completion or time limit.
         Anything the job raises is a `Failure`; nothing else is raised.
         """
         ...

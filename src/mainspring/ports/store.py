@@ -75,12 +75,16 @@ class JobStore(Protocol):
         ...
 
     async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
-        """Start the clock at `next_fire_at`, raise its revision, and close the open gap span at `now`."""
+        """Start the clock at `next_fire_at`, raise its revision, and close the open gap span at `now`.
+
+        A gap that would begin after `now` is removed instead: no fire lay in the pause.
+        """
         ...
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
         """Make jobs cease to exist: the clock row goes, open spans are closed, the name is free at once.
 
+        An open gap that would begin after `now` is removed, as by `resume_jobs`.
         Versions and runs stay readable. Live runs are left to `cancel_runs`.
         """
         ...

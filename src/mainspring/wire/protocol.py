@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from mainspring.core.definition import plain_from_spec, spec_from_plain
+from mainspring.core.definition.fields import MAX_DEPTH, is_deep
 from mainspring.core.ids import SessionId, format_job_id, format_run_id, parse_job_id, parse_run_id
 from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.text import storable
@@ -388,6 +389,8 @@ def _result(raw: msgspec.Raw, field: str) -> bytes | None:
     if len(text) > INLINE_LIMIT:
         message = f"{len(text)} bytes; at most {INLINE_LIMIT} fit, put large data elsewhere and pass a link"
         raise InvalidInput(f"{field}.result", message)
+    if is_deep(text):
+        raise InvalidInput(f"{field}.result", f"is nested deeper than {MAX_DEPTH} levels")
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

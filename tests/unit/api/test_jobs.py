@@ -98,6 +98,8 @@ async def test_pause_and_resume(http: Http, job: dict[str, Any]) -> None:
     assert [(span["kind"], span["reason"], span["is_open"]) for span in spans] == [("gap", "paused", True)]
     resumed = (await http.post(f"{JOBS}/{job['job_id']}/resume")).json()
     assert (resumed["is_paused"], resumed["next_fire_time"]) == (False, "2026-01-06T09:00:00Z")
+    spans = (await http.get(f"{JOBS}/{job['job_id']}/spans")).json()["items"]
+    assert spans == [], "no fire lay in the pause"
 
 
 async def test_list_pages_by_key(http: Http) -> None:
@@ -136,6 +138,11 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("name", {"function": "work"}),
     ("name", {"name": "a\u0000b", "function": "work"}),
     ("name", {"name": "", "function": "work"}),
+    ("name", {"name": "  ", "function": "work"}),
+    ("name", {"name": "job_01kxj0000000000000000000ab", "function": "work"}),
+    ("name", {"name": "job_01KXJ0000000000000000000IL", "function": "work"}),
+    ("name", {"name": "run_0000000000100", "function": "work"}),
+    ("misfire.grace", {"name": "x", "function": "work", "misfire": {"policy": "skip", "grace": 0}}),
     ("callback_url", {"name": "x", "callback_url": "ftp://example.com"}),
     ("callback_url", {"name": "x", "callback_url": "https://user:secret@example.com/"}),
     ("priority", {"name": "x", "function": "work", "priority": "URGENT"}),

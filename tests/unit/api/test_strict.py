@@ -76,6 +76,24 @@ async def test_preview_after_out_of_bounds_is_refused(http: Http, after: str) ->
     assert answer.json()["errors"][0]["field"] == "after"
 
 
+@pytest.mark.parametrize(
+    ("path", "field", "message"),
+    [
+        ("/openapi.json?x=1", "x", "there is no such field"),
+        ("/api/v1/cron/next?expression=*+*+*+*+*&tz=bad", "tz", "'bad' is not a time zone known here"),
+        ("/api/v1/cron/next?expression=*+*+*+*+*&dst=bad", "dst", "'bad' is neither 'vixie'"),
+        ("/api/v1/cron/next?expression=99+*+*+*+*", "expression", "minute: '99': 99 is not"),
+        ("/api/v1/cron/next?expression=*+*", "expression", "'* *' has 2 fields"),
+    ],
+)
+async def test_refusal_names_its_field_once(http: Http, path: str, field: str, message: str) -> None:
+    (error,) = (await http.get(path)).json()["errors"]
+    assert error["field"] == field
+    assert error["message"].startswith(message)
+    assert not error["message"].endswith(" ")
+    assert "known are" not in error["message"]
+
+
 @pytest.mark.parametrize("prefix", ["", "[0]."])
 async def test_run_at_out_of_bounds_is_refused(http: Http, job: dict[str, Any], prefix: str) -> None:
     body = {"run_at": "0001-01-01T00:00:00+23:59"}

@@ -115,6 +115,12 @@ def test_a_worker_of_its_own_and_the_ways_of_jobs_and_runs(folder: Path) -> None
         added = answer("job", "add", "again", "--function", "add", "--every", "90s", "--retries", 7, url=url)
         assert (added["trigger"]["every_seconds"], added["retry"]["max_retries"]) == (90, 7)
         assert answer("job", "show", added["job_id"], url=url)["name"] == "again"
+        ledger = run("job", "ledger", "again", "--server", url)
+        assert (ledger.returncode, ledger.stderr) == (0, "")
+        # The page must not be read as a day's worth where the job was changed a moment ago.
+        start = added["created_at"][:19].replace("T", " ")
+        assert ledger.stdout.startswith(f"looked from {start}")
+        assert ledger.stdout.endswith(" (nothing was due): 0 owed, 0 missing, 0 surplus\n")
         assert answer("job", "rm", "again", url=url)["deleted"] is True
         assert run("job", "show", "again", "--server", url).returncode == 2
 
@@ -239,6 +245,10 @@ def test_two_processes_do_not_share_a_folder_or_port(folder: Path) -> None:
         (("up", "--port", 70000), 2, "port: "),
         (("up", "--data", "a", "--store", "memory://"), 2, "store: "),
         (("up", "--store", "mysql://x"), 2, "store: "),
+        (("up", "--port", 0, "--data", "shop.py"), 2, "data: shop.py is a file; give a folder"),
+        (("up", "--port", 0, "--data", "shop.py/x"), 2, "data: shop.py is a file; give a folder"),
+        (("up", "--port", 0, "--store", "sqlite://shop.py"), 2, "store: shop.py is a file; give a folder"),
+        (("up", "--port", 0, "--data", "/proc/foo"), 2, "data: /proc/foo cannot be made a folder"),
         (("up", "absent:app"), 2, "MODULE:APP: "),
         (("worker", "--slots", 0), 2, "slots: "),
         (("worker", "--store", "sqlite:///x"), 2, "store: "),
@@ -248,6 +258,9 @@ def test_two_processes_do_not_share_a_folder_or_port(folder: Path) -> None:
         (("job", "add", "--body", "-"), 2, "body: is not JSON"),
         (("job", "add", "x", "--command", "ls"), 2, "command: is not JSON"),
         (("job", "run", "x", "--payload", "{"), 2, "payload: is not JSON"),
+        (("job", "run", "x", "--wait", -1), 2, "wait: must be 0 or more seconds, not -1"),
+        (("job", "run", "x", "--wait", "nan"), 2, "wait: must be 0 or more seconds, not nan"),
+        (("job", "run", "x", "--wait"), 2, "Option '--wait' requires an argument"),
         (("run", "show", "../counts"), 2, "run: "),
         (("import", "crontab", "absent"), 2, "file: absent: "),
         (("next", "* * * *"), 2, "expression: "),

@@ -26,6 +26,7 @@ DAY = timedelta(days=1)
 printable = st.text(
     st.characters(categories=["L", "M", "N", "P", "S"]) | st.just(" "), min_size=1, max_size=200
 )
+names = printable.filter(lambda name: name.strip() != "")
 words = st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True)
 free_text = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40
@@ -106,7 +107,7 @@ retries = st.builds(
 )
 specs = st.builds(
     JobSpec,
-    name=printable,
+    name=names,
     target=targets,
     trigger=triggers,
     payload=st.none() | json_values.filter(lambda value: value is not None).map(encode_payload),
@@ -117,7 +118,7 @@ specs = st.builds(
     misfire=st.builds(
         MisfireRule,
         policy=st.sampled_from(Misfire),
-        grace=waits,
+        grace=durations(timedelta(seconds=1), 30 * DAY),
         max_count=st.integers(1, 100_000),
         max_age=waits,
     ),

@@ -188,6 +188,17 @@ def test_python_values_are_read_as_their_texts() -> None:
     assert read(misfire="skip").misfire.policy is Misfire.SKIP
 
 
+@pytest.mark.parametrize(
+    "name", ["job_1", "job_" + "0" * 25, "job_" + "u" * 26, "JOB_" + "0" * 26, "run_" + "0" * 14, " a", "job"]
+)
+def test_names_that_are_no_ids(name: str) -> None:
+    assert read(name=name).name == name
+
+
+def test_the_shortest_grace() -> None:
+    assert read(misfire={"policy": "skip", "grace": 1}).misfire.grace == SECOND
+
+
 def test_delays_alone_mean_a_list() -> None:
     retry = read(retry={"delays": ["1s", 5]}).retry
     assert retry.backoff is Backoff.LIST
@@ -204,6 +215,13 @@ def test_delays_alone_mean_a_list() -> None:
         ({"name": "\ud800"}, "name", "cannot be printed"),
         ({"name": 7}, "name", "must be text, not a number"),
         ({"name": None}, "name", "not null"),
+        ({"name": "   "}, "name", "is blank"),
+        ({"name": "job_" + "0" * 26}, "name", "looks like a job's id"),
+        ({"name": "job_" + "zIL" + "A" * 23}, "name", "looks like a job's id"),
+        ({"name": "run_" + "0" * 13}, "name", "looks like a run's id"),
+        ({"misfire": {"policy": "skip", "grace": 0}}, "misfire.grace", "must be at least 1s, not 0s"),
+        ({"misfire": {"grace_seconds": 0.999}}, "misfire.grace_seconds", "must be at least 1s, not 999ms"),
+        ({"misfire": {"grace": "3651d"}}, "misfire.grace", "between 0s and 3650d"),
         ({"prioritty": "HIGH"}, "prioritty", "did you mean 'priority'?"),
         ({"callback": "https://a"}, "callback", "did you mean 'callback_url'?"),
         ({"zzz": 1}, "zzz", "known are"),
@@ -271,7 +289,7 @@ def test_delays_alone_mean_a_list() -> None:
         ({"retry": {"max_retries": -1}}, "retry.max_retries", "between 0 and 1000"),
         ({"retry": {"max_retries": 1001}}, "retry.max_retries", "between 0 and 1000"),
         ({"retry": {"max_retries": True}}, "retry.max_retries", "whole number"),
-        ({"retry": {"max_retries": 1.0}}, "retry.max_retries", "whole number"),
+        ({"retry": {"max_retries": 1.5}}, "retry.max_retries", "must be a whole number, not 1.5"),
         ({"retry": {"retries": 1}}, "retry.retries", "did you mean 'max_retries'?"),
         ({"retry": {"backoff": "quadratic"}}, "retry.backoff", "fixed, linear, exponential, list"),
         ({"retry": {"delay": -1}}, "retry.delay", "not a negative time"),
@@ -436,15 +454,17 @@ def test_payload_up_to_the_limit_in_bytes_fits() -> None:
 
 
 def test_payload_depth_is_measured_without_recursion() -> None:
-    def nested(levels: int) -> object:
-        value: object = 1
+    def nested(levels: int, value: object = 1) -> object:
         for level in range(levels):
             value = [value] if level % 2 else {"a": value}
         return value
 
-    read(payload=nested(64))
-    for levels in (65, 100_000):
-        assert "deeper than 64" in refusal({**BASE, "payload": nested(levels)}).message
+    innermosts: list[object] = [1, [], {}]
+    for innermost in innermosts:
+        own = int(innermost != 1)  # an empty list is a level too
+        read(payload=nested(64 - own, innermost))
+        for levels in (65 - own, 100_000):
+            assert "deeper than 64" in refusal({**BASE, "payload": nested(levels, innermost)}).message
 
 
 def test_payload_null_is_none_and_false_values_are_kept() -> None:

@@ -10,6 +10,8 @@ from mainspring.core.ids import (
     format_job_id,
     format_run_id,
     job_shard,
+    looks_like_job_id,
+    looks_like_run_id,
     make_run_id,
     parse_job_id,
     parse_run_id,
@@ -113,3 +115,20 @@ def test_parse_accepts_only_other_spellings_of_an_id(text: str) -> None:
         except ValueError:
             continue
         assert parse_run_id(format_run_id(run_id)) == run_id
+
+
+@given(job_ids, run_ids)
+def test_ids_look_like_ids(job_id: JobId, run_id: RunId) -> None:
+    job, run = format_job_id(job_id), format_run_id(run_id)
+    assert looks_like_job_id(job)
+    assert looks_like_job_id("job_" + job[4:].upper())
+    assert looks_like_run_id(run)
+    assert not looks_like_job_id(run)
+    assert not looks_like_run_id(job)
+
+
+def test_an_id_out_of_range_looks_like_one() -> None:
+    assert looks_like_job_id("job_" + "z" * 26)
+    assert looks_like_run_id("run_" + "z" * 13)
+    assert not looks_like_job_id("job_" + "u" * 26)
+    assert not looks_like_run_id("run_" + "\u212a" * 13)

@@ -9,7 +9,7 @@ import pytest
 from mainspring.core.ids import RunId
 from mainspring.core.model import Priority
 from mainspring.core.states import RunState
-from mainspring.engine.runs import Submission
+from mainspring.engine.runs import Submission, Submitted
 from mainspring.errors import Conflict, InvalidInput
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Report, ReportResult
@@ -169,6 +169,18 @@ async def test_deadline_is_enforced_by_the_reaper_when_the_worker_does_not(bench
     assert attempt.outcome == "timed_out"
 
 
+async def test_success_that_waited_out_an_outage_is_not_judged_by_the_deadline(bench: Bench) -> None:
+    run_id = await submit(bench, timeout="10s", retry={"max_retries": 0})
+    worker = await bench.runtime.worker()
+    (lease,) = await worker.claim()
+    await bench.runtime.tick("reaper")
+    report = await worker.carry_out(lease)
+    bench.runtime.clock.advance(600)  # nobody reaches the store; then the reaper is back before the worker is
+    await bench.runtime.tick("reaper")
+    await worker.report(report)
+    assert (await bench.run(run_id)).state is RunState.SUCCEEDED
+
+
 async def test_run_not_started_in_time_expires(bench: Bench) -> None:
     run_id = await submit(bench, expires_after="5s")
     await bench.runtime.advance(6)
@@ -233,6 +245,24 @@ async def test_idempotency_key_gives_the_same_run_and_refuses_another_request(be
     assert (again.run_id, again.is_new) == (first.run_id, False)
     with pytest.raises(Conflict, match="idempotency_key"):
         await runs.submit(TENANT, Submission(job_id=job_id, idempotency_key="k", priority=Priority.HIGH))
+
+
+async def test_idempotency_key_does_not_mind_the_order_of_keys(bench: Bench) -> None:
+    job_id = await bench.add()
+    runs = bench.runtime.client.runs
+
+    async def send(payload: bytes) -> Submitted:
+        return await runs.submit(TENANT, Submission(job_id=job_id, payload=payload, idempotency_key="k"))
+
+    first = await send(b'{"y":{"b":[1,2],"a":"\xc3\xa9"},"x":1}')
+    for same in (b'{"x":1,"y":{"a":"\xc3\xa9","b":[1,2]}}', b'{"x": 1, "y": {"b": [1, 2], "a": "\\u00e9"}}'):
+        again = await send(same)
+        assert (again.run_id, again.is_new) == (first.run_id, False)
+    for other in (b'{"x":1,"y":{"a":"\xc3\xa9","b":[2,1]}}', b'{"x":"1"}', b"null"):
+        with pytest.raises(Conflict, match="idempotency_key"):
+            await send(other)
+    kept = await bench.run(first.run_id)
+    assert kept.payload == b'{"y":{"b":[1,2],"a":"\xc3\xa9"},"x":1}', "what was sent"
 
 
 async def test_delayed_run_waits_for_its_instant(bench: Bench) -> None:

@@ -13,7 +13,7 @@ from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.transitions import Failure
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import InlineRunner, LoopThreadRunner
-from mainspring.ports.executor import Outcome, Snooze, Success
+from mainspring.ports.executor import GENTLY, Outcome, Snooze, Success
 from mainspring.registry import FunctionRegistry
 from mainspring.signals import FailRun, RetryRun, SnoozeRun, current_attempt
 from tests.unit.executors.attempts import make_attempt
@@ -154,6 +154,20 @@ async def test_result_that_is_not_json_fails_for_good(bench: Bench, function: Ca
     assert not failure.is_retryable
 
 
+def levels(count: int) -> Any:
+    value: Any = "[{"
+    for level in range(count):
+        value = [value, 1] if level % 2 else {"a": "}", "b": value}
+    return value
+
+
+async def test_result_is_nested_no_deeper_than_a_payload_may_be(bench: Bench) -> None:
+    assert isinstance(await bench.run(lambda: levels(64)), Success)
+    failure = await bench.fail(lambda: levels(65))
+    assert failure.error == "the result is nested deeper than 64 levels"
+    assert not failure.is_retryable
+
+
 async def test_result_over_the_limit_fails_for_good(bench: Bench) -> None:
     failure = await bench.fail(lambda: "x" * INLINE_LIMIT)
     assert "65,538 bytes" in failure.error
@@ -229,8 +243,28 @@ async def test_signals_steer_the_run(bench: Bench) -> None:
     assert await bench.run(raising(SnoozeRun(delay))) == Snooze(delay)
     assert await bench.run(raising(FailRun("bad"))) == Failure(error="bad", is_retryable=False)
     assert await bench.run(raising(RetryRun(delay, "busy"))) == Failure(error="busy", retry_after=delay)
-    with pytest.raises(ValueError, match="timedelta"):
-        SnoozeRun(timedelta(seconds=-1))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (1, timedelta(seconds=1)),
+        (0, timedelta(0)),
+        (0.25, timedelta(milliseconds=250)),
+        (timedelta(minutes=3), timedelta(minutes=3)),
+        (10**400, timedelta.max),
+        (1e300, timedelta.max),
+    ],
+)
+def test_delays_are_seconds_or_timedeltas(given: float | timedelta, expected: timedelta) -> None:
+    assert SnoozeRun(given).delay == RetryRun(given, "later").after == expected
+
+
+@pytest.mark.parametrize("delay", [timedelta(seconds=-1), -0.1, float("nan"), float("inf"), True, "1", None])
+def test_delays_that_are_none_are_refused(delay: Any) -> None:
+    for signal in (SnoozeRun, RetryRun):
+        with pytest.raises(ValueError, match="a delay is seconds or a timedelta"):
+            signal(delay)
 
 
 async def test_current_attempt_is_known_everywhere(bench: Bench) -> None:
@@ -442,6 +476,121 @@ async def test_sync_function_that_never_got_a_thread_does_not_start_after_its_ti
     assert await first == Success(result=b"true")
     assert await threaded.run(sync_echo) == Success(result=b"[[],{}]")
     assert not ran.is_set()
+
+
+async def begun(threaded: Bench, end: Callable[[], Any], **options: Any) -> asyncio.Task[Outcome]:
+    """Start a sync function that ends as `end` does; return its attempt when it has begun."""
+    started = threading.Event()
+
+    def function() -> Any:
+        started.set()
+        return end()
+
+    attempt = asyncio.ensure_future(threaded.run(function, **options))
+    assert isinstance(attempt, asyncio.Task)
+    while not started.is_set():  # noqa: ASYNC110 -- another thread sets it
+        await asyncio.sleep(0.001)
+    return attempt
+
+
+@pytest.mark.parametrize("cancels", [1, 2])
+@pytest.mark.parametrize("moment", [0, 0.08])
+async def test_sync_function_that_has_begun_outlasts_a_gentle_cancel(
+    threaded: Bench, cancels: int, moment: float
+) -> None:
+    release = threading.Event()
+    attempt = await begun(threaded, release.wait)
+    await asyncio.sleep(moment)
+    for _ in range(cancels):
+        attempt.cancel(GENTLY)
+        await asyncio.sleep(0.01)
+    _, pending = await asyncio.wait((attempt,), timeout=2 * GRACE.total_seconds())
+    assert pending
+    release.set()
+    assert await attempt == Success(result=b"true")
+    assert threaded.executor.abandoned == 0
+    assert await threaded.run(sync_echo) == Success(result=b"[[],{}]")
+
+
+async def test_sync_function_that_fails_after_a_gentle_cancel_says_how(threaded: Bench) -> None:
+    release = threading.Event()
+
+    def broken() -> None:
+        release.wait()
+        raise ValueError("no")
+
+    attempt = await begun(threaded, broken)
+    attempt.cancel(GENTLY)
+    release.set()
+    assert isinstance(outcome := await attempt, Failure)
+    assert outcome.error == "ValueError: no"
+
+
+async def test_end_of_a_sync_function_wins_over_a_cancel_of_the_same_moment(threaded: Bench) -> None:
+    for message in (GENTLY, None):
+        release = threading.Event()
+        attempt = await begun(threaded, release.wait)
+        release.set()
+        time.sleep(0.05)  # noqa: ASYNC251 -- it ends while this loop cannot look
+        attempt.cancel(message)
+        if message is GENTLY:
+            assert await attempt == Success(result=b"true")
+        else:
+            with contextlib.suppress(asyncio.CancelledError):
+                await attempt
+    assert await threaded.run(sync_echo) == Success(result=b"[[],{}]")
+
+
+@pytest.mark.parametrize("timeout", [0.08, 0.3])
+async def test_hard_limit_holds_for_a_sync_function_that_was_cancelled(
+    threaded: Bench, timeout: float
+) -> None:
+    release = threading.Event()
+    attempt = await begun(threaded, release.wait, timeout=timeout)
+    attempt.cancel(GENTLY)
+    async with asyncio.timeout(5):
+        outcome = await attempt
+    assert isinstance(outcome, Failure)
+    assert outcome.is_timeout
+    assert threaded.executor.abandoned == 1
+    release.set()
+
+
+async def test_plain_cancel_leaves_a_sync_function_behind_at_once(threaded: Bench) -> None:
+    release = threading.Event()
+    for is_gentle_first in (False, True):
+        attempt = await begun(threaded, release.wait)
+        if is_gentle_first:
+            attempt.cancel(GENTLY)
+            await asyncio.sleep(0.01)
+        before = time.monotonic()
+        attempt.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await attempt
+        assert time.monotonic() - before < GRACE.total_seconds()
+    assert threaded.executor.abandoned == 2
+    assert await threaded.run(sync_echo) == Success(result=b"[[],{}]")
+    release.set()
+
+
+@pytest.mark.parametrize("message", [GENTLY, None])
+async def test_sync_function_that_has_not_begun_never_does_after_a_cancel(
+    threaded: Bench, message: str | None
+) -> None:
+    release, ran = threading.Event(), threading.Event()
+    first = await begun(threaded, release.wait)
+    second = asyncio.ensure_future(threaded.run(ran.set))
+    await asyncio.sleep(0)
+    before = time.monotonic()
+    second.cancel(message)
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    assert time.monotonic() - before < GRACE.total_seconds()
+    release.set()
+    assert await first == Success(result=b"true")
+    assert await threaded.run(sync_echo) == Success(result=b"[[],{}]")
+    assert not ran.is_set()
+    assert threaded.executor.abandoned == 0
 
 
 async def test_sync_functions_share_the_slots() -> None:

@@ -169,6 +169,20 @@ async def test_compressed_answer_is_not_unpacked(receiver: Receiver) -> None:
     assert "xxx" not in (outcome.output or "")
 
 
+async def test_answer_that_never_ends_is_a_timeout_that_says_so(receiver: Receiver) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b"x")
+            await asyncio.sleep(0.02)
+
+    receiver.handler = handler
+    failure = await fail({"url": receiver.url()}, allow=LOOPBACK, timeout=0.2)
+    assert failure.is_timeout
+    assert failure.error == "response status 200, but the answer was not complete within 0.2 s"
+
+
 async def test_slow_answer_is_a_timeout(receiver: Receiver) -> None:
     async def handler(request: web.Request) -> web.Response:
         await asyncio.Event().wait()

@@ -27,7 +27,8 @@ def item(result: bytes, outcome: str = "success") -> protocol.ReportItem:
 
 @pytest.mark.parametrize("outcome", ["success", "failure"])
 @pytest.mark.parametrize(
-    "result", [b'"\xff"', b"{", b"", b"1e400", b"NaN", FULL + b" ", b"[" * 5000 + b"]" * 5000]
+    "result",
+    [b'"\xff"', b"{", b"", b"1e400", b"NaN", FULL + b" ", b"[" * 5000 + b"]" * 5000, b"[" * 65 + b"]" * 65],
 )
 def test_result_that_no_reader_could_show_is_refused_by_name(result: bytes, outcome: str) -> None:
     with pytest.raises(InvalidInput) as refused:
@@ -35,7 +36,9 @@ def test_result_that_no_reader_could_show_is_refused_by_name(result: bytes, outc
     assert refused.value.field == "reports[3].result"
 
 
-@pytest.mark.parametrize("result", [FULL, b"[1.5, null]", '"Grüße"'.encode()])
+@pytest.mark.parametrize(
+    "result", [FULL, b"[1.5, null]", '"Grüße"'.encode(), b"[" * 64 + b"]" * 64, b"[" + b"{}," * 70 + b"1]"]
+)
 def test_result_within_the_limit_is_kept_exactly(result: bytes) -> None:
     assert protocol.to_report(item(result), 0).ending == Success(result=result)
 

@@ -43,8 +43,9 @@ async def preview_cron(request: AnyRequest) -> FiresView:
     try:
         cron = Cron(values["expression"], tz=values.get("tz", "UTC"), dst=values.get("dst", "vixie"))
     except CronError as error:
-        field = error.field if error.field in {"tz", "dst"} else "expression"
-        raise InvalidInput(field, str(error)) from error
+        if error.field in {"expression", "tz", "dst"}:
+            raise InvalidInput(error.field, error.message) from error
+        raise InvalidInput("expression", str(error)) from error
     instant: datetime | None = engine_of(request).now()
     if "after" in values:
         instant = read_instant(values["after"].replace(" ", "+"), "after")

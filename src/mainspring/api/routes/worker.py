@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from litestar import post
 
 from mainspring.api.reading import AnyRequest, read_struct
 from mainspring.api.tenancy import gateway_of
+from mainspring.ports.gateway import ClaimCall, ClaimReply
 from mainspring.wire import protocol
 from mainspring.wire.protocol import (
     BeatBody,
@@ -38,9 +40,34 @@ async def register(request: AnyRequest) -> SessionGranted:
 
 @post("/claim", operation_id="worker_claim", summary="Take leases", status_code=200)
 async def claim(request: AnyRequest) -> ClaimAnswerView:
-    """Take leases, waiting up to `wait_seconds` for the first; a repeated number gets the same answer."""
+    """Take leases, waiting up to `wait_seconds` for the first; a repeated number gets the same answer.
+
+    A claim whose connection is closed waits no longer.
+    """
     body = await read_struct(request, ClaimBody)
-    return protocol.from_claim_reply(await gateway_of(request).claim(protocol.to_claim(body)))
+    return protocol.from_claim_reply(await _claim_while_connected(request, protocol.to_claim(body)))
+
+
+async def _claim_while_connected(request: AnyRequest, call: ClaimCall) -> ClaimReply:
+    """Claim for as long as there is somebody to answer.
+
+    Runs that were taken in the very moment in which the connection broke are not handed back here: the worker may be
+    alive and repeat the number, and a repeat that overtook the hand-back would start a run that is no longer its own.
+    """
+    asking = asyncio.ensure_future(gateway_of(request).claim(call))
+    leaving = asyncio.ensure_future(_wait_for_disconnect(request))
+    try:
+        await asyncio.wait((asking, leaving), return_when=asyncio.FIRST_COMPLETED)
+        return asking.result() if asking.done() else ClaimReply()  # nobody reads the empty one
+    finally:
+        asking.cancel()
+        leaving.cancel()
+
+
+async def _wait_for_disconnect(request: AnyRequest) -> None:
+    """Return when the client has closed the connection; the body was read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 @post("/beat", operation_id="worker_beat", summary="Send a heartbeat", status_code=200)

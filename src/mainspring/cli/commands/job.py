@@ -49,7 +49,7 @@ def job_group() -> None:
 @click.option("--retries", type=int, metavar="N", help="Short for max_retries.")
 @click.option("--misfire", metavar="JSON", help="skip, fire_latest, fire_all, or an object.")
 @click.option("--overlap", metavar="POLICY", help="allow or skip.")
-@click.option("--delivery", metavar="POLICY", help="at_least_once or at_most_once.")
+@click.option("--delivery", metavar="POLICY", help="at_least_once, at_most_once or exactly_once.")
 @click.option("--timeout", metavar="DURATION", help="Hard limit of one attempt.")
 @click.option("--jitter", metavar="DURATION", help="Delay each start by up to this much.")
 @click.option(
@@ -219,7 +219,10 @@ def _report_clock(job: JobView, *, as_json: bool) -> None:
 @server_option
 @json_option
 def ledger_command(job: str, server: str, *, as_json: bool) -> int:
-    """Compare the fires that a job owed with what is on record; exit code 1 unless nothing is missing or surplus."""
+    """Compare the fires that a job owed with what is on record; exit code 1 unless nothing is missing or surplus.
+
+    Looks back a day, but not before the job's last change (an edit, a pause, a resume).
+    """
 
     async def work(client: AsyncClient) -> LedgerView:
         return await client.get_ledger((await find_job(client, job)).job_id)
@@ -228,7 +231,9 @@ def ledger_command(job: str, server: str, *, as_json: bool) -> int:
     if as_json:
         print_json(plain(ledger))
     else:
-        period = f"{_instant(ledger.from_time)} to {_instant(ledger.to_time)}"
+        period = f"looked from {_instant(ledger.from_time)} to {_instant(ledger.to_time)}"
+        if ledger.from_time == ledger.to_time:
+            period += " (nothing was due)"
         click.echo(
             f"{period}: {ledger.expected} owed, {len(ledger.missing)} missing, {len(ledger.surplus)} surplus"
         )
@@ -249,7 +254,7 @@ def ledger_command(job: str, server: str, *, as_json: bool) -> int:
     "seconds",
     type=float,
     metavar="SECONDS",
-    help="Wait so long for its end; exit code 1 unless it succeeds.",
+    help="Wait so long for its end, 0 or more; exit code 1 unless it succeeds.",
 )
 @server_option
 @json_option
@@ -260,6 +265,8 @@ def run_command(
     from mainspring.core.definition.fields import read_instant
     from mainspring.sdk.runs import wait_for_run
 
+    if seconds is not None and not seconds >= 0:  # so written, it refuses NaN too
+        raise InvalidInput("wait", f"must be 0 or more seconds, not {seconds:g}")
     body: dict[str, Any] = {}
     if given["priority"] is not None:
         body["priority"] = given["priority"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +14,7 @@ from mainspring.errors import InvalidInput
 
 if TYPE_CHECKING:
     from mainspring.cli.process import StopRequest
-    from mainspring.config.settings import Settings
+    from mainspring.config.settings import Settings, StoreLocation
     from mainspring.sdk.app import App
 
 
@@ -47,7 +49,8 @@ def up_command(
         drain=seconds(given["drain"]),
     )
     app = load_app(app_reference) if app_reference else None
-    run_process(lambda stop: _up(settings, app, stop))
+    option = "data" if store is None else "store"
+    run_process(lambda stop: _up(settings, app, stop, option=option))
 
 
 def _location(data: str | None, store: str | None) -> Any:
@@ -60,13 +63,36 @@ def _location(data: str | None, store: str | None) -> Any:
     return StoreLocation("sqlite", data if data is not None else str(DEFAULT_DATA))
 
 
-async def _up(settings: Settings, app: App | None, stop: StopRequest) -> None:
+def _make_folder(location: StoreLocation, option: str) -> None:
+    """Make the folder of a SQLite store, where it is missing.
+
+    Raises:
+        InvalidInput: it cannot be had; `option` is the one that named it.
+    """
+    if location.scheme != "sqlite":
+        return
+    folder = Path(location.target)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        file = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+        raise InvalidInput(option, f"{file} is a file; give a folder") from None
+    except OSError as error:
+        message = f"{folder} cannot be made a folder ({error.strerror}); give one that can be written"
+        raise InvalidInput(option, message) from None
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise InvalidInput(option, f"{folder} cannot be written by this user; give a folder that can")
+
+
+async def _up(settings: Settings, app: App | None, stop: StopRequest, *, option: str) -> None:
     from mainspring.cli.process import announce, settle_memory
     from mainspring.cli.serving import listen, serve
     from mainspring.core.model import DEFAULT_TENANT
     from mainspring.runtime import open_server
 
     with listen(settings.host, settings.port) as listener:
+        # After the port: a server that does not start leaves nothing behind.
+        _make_folder(settings.store, option)
         host, port = listener.getsockname()[:2]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         if app is not None:

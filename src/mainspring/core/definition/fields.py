@@ -16,6 +16,9 @@ from mainspring.errors import InvalidInput, PayloadTooLarge
 MAX_DEPTH = 64
 MAX_NAME = 200
 DAY = timedelta(days=1)
+# Possessive, and an unterminated string ends with the text: no byte is looked at twice, whatever is given.
+_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _WORD = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _DURATION = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,6})?(?:ms|s|m|h|d))+", re.ASCII)
 _DURATION_PART = re.compile(r"([0-9.]+)(ms|s|m|h|d)", re.ASCII)
@@ -41,8 +44,10 @@ def check_known(given: Iterable[object], known: Collection[str], *, prefix: str 
             raise InvalidInput(f"{prefix}{show_key(name)}", "a field's name is text")
         if name not in known:
             near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
-            raise InvalidInput(f"{prefix}{show_key(name)}", f"there is no such field; {hint}")
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            if known and not near:
+                hint = f"; known are {', '.join(sorted(known))}"
+            raise InvalidInput(f"{prefix}{show_key(name)}", f"there is no such field{hint}")
 
 
 def show_key(name: object) -> str:
@@ -88,7 +93,8 @@ def read_bool(value: object, field: str) -> bool:
 def read_int(value: object, field: str, *, low: int, high: int) -> int:
     """Return a whole number within bounds."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidInput(field, f"must be a whole number, not {kind(value)}")
+        shown = repr(value) if isinstance(value, float) else kind(value)
+        raise InvalidInput(field, f"must be a whole number, not {shown}")
     if not low <= value <= high:
         raise InvalidInput(field, f"must be between {low} and {high}")
     return value
@@ -187,18 +193,33 @@ def check_depth(value: object, field: str) -> None:
     """Refuse what is nested deeper than `MAX_DEPTH`, or has keys that are not text; never recurses."""
     level: list[object] = [value]
     for _ in range(MAX_DEPTH + 1):
-        below: list[object] = []
-        for item in level:
+        containers = [item for item in level if isinstance(item, Mapping | list | tuple)]
+        if not containers:
+            return
+        level = []
+        for item in containers:
             if isinstance(item, Mapping):
                 if not all(isinstance(key, str) for key in item):
                     raise InvalidInput(field, "keys must be text")
-                below.extend(item.values())
-            elif isinstance(item, list | tuple):
-                below.extend(item)
-        level = below
-        if not level:
-            return
+                level.extend(item.values())
+            else:
+                level.extend(item)
     raise InvalidInput(field, f"is nested deeper than {MAX_DEPTH} levels")
+
+
+def is_deep(text: bytes, limit: int = MAX_DEPTH) -> bool:
+    """Say whether JSON text is nested deeper than `limit`: a decoder would recurse before it could refuse."""
+    if text.count(b"[") + text.count(b"{") <= limit:
+        return False
+    depth = 0
+    for byte in _STRINGS.sub(b"", text).translate(None, _NOT_BRACKETS):
+        if byte in b"[{":
+            depth += 1
+            if depth > limit:
+                return True
+        else:
+            depth -= 1
+    return False
 
 
 def show(duration: timedelta) -> str:

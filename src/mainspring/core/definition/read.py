@@ -24,12 +24,15 @@ from mainspring.core.definition.fields import (
     show,
 )
 from mainspring.core.definition.targets import TARGET_SHORT_FORMS, read_target
+from mainspring.core.ids import looks_like_job_id, looks_like_run_id
 from mainspring.core.model import Delivery, JobSpec, Misfire, MisfireRule, Overlap, Priority
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.triggers import Interval, Once, Trigger
 from mainspring.errors import InvalidInput
 
 MAX_LABELS = 16
+_MIN_GRACE = timedelta(seconds=1)
+_MISFIRE_HIGH = 3650 * DAY
 _TRIGGER_SHORT_FORMS = ("cron", "every", "run_at")
 _CRON_OPTIONS = ("tz", "dst")
 _PLAIN_FIELDS = (
@@ -92,7 +95,7 @@ def read_definition(
     target = read_target(body, types=types, functions=functions)
     if target is None:
         raise InvalidInput("target", "is missing; give one of callback_url, function, command, target")
-    spec = JobSpec(name=read_text(body["name"], "name", longest=MAX_NAME), target=target)
+    spec = JobSpec(name=_read_name(body["name"]), target=target)
     spec = replace(spec, trigger=_read_trigger(body, base=None, old=old, now=now))
     return _with_common(spec, body)
 
@@ -113,13 +116,23 @@ def edit_definition(
     read_mapping(patch, "body")
     check_known(patch, KNOWN_FIELDS)
     if "name" in patch:
-        spec = replace(spec, name=read_text(patch["name"], "name", longest=MAX_NAME))
+        spec = replace(spec, name=_read_name(patch["name"]))
     target = read_target(patch, types=types, functions=functions)
     if target is not None:
         spec = replace(spec, target=target)
     if any(name in patch for name in (*_TRIGGER_SHORT_FORMS, *_CRON_OPTIONS, "trigger")):
         spec = replace(spec, trigger=_read_trigger(patch, base=spec.trigger, old=spec.trigger, now=now))
     return _with_common(spec, patch)
+
+
+def _read_name(value: object) -> str:
+    name = read_text(value, "name", longest=MAX_NAME)
+    if not name.strip():
+        raise InvalidInput("name", "is blank; give at least one character that can be seen")
+    for owner, looks_like_id in (("job", looks_like_job_id), ("run", looks_like_run_id)):
+        if looks_like_id(name):  # whoever says it means the other one
+            raise InvalidInput("name", f"{name!r} looks like a {owner}'s id; choose another name")
+    return name
 
 
 def _with_common(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
@@ -331,5 +344,10 @@ def _read_misfire(value: object, old: MisfireRule) -> MisfireRule:
     for name in names:
         form = _one_of(full, name, f"{name}_seconds", prefix="misfire.")
         if form is not None:
-            changes[name] = read_duration(full[form], f"misfire.{form}", high=3650 * DAY)
+            changes[name] = read_duration(full[form], f"misfire.{form}", high=_MISFIRE_HIGH)
+            if name == "grace" and changes[name] < _MIN_GRACE:
+                message = (
+                    f"must be at least {show(_MIN_GRACE)}, not {show(changes[name])}; no fire is made sooner"
+                )
+                raise InvalidInput(f"misfire.{form}", f"{message}, and each would count as missed")
     return replace(old, **changes)

@@ -99,6 +99,7 @@ class JobVerbs:
         if _has_moved(job, change.revision, change.fire_at):
             return ChangeResult.MOVED
         job.is_paused = False
+        self._tables.drop_empty_gaps(job.id, now=now)
         for span in self._tables.spans_of_job[job.id]:
             if span.is_open and span.kind is SpanKind.GAP:
                 self._tables.close_span(span, now=now)
@@ -126,6 +127,7 @@ class JobVerbs:
         if _has_moved(job, change.revision, change.fire_at):
             return ChangeResult.MOVED
         self._move_clock(job, None, change.spans, now)
+        tables.drop_empty_gaps(job.id, now=now)
         for span in tables.spans_of_job[job.id]:
             if span.is_open:
                 tables.close_span(span, now=now)

@@ -98,6 +98,14 @@ class Tables:
         if span.is_open:
             self.open_spans[span.id] = span
 
+    def drop_empty_gaps(self, job_id: JobId, *, now: datetime) -> None:
+        """Remove a job's open gaps that begin after now: there is nothing to record."""
+        for span in list(self.spans_of_job[job_id]):
+            if span.is_open and span.kind is SpanKind.GAP and span.from_at > now:
+                self.spans_of_job[job_id].remove(span)
+                del self.spans[span.id]
+                del self.open_spans[span.id]
+
     def close_span(self, span: SpanRow, *, now: datetime) -> None:
         """Close a span; one without an end ends now."""
         span.closed_at = now

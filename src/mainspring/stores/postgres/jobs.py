@@ -136,6 +136,7 @@ class JobVerbs:
             results, done = await _decide_changes(session, changes)
             job_ids = [change.job_id for change in done]
             await session.execute("set_paused", job_ids=job_ids, is_paused=False, now=now)
+            await session.execute("drop_empty_gaps", job_ids=job_ids, now=now)
             await session.execute("close_gaps", job_ids=job_ids, now=now)
             await _move_clocks(session, {change.job_id: change.next_fire_at for change in done})
             await _add_spans(session, [span for change in done for span in change.spans], now)
@@ -151,6 +152,7 @@ class JobVerbs:
             results, done = await _decide_changes(session, changes, again=ChangeResult.MISSING)
             job_ids = [change.job_id for change in done]
             await _add_spans(session, [span for change in done for span in change.spans], now)
+            await session.execute("drop_empty_gaps", job_ids=job_ids, now=now)
             await session.execute("close_spans", job_ids=job_ids, now=now)
             await session.execute("delete_jobs", job_ids=job_ids, now=now)
             await session.execute("delete_clocks", job_ids=job_ids)

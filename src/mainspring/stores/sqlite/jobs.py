@@ -81,7 +81,9 @@ class JobPart(Part):
             return
         _move(db, change.job_id, change.next_fire_at)
         execute(db, "set_paused", {"job_id": change.job_id.bytes, "is_paused": False, "now": now})
-        execute(db, "close_gap", {"job_id": change.job_id.bytes, "now": now})
+        values = {"job_id": change.job_id.bytes, "now": now}
+        execute(db, "drop_empty_gap", values)
+        execute(db, "close_gap", values)
         self._insert_spans(db, change.spans, now)
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
@@ -93,6 +95,7 @@ class JobPart(Part):
         values = {"job_id": change.job_id.bytes, "now": now}
         execute(db, "delete_clock", {"job_id": change.job_id.bytes})
         execute(db, "delete_job", values)
+        execute(db, "drop_empty_gap", values)
         execute(db, "close_span", values)
         self._insert_spans(db, change.spans, now)
 

@@ -265,6 +265,37 @@ class Pauses:
         gaps = [(gap.from_at, gap.to_at, gap.is_open) for gap in await store.list_spans(job.id)]
         assert gaps == [(at(20), at(25), False), (at(10), at(15), False)]
 
+    async def test_resume_before_the_next_fire_leaves_no_gap(self, store: Store) -> None:
+        job = await add_job(store, next_fire_at=at(60))
+        for second in (10, 20):
+            job = await read_job(store, job.id)
+            await store.pause_jobs([make_pause(job, from_at=at(60))], now=at(second))
+            job = await read_job(store, job.id)
+            change = make_change(job, next_fire_at=at(60))
+            assert await store.resume_jobs([change], now=at(second + 5)) == [ChangeResult.DONE]
+            assert await store.list_spans(job.id) == []
+
+    async def test_resume_at_the_instant_of_a_fire_keeps_its_record(self, store: Store) -> None:
+        job = await add_job(store, next_fire_at=at(60))
+        await store.pause_jobs([make_pause(job, from_at=at(60))], now=at(1))
+        paused = await read_job(store, job.id)
+        await store.resume_jobs([make_change(paused, next_fire_at=at(120))], now=at(60))
+        [gap] = await store.list_spans(job.id)
+        assert (gap.is_open, gap.from_at, gap.to_at) == (False, at(60), at(60))
+
+    async def test_resume_leaves_all_other_spans(self, store: Store) -> None:
+        job, other = await add_job(store, next_fire_at=at(60)), await add_job(store, next_fire_at=at(60))
+        spans = [make_span(job, kind=SpanKind.BACKFILL, from_at=at(60), to_at=at(90))]
+        spans.append(make_span(job, kind=SpanKind.GAP, from_at=at(60), to_at=at(90)))
+        await store.add_spans(spans, now=START)
+        await store.pause_jobs([make_pause(each, from_at=at(60)) for each in (job, other)], now=at(1))
+        paused = await read_job(store, job.id)
+        await store.resume_jobs([make_change(paused, next_fire_at=at(60))], now=at(2))
+        kinds = [(span.kind, span.to_at, span.is_open) for span in await store.list_spans(job.id)]
+        assert kinds == [(SpanKind.GAP, at(90), False), (SpanKind.BACKFILL, at(90), True)]
+        [gap] = await store.list_spans(other.id)
+        assert (gap.is_open, gap.from_at) == (True, at(60))
+
 
 class Deletes:
     """A deleted job ceases to exist, but what it was and did stays readable."""
@@ -302,6 +333,15 @@ class Deletes:
         assert not gap.is_open
         assert gap.to_at == at(2)
         assert not catch_up.is_open
+
+    async def test_delete_before_the_next_fire_leaves_no_gap(self, store: Store) -> None:
+        job = await add_job(store, next_fire_at=at(60))
+        await store.add_spans([make_span(job)], now=START)
+        await store.pause_jobs([make_pause(job, from_at=at(60))], now=at(1))
+        paused = await read_job(store, job.id)
+        assert await store.delete_jobs([make_change(paused)], now=at(2)) == [ChangeResult.DONE]
+        [catch_up] = await store.list_spans(job.id)
+        assert (catch_up.kind, catch_up.is_open) == (SpanKind.CATCH_UP, False)
 
     async def test_delete_is_moved_or_missing(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))

@@ -219,7 +219,7 @@ class Walk:
         job = await self.some_job()
         if job is None:
             return
-        gap = self.new_span(job, kind=SpanKind.GAP, from_at=self.now, to_at=None)
+        gap = self.new_span(job, kind=SpanKind.GAP, from_at=job.next_fire_at or self.now, to_at=None)
         change = make_change(job, spans=(gap,))
         await self.agree(lambda side: side.store.pause_jobs([change], now=self.now))
         await self.learn_spans(job.id)

@@ -189,6 +189,10 @@ def _judge_retries(
         yield Violation(
             "S8", format_run_id(run.id), runs.tell(run.id, f"{len(failures)} failures are too many")
         )
+    losses = sum(attempt.outcome == "lost" for attempt in attempts)
+    if losses > spec.poison_limit + 1:  # the first one in company, all others alone
+        why = f"lost {losses} times, though {spec.poison_limit} crashes alone are the limit"
+        yield Violation("S8", format_run_id(run.id), runs.tell(run.id, why))
     for attempt in failures:
         shortest = retry_delay(spec.retry, attempt.number, lambda: 0.0)
         later = [effect for effect in runs.effects.get(run.id, []) if effect.token > attempt.token]

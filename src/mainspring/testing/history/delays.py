@@ -17,7 +17,7 @@ BOUND = timedelta(seconds=2)
 
 
 def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
-    """L1, L2: away from faults, and a recovery after them, fires are made and carried out at once."""
+    """L1, L2 and L3: away from faults, and a recovery after them, fires are made and carried out at once."""
     recovery = 3 * history.lease
     troubled = [(fault.at, fault.until + recovery) for fault in history.faults]
     for run in history.runs:
@@ -26,6 +26,7 @@ def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator
             if run.created_at > run.fire_at + BOUND and run.state is not RunState.SKIPPED:
                 late = f"fired {run.created_at - run.fire_at} late, far from any fault"
                 yield Violation("L2", format_run_id(run.id), runs.tell(run.id, late))
+        yield from _judge_losses(history, run, runs, counts)
         start = _first_start(run, runs)
         due = max(run.due_at, run.created_at)
         if start is not None and not _meets(troubled, due) and _has_room(history, runs, due, start):
@@ -33,6 +34,20 @@ def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator
             if start > due + BOUND:
                 late = f"started {start - due} late, far from any fault"
                 yield Violation("L1", format_run_id(run.id), runs.tell(run.id, late))
+
+
+def _judge_losses(history: History, run: Run, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
+    """L3: what a worker lost, or never began, is given back within the recovery after the last fault before."""
+    begun = {effect.token for effect in runs.effects.get(run.id, [])}
+    for attempt in runs.attempts.get(run.id, []):
+        if attempt.outcome != "lost" and attempt.token in begun:
+            continue
+        counts["losses_timed"] += 1
+        faults = [fault.until for fault in history.faults if fault.at <= attempt.finished_at]
+        latest = max([attempt.started_at, *faults]) + 3 * history.lease
+        if attempt.finished_at > latest:
+            why = f"token {attempt.token} was given back {attempt.finished_at - latest} too late"
+            yield Violation("L3", format_run_id(run.id), runs.tell(run.id, why))
 
 
 def _first_start(run: Run, runs: Runs) -> datetime | None:

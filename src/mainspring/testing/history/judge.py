@@ -14,7 +14,7 @@ from mainspring.testing.history.attempts import (
 from mainspring.testing.history.delays import judge_delays
 from mainspring.testing.history.fires import judge_fires, judge_misfires
 from mainspring.testing.history.model import History, Verdict
-from mainspring.testing.history.order import judge_order, judge_passed_over
+from mainspring.testing.history.order import judge_grants, judge_order, judge_passed_over
 
 RULES = {
     "S1": "every due fire has exactly one record",
@@ -26,6 +26,7 @@ RULES = {
     "S7": "no attempt starts twice, and a further one only after the record of how the one before ended",
     "S8": "no more attempts than allowed, and none before its backoff is over",
     "S9": "a stale holder changes nothing",
+    "S10": "one holder at a time, told by its epoch",
     "S11": "an end is final, and an answered cancel holds",
     "S12": "legal steps only",
     "S13": "what failed for good had used up what it was allowed",
@@ -36,6 +37,7 @@ RULES = {
     "S27": "nothing is stuck",
     "L1": "what is due starts at once",
     "L2": "what is due is fired at once",
+    "L3": "what a worker lost is given back in time",
 }
 """The rules by their names in the reliability notes."""
 
@@ -52,6 +54,7 @@ def judge(history: History) -> Verdict:
         *judge_ends(history, runs, counts),
         *judge_cancels(history, runs, counts),
         *judge_order(history, counts),
+        *judge_grants(history, counts),
         *judge_passed_over(history, counts),
         *judge_delays(history, runs, counts),
     ]

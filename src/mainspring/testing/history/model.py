@@ -103,6 +103,23 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A right to write, of a scheduler over a shard or of a worker session: given, made use of, or ended.
+
+    Attributes:
+        what: `shard 7` or `session 12`.
+        epoch: of a shard; 0 for sessions, which are never given twice.
+        step: `given`, `used` (a write under it was accepted) or `ended`.
+    """
+
+    at: datetime
+    what: str
+    epoch: int
+    step: str
+    actor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """Something that was done to the system; `until` is its end, restart included."""
 
@@ -129,6 +146,7 @@ class History:
     operations: list[Operation] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    grants: list[Grant] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     attempts: Mapping[RunId, list[Attempt]] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
 from mainspring.core.model import Overlap
 from mainspring.core.states import FINAL_STATES, RunState, is_legal
-from mainspring.testing.history.model import Event, History, Violation
+from mainspring.testing.history.model import Event, Grant, History, Violation
 
 
 def judge_order(history: History, counts: Counter[str]) -> Iterator[Violation]:
@@ -76,3 +76,20 @@ def judge_passed_over(history: History, counts: Counter[str]) -> Iterator[Violat
             yield Violation("S18", format_run_id(event.run_id), (_tell(event), f"still live: {others}"))
         if event.run_id is not None:
             (mine.discard if event.target in FINAL_STATES else mine.add)(event.run_id)
+
+
+def judge_grants(history: History, counts: Counter[str]) -> Iterator[Violation]:
+    """S10: no write is accepted under a right that was given anew to somebody else, or that has ended."""
+    newest: dict[str, Grant] = {}
+    for grant in history.grants:
+        last = newest.get(grant.what)
+        if grant.step == "used":
+            counts["writes_under_a_right"] += 1
+            if last is not None and (last.step == "ended" or last.epoch != grant.epoch):
+                yield Violation("S10", grant.what, (_tell_grant(last), _tell_grant(grant)))
+        else:
+            newest[grant.what] = grant
+
+
+def _tell_grant(grant: Grant) -> str:
+    return f"{grant.at.isoformat()} {grant.what}, epoch {grant.epoch}, {grant.step} by {grant.actor}"

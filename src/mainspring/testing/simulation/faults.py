@@ -10,6 +10,8 @@ from mainspring.testing.simulation.plan import FaultPlan
 from mainspring.testing.simulation.world import Node, World
 
 _SLOWNESS = 100.0
+_LONGEST_WAIT = 30
+"""Seconds for which a process may take to end when it was asked to, or to reach the call at which it is to crash."""
 
 
 class Nemesis:
@@ -70,11 +72,11 @@ class Nemesis:
             node.stop()
         else:
             node.trouble.crash_at = (plan.verb, plan.is_after)
-        await asyncio.sleep(plan.seconds)
-        for _ in range(200):  # a drain takes its time, and a crash may never be reached
-            if node.process is None or plan.kind == "crash_at":
+        for _ in range(_LONGEST_WAIT):  # a drain takes its time, and a crash may never be reached
+            if node.process is None:
+                await asyncio.sleep(plan.seconds)
                 break
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(1)
         node.trouble.crash_at = None
         node.boot()
 

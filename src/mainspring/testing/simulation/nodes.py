@@ -65,6 +65,7 @@ class _Node:
             self._starts += 1
             self.process = Process(f"{self.name}.{self._starts}", self.world.loop)
             self.world.recorder.say(f"{self.process.name} starts")
+            self.world.recorder.alive.add(self.process.name)
             _ = self.process.spawn(self._run(self.process))
 
     def kill(self) -> None:
@@ -81,6 +82,8 @@ class _Node:
             _ = self.process.spawn(self._leave(self.process))
 
     def _forget(self) -> None:
+        if self.process is not None:
+            self.world.recorder.alive.discard(self.process.name)
         self.process = None
         waiting, self._calls = self._calls, []
         for future in waiting:

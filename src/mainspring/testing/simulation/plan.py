@@ -189,21 +189,16 @@ def _make_actions(random: Random, jobs: Sequence[JobPlan], seconds: float) -> tu
 
 
 CRASH_VERBS = (
-    "record_fires",
-    "advance_spans",
-    "claim_runs",
-    "apply",
-    "beat_sessions",
-    "submit_runs",
-    "cancel_runs",
-    "add_jobs",
-    "edit_jobs",
-    "pause_jobs",
-    "expire_sessions",
-    "take_shards",
-    "add_sessions",
-    "list_orphans",
-    "read_due",
+    # the planner and the spans' drain
+    *("read_due", "read_versions", "record_fires", "read_spans", "advance_spans"),
+    # the reaper
+    *("list_sessions", "expire_sessions", "list_orphans", "list_overdue", "expire_runs"),
+    # shards
+    *("beat_node", "read_shards", "take_shards"),
+    # claims, and the workers' gateway
+    *("read_lanes", "claim_runs", "add_sessions", "beat_sessions", "read_held", "apply"),
+    # clients
+    *("add_jobs", "edit_jobs", "pause_jobs", "resume_jobs", "delete_jobs", "submit_runs", "cancel_runs"),
 )
 """Store calls at which a process may be made to crash, before or after their commit."""
 
@@ -218,9 +213,10 @@ def _make_faults(
             ["kill", "pause", "stop", "outage", "cut", "lossy", "slow", "crash_at", "cut_off"],
             [4, 5, 1, 1, 3, 2, 2, 5, 2],
         )[0]
+        earliest = 0.0 if kind == "crash_at" else 2.0
         faults.append(
             FaultPlan(
-                at=round(random.uniform(2, seconds * 0.9), 3),
+                at=round(random.uniform(earliest, seconds * 0.9), 3),
                 seconds=round(random.choice([0.2, 1.0, lease * random.uniform(0.8, 1.2), lease * 3]), 3),
                 kind=kind,
                 target="" if kind == "outage" else random.choice(names),

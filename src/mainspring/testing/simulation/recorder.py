@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from mainspring.core.ids import JobId, RunId, SessionId
+from mainspring.core.ids import JobId, RunId, SessionId, job_shard
 from mainspring.core.model import JobSpec
 from mainspring.core.states import RunState
 from mainspring.core.transitions import Transition
 from mainspring.ports.store_types import (
     AddResult,
     ApplyResult,
+    BeatResult,
     CancelResult,
     ChangeResult,
     ClaimResult,
@@ -25,7 +26,7 @@ from mainspring.ports.store_types import (
     SubmitResult,
     SubmitStatus,
 )
-from mainspring.testing.history import Change, ChangeKind, Effect, Event, Fault, Operation
+from mainspring.testing.history import Change, ChangeKind, Effect, Event, Fault, Grant, Operation
 
 
 class Recorder:
@@ -33,6 +34,7 @@ class Recorder:
 
     Attributes:
         reached: how often each thing happened that a campaign must have seen.
+        alive: the names of processes that run, or are only paused.
         log: one line for each thing that happened, in order: the same for the same seed, byte for byte.
     """
 
@@ -43,6 +45,8 @@ class Recorder:
         self.effects: list[Effect] = []
         self.events: list[Event] = []
         self.faults: list[Fault] = []
+        self.grants: list[Grant] = []
+        self.alive: set[str] = set()
         self.reached: Counter[str] = Counter()
         self.log: list[str] = []
         self.workers: dict[SessionId, str] = {}
@@ -67,6 +71,10 @@ class Recorder:
             "cancel_runs": self._note_cancels,
             "expire_runs": self._note_expired,
             "add_sessions": self._note_sessions,
+            "beat_sessions": self._note_beats,
+            "expire_sessions": self._note_judged,
+            "close_sessions": self._note_closed,
+            "take_shards": self._note_taken,
         }
 
     def note(
@@ -138,7 +146,7 @@ class Recorder:
             if result.status is FireStatus.FIRED:
                 self._fired[key] = actor
                 self.say(f"fire {self._versions[fire.job_id][1].name} {fire.fire_at.isoformat()} by {actor}")
-                self._insert(fire, result, actor, given["now"])
+                self._insert(fire, result, actor, given)
                 continue
             self.reached[f"fire_{result.status}"] += 1
             if self._fired.get(key, actor) != actor:
@@ -149,9 +157,14 @@ class Recorder:
     ) -> None:
         for step, result in zip(steps, results, strict=True):
             if result.status is FireStatus.FIRED:
-                self._insert(step, result, actor, given["now"])
+                self._insert(step, result, actor, given)
 
-    def _insert(self, fire: Fire | SpanStep, result: FireResult, actor: str, now: datetime) -> None:
+    def _insert(
+        self, fire: Fire | SpanStep, result: FireResult, actor: str, given: Mapping[str, Any]
+    ) -> None:
+        now, epochs = given["now"], given["epochs"]
+        shard = job_shard(fire.job_id)
+        self._grant(f"shard {shard}", epochs[shard], "used", actor)
         for run_id in result.run_ids:
             self._jobs[run_id] = fire.job_id
             self._event(run_id, RunState.PENDING, 0, "fired", actor, now)
@@ -210,6 +223,8 @@ class Recorder:
         for request, result in zip(requests, results, strict=True):
             if not result.is_session_live:
                 self.reached["claim_under_a_dead_session"] += 1
+            elif result.runs:
+                self._grant(f"session {request.session_id}", 0, "used", actor)
             for run in result.runs:
                 if (run.run_id, run.token) in self._claimed:
                     self.reached["claim_answer_repeated"] += 1
@@ -265,3 +280,38 @@ class Recorder:
     ) -> None:
         for session, session_id in zip(sessions, ids, strict=True):
             self.workers[session_id] = session.worker
+            self._grant(f"session {session_id}", 0, "given", actor)
+
+    # -- rights ------------------------------------------------------------------------------------------------
+
+    def _grant(self, what: str, epoch: int, step: str, actor: str) -> None:
+        self.grants.append(Grant(at=self._time(), what=what, epoch=epoch, step=step, actor=actor))
+
+    def _note_taken(self, actor: str, _: Any, given: Mapping[str, Any], taken: dict[int, int]) -> None:
+        if taken:
+            self.say(f"{len(taken)} shards taken by {actor}")
+        for shard, epoch in taken.items():
+            self._grant(f"shard {shard}", epoch, "given", actor)
+
+    def _note_beats(
+        self, actor: str, beats: Any, given: Mapping[str, Any], results: list[BeatResult]
+    ) -> None:
+        for beat, result in zip(beats, results, strict=True):
+            if result.is_session_live:
+                self._grant(f"session {beat.session_id}", 0, "used", actor)
+            if result.lost:
+                self.reached["holder_told_of_a_loss"] += 1
+            if result.unknown:
+                self.reached["lease_unknown_to_its_worker"] += 1
+
+    def _note_judged(self, actor: str, judged: Any, given: Mapping[str, Any], results: list[bool]) -> None:
+        for (session_id, _), is_dead in zip(judged, results, strict=True):
+            if is_dead:
+                self._grant(f"session {session_id}", 0, "ended", actor)
+                self.say(f"session {session_id} of {self.workers[session_id]} declared dead by {actor}")
+                if self.workers[session_id] in self.alive:
+                    self.reached["lease_expired_while_its_holder_lives"] += 1
+
+    def _note_closed(self, actor: str, ids: Any, given: Mapping[str, Any], result: None) -> None:
+        for session_id in ids:
+            self._grant(f"session {session_id}", 0, "ended", actor)

@@ -31,6 +31,8 @@ from mainspring.testing.simulation.world import World
 
 _PATIENCE = 12
 """So many times five seconds without any progress mean that what is left is stuck."""
+_LONGEST = 2400.0
+"""Seconds after which it counts as stuck that things still happen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +135,8 @@ async def _live(world: World) -> History:
 async def _until_done_or_stuck(world: World) -> None:
     """Let what is left come to an end; a minute without any progress is given up on."""
     seen = -1
-    while seen < len(world.recorder.events):
+    end = world.loop.time() + _LONGEST
+    while world.loop.time() < end and seen < len(world.recorder.events):
         seen = len(world.recorder.events)
         for _ in range(_PATIENCE):
             if not any(run.state not in FINAL_STATES for run in await _all_runs(world.store)):
@@ -155,6 +158,7 @@ async def _read(world: World, healed_at: datetime) -> History:
         operations=recorder.operations,
         effects=recorder.effects,
         events=recorder.events,
+        grants=recorder.grants,
         faults=recorder.faults,
         runs=runs,
         attempts=attempts,

@@ -39,6 +39,11 @@ FROM unnest(
     :tos_at::timestamptz[], :reasons::text[]
 ) AS new (job_id, version, shard, kind, from_at, to_at, reason);
 
+-- name: drop_empty_gaps
+-- A pause that ended before the first fire that it would have left out: there is nothing to record.
+DELETE FROM span
+WHERE span.job_id = ANY(:job_ids::uuid[]) AND span.is_open AND span.kind = 'gap' AND span.from_at > :now;
+
 -- name: close_gaps
 UPDATE span SET is_open = false, closed_at = :now, to_at = coalesce(span.to_at, :now)
 WHERE span.job_id = ANY(:job_ids::uuid[]) AND span.is_open AND span.kind = 'gap';

@@ -30,6 +30,10 @@ VALUES (
     CASE WHEN :kind = 'gap' AND :to_at IS NOT NULL THEN :now END
 );
 
+-- name: drop_empty_gap
+-- A pause that ended before the first fire that it would have left out: there is nothing to record.
+DELETE FROM span WHERE job_id = :job_id AND kind = 'gap' AND is_open AND from_at > :now;
+
 -- name: close_gap
 UPDATE span SET is_open = 0, closed_at = :now, to_at = coalesce(to_at, :now)
 WHERE job_id = :job_id AND kind = 'gap' AND is_open;

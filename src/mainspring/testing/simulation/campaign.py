@@ -1,0 +1,113 @@
+"""Many seeds on all cores, with progress; a campaign that never met what it is for is void.
+
+python -m mainspring.testing.simulation --seeds 20000
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mainspring.testing.simulation.plan import CRASH_VERBS, make_plan
+from mainspring.testing.simulation.run import simulate
+
+REQUIRED = (
+    "lease_expired_while_its_holder_lives",
+    "stale_write_refused",
+    "commit_whose_answer_was_lost",
+    "answer_between_processes_lost",
+    "two_nodes_planned_the_same_fire",
+    "fire_fenced",
+    "fire_lost",
+    "cancel_raced_completion",
+    "claim_answer_repeated",
+    "claim_under_a_dead_session",
+    "report_repeated",
+    "submission_repeated",
+    "edit_lost_to_another_change",
+    "lease_unknown_to_its_worker",
+    "holder_told_of_a_loss",
+    "job_killed_its_worker",
+    "misfires_skip",
+    "misfires_fire_latest",
+    "misfires_fire_all",
+    "overlaps_skipped",
+    "fires_in_spans",
+    "repeats_explained",
+    *(f"crash_{moment}_{verb}" for verb in CRASH_VERBS for moment in ("before", "after")),
+)
+"""What a campaign must have met, each at least once; else it is void."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a campaign has come to so far.
+
+    Attributes:
+        failed: seeds that broke a rule, with the first violation of each.
+        virtual: seconds of simulated time.
+        spent: seconds of real time.
+    """
+
+    seeds: int = 0
+    failed: dict[int, str] = field(default_factory=dict)
+    met: Counter[str] = field(default_factory=Counter)
+    virtual: float = 0.0
+    faults: int = 0
+    spent: float = 0.0
+
+    @property
+    def never_met(self) -> list[str]:
+        """What makes the campaign void."""
+        return [name for name in REQUIRED if not self.met[name]]
+
+    def summary(self) -> dict[str, object]:
+        """Return the figures as JSON can hold them."""
+        minutes = max(self.spent, 1e-9) / 60
+        return {
+            "seeds": self.seeds,
+            "failed": sorted(self.failed),
+            "faults": self.faults,
+            "fires": self.met["fires_expected"],
+            "attempts": self.met["effects"],
+            "virtual_days": round(self.virtual / 86_400, 2),
+            "seconds": round(self.spent, 1),
+            "seeds_per_minute": round(self.seeds / minutes),
+            "virtual_days_per_minute": round(self.virtual / 86_400 / minutes, 2),
+            "never_met": self.never_met,
+        }
+
+
+def run_campaign(first: int, count: int, *, processes: int | None = None) -> Iterator[Tally]:
+    """Simulate so many seeds from `first` on; yield the same tally, grown, after each seed."""
+    tally = Tally()
+    started = time.perf_counter()
+    workers = processes or os.cpu_count() or 1
+    with multiprocessing.get_context("spawn").Pool(workers, maxtasksperchild=500) as pool:
+        for outcome in pool.imap_unordered(_simulate_seed, range(first, first + count), chunksize=4):
+            _add(tally, *outcome)
+            tally.spent = time.perf_counter() - started
+            yield tally
+
+
+def _add(
+    tally: Tally, seed: int, met: Counter[str], seconds: float, faults: int, story: Sequence[str]
+) -> None:
+    tally.seeds += 1
+    tally.met.update(met)
+    tally.virtual += seconds
+    tally.faults += faults
+    if story:
+        tally.failed[seed] = "\n".join(story)
+
+
+def _simulate_seed(seed: int) -> tuple[int, Counter[str], float, int, list[str]]:
+    result = simulate(make_plan(seed))
+    met = Counter(result.reached)
+    met.update(result.verdict.counts)
+    story = [] if result.is_good else [*map(str, result.verdict.violations[:1]), *result.errors[:1]]
+    return seed, met, result.seconds, len(result.plan.faults), story

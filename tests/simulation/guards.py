@@ -1,0 +1,259 @@
+"""The product's guards, and how each is switched off to see whether the judge notices.
+
+A guard is switched off by changing the source text of the modules that hold it, before they are imported, in a
+process of its own (`install`), so only the standard library is imported here. A guard that has moved is an error.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import decode_source
+from types import CodeType, ModuleType
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of one module's text; `old` occurs there exactly once."""
+
+    module: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A guard, or a pair that guards the same thing.
+
+    Attributes:
+        protects: what goes wrong without it.
+    """
+
+    name: str
+    protects: str
+    edits: tuple[Edit, ...]
+
+
+_CLOCK = "mainspring.stores.memory.clock"
+_LEASES = "mainspring.stores.memory.leases"
+_TABLES = "mainspring.stores.memory.tables"
+_JOBS = "mainspring.stores.memory.jobs"
+
+GUARDS: tuple[Guard, ...] = (
+    Guard(
+        "conditional advance",
+        "one fire, one run: two nodes that planned the same fire both win it",
+        (
+            Edit(
+                _CLOCK,
+                "if job is None or job.revision != fire.revision or job.next_fire_at != fire.fire_at:",
+                "if job is None:",
+            ),
+            Edit(
+                _CLOCK, "if job.fired_through is not None and job.fired_through >= fire.fire_at:", "if False:"
+            ),
+            Edit(_TABLES, "return epochs.get(shard) != self.shards[shard].epoch", "return False"),
+        ),
+    ),
+    Guard(
+        "revision match",
+        "a plan made before an edit, a pause or a delete does not win after it",
+        (Edit(_CLOCK, "job.revision != fire.revision or job.next_fire_at != fire.fire_at", "False"),),
+    ),
+    Guard(
+        "edit against a moved clock",
+        "an edit decided on a clock that has moved since does not take effect",
+        (Edit(_JOBS, "return job.revision != revision or job.next_fire_at != fire_at", "return False"),),
+    ),
+    Guard(
+        "shard epoch",
+        "a scheduler whose shards were taken over writes no more",
+        (Edit(_TABLES, "return epochs.get(shard) != self.shards[shard].epoch", "return False"),),
+    ),
+    Guard(
+        "token match",
+        "a late worker's report does not end somebody else's attempt",
+        (Edit(_TABLES, "            and run.token == token\n", ""),),
+    ),
+    Guard(
+        "token bump at loss",
+        "a worker that lost its lease is refused even before the run is claimed again",
+        (
+            Edit(
+                _LEASES,
+                "            run.token += 1\n            run.attempt +=",
+                "            run.attempt +=",
+            ),
+            Edit(
+                _TABLES,
+                "            and run.state is RunState.RUNNING\n",
+                "            and run.state not in FINAL_STATES\n",
+            ),
+        ),
+    ),
+    Guard(
+        "state match",
+        "what has ended stays ended",
+        (Edit(_TABLES, "            and run.state is RunState.RUNNING\n", ""),),
+    ),
+    Guard(
+        "live session at the claim",
+        "a worker that was declared dead is given nothing",
+        (Edit(_LEASES, "if session is None or not session.is_live:", "if session is None:"),),
+    ),
+    Guard(
+        "repeat of a claim",
+        "a claim whose answer was lost gets the same leases again",
+        (
+            Edit(_LEASES, "if session.claim_number == request.number:", "if False:"),
+            Edit(
+                "mainspring.stores.memory.sessions",
+                "unknown = [lease for lease in missing if lease in session.missing]",
+                "unknown: list[tuple[RunId, int]] = []",
+            ),
+            Edit("mainspring.stores.memory.sessions", "import SessionId", "import RunId, SessionId"),
+        ),
+    ),
+    Guard(
+        "retry limit",
+        "a run that keeps failing ends",
+        (Edit("mainspring.core.retry", "return attempt <= policy.max_retries", "return True"),),
+    ),
+    Guard(
+        "crash blame",
+        "a run that keeps killing its worker ends",
+        (Edit("mainspring.core.transitions", "elif alone_crashes >= spec.poison_limit:", "elif False:"),),
+    ),
+    Guard(
+        "idempotency key",
+        "a submission that is repeated makes one run",
+        (
+            Edit(
+                "mainspring.stores.memory.runs",
+                "if known is not None and known.expires_at > now:",
+                "if False:",
+            ),
+        ),
+    ),
+    Guard(
+        "jitter outside of the fire key",
+        "every node names a fire by its nominal time",
+        (
+            Edit(
+                "mainspring.engine.making",
+                "        fire_at=fire_at,\n        due_at=due_at,",
+                "        fire_at=due_at,\n        due_at=due_at,",
+            ),
+        ),
+    ),
+    Guard(
+        "at most once",
+        "a run that was begun once is never begun again",
+        (
+            Edit(
+                "mainspring.core.transitions",
+                "elif spec.delivery is Delivery.AT_MOST_ONCE:\n"
+                '        target, reason = RunState.FAILED, "lost"\n'
+                "    elif alone",
+                "elif alone",
+            ),
+        ),
+    ),
+    Guard(
+        "overlap",
+        "a job that skips overlaps has one live run",
+        (
+            Edit(
+                _TABLES,
+                "is_overlap = skip_if_live and self.live_of_job[new.job_id] > 0",
+                "is_overlap = False",
+            ),
+        ),
+    ),
+    Guard(
+        "cancel sticks",
+        "a run whose cancel was asked for is not tried again",
+        (
+            Edit(_LEASES, "if run.is_cancel_requested and state is not RunState.SUCCEEDED:", "if False:"),
+            Edit(
+                "mainspring.core.transitions",
+                "    if facts.is_cancel_requested:\n"
+                '        target, reason = RunState.CANCELLED, "cancelled"\n'
+                "    elif not failure",
+                "    if not failure",
+            ),
+        ),
+    ),
+    Guard(
+        "nothing before its time",
+        "a run that is delayed or backs off waits",
+        (Edit(_LEASES, "index.between(low, (now, _LAST))", "index.between(low, None)"),),
+    ),
+)
+
+
+def find_guard(name: str) -> Guard:
+    """Return the guard of that name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return {guard.name: guard for guard in GUARDS}[name]
+
+
+def apply_edits(text: str, edits: Sequence[Edit]) -> str:
+    """Return a module's text with a guard switched off.
+
+    Raises:
+        ValueError: the text of the guard is not there exactly once: it has moved, and so must its entry here.
+    """
+    for edit in edits:
+        if text.count(edit.old) != 1:
+            raise ValueError(f"{edit.module} holds {text.count(edit.old)} times: {edit.old}")
+        text = text.replace(edit.old, edit.new)
+    return text
+
+
+def install(guard: Guard) -> None:
+    """Switch a guard off in this process; its modules must not have been imported yet.
+
+    Raises:
+        RuntimeError: one of them has been.
+    """
+    loaded = [edit.module for edit in guard.edits if edit.module in sys.modules]
+    if loaded:
+        raise RuntimeError(f"already imported: {', '.join(loaded)}")
+    sys.meta_path.insert(0, _Finder(guard))
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Loads a module from its changed text, past the cache of compiled ones."""
+
+    edits: tuple[Edit, ...] = ()
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        text = apply_edits(decode_source(self.get_data(path)), self.edits)
+        code: CodeType = compile(text, path, "exec", dont_inherit=True)
+        return code
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> Any:
+        edits = tuple(edit for edit in self._guard.edits if edit.module == fullname)
+        if not edits:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        assert spec is not None
+        assert spec.origin is not None
+        loader = _Loader(fullname, spec.origin)
+        loader.edits = edits
+        spec.loader = loader
+        return spec

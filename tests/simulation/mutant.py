@@ -1,0 +1,28 @@
+"""`python -m tests.simulation.mutant GUARD SEEDS`: simulate without one guard until a rule breaks."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from tests.simulation.guards import find_guard, install
+
+
+def main() -> None:
+    install(find_guard(sys.argv[1]))
+    from mainspring.testing.simulation.plan import make_plan
+    from mainspring.testing.simulation.run import simulate
+
+    most = int(sys.argv[2])
+    for seed in range(most):
+        result = simulate(make_plan(seed))
+        if not result.is_good:
+            rules = sorted({found.rule for found in result.verdict.violations})
+            story = [str(found) for found in result.verdict.violations[:1]] or list(result.errors[:1])
+            print(json.dumps({"seeds": seed + 1, "rules": rules, "story": story}))
+            return
+    print(json.dumps({"seeds": most, "rules": [], "story": []}))
+
+
+if __name__ == "__main__":
+    main()
