@@ -15,6 +15,8 @@ from mainspring.testing.simulation.run import Result, simulate
 BLOCK = 15
 BLOCKS = 20
 REGRESSIONS = {
+    0: "a trigger edited during a pause left its fires without a record",
+    227: "the reaper judged by the deadline what had ended in time, before its worker could say so after an outage",
     1069: "a worker that slept past its lease began work from an answer that lay waiting",
 }
 """Seeds that found a bug once."""

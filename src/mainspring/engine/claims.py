@@ -212,6 +212,8 @@ class ClaimDesk:
     def _answer_if_over(self, item: _Waiting, now: datetime) -> None:
         is_drain_wanted = self._is_drain_wanted(item.call, now)
         if is_drain_wanted or item.until <= self._clock.monotonic():
+            # The next call is no repeat of this one, and may wait in its turn.
+            self._last_numbers[item.call.session_id] = item.call.number
             self._resolve(item, ClaimAnswer(is_alone_waiting=is_drain_wanted))
 
     def _resolve(self, item: _Waiting, answer: ClaimAnswer) -> None:

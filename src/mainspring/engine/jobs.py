@@ -151,9 +151,12 @@ class Jobs:
         now = self._clock.now()
         spans: tuple[NewSpan, ...] = ()
         next_fire_at = job.next_fire_at
+        has_other_trigger = spec.trigger != job.spec.trigger
         if job.is_paused:
             next_fire_at = None
-        elif spec.trigger != job.spec.trigger:
+            if has_other_trigger:
+                spans = _paused_span(job, job.version + 1, first_fire_at(spec.trigger, now=now))
+        elif has_other_trigger:
             owed = settle_overdue(job.spec, job.next_fire_at, now=now, reason="edited")
             spans = tuple(span_of(stretch, job_id=job.id, version=job.version) for stretch in owed)
             next_fire_at = first_fire_at(spec.trigger, now=now, fired_through=job.fired_through)
@@ -164,6 +167,7 @@ class Jobs:
             spec=spec,
             next_fire_at=next_fire_at,
             spans=spans,
+            ends_gap=job.is_paused and has_other_trigger,
         )
         (result,) = await self._store.edit_jobs([edit], now=now)
         if result is EditResult.NAME_TAKEN:
@@ -324,19 +328,19 @@ def _with_anchor_of(old: JobSpec, new: JobSpec) -> JobSpec:
 
 def _pause(job: Job, now: datetime) -> ClockChange:
     del now
-    spans: tuple[NewSpan, ...] = ()
-    if job.next_fire_at is not None:
-        # From the first fire that is not made: it may be due already, and this is then its record (law 4).
-        span = NewSpan(
-            job_id=job.id,
-            version=job.version,
-            kind=SpanKind.GAP,
-            from_at=job.next_fire_at,
-            to_at=None,
-            reason="paused",
-        )
-        spans = (span,)
+    # From the first fire that is not made: it may be due already, and this is then its record (law 4).
+    spans = _paused_span(job, job.version, job.next_fire_at)
     return ClockChange(job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, spans=spans)
+
+
+def _paused_span(job: Job, version: int, from_at: datetime | None) -> tuple[NewSpan, ...]:
+    """Make the open record of the fires of a pause, from the first one on; nothing where none would come."""
+    if from_at is None:
+        return ()
+    span = NewSpan(
+        job_id=job.id, version=version, kind=SpanKind.GAP, from_at=from_at, to_at=None, reason="paused"
+    )
+    return (span,)
 
 
 def _resume(job: Job, now: datetime) -> ClockChange:

@@ -63,7 +63,8 @@ class JobStore(Protocol):
         """Keep a new version and set the clock, raising its revision.
 
         Takes effect only where the clock still has the edit's `revision` and `fire_at`; else `MOVED`: read the job
-        again and decide anew. The edit's spans are inserted with it. A paused job stays paused.
+        again and decide anew. The edit's spans are inserted with it; with `ends_gap` the open gap ends before. A paused
+        job stays paused.
         """
         ...
 

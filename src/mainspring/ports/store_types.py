@@ -85,7 +85,8 @@ class JobEdit:
     Attributes:
         fire_at: the `next_fire_at` that was read (None: none).
         next_fire_at: the new one; None for a paused job or one without a trigger.
-        spans: records of fires that were due but not yet made.
+        spans: records of fires that were due but not yet made; of a paused job, the gap of its new trigger.
+        ends_gap: the open gap ends now (as by a resume), because it was the old trigger's.
     """
 
     job_id: JobId
@@ -94,6 +95,7 @@ class JobEdit:
     spec: JobSpec
     next_fire_at: datetime | None
     spans: tuple[NewSpan, ...] = ()
+    ends_gap: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,6 @@ import pytest
 from litestar import Litestar
 from litestar.testing import AsyncTestClient
 
-from mainspring.api.openapi import complete
 from mainspring.api.reading import BODY_LIMIT
 from mainspring.api.routes.worker import BEAT_LIMIT
 from mainspring.wire import protocol, views
@@ -103,14 +102,15 @@ def test_routes_are_those_of_the_description(description: dict[str, Any]) -> Non
         (method, path): sorted(code for code in operation["responses"] if code.startswith("2"))
         for method, path, operation in operations(description)
     }
-    assert {key: sorted(code for code in codes if code[0] == "2") for key, codes in listed.items()} == described
+    assert {
+        key: sorted(code for code in codes if code[0] == "2") for key, codes in listed.items()
+    } == described
     worker = {(method, path): codes for method, path, codes in ROUTE.findall(PROTOCOL)}
     assert worker == {key: ", ".join(codes) for key, codes in listed.items() if "/worker/" in key[1]}
 
 
 def test_no_route_is_listed_twice() -> None:
     assert len(ROUTE.findall(API)) == len({(method, path) for method, path, _ in ROUTE.findall(API)})
-    assert complete.__name__ in dir(sys.modules[complete.__module__])
 
 
 def test_query_parameters_are_those_of_the_description(description: dict[str, Any]) -> None:
@@ -140,8 +140,45 @@ def test_headers_of_the_description_are_named(description: dict[str, Any]) -> No
 
 
 def test_every_field_of_a_submission_is_named() -> None:
-    text = section(API, "Bodies")
-    assert [name for name in fields(SubmitBody, BulkSubmitItem) if f"`{name}`" not in text] == []
+    text = section(API, "Bodies").split("**PATCH**")[0]
+    table = rows(text)
+    assert table.keys() == fields(SubmitBody)
+    assert [name for name in fields(BulkSubmitItem) if name not in table and f"`{name}`" not in text] == []
+
+
+async def test_patch_does_what_the_page_says(http: AsyncTestClient[Litestar], job: dict[str, Any]) -> None:
+    async def patch(**given: object) -> dict[str, Any]:
+        answer = await http.patch(f"/api/v1/jobs/{job['job_id']}", json=given)
+        assert answer.status_code in {200, 422}, answer.text
+        body: dict[str, Any] = answer.json()
+        return body
+
+    assert (await patch())["version"] == 1
+    assert (await patch(tz="Asia/Tokyo"))["trigger"]["expression"] == "0 9 * * *"
+    assert (await patch(cron="0 8 * * *"))["trigger"]["tz"] == "Asia/Tokyo"
+    retry = (await patch(retry={"max_retries": 1}))["retry"]
+    assert retry == {**job["retry"], "max_retries": 1}
+    assert (await patch(payload={"a": 1, "b": 2}))["payload"] == {"a": 1, "b": 2}
+    assert (await patch(payload={"b": None}))["payload"] == {"b": None}
+    assert (await patch(payload=None))["payload"] is None
+    assert (await patch(soft_timeout="1m"))["soft_timeout_seconds"] == 60
+    assert (await patch(soft_timeout=None, expires_after=None))["soft_timeout_seconds"] is None
+    for name in ("trigger", "cron", "every", "run_at"):
+        assert (await patch(cron="0 9 * * *"))["trigger"] is not None
+        assert (await patch(**{name: None}))["trigger"] is None
+    for name in (
+        "name",
+        "priority",
+        "queue",
+        "labels",
+        "retry",
+        "misfire",
+        "timeout",
+        "jitter",
+        "target",
+        "tz",
+    ):
+        assert (await patch(**{name: None}))["errors"][0]["field"] == name
 
 
 @pytest.mark.parametrize("kind", VIEWS, ids=lambda kind: kind.__name__)
@@ -179,8 +216,9 @@ def test_fields_of_a_call_are_named_where_it_is_described(call: str) -> None:
 @pytest.mark.parametrize("call", CALLS)
 def test_limits_and_defaults_of_a_call_are_those_of_its_body(call: str) -> None:
     table = rows(section(PROTOCOL, call))
-    kinds = [CALLS[call][0], *(kind for kind in PARTS.get(call, []) if kind is protocol.ReportItem)]
-    for kind in kinds if call != "leave" else []:
+    kinds: list[type[msgspec.Struct]] = [] if call == "leave" else [CALLS[call][0]]
+    kinds += [kind for kind in PARTS.get(call, []) if kind is protocol.ReportItem]
+    for kind in kinds:
         schema = msgspec.json.schema_components([kind])[1][kind.__name__]
         required = schema.get("required", [])
         for name, shape in schema["properties"].items():
@@ -201,7 +239,9 @@ def test_bodies_and_answers_of_the_protocol_are_real(call: str) -> None:
         assert json.loads(text).keys() == fields(kind)
         msgspec.json.decode(text, type=kind)
     for kind in PARTS.get(call, []):
-        inner = fields(kind) - (fields(protocol.ReportItem) if kind is protocol.ReportItem else set())
+        inner = (
+            set() if kind is protocol.ReportItem else fields(kind)
+        )  # a report has what goes with its outcome
         assert [name for name in inner if not any(f'"{name}": ' in text for text in texts)] == []
 
 
@@ -292,7 +332,7 @@ def test_examples_with_curl_answer_what_the_page_shows(tmp_path: Path) -> None:
             wait_until(lambda: is_quiet(address))
 
 
-def test_examples_cover_every_kind_of_call(description: dict[str, Any]) -> None:
+def test_examples_cover_every_kind_of_call() -> None:
     commands = "\n".join(command for command, _, _ in EXAMPLE.findall(API))
     for part in ("/health", "/pause", "/resume", "/run\n", "/runs/bulk", "/cancel", "/status", "-X PATCH"):
         assert part in commands
@@ -326,7 +366,7 @@ def submit(address: str, job_id: str, payload: object) -> Callable[[], Any]:
 
 def test_worker_of_the_page_carries_out_runs(tmp_path: Path) -> None:
     with (
-        server("--data", tmp_path / "data", "--slots", 0, "--beat-period", 0.3, cwd=tmp_path) as (_, address),
+        server("--data", tmp_path / "data", "--slots", 0, "--beat-period", 1, cwd=tmp_path) as (_, address),
         minimal_worker(address, tmp_path) as process,
     ):
         wait_until(lambda: bool(ask(address, "GET", "workers")["items"]))
@@ -371,5 +411,5 @@ def test_worker_of_the_page_opens_a_new_session_when_its_own_is_dead(tmp_path: P
         look = submit(address, add["job_id"], {"x": 1, "y": 2})
         process.send_signal(signal.SIGCONT)
         wait_until(lambda: look()["status"] == "SUCCEEDED")
-        (worker,) = ask(address, "GET", "workers")["items"]
-        assert worker["session_id"] == "ses_2"
+        wait_until(lambda: bool(ask(address, "GET", "workers")["items"]))
+        assert ask(address, "GET", "workers")["items"][0]["session_id"] != "ses_1"

@@ -131,3 +131,19 @@ async def test_closed_desk_answers_those_who_wait_and_sends_others_away(bench: B
     assert (answer.runs, answer.is_session_live) == ((), True)
     with pytest.raises(StoreUnavailable):
         await desk.claim(call)
+
+
+async def test_each_long_poll_waits_although_the_one_before_came_back_empty(bench: Bench) -> None:
+    worker = await bench.runtime.worker()
+    for number in (1, 2, 3, 4):
+        call = ClaimCall(
+            session_id=worker.session_id, number=number, limit=1, wait=timedelta(seconds=20), is_idle=True
+        )
+        asking = asyncio.create_task(bench.runtime.gateway.claim(call))
+        await asyncio.sleep(0)
+        await bench.runtime.tick("claims")
+        await asyncio.sleep(0)
+        assert not asking.done()
+        bench.runtime.clock.advance(20)
+        await bench.runtime.tick("claims")
+        assert (await asyncio.wait_for(asking, 1)).leases == ()

@@ -71,6 +71,8 @@ class JobVerbs:
         job.version += 1
         tables.versions[job.id, job.version] = edit.spec
         next_fire_at = None if job.is_paused else edit.next_fire_at
+        if edit.ends_gap:
+            self._end_gaps(job, now)
         self._move_clock(job, next_fire_at, edit.spans, now)
         return EditResult.EDITED
 
@@ -99,12 +101,15 @@ class JobVerbs:
         if _has_moved(job, change.revision, change.fire_at):
             return ChangeResult.MOVED
         job.is_paused = False
+        self._end_gaps(job, now)
+        self._move_clock(job, change.next_fire_at, change.spans, now)
+        return ChangeResult.DONE
+
+    def _end_gaps(self, job: JobRow, now: datetime) -> None:
         self._tables.drop_empty_gaps(job.id, now=now)
         for span in self._tables.spans_of_job[job.id]:
             if span.is_open and span.kind is SpanKind.GAP:
                 self._tables.close_span(span, now=now)
-        self._move_clock(job, change.next_fire_at, change.spans, now)
-        return ChangeResult.DONE
 
     def _move_clock(
         self, job: JobRow, next_fire_at: datetime | None, spans: Sequence[NewSpan], now: datetime

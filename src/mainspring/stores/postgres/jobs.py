@@ -100,6 +100,7 @@ class JobVerbs:
                 edit.job_id: None if locked[edit.job_id].is_paused else edit.next_fire_at for edit in done
             }
             await _move_clocks(session, clocks)
+            await _end_gaps(session, [edit.job_id for edit in done if edit.ends_gap], now)
             await _add_spans(session, [span for edit in done for span in edit.spans], now)
             return results
 
@@ -136,8 +137,7 @@ class JobVerbs:
             results, done = await _decide_changes(session, changes)
             job_ids = [change.job_id for change in done]
             await session.execute("set_paused", job_ids=job_ids, is_paused=False, now=now)
-            await session.execute("drop_empty_gaps", job_ids=job_ids, now=now)
-            await session.execute("close_gaps", job_ids=job_ids, now=now)
+            await _end_gaps(session, job_ids, now)
             await _move_clocks(session, {change.job_id: change.next_fire_at for change in done})
             await _add_spans(session, [span for change in done for span in change.spans], now)
             return results
@@ -261,6 +261,12 @@ async def _decide_changes(
             done.append(change)
         results.append(result)
     return results, done
+
+
+async def _end_gaps(session: Session, job_ids: list[JobId], now: datetime) -> None:
+    if job_ids:
+        await session.execute("drop_empty_gaps", job_ids=job_ids, now=now)
+        await session.execute("close_gaps", job_ids=job_ids, now=now)
 
 
 async def _keep_versions(

@@ -59,6 +59,8 @@ class JobPart(Part):
         execute(db, "add_version", values)
         execute(db, "rename_job", {"job_id": job_id, "name": edit.spec.name})
         execute(db, "raise_version", {"job_id": job_id, "now": now})
+        if edit.ends_gap:
+            _end_gap(db, edit.job_id, now)
         self._insert_spans(db, edit.spans, now)
         return EditResult.EDITED
 
@@ -81,9 +83,7 @@ class JobPart(Part):
             return
         _move(db, change.job_id, change.next_fire_at)
         execute(db, "set_paused", {"job_id": change.job_id.bytes, "is_paused": False, "now": now})
-        values = {"job_id": change.job_id.bytes, "now": now}
-        execute(db, "drop_empty_gap", values)
-        execute(db, "close_gap", values)
+        _end_gap(db, change.job_id, now)
         self._insert_spans(db, change.spans, now)
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
@@ -171,6 +171,12 @@ def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
 
 def _is_at(clock: tuple[object, ...], revision: int, fire_at: datetime | None) -> bool:
     return clock[3] == revision and clock[4] == to_optional_micros(fire_at)
+
+
+def _end_gap(db: apsw.Connection, job_id: JobId, now: int) -> None:
+    values = {"job_id": job_id.bytes, "now": now}
+    execute(db, "drop_empty_gap", values)
+    execute(db, "close_gap", values)
 
 
 def _move(db: apsw.Connection, job_id: JobId, next_fire_at: datetime | None) -> None:

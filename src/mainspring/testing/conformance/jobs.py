@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from mainspring.core.cron import Cron
@@ -253,6 +254,18 @@ class Pauses:
         assert await store.resume_jobs(changes, now=at(3)) == results
         assert (await read_job(store, job.id)).is_paused
         assert (await store.list_spans(job.id))[0].is_open
+
+    async def test_edit_of_a_paused_job_may_end_its_gap_and_open_another(self, store: Store) -> None:
+        job = await add_job(store, next_fire_at=at(60))
+        other = await add_job(store, next_fire_at=at(60))
+        await store.pause_jobs([make_pause(job, from_at=at(5)), make_pause(other)], now=at(1))
+        paused = await read_job(store, job.id)
+        (gap,) = make_pause(paused, from_at=at(12)).spans
+        edit = replace(make_edit(paused), ends_gap=True, spans=(gap,))
+        assert await store.edit_jobs([edit], now=at(10)) == [EditResult.EDITED]
+        gaps = [(span.from_at, span.to_at, span.is_open) for span in await store.list_spans(job.id)]
+        assert gaps == [(at(12), None, True), (at(5), at(10), False)]
+        assert (await store.list_spans(other.id))[0].is_open
 
     async def test_each_pause_has_its_own_gap(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))

@@ -21,7 +21,7 @@ SETTLE = timedelta(seconds=3)
 
 @dataclass(slots=True)
 class Stretch:
-    """A time during which one trigger held and the job was not paused, whatever else of it was edited.
+    """A time during which one trigger held and the job was paused or was not, whatever else of it was edited.
 
     The first pair of instants says when it surely and when it possibly had begun; the second the same of its end.
     """
@@ -32,6 +32,7 @@ class Stretch:
     ended_after: datetime
     ended_by: datetime
     is_first: bool
+    is_paused: bool
     versions: dict[int, datetime] = field(default_factory=dict)
     """Each version that held within it, and by when it was surely replaced."""
 
@@ -52,25 +53,19 @@ def read_stretches(history: History) -> dict[JobId, list[Stretch]]:
     """Return each job's stretches in order."""
     stretches: dict[JobId, list[Stretch]] = defaultdict(list)
     horizon = history.read_at - SETTLE
-    paused: set[JobId] = set()
     for change in history.changes:
         mine = stretches[change.job_id]
         current = mine[-1] if mine and mine[-1].ended_by == _FAR else None
-        if change.kind in {ChangeKind.PAUSED, ChangeKind.DELETED}:
-            paused.add(change.job_id)
-            _end(current, change)
-        elif change.kind is ChangeKind.EDITED:
-            if change.job_id in paused:
-                continue
-            if current is not None and current.trigger == change.spec.trigger:
-                current.versions[change.version - 1] = change.until
-                current.versions[change.version] = current.ended_by
-                continue
-            _end(current, change)
-            mine.append(_begin(change, is_first=not mine))
-        elif change.kind is ChangeKind.CREATED or change.job_id in paused:
-            paused.discard(change.job_id)
-            mine.append(_begin(change, is_first=change.kind is ChangeKind.CREATED))
+        is_paused = current is not None and current.is_paused
+        if change.kind is ChangeKind.EDITED and current and current.trigger == change.spec.trigger:
+            current.versions[change.version - 1] = change.until
+            current.versions[change.version] = current.ended_by
+            continue
+        if current is not None:
+            current.ended_after, current.ended_by = change.at, change.until
+        if change.kind is not ChangeKind.DELETED:
+            is_paused = change.kind is ChangeKind.PAUSED or (change.kind is ChangeKind.EDITED and is_paused)
+            mine.append(_begin(change, is_first=not mine, is_paused=is_paused))
     for mine in stretches.values():
         for stretch in mine:
             stretch.ended_after = min(stretch.ended_after, horizon)
@@ -78,7 +73,7 @@ def read_stretches(history: History) -> dict[JobId, list[Stretch]]:
     return stretches
 
 
-def _begin(change: Change, *, is_first: bool) -> Stretch:
+def _begin(change: Change, *, is_first: bool, is_paused: bool) -> Stretch:
     return Stretch(
         trigger=change.spec.trigger,
         began_by=change.until,
@@ -86,13 +81,9 @@ def _begin(change: Change, *, is_first: bool) -> Stretch:
         ended_after=_FAR,
         ended_by=_FAR,
         is_first=is_first,
+        is_paused=is_paused,
         versions={change.version: _FAR},
     )
-
-
-def _end(stretch: Stretch | None, change: Change) -> None:
-    if stretch is not None:
-        stretch.ended_after, stretch.ended_by = change.at, change.until
 
 
 def judge_fires(history: History, counts: Counter[str]) -> Iterator[Violation]:
@@ -110,6 +101,10 @@ def judge_fires(history: History, counts: Counter[str]) -> Iterator[Violation]:
         possible: dict[datetime, list[Stretch]] = defaultdict(list)
         for stretch in stretches:
             owed, allowed = stretch.expected(history.slack)
+            if stretch.is_paused:
+                counts["fires_paused"] += len(owed)
+                yield from _judge_pause(history, job_id, owed, spans[job_id])
+                continue
             sure |= owed
             for at in allowed:
                 possible[at].append(stretch)
@@ -119,6 +114,16 @@ def judge_fires(history: History, counts: Counter[str]) -> Iterator[Violation]:
             assert run.fire_at is not None
             recorded[run.fire_at].append(run)
         yield from _judge_job(history, job_id, sure, possible, recorded, spans[job_id], counts)
+
+
+def _judge_pause(
+    history: History, job_id: JobId, owed: set[datetime], spans: list[Span]
+) -> Iterator[Violation]:
+    """What would have fired during a pause is on record as a gap (law 4)."""
+    gaps = [span for span in spans if span.kind is SpanKind.GAP]
+    for at in sorted(owed):
+        if not any(span.from_at <= at and (span.to_at is None or at <= span.to_at) for span in gaps):
+            yield _violation("S1", job_id, at, [], [], history)
 
 
 def _judge_job(
