@@ -33,9 +33,9 @@ fmt: setup ## put the code into ruff's format and apply its safe fixes
 types: setup ## mypy --strict
 	@$(PY) -m mypy $(TYPED)
 
-arch: setup ## import contracts, module sizes, public names, complete docs
+arch: setup ## import contracts, module sizes, public names, complete docs, both dialects alike
 	@.venv/bin/lint-imports --no-logo
-	@$(PY) -m pytest -q -p no:xdist tests/architecture
+	@scripts/services run -- $(PY) -m pytest -q -p no:xdist tests/architecture
 
 docs-generate: setup ## write the pages that are made from code
 	@$(PY) scripts/generate_docs.py
