@@ -46,8 +46,8 @@ bench: setup ## benchmarks on SQLite and a durable private PostgreSQL (QUICK=1 f
 chaos: setup ## kill the real product KILLS times under load and judge (50 by default)
 	@$(PY) -m tests.chaos.campaign --kills $(or $(KILLS),50) --seed $(or $(SEED),1)
 
-simulate: setup ## search SEEDS seeds of the simulator for a broken rule, on all cores (FIRST=n to begin there)
-	@$(PY) -m mainspring.testing.simulation --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0)
+simulate: setup ## search SEEDS seeds of the simulator for a broken rule, on all cores (STORE=sqlite, FIRST=n)
+	@$(PY) -m mainspring.testing.simulation --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0) --store $(or $(STORE),memory)
 
 proof: setup ## switch each guard off, see whether the judge notices, and write docs/explanation/guards.md
 	@$(PY) -m tests.simulation.proof

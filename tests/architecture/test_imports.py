@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 # library -> the modules that may import it; everybody else goes through a port
 HOMES = {
-    "apsw": ("mainspring.stores.sqlite",),
+    "apsw": ("mainspring.stores.sqlite", "mainspring.testing.simulation.files"),
     "asyncpg": ("mainspring.stores.postgres",),
     "click": ("mainspring.cli", "mainspring.testing.simulation.__main__"),
     "croniter": (),

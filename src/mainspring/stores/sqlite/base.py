@@ -1,4 +1,4 @@
-"""What every part of the SQLite store uses: its queries, and the two threads that carry calls out."""
+"""What every part of the SQLite store uses: its queries, and the two lanes that carry calls out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mainspring.core.ids import JobId, RunId, job_shard, make_run_id
 from mainspring.core.model import LaneKey
 from mainspring.ports.store_types import Epochs, NewRun, NewSpan
 from mainspring.stores._sql.queries import load_queries
-from mainspring.stores.sqlite.connection import Lane as Thread
+from mainspring.stores.sqlite.connection import Lane
 from mainspring.stores.sqlite.rows import Row, to_json, to_micros, to_millis, to_optional_micros
 
 R = TypeVar("R")
@@ -22,8 +22,8 @@ SQL = {name: query.text for name, query in load_queries("mainspring.stores.sqlit
 class Part:
     """Base of the store's parts."""
 
-    _writer: Thread
-    _reader: Thread
+    _writer: Lane
+    _reader: Lane
 
     def __init__(self) -> None:
         # Known to the writer thread only; emptied when a transaction is rolled back or lanes are pruned.

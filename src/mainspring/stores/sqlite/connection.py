@@ -13,7 +13,7 @@ import queue
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import apsw
 
@@ -21,7 +21,7 @@ from mainspring.errors import MainspringError, StoreLocked, StoreUnavailable
 
 R = TypeVar("R")
 Work = Callable[[apsw.Connection], Any]
-_GROUP = 128
+GROUP = 128
 """Calls in one transaction, so that the first of them does not wait for ever."""
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -33,7 +33,9 @@ _PRAGMAS = (
 )
 
 
-class _Call:
+class Call:
+    """A call on its way through a lane."""
+
     __slots__ = ("error", "future", "result", "work")
 
     def __init__(self, work: Work, future: asyncio.Future[Any]) -> None:
@@ -75,14 +77,118 @@ class LockFile:
             self._descriptor = None
 
 
-class Lane:
-    """A thread with a connection of its own that carries out calls in order."""
+class Transactions:
+    """A connection, and how calls are carried out on it: readers one by one, writers together in one transaction.
 
-    def __init__(self, path: Path, *, name: str, is_writer: bool, on_rollback: Callable[[], None]) -> None:
+    Args:
+        on_rollback: called when something was undone, so that what was remembered of it is forgotten.
+    """
+
+    def __init__(self, path: Path, *, is_writer: bool, on_rollback: Callable[[], None]) -> None:
         self._path = path
         self._is_writer = is_writer
         self._on_rollback = on_rollback
-        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._connection: apsw.Connection | None = None
+
+    def open(self) -> None:
+        """Connect.
+
+        Raises:
+            apsw.Error: the file cannot be opened.
+        """
+        connection = apsw.Connection(str(self._path), statementcachesize=256)
+        # Or else SQLite plans a statement anew whenever another value is bound to it: 20 µs each time.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        self._connection = connection
+
+    def close(self) -> None:
+        """Disconnect; what is not committed is undone."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def begin(self, group: list[Call]) -> None:
+        """Carry out calls; what a writer did is durable after `commit`."""
+        assert self._connection is not None
+        if not self._is_writer:
+            self._read(self._connection, group)
+            return
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for call in group:
+                self._write_one(self._connection, call, is_only=len(group) == 1)
+        except apsw.Error as error:
+            self._fail(self._connection, group, error)
+
+    def commit(self, group: list[Call]) -> None:
+        """Make what `begin` did durable; only then may the calls be answered."""
+        assert self._connection is not None
+        try:
+            if self._is_writer and len(group) == 1 and group[0].error is not None:
+                self._roll_back(self._connection)
+            elif self._connection.in_transaction:
+                self._connection.execute("COMMIT")
+        except apsw.Error as error:
+            self._fail(self._connection, group, error)
+
+    def _read(self, connection: apsw.Connection, group: list[Call]) -> None:
+        for call in group:
+            try:
+                call.result = call.work(connection)
+            except Exception as error:  # noqa: BLE001 - handed to whoever awaits the call
+                call.error = translate(error)
+
+    def _write_one(self, connection: apsw.Connection, call: Call, *, is_only: bool) -> None:
+        if not is_only:
+            connection.execute("SAVEPOINT one")
+        try:
+            call.result = call.work(connection)
+        except Exception as error:  # noqa: BLE001 - handed to whoever awaits the call
+            call.error = translate(error)
+            if not is_only:
+                self._on_rollback()
+                # Where SQLite has rolled the whole transaction back itself (disk full), this raises for the group.
+                connection.execute("ROLLBACK TO one")
+        if not is_only:
+            connection.execute("RELEASE one")
+
+    def _fail(self, connection: apsw.Connection, group: list[Call], error: apsw.Error) -> None:
+        self._roll_back(connection)
+        # Where one call failed for good reason (a full disk), that is the reason for all: nothing was committed.
+        cause = next((call.error for call in group if isinstance(call.error, StoreUnavailable)), None)
+        for call in group:
+            call.error = cause or call.error or translate(error)
+
+    def _roll_back(self, connection: apsw.Connection) -> None:
+        self._on_rollback()
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+class Lane(Protocol):
+    """What carries out a store's calls in order, each in a transaction."""
+
+    def start(self) -> None:
+        """Get ready to take calls, on the running loop."""
+        ...
+
+    async def stop(self) -> None:
+        """Finish what was asked for, and end."""
+        ...
+
+    async def call(self, work: Callable[[apsw.Connection], R]) -> R:
+        """Carry out `work`; for a writer, return once it is committed."""
+        ...
+
+
+class LaneThread:
+    """A lane in a thread with a connection of its own."""
+
+    def __init__(self, transactions: Transactions, *, name: str) -> None:
+        self._transactions = transactions
+        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_open = False
@@ -104,18 +210,14 @@ class Lane:
         """Carry out `work` in the thread; for a writer, return once it is committed."""
         if not self._is_open or self._loop is None:
             raise StoreUnavailable("the store is closed")
-        call = _Call(work, self._loop.create_future())
+        call = Call(work, self._loop.create_future())
         self._calls.put(call)
         result: R = await call.future
         return result
 
     def _serve(self) -> None:
         try:
-            connection = apsw.Connection(str(self._path), statementcachesize=256)
-            # Or else SQLite plans a statement anew whenever another value is bound to it: 20 µs each time.
-            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-            for pragma in _PRAGMAS:
-                connection.execute(pragma)
+            self._transactions.open()
         except apsw.Error as error:
             self._refuse_all(error)
             return
@@ -125,7 +227,7 @@ class Lane:
             if first is None:
                 break
             group = [first]
-            while len(group) < _GROUP:
+            while len(group) < GROUP:
                 try:
                     call = self._calls.get_nowait()
                 except queue.Empty:
@@ -134,12 +236,10 @@ class Lane:
                     is_ending = True
                     break
                 group.append(call)
-            if self._is_writer:
-                self._write(connection, group)
-            else:
-                self._read(connection, group)
+            self._transactions.begin(group)
+            self._transactions.commit(group)
             self._answer(group)
-        connection.close()
+        self._transactions.close()
 
     def _refuse_all(self, error: apsw.Error) -> None:
         """Answer every call with the reason why there is no connection, until told to stop."""
@@ -147,57 +247,16 @@ class Lane:
             call.error = translate(error)
             self._answer([call])
 
-    def _read(self, connection: apsw.Connection, group: list[_Call]) -> None:
-        for call in group:
-            try:
-                call.result = call.work(connection)
-            except Exception as error:  # noqa: BLE001 - handed to whoever awaits the call
-                call.error = translate(error)
-
-    def _write(self, connection: apsw.Connection, group: list[_Call]) -> None:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            for call in group:
-                self._write_one(connection, call, is_only=len(group) == 1)
-            if len(group) == 1 and group[0].error is not None:
-                self._roll_back(connection)
-            else:
-                connection.execute("COMMIT")
-        except apsw.Error as error:
-            self._roll_back(connection)
-            # Where one call failed for good reason (a full disk), that is the reason for all: nothing was committed.
-            cause = next((call.error for call in group if isinstance(call.error, StoreUnavailable)), None)
-            for call in group:
-                call.error = cause or call.error or translate(error)
-
-    def _write_one(self, connection: apsw.Connection, call: _Call, *, is_only: bool) -> None:
-        if not is_only:
-            connection.execute("SAVEPOINT one")
-        try:
-            call.result = call.work(connection)
-        except Exception as error:  # noqa: BLE001 - handed to whoever awaits the call
-            call.error = translate(error)
-            if not is_only:
-                self._on_rollback()
-                # Where SQLite has rolled the whole transaction back itself (disk full), this raises for the group.
-                connection.execute("ROLLBACK TO one")
-        if not is_only:
-            connection.execute("RELEASE one")
-
-    def _roll_back(self, connection: apsw.Connection) -> None:
-        self._on_rollback()
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-
-    def _answer(self, group: list[_Call]) -> None:
+    def _answer(self, group: list[Call]) -> None:
         assert self._loop is not None
         try:
-            self._loop.call_soon_threadsafe(_resolve, group)
+            self._loop.call_soon_threadsafe(answer, group)
         except RuntimeError:  # the loop was closed under us: nobody waits any more
             self._is_open = False
 
 
-def _resolve(group: list[_Call]) -> None:
+def answer(group: list[Call]) -> None:
+    """Give each call's result, or its error, to whoever waits for it."""
     for call in group:
         if call.future.done():
             continue

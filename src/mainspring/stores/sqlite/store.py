@@ -12,8 +12,7 @@ from mainspring.ports.store_types import StoreCapabilities
 from mainspring.stores._sql.migrate import pending, read_migrations
 from mainspring.stores.sqlite.base import execute, fetch_all, fetch_first
 from mainspring.stores.sqlite.clocks import ClockPart
-from mainspring.stores.sqlite.connection import Lane as Thread
-from mainspring.stores.sqlite.connection import LockFile, translate
+from mainspring.stores.sqlite.connection import Lane, LaneThread, LockFile, Transactions, translate
 from mainspring.stores.sqlite.jobs import JobPart
 from mainspring.stores.sqlite.leases import LeasePart
 from mainspring.stores.sqlite.rows import to_instant
@@ -48,10 +47,8 @@ class SqliteStore(JobPart, ClockPart, RunPart, LeasePart, SessionPart, NodePart,
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._lock.acquire()
         try:
-            self._writer = Thread(
-                self._path, name="sqlite-writer", is_writer=True, on_rollback=self._lane_ids.clear
-            )
-            self._reader = Thread(self._path, name="sqlite-reader", is_writer=False, on_rollback=_nothing)
+            self._writer = self._make_lane("sqlite-writer", is_writer=True)
+            self._reader = self._make_lane("sqlite-reader", is_writer=False)
             self._writer.start()
             await self._write(migrate)
             self._reader.start()
@@ -59,6 +56,10 @@ class SqliteStore(JobPart, ClockPart, RunPart, LeasePart, SessionPart, NodePart,
             await self._writer.stop()
             self._lock.release()
             raise
+
+    def _make_lane(self, name: str, *, is_writer: bool) -> Lane:
+        forget = self._lane_ids.clear if is_writer else _nothing
+        return LaneThread(Transactions(self._path, is_writer=is_writer, on_rollback=forget), name=name)
 
     async def close(self) -> None:
         """Finish what is under way and let go of the folder."""

@@ -22,6 +22,9 @@ _VOID = 3
 @click.command()
 @click.option("--seeds", default=1000, show_default=True, type=click.IntRange(min=1), help="How many seeds.")
 @click.option("--first", default=0, show_default=True, type=click.IntRange(min=0), help="The first seed.")
+@click.option(
+    "--store", default="memory", type=click.Choice(["memory", "sqlite"]), help="The store; default memory."
+)
 @click.option("--processes", type=click.IntRange(min=1), help="How many at a time; by default one per core.")
 @click.option("--replay", type=int, metavar="SEED", help="Run this one seed, and tell what happened.")
 @click.option("--log", "log_file", metavar="FILE", help="With --replay: write the log there.")
@@ -29,6 +32,7 @@ _VOID = 3
 def main(
     seeds: int,
     first: int,
+    store: str,
     processes: int | None,
     replay: int | None,
     log_file: str | None,
@@ -37,12 +41,12 @@ def main(
 ) -> None:
     """Search for a seed that breaks a rule."""
     if replay is not None:
-        sys.exit(_replay(replay, log_file, is_shrinking=is_shrinking))
-    sys.exit(_search(first, seeds, processes))
+        sys.exit(_replay(replay, store, log_file, is_shrinking=is_shrinking))
+    sys.exit(_search(first, seeds, store, processes))
 
 
-def _replay(seed: int, log_file: str | None, *, is_shrinking: bool) -> int:
-    plan = make_plan(seed)
+def _replay(seed: int, store: str, log_file: str | None, *, is_shrinking: bool) -> int:
+    plan = make_plan(seed, store=store)
     result = shrink(plan) if is_shrinking else simulate(plan)
     if log_file is not None:
         Path(log_file).write_text("\n".join(result.log) + "\n")
@@ -61,7 +65,7 @@ def _tell(result: Result) -> None:
     click.echo("good" if result.is_good else "a rule was broken")
 
 
-def _search(first: int, seeds: int, processes: int | None) -> int:
+def _search(first: int, seeds: int, store: str, processes: int | None) -> int:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -74,7 +78,7 @@ def _search(first: int, seeds: int, processes: int | None) -> int:
     tally = None
     with Progress(*columns, disable=not sys.stderr.isatty(), transient=True) as progress:
         task = progress.add_task("seeds", total=seeds, failed=0)
-        for tally in run_campaign(first, seeds, processes=processes):
+        for tally in run_campaign(first, seeds, processes=processes, store=store):
             progress.update(task, completed=tally.seeds, failed=len(tally.failed))
     assert tally is not None
     for name, count in sorted(tally.met.items()):

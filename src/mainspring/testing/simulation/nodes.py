@@ -30,6 +30,7 @@ from mainspring.ports.store import Store
 from mainspring.ports.store_types import NodeFacts
 from mainspring.registry import FunctionRegistry
 from mainspring.runtime import ClockSampler
+from mainspring.testing.simulation.files import FileStore
 from mainspring.testing.simulation.loop import Process
 from mainspring.testing.simulation.work import make_work
 from mainspring.testing.simulation.world import (
@@ -179,8 +180,10 @@ class ServerNode(_Node):
     """A server: API and scheduler."""
 
     engine: Engine | None = None
+    _files: FileStore | None = None
 
     async def _run(self, process: Process) -> None:
+        await self._open_files()
         facts = NodeFacts(id=process.name, host=self.name, pid=self._starts, version="0", tzdata="simulated")
         engine, clock = await self.make_engine(process, facts)
         while True:
@@ -191,14 +194,29 @@ class ServerNode(_Node):
                 await asyncio.sleep(1)
         self.engine = engine
 
+    async def _open_files(self) -> None:
+        world = self.world
+        if world.folder is not None:
+            self._files = FileStore(
+                world.folder / "mainspring.db", time=world.time, delay=lambda: self.random.random() * 0.002
+            )
+            await self._files.open()
+            world.store = self._files
+
     def _forget(self) -> None:
         self.engine = None
+        if self._files is not None:
+            self._files.abandon()
+            self._files = None
         super()._forget()
 
     async def _shut_down(self) -> None:
         engine, self.engine = self.engine, None
         if engine is not None:
             await engine.stop()
+        if self._files is not None:
+            await self._files.close()
+            self._files = None
 
     async def ask(self, caller: Trouble, call: Callable[[Engine], Awaitable[T]], patience: float = 10.0) -> T:
         """Have the engine of this server do something, as over HTTP.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
+
+import msgspec
 
 from mainspring.testing.factories import at
 
@@ -73,6 +75,7 @@ class Plan:
         latency: of a store call, seconds, half before and half after the commit, in the middle.
         failure_rate: share of store calls that fail, half of them after the commit.
         drift: by how much each process's monotonic clock runs fast or slow, at most.
+        store: `memory`, or `sqlite`: then there is one server, which holds the file, and all workers are far.
     """
 
     seed: int
@@ -87,10 +90,22 @@ class Plan:
     jobs: tuple[JobPlan, ...]
     actions: tuple[Action, ...]
     faults: tuple[FaultPlan, ...]
+    store: str = "memory"
 
 
-def make_plan(seed: int, *, seconds: float = 120.0) -> Plan:
-    """Draw a plan; the same seed gives the same one."""
+def make_plan(seed: int, *, seconds: float = 120.0, store: str = "memory") -> Plan:
+    """Draw a plan; the same seed gives the same one, and on SQLite a like one."""
+    plan = _draw(seed, seconds)
+    if store == "memory":
+        return plan
+    faults = tuple(
+        replace(fault, target="server-0" if fault.target.startswith("server") else fault.target)
+        for fault in plan.faults
+    )
+    return replace(plan, store=store, servers=1, workers=(False,) * len(plan.workers), faults=faults)
+
+
+def _draw(seed: int, seconds: float) -> Plan:
     random = Random(f"plan:{seed}")
     servers = random.choice([1, 2, 2, 3])
     workers = tuple(random.random() < 0.4 for _ in range(random.choice([1, 2, 3, 4])))
@@ -213,6 +228,7 @@ def _make_faults(
             ["kill", "pause", "stop", "outage", "cut", "lossy", "slow", "crash_at", "cut_off"],
             [4, 5, 1, 1, 3, 2, 2, 5, 2],
         )[0]
+        verb = random.choice(CRASH_VERBS) if kind == "crash_at" else ""
         earliest = 0.0 if kind == "crash_at" else 2.0
         faults.append(
             FaultPlan(
@@ -220,8 +236,21 @@ def _make_faults(
                 seconds=round(random.choice([0.2, 1.0, lease * random.uniform(0.8, 1.2), lease * 3]), 3),
                 kind=kind,
                 target="" if kind == "outage" else random.choice(names),
-                verb=random.choice(CRASH_VERBS) if kind == "crash_at" else "",
+                verb=verb,
                 is_after=random.random() < 0.5,
             )
         )
+    # What is called only at the start of a process is met by killing it once it is to crash there.
+    starts = [fault for fault in faults if fault.verb in {"take_shards", "add_sessions", "add_jobs"}]
+    faults += [replace(fault, at=fault.at + 0.1, seconds=0.2, kind="kill", verb="") for fault in starts]
     return tuple(sorted(faults, key=lambda fault: fault.at))
+
+
+def write_plan(plan: Plan) -> bytes:
+    """Return a plan as JSON, to be kept: what a seed means changes with the generator, a plan does not."""
+    return msgspec.json.format(msgspec.json.encode(plan), indent=1)
+
+
+def read_plan(text: bytes) -> Plan:
+    """Return the plan that `write_plan` wrote."""
+    return msgspec.json.decode(text, type=Plan)

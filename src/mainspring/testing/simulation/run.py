@@ -6,11 +6,13 @@ import asyncio
 import gc
 import hashlib
 import logging
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import structlog
 
@@ -67,14 +69,23 @@ class Result:
 
 
 def simulate(plan: Plan) -> Result:
-    """Carry a plan out on the memory store and judge what happened."""
+    """Carry a plan out and judge what happened."""
+    if plan.store == "memory":
+        return _simulate(plan, None)
+    with tempfile.TemporaryDirectory(prefix="mainspring-simulation-") as folder:
+        return _simulate(plan, Path(folder))
+
+
+def _simulate(plan: Plan, folder: Path | None) -> Result:
     loop = make_loop()
 
     def time() -> datetime:
         return START + timedelta(seconds=loop.time())
 
     recorder = Recorder(time)
-    world = World(plan=plan, loop=loop, time=time, store=MemoryStore(time=time), recorder=recorder)
+    world = World(
+        plan=plan, loop=loop, time=time, store=MemoryStore(time=time), recorder=recorder, folder=folder
+    )
     world.failure_rate = plan.failure_rate
     with _quiet():
         try:
@@ -129,7 +140,10 @@ async def _live(world: World) -> History:
     await asyncio.sleep(5 + 3 * margin(plan.beat_period).total_seconds())
     await clients.pause_all()
     await _until_done_or_stuck(world)
-    return await _read(world, healed_at)
+    history = await _read(world, healed_at)
+    for node in world.nodes.values():
+        node.kill()  # which lets go of files
+    return history
 
 
 async def _until_done_or_stuck(world: World) -> None:

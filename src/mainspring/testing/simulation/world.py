@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 from uuid import UUID
@@ -66,7 +67,8 @@ class World:
 
     Attributes:
         time: tells the store's time.
-        store: where all of it ends up.
+        store: where all of it ends up; on SQLite the one of the running server.
+        folder: where SQLite's files are; None on the memory store.
         is_store_down: nobody reaches the store.
         failure_rate: share of store calls that fail, half of them after the commit.
         worst_clock: by how much any process's clock was off, at most.
@@ -77,6 +79,7 @@ class World:
     time: Callable[[], datetime]
     store: Store
     recorder: Recorder
+    folder: Path | None = None
     nodes: dict[str, Node] = field(default_factory=dict)
     is_store_down: bool = False
     failure_rate: float = 0.0
@@ -135,8 +138,9 @@ class StoreLink:
 
     @property
     def capabilities(self) -> Any:
-        """What the store can do; in the simulation several processes may always write."""
-        return replace(self._world.store.capabilities, concurrent_writers=True)
+        """What the store can do; the memory store stands for one that several processes may write."""
+        capabilities = self._world.store.capabilities
+        return replace(capabilities, concurrent_writers=True) if self._world.folder is None else capabilities
 
     async def open(self) -> None:
         """The store is open."""
@@ -184,7 +188,10 @@ class StoreLink:
             where = f"crash_{'after' if is_after else 'before'}_{verb}"
             self._world.recorder.reached[where] += 1
             self._world.recorder.say(f"{self._node.name} {where}")
-            self._node.kill()
+            if self._world.folder is None:
+                self._node.kill()
+            else:  # not before what was committed together with this call is written down
+                self._world.loop.call_soon(self._node.kill)
             await self._world.loop.create_future()  # which never comes: the process is dead
 
     def _compare_clocks(self) -> None:
