@@ -24,7 +24,8 @@ _BODIES: dict[str, Any] = {
     "worker_report": ReportBody,
     "worker_leave": SessionBody,
 }
-_OPTIONAL_BODIES = {"submit_run", "run_job_now"}
+_SUBMITTING = {"submit_run", "run_job_now"}
+_OPTIONAL_BODIES = _SUBMITTING
 _LIMIT = ("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}, "The page's size.")
 _TEXT = {"type": "string"}
 _QUERIES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
@@ -81,6 +82,14 @@ def complete(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
+def _kinds(operation: str) -> list[str]:
+    return (
+        ["application/merge-patch+json", "application/json"]
+        if operation == "edit_job"
+        else ["application/json"]
+    )
+
+
 def _distinct(bodies: dict[str, Any]) -> list[Any]:
     kinds: list[Any] = []
     for kind in bodies.values():
@@ -102,12 +111,12 @@ def _complete_operation(operation: dict[str, Any], shapes: dict[str, Any]) -> No
                 "description": description,
             }
         )
-    if name == "submit_run":
+    if name in _SUBMITTING:
         parameters.append(_KEY)
     if name in _BODIES:
         operation["requestBody"] = {
             "required": name not in _OPTIONAL_BODIES,
-            "content": {"application/json": {"schema": shapes[str(_BODIES[name])]}},
+            "content": {kind: {"schema": shapes[str(_BODIES[name])]} for kind in _kinds(name)},
         }
     answers = operation["responses"]
     answers.pop("400", None)
@@ -117,5 +126,5 @@ def _complete_operation(operation: dict[str, Any], shapes: dict[str, Any]) -> No
     }
     if name == "upsert_job":
         answers["201"] = answers["200"]
-    if name in {"submit_run", "run_job_now"}:
+    if name in _SUBMITTING:
         answers["200"] = answers["202"]

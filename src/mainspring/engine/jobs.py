@@ -85,7 +85,7 @@ class Jobs:
             InvalidInput: the body is wrong; nothing is stored.
             Conflict: the name is taken.
         """
-        (job,) = await self.create_many(tenant, [body])
+        (job,) = await self._create(tenant, [body], is_bulk=False)
         if job is None:
             name = body["name"]
             raise Conflict(
@@ -97,13 +97,18 @@ class Jobs:
         """Add jobs in one transaction; None where the name is taken.
 
         Raises:
-            InvalidInput: a body is wrong; nothing is stored. With several bodies the field starts with `[index].`.
+            InvalidInput: a body is wrong; nothing is stored. The field starts with `[index].`.
         """
+        return await self._create(tenant, bodies, is_bulk=True)
+
+    async def _create(
+        self, tenant: str, bodies: Sequence[Mapping[str, Any]], *, is_bulk: bool
+    ) -> list[Job | None]:
         now = self._clock.now()
         functions = await self._known_functions(bodies)
         new = []
         for index, body in enumerate(bodies):
-            spec = self._read(body, now=now, functions=functions, index=index if len(bodies) > 1 else None)
+            spec = self._read(body, now=now, functions=functions, index=index if is_bulk else None)
             new.append(self._new_job(tenant, spec, now))
         results = await self._store.add_jobs(new, now=now)
         self._wakeups.clocks_changed()

@@ -64,7 +64,11 @@ class Runs:
             NotFound: the job does not exist.
             Conflict: the idempotency key was used for another request.
         """
-        (result,) = await self.submit_many(tenant, [submission])
+        now = self._clock.now()
+        jobs = await self._jobs(tenant, [submission])
+        if submission.job_id not in jobs:
+            raise NotFound("job", format_job_id(submission.job_id))
+        (result,) = await self._submit([_new_run(jobs[submission.job_id], submission, now=now)], now)
         if result.status is SubmitStatus.JOB_MISSING or result.run_id is None:
             raise NotFound("job", format_job_id(submission.job_id))
         if result.status is SubmitStatus.KEY_MISMATCH:
@@ -76,23 +80,32 @@ class Runs:
         """Insert runs in one transaction; a repeated or mismatched key concerns its own item only.
 
         Raises:
-            InvalidInput, PayloadTooLarge, NotFound: one of them is wrong; nothing is stored.
+            InvalidInput, PayloadTooLarge: one of them is wrong, or its job does not exist; nothing is stored. The
+                field starts with `[index].`.
         """
         now = self._clock.now()
         jobs = await self._jobs(tenant, submissions)
-        runs = [_new_run(jobs[submission.job_id], submission, now=now) for submission in submissions]
+        runs = []
+        for index, submission in enumerate(submissions):
+            job = jobs.get(submission.job_id)
+            if job is None:
+                message = f"there is no job {format_job_id(submission.job_id)}"
+                raise InvalidInput(f"[{index}].job_id", message)
+            try:
+                runs.append(_new_run(job, submission, now=now))
+            except InvalidInput as error:
+                raise type(error)(f"[{index}].{error.field}", error.message) from None
+        return await self._submit(runs, now)
+
+    async def _submit(self, runs: Sequence[NewRun], now: datetime) -> list[SubmitResult]:
         results = await self._store.submit_runs(runs, now=now)
         self._wakeups.runs_ready()
         return results
 
     async def _jobs(self, tenant: str, submissions: Sequence[Submission]) -> dict[JobId, Job]:
         wanted = list(dict.fromkeys(submission.job_id for submission in submissions))
-        found: dict[JobId, Job] = {}
-        for job_id, job in zip(wanted, await self._store.get_jobs(wanted), strict=True):
-            if job is None or job.tenant != tenant:
-                raise NotFound("job", format_job_id(job_id))
-            found[job_id] = job
-        return found
+        jobs = await self._store.get_jobs(wanted)
+        return {job.id: job for job in jobs if job is not None and job.tenant == tenant}
 
     async def get(self, tenant: str, run_id: RunId) -> Run:
         """Return a run, live or finished.

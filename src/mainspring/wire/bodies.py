@@ -10,10 +10,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 Duration = Annotated[float | str, Meta(description="Seconds, or text like `90s`, `5m`, `1h30m`.")]
 
 
-class JobBody(Struct, kw_only=True):
-    """A job: a name, exactly one target, at most one trigger, and policies. Short forms or full forms, never both."""
+Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["daily-report"])]
 
-    name: Annotated[str, Meta(min_length=1, max_length=200, examples=["daily-report"])]
+
+class _JobFields(Struct, kw_only=True):
     callback_url: Annotated[str | UnsetType, Meta(examples=["https://example.com/hooks/report"])] = UNSET
     function: str | UnsetType = UNSET
     command: list[str] | str | UnsetType = UNSET
@@ -40,15 +40,16 @@ class JobBody(Struct, kw_only=True):
     poison_limit: int | UnsetType = UNSET
 
 
-class JobPatch(Struct, kw_only=True):
-    """What is to change, as a merge patch of the fields of a job."""
+class JobBody(_JobFields, kw_only=True):
+    """A job: a name, exactly one target, at most one trigger, and policies. Short forms or full forms, never both."""
 
-    name: str | UnsetType = UNSET
-    cron: str | UnsetType | None = UNSET
-    tz: str | UnsetType = UNSET
-    payload: Any | UnsetType = UNSET
-    priority: str | UnsetType = UNSET
-    retry: dict[str, Any] | UnsetType = UNSET
+    name: Name
+
+
+class JobPatch(_JobFields, kw_only=True):
+    """What is to change, as a merge patch (RFC 7396) of the fields of a job; null takes a field away."""
+
+    name: Name | UnsetType = UNSET
 
 
 class SubmitBody(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -123,3 +123,21 @@ async def test_beat_of_many_leases_is_read(http: Http) -> None:
     answer = await http.post("/api/v1/worker/beat", json={"session_id": session, "held": held})
     assert answer.status_code == 200, answer.text[:200]
     assert len(answer.json()["lost"]) == 30_000
+
+
+async def test_bulk_names_the_item_that_is_wrong(http: Http, job: dict[str, Any]) -> None:
+    job_id = job["job_id"]
+    good = {"job_id": job_id}
+    missing = "job_" + "0" * 26
+    for item, field in [
+        ({"job_id": job_id, "idempotency_key": ""}, "[1].idempotency_key"),
+        ({"job_id": job_id, "run_at": "0001-01-01T00:00:00+23:59"}, "[1].run_at"),
+        ({"job_id": missing}, "[1].job_id"),
+        ({"job": "nobody"}, "[1].job"),
+    ]:
+        answer = await http.post("/api/v1/runs/bulk", json=[good, item])
+        assert answer.status_code == 422, answer.text
+        assert answer.json()["errors"][0]["field"] == field
+    body = {"name": "one", "cron": "61 * * * *", "function": "work"}
+    answer = await http.post("/api/v1/jobs/bulk", json=[body])
+    assert answer.json()["errors"][0]["field"] == "[0].cron"
