@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import datetime
+from typing import Any
 
 from asyncpg import Record
 
@@ -24,14 +25,14 @@ class ClaimVerbs:
     async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
         if not requests:
             return []
-        if len(requests) == 1:
+        if len(requests) == 1 and not requests[0].is_alone:
             [request] = requests
-
-            async def work_one(session: Session) -> list[ClaimResult]:
-                return [await _claim(session, request, now)]
-
-            # One statement claims; the other, if it comes to that, only reads.
-            return await self._connections.run(Role.CLAIM, work_one, is_repeatable=True, is_atomic=True)
+            rows = await self._connections.fetch(
+                Role.CLAIM, "claim_runs", is_repeatable=True, **_values_of(request, now)
+            )
+            if rows:
+                return [_result_of(rows, request)]
+            # A repeat, no live session, or one that changed while the statement waited for it: look again, locked.
 
         async def work(session: Session) -> list[ClaimResult]:
             session_ids = sorted({request.session_id for request in requests})
@@ -42,23 +43,29 @@ class ClaimVerbs:
 
 
 async def _claim(session: Session, request: ClaimRequest, now: datetime) -> ClaimResult:
-    lanes = list(dict.fromkeys(request.lanes))
-    rows = await session.fetch(
-        "claim_alone" if request.is_alone else "claim_runs",
-        session_id=request.session_id,
-        number=request.number,
-        lanes=lanes,
-        limit=request.limit,
-        low=EVER if request.low is None else request.low,
-        now=now,
-    )
+    """Claim for a session whose row is locked, so that the statement sees all that the session runs."""
+    name = "claim_alone" if request.is_alone else "claim_runs"
+    rows = await session.fetch(name, **_values_of(request, now))
     if not rows:
         rows = await session.fetch("repeat_claim", session_id=request.session_id, number=request.number)
-        if not rows:
-            return _NOT_LIVE
+    return _result_of(rows, request) if rows else _NOT_LIVE
+
+
+def _values_of(request: ClaimRequest, now: datetime) -> dict[str, Any]:
+    return {
+        "session_id": request.session_id,
+        "number": request.number,
+        "lanes": list(dict.fromkeys(request.lanes)),
+        "limit": request.limit,
+        "low": EVER if request.low is None else request.low,
+        "now": now,
+    }
+
+
+def _result_of(rows: list[Record], request: ClaimRequest) -> ClaimResult:
     if rows[0]["id"] is None:
         return ClaimResult(())
-    places = {lane_id: place for place, lane_id in enumerate(lanes)}
+    places = {lane_id: place for place, lane_id in enumerate(dict.fromkeys(request.lanes))}
 
     def preference(row: Record) -> tuple[int, datetime, int]:
         return places.get(row["lane_id"], 0), row["rank"], row["id"]

@@ -154,10 +154,12 @@ CROSS JOIN LATERAL (
 
 -- name: claim_runs
 -- One row at least where the session is live and the request is new. The lateral walks run_ready in order of rank,
--- lane after lane, and stops as soon as the outer limit is reached.
+-- lane after lane, and stops as soon as the outer limit is reached. Where the session's row changed while this waited
+-- for it, the rest would not see what the session runs since then (another claim's run alone): no row, look again.
 WITH claimer AS MATERIALIZED (
     UPDATE session SET claim_number = :number
     WHERE id = :session_id AND state = 'live' AND claim_number <> :number
+      AND xmin = (SELECT seen.xmin FROM session AS seen WHERE seen.id = :session_id)
     RETURNING id
 ), picked AS MATERIALIZED (
     SELECT candidate.id
@@ -188,7 +190,8 @@ LEFT JOIN (
 ) ON true;
 
 -- name: claim_alone
--- The same for a run that crashed a worker, given only to a session that has nothing else.
+-- The same for a run that crashed a worker, given only to a session that has nothing else. The session's row is locked
+-- by a statement before (lock_claimers).
 WITH claimer AS MATERIALIZED (
     UPDATE session SET claim_number = :number
     WHERE id = :session_id AND state = 'live' AND claim_number <> :number

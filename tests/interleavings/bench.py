@@ -1,0 +1,195 @@
+"""The scene, put back before every order; orders, enumerated or drawn; and what the tables hold in the end."""
+
+import dataclasses
+import json
+import math
+import random
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from mainspring.stores.postgres.inserts import LaneIds
+from tests.interleavings.cases import FIRST_NEW, Scene, Verb, set_scene
+from tests.interleavings.gate import Controller, Played, open_controller
+
+TABLES = (
+    "job",
+    "job_version",
+    "job_clock",
+    "run",
+    "run_history",
+    "dead_run",
+    "attempt",
+    "span",
+    "session",
+    "lane",
+    "node",
+    "shard_lease",
+    "idempotency",
+)
+_OWN_IDS = frozenset({"job", "lane", "span"})
+"""Tables whose new rows have ids that differ from order to order."""
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+_VACUUM_AFTER = 500
+"""Plays after which the rows of the plays before are cleared away."""
+
+Tables = dict[str, list[dict[str, Any]]]
+Outcome = tuple[Any, ...]
+"""The results of both verbs and the tables, without what differs by chance."""
+
+
+class Bench:
+    """A database with the scene, and two gated stores on it."""
+
+    def __init__(self, controller: Controller, scene: Scene) -> None:
+        self.scene = scene
+        self._controller = controller
+        self._kept: Tables = {}
+        self._plays = 0
+        self._known_jobs = {str(job.id) for job in (scene.job, scene.quiet, scene.paused)}
+
+    async def play(self, verbs: tuple[Verb, ...], order: str) -> tuple[Played, Tables]:
+        """Put the scene back and carry out a pair of verbs in an order."""
+        if self._plays % _VACUUM_AFTER == 0:
+            await self._controller.watch.execute("VACUUM " + ", ".join(TABLES))
+        self._plays += 1
+        calls = []
+        for side, verb in zip(self._controller.sides, verbs, strict=False):
+            lane_ids = LaneIds()
+            if verb.knows_lanes:
+                lane_ids.remember(self.scene.lane_ids)
+            side.store._lane_ids = lane_ids
+            calls.append(lambda store, verb=verb: verb.call(store, self.scene))
+        played = await self._controller.play(calls, order)
+        tables = await self._read()
+        await self._put_back([table for table in TABLES if tables[table] != self._kept[table]])
+        return played, tables
+
+    async def keep(self) -> None:
+        """Take the tables as they are for the scene."""
+        watch = self._controller.watch
+        await watch.execute("CREATE SCHEMA kept")
+        for table in TABLES:
+            await watch.execute(f"CREATE TABLE kept.{table} AS TABLE {table}")
+        await self._put_back(TABLES)
+        self._kept = await self._read()
+
+    async def _put_back(self, tables: Sequence[str]) -> None:
+        statements = []
+        for table in tables:
+            if table == "shard_lease":
+                statements.append(
+                    "UPDATE shard_lease SET epoch = kept.epoch, node_id = kept.node_id FROM kept.shard_lease AS kept"
+                    " WHERE kept.shard = shard_lease.shard AND shard_lease.shard IN (7, 8)"
+                )
+            else:
+                statements += [
+                    f"DELETE FROM {table}",
+                    f"INSERT INTO {table} OVERRIDING SYSTEM VALUE TABLE kept.{table}",
+                ]
+        if statements:
+            await self._controller.watch.execute("; ".join(statements))
+
+    async def _read(self) -> Tables:
+        """Return all rows, each table's in one order."""
+        columns = ", ".join(
+            f"(SELECT coalesce(json_agg(row), '[]') FROM {table} AS row) AS {table}"
+            for table in TABLES
+            if table != "shard_lease"
+        )
+        leases = "(SELECT json_agg(row) FROM shard_lease AS row WHERE shard IN (7, 8)) AS shard_lease"
+        row = await self._controller.watch.fetchrow(f"SELECT {columns}, {leases}")
+        return {table: sorted(json.loads(row[table]), key=repr) for table in TABLES}
+
+    def outcome(self, results: tuple[Any, ...], tables: Tables) -> Outcome:
+        """Return what two equivalent orders have in common."""
+        return self._plain(results), *self.state(tables)
+
+    def state(self, tables: Tables) -> tuple[Any, ...]:
+        lanes = {lane["id"]: f"{lane['queue']}/{lane['route']}/{lane['priority']}" for lane in tables["lane"]}
+        state = []
+        for table in TABLES:
+            rows = []
+            for row in tables[table]:
+                shown = {key: self._plain(value) for key, value in row.items() if key != "claim_number"}
+                if "lane_id" in shown:
+                    shown["lane_id"] = lanes.get(row["lane_id"], "no lane")
+                if table in _OWN_IDS and row["id"] not in self._known_jobs:
+                    shown["id"] = "some"
+                rows.append(json.dumps(shown, sort_keys=True))
+            state.append((table, tuple(sorted(rows))))
+        return tuple(state)
+
+    def _plain(self, value: Any) -> Any:
+        if dataclasses.is_dataclass(value):
+            fields = dataclasses.fields(value)
+            return type(value).__name__, *(
+                (field.name, self._plain(getattr(value, field.name))) for field in fields
+            )
+        if isinstance(value, dict):
+            return tuple(sorted((key, self._plain(item)) for key, item in value.items()))
+        if isinstance(value, list | tuple):
+            return tuple(self._plain(item) for item in value)
+        if isinstance(value, int) and value > FIRST_NEW:
+            return "new"
+        if isinstance(value, UUID):
+            value = str(value)
+        if isinstance(value, datetime):
+            return value.isoformat()
+        if isinstance(value, str) and _UUID.fullmatch(value) and value not in self._known_jobs:
+            return "new"
+        return value
+
+
+@asynccontextmanager
+async def open_bench(dsn: str) -> AsyncIterator[Bench]:
+    """Set the scene in an empty, migrated database."""
+    async with open_controller(dsn) as controller:
+        watch = controller.watch
+        scene = await set_scene(controller.sides[0].store, watch.execute)
+        bench = Bench(controller, scene)
+        await bench.keep()
+        yield bench
+
+
+class Orders:
+    """The orders of a pair: all of them where they are few, else a seeded sample with both serial ones."""
+
+    def __init__(self, name: str, counts: tuple[int, int], *, limit: int | None) -> None:
+        self.possible = math.comb(sum(counts), counts[0])
+        self._counts = counts
+        self._limit = limit
+        self._name = name
+        self._forks: list[str] = [""]
+        self._seen: set[str] = set()
+
+    @property
+    def is_complete(self) -> bool:
+        return self._limit is None or self.possible <= self._limit
+
+    def __iter__(self) -> Iterator[str]:
+        if self.is_complete:
+            while self._forks:
+                yield self._forks.pop()
+            return
+        assert self._limit is not None
+        chance = random.Random(self._name)
+        letters = list("A" * self._counts[0] + "B" * self._counts[1])
+        for _ in range(self._limit - 2):
+            chance.shuffle(letters)
+            yield "".join(letters)
+
+    def note(self, order: str, played: Played) -> None:
+        """Learn from a play where it could have gone otherwise."""
+        self._seen.add(played.trace)
+        if not self.is_complete:
+            return
+        taken = "".join(name for _, name in played.options)
+        for place in range(len(order), len(taken)):
+            names, name = played.options[place]
+            self._forks += [taken[:place] + other for other in names if other != name]

@@ -1,0 +1,436 @@
+"""One state of the tables, and verbs to carry out on it from two sides."""
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from mainspring.core import transitions
+from mainspring.core.ids import JobId, RunId, SessionId, SpanId
+from mainspring.core.model import Job, LaneKey, Priority
+from mainspring.core.transitions import Failure, Transition
+from mainspring.ports.store_types import Beat, HeldRun, IdempotencyKey, NewRun, SpanStep
+from mainspring.stores.postgres import PostgresStore
+from mainspring.testing.factories import (
+    START,
+    add_job,
+    add_session,
+    all_lanes,
+    at,
+    facts_of,
+    lane_of,
+    make_change,
+    make_claim,
+    make_edit,
+    make_fire,
+    make_new_job,
+    make_new_run,
+    make_node,
+    make_pause,
+    make_scheduled_run,
+    make_span,
+    make_spec,
+    own_shards,
+    read_held,
+    read_job,
+    running_run,
+    submit,
+)
+
+NOW = at(60)
+"""The instant of nearly all verbs."""
+
+EXPIRY = at(70)
+"""When the waiting run expires."""
+
+SHARD = 7
+AGAIN = 1_000_000
+FIRST_NEW = 1_000_000 * 256
+"""The first id that a run can get which the scene has not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What the fixture holds.
+
+    Attributes:
+        job: due now; `waiting`, `held` and `suspect` are its runs, each in a lane of its own.
+        quiet: due now too, with an open span and an interned lane without runs; skips fires while it has a live run.
+        paused: has an open gap.
+        first: the session that holds `held`.
+        second: another one, without runs.
+        epochs: of node-1, which owns all shards; node-2 owns none.
+    """
+
+    job: Job
+    quiet: Job
+    paused: Job
+    waiting: RunId
+    held: HeldRun
+    suspect: RunId
+    first: SessionId
+    second: SessionId
+    beats: int
+    span: SpanId
+    epochs: dict[int, int]
+    lanes: tuple[Any, ...]
+    lane_ids: dict[LaneKey, Any]
+
+
+async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any]]) -> Scene:
+    """Make the fixture in an empty database."""
+    epochs = await own_shards(store)
+    await store.beat_node(make_node("node-2"), now=START)
+    job = await add_job(store, make_spec(name="job"), next_fire_at=START, shard=SHARD)
+    quiet = await add_job(store, make_spec(name="quiet", queue="quiet"), next_fire_at=START, shard=SHARD)
+    paused = await add_job(
+        store, make_spec(name="paused", queue="paused"), next_fire_at=START, shard=SHARD + 1
+    )
+    await store.pause_jobs([make_pause(paused)], now=START)
+    paused = await read_job(store, paused.id)
+    await store.add_spans([make_span(quiet)], now=START)
+    [span] = await store.list_spans(quiet.id)
+    first, second = await add_session(store), await add_session(store, worker="worker-2")
+    crashed = await running_run(store, job, session_id=first, lane=_lane("suspect"))
+    await store.apply([transitions.lost(facts_of(crashed), job.spec, now=START)], now=START)
+    held = await running_run(store, job, session_id=first, lane=_lane("held"))
+    [waiting] = await submit(store, job, lane=_lane("waiting"), expires_at=EXPIRY)
+    key = IdempotencyKey(key="old", request_hash=b"before", expires_at=at(5))
+    ended = await submit(store, quiet, submit_key=key)
+    await store.cancel_runs(ended, reason="test", now=START)
+    await execute("SELECT setval('run_sequence', 1000000)")
+    lanes = await store.read_lanes([])
+    [beats] = [facts.beats for facts in await store.list_sessions() if facts.id == first]
+    return Scene(
+        job=job,
+        quiet=quiet,
+        paused=paused,
+        waiting=waiting,
+        held=await read_held(store, held.run_id),
+        suspect=crashed.run_id,
+        first=first,
+        second=second,
+        beats=beats,
+        span=span.id,
+        epochs=epochs,
+        lanes=await all_lanes(store),
+        lane_ids={lane.key: lane.id for lane in lanes},
+    )
+
+
+def _lane(queue: str) -> LaneKey:
+    return LaneKey(queue, "function", "default", Priority.MEDIUM)
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb of the store with its arguments.
+
+    Attributes:
+        idle: it passes over rows that somebody else holds, and then answers this; None for one that waits.
+        knows_lanes: its store remembers the scene's lanes.
+    """
+
+    name: str
+    call: Callable[[PostgresStore, Scene], Awaitable[Any]]
+    idle: Any = None
+    knows_lanes: bool = True
+
+    @property
+    def touches(self) -> frozenset[str]:
+        """What kinds of rows it reads in order to write, or writes."""
+        return next(kinds for names, kinds in _TOUCHES if self.name in names)
+
+
+_TOUCHES = tuple(
+    (frozenset(names.split()), frozenset(kinds.split()))
+    for names, kinds in {
+        "claim claim_again claim_first claim_alone claim_batch": "run session",
+        "succeed fail bury hand_back lose": "run",
+        "beat beat_batch": "run session",
+        "expire_session close_sessions": "session",
+        "cancel cancel_batch expire_runs": "run",
+        "submit_plain": "job lane",
+        "submit_keyed submit_old_key submit_new_lanes": "job lane key",
+        "edit edit_batch rename rename_other add_fresh pause pause_quiet resume delete delete_batch": "job",
+        "fire fire_batch advance": "job lane shard",
+        "take leave beat_node": "shard",
+        "prune_lanes": "lane run",
+        "prune_keys": "key",
+        "prune_sessions": "session run",
+    }.items()
+)
+
+VERBS: dict[str, Verb] = {}
+
+
+def _verb(idle: Any = None, *, knows_lanes: bool = True) -> Callable[[Any], Any]:
+    def register(call: Any) -> Any:
+        VERBS[call.__name__] = Verb(call.__name__, call, idle, knows_lanes)
+        return call
+
+    return register
+
+
+# -- workers ---------------------------------------------------------------------------------------------------
+
+
+@_verb()
+async def claim(store: PostgresStore, scene: Scene) -> Any:
+    return await store.claim_runs([make_claim(scene.second, scene.lanes, limit=3)], now=NOW)
+
+
+@_verb()
+async def claim_again(store: PostgresStore, scene: Scene) -> Any:
+    """The same request from both sides: a worker that asked once more because the first answer was lost."""
+    return await store.claim_runs([make_claim(scene.second, scene.lanes, number=AGAIN)], now=NOW)
+
+
+@_verb()
+async def claim_first(store: PostgresStore, scene: Scene) -> Any:
+    return await store.claim_runs([make_claim(scene.first, scene.lanes, limit=3)], now=NOW)
+
+
+@_verb()
+async def claim_alone(store: PostgresStore, scene: Scene) -> Any:
+    return await store.claim_runs([make_claim(scene.second, scene.lanes, is_alone=True)], now=NOW)
+
+
+@_verb()
+async def claim_batch(store: PostgresStore, scene: Scene) -> Any:
+    requests = [make_claim(session, scene.lanes) for session in (scene.second, scene.first)]
+    return await store.claim_runs(requests, now=NOW)
+
+
+@_verb()
+async def succeed(store: PostgresStore, scene: Scene) -> Any:
+    end = transitions.succeeded(scene.held.run_id, scene.held.token, b"1")
+    return await store.apply([end], now=NOW)
+
+
+def failure_of(scene: Scene) -> Transition:
+    return transitions.failed(
+        facts_of(scene.held), scene.job.spec, Failure(error="no"), now=NOW, random=random.Random(1).random
+    )
+
+
+@_verb()
+async def fail(store: PostgresStore, scene: Scene) -> Any:
+    return await store.apply([failure_of(scene)], now=NOW)
+
+
+@_verb()
+async def bury(store: PostgresStore, scene: Scene) -> Any:
+    failure = Failure(error="never", is_retryable=False)
+    end = transitions.failed(
+        facts_of(scene.held), scene.job.spec, failure, now=NOW, random=random.Random(1).random
+    )
+    return await store.apply([end], now=NOW)
+
+
+@_verb()
+async def hand_back(store: PostgresStore, scene: Scene) -> Any:
+    end = transitions.handed_back(facts_of(scene.held), scene.job.spec, now=NOW, was_started=False)
+    return await store.apply([end], now=NOW)
+
+
+@_verb()
+async def lose(store: PostgresStore, scene: Scene) -> Any:
+    return await store.apply([transitions.lost(facts_of(scene.held), scene.job.spec, now=NOW)], now=NOW)
+
+
+@_verb()
+async def beat(store: PostgresStore, scene: Scene) -> Any:
+    held = ((scene.held.run_id, scene.held.token),)
+    return await store.beat_sessions([Beat(session_id=scene.first, held=held)], now=NOW)
+
+
+@_verb()
+async def beat_batch(store: PostgresStore, scene: Scene) -> Any:
+    beats = [Beat(session_id=session, held=()) for session in (scene.second, scene.first)]
+    return await store.beat_sessions(beats, now=NOW)
+
+
+@_verb(idle=[False])
+async def expire_session(store: PostgresStore, scene: Scene) -> Any:
+    return await store.expire_sessions([(scene.first, scene.beats)], now=NOW)
+
+
+@_verb()
+async def close_sessions(store: PostgresStore, scene: Scene) -> Any:
+    return await store.close_sessions([scene.second, scene.first], now=NOW)
+
+
+# -- runs ------------------------------------------------------------------------------------------------------
+
+
+@_verb()
+async def cancel(store: PostgresStore, scene: Scene) -> Any:
+    return await store.cancel_runs([scene.waiting], reason="test", now=NOW)
+
+
+@_verb()
+async def cancel_batch(store: PostgresStore, scene: Scene) -> Any:
+    runs = [scene.waiting, scene.held.run_id, scene.suspect]
+    return await store.cancel_runs(runs, reason="test", now=NOW)
+
+
+@_verb(idle=[])
+async def expire_runs(store: PostgresStore, scene: Scene) -> Any:
+    return await store.expire_runs(now=at(80), limit=10)
+
+
+@_verb()
+async def submit_plain(store: PostgresStore, scene: Scene) -> Any:
+    return await store.submit_runs([make_new_run(scene.quiet, due_at=NOW)], now=NOW)
+
+
+@_verb(knows_lanes=False)
+async def submit_keyed(store: PostgresStore, scene: Scene) -> Any:
+    run = make_new_run(scene.quiet, due_at=NOW, submit_key=_key("key"))
+    return await store.submit_runs([run], now=NOW)
+
+
+@_verb()
+async def submit_old_key(store: PostgresStore, scene: Scene) -> Any:
+    run = make_new_run(scene.job, due_at=NOW, submit_key=_key("old"))
+    return await store.submit_runs([run], now=NOW)
+
+
+@_verb(knows_lanes=False)
+async def submit_new_lanes(store: PostgresStore, scene: Scene) -> Any:
+    lanes = (_lane("new-2"), lane_of(scene.quiet), _lane("new-1"))
+    keys = ("key-2", "key", "key-1")
+    runs = [
+        make_new_run(scene.job, due_at=NOW, lane=lane, submit_key=_key(key))
+        for lane, key in zip(lanes, keys, strict=True)
+    ]
+    return await store.submit_runs(runs, now=NOW)
+
+
+def _key(key: str) -> IdempotencyKey:
+    return IdempotencyKey(key=key, request_hash=b"hash", expires_at=at(3600))
+
+
+# -- jobs ------------------------------------------------------------------------------------------------------
+
+
+@_verb()
+async def edit(store: PostgresStore, scene: Scene) -> Any:
+    return await store.edit_jobs([make_edit(scene.job, next_fire_at=at(90))], now=NOW)
+
+
+@_verb()
+async def edit_batch(store: PostgresStore, scene: Scene) -> Any:
+    edits = [make_edit(job, next_fire_at=at(95)) for job in (scene.paused, scene.quiet, scene.job)]
+    return await store.edit_jobs(edits, now=NOW)
+
+
+@_verb()
+async def rename(store: PostgresStore, scene: Scene) -> Any:
+    return await store.edit_jobs([make_edit(scene.job, make_spec(name="fresh"))], now=NOW)
+
+
+@_verb()
+async def rename_other(store: PostgresStore, scene: Scene) -> Any:
+    return await store.edit_jobs([make_edit(scene.quiet, make_spec(name="fresh"))], now=NOW)
+
+
+@_verb()
+async def add_fresh(store: PostgresStore, scene: Scene) -> Any:
+    names = ("fresh", "job")
+    jobs = [make_new_job(make_spec(name=name), next_fire_at=at(120), shard=SHARD) for name in names]
+    return await store.add_jobs(jobs, now=NOW)
+
+
+@_verb()
+async def pause(store: PostgresStore, scene: Scene) -> Any:
+    return await store.pause_jobs([make_pause(scene.job, from_at=NOW)], now=NOW)
+
+
+@_verb()
+async def pause_quiet(store: PostgresStore, scene: Scene) -> Any:
+    return await store.pause_jobs([make_pause(scene.quiet, from_at=NOW)], now=NOW)
+
+
+@_verb()
+async def resume(store: PostgresStore, scene: Scene) -> Any:
+    return await store.resume_jobs([make_change(scene.paused, next_fire_at=at(100))], now=NOW)
+
+
+@_verb()
+async def delete(store: PostgresStore, scene: Scene) -> Any:
+    return await store.delete_jobs([make_change(scene.job)], now=NOW)
+
+
+@_verb()
+async def delete_batch(store: PostgresStore, scene: Scene) -> Any:
+    changes = [make_change(job) for job in (scene.paused, scene.quiet, scene.job)]
+    return await store.delete_jobs(changes, now=NOW)
+
+
+# -- fires and shards ------------------------------------------------------------------------------------------
+
+
+@_verb()
+async def fire(store: PostgresStore, scene: Scene) -> Any:
+    return await store.record_fires([make_fire(scene.job)], epochs=scene.epochs, now=NOW)
+
+
+@_verb()
+async def fire_batch(store: PostgresStore, scene: Scene) -> Any:
+    fires = [make_fire(scene.quiet, skip_if_live=True), make_fire(scene.job, skip_if_live=True)]
+    return await store.record_fires(fires, epochs=scene.epochs, now=NOW)
+
+
+@_verb()
+async def advance(store: PostgresStore, scene: Scene) -> Any:
+    passed = at(-300)
+    runs: tuple[NewRun, ...] = (make_scheduled_run(scene.quiet, passed, span_id=scene.span),)
+    step = SpanStep(
+        span_id=scene.span,
+        job_id=JobId(scene.quiet.id),
+        cursor_from=None,
+        cursor_to=passed,
+        runs=runs,
+        is_done=False,
+        skip_if_live=True,
+    )
+    return await store.advance_spans([step], epochs=scene.epochs, now=NOW)
+
+
+@_verb()
+async def take(store: PostgresStore, scene: Scene) -> Any:
+    expected = {shard: scene.epochs[shard] for shard in (SHARD + 1, SHARD)}
+    return await store.take_shards("node-2", expected, now=NOW)
+
+
+@_verb()
+async def leave(store: PostgresStore, scene: Scene) -> Any:
+    epochs = {shard: scene.epochs[shard] for shard in (SHARD + 1, SHARD)}
+    return await store.leave_shards("node-1", epochs, now=NOW)
+
+
+@_verb()
+async def beat_node(store: PostgresStore, scene: Scene) -> Any:
+    return await store.beat_node(make_node("node-1"), now=NOW)
+
+
+# -- the janitor -----------------------------------------------------------------------------------------------
+
+
+@_verb(idle=0)
+async def prune_lanes(store: PostgresStore, scene: Scene) -> Any:
+    return await store.prune_lanes(limit=10)
+
+
+@_verb(idle=0)
+async def prune_keys(store: PostgresStore, scene: Scene) -> Any:
+    return await store.prune_keys(now=NOW, limit=10)
+
+
+@_verb(idle=0)
+async def prune_sessions(store: PostgresStore, scene: Scene) -> Any:
+    before: datetime = at(1000)
+    return await store.prune_sessions(before=before, limit=10)
