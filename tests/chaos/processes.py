@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.chaos.effects import FOLDER_VARIABLE
@@ -16,11 +17,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Product:
-    """One `mainspring up` on a data folder, started and killed any number of times."""
+    """One `mainspring up` on a data folder, started and killed any number of times.
 
-    def __init__(self, folder: Path, *, receiver: str) -> None:
+    Args:
+        options: more options of `mainspring up`; one given again wins over the one here.
+    """
+
+    def __init__(self, folder: Path, *, receiver: str, options: Sequence[str] = ()) -> None:
         self._folder = folder
         self._receiver = receiver
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self.effects = folder / "effects"
         self.effects.mkdir(parents=True, exist_ok=True)
@@ -37,6 +43,7 @@ class Product:
             *(sys.executable, "-m", "mainspring", "up", "tests.chaos.jobs:app"),
             *("--data", str(self._folder / "data"), "--port", "0", "--allow-shell"),
             *("--callback-allow", self._receiver, "--beat-period", "1", "--drain", "10"),
+            *self._options,
         ]
         environment = {**os.environ, FOLDER_VARIABLE: str(self.effects)}
         self._process = subprocess.Popen(
