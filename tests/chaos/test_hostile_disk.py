@@ -87,6 +87,11 @@ def assert_refusal(answer: httpx.Response) -> None:
     assert answer.json()["detail"] == "the store does not answer; nothing is known to be lost, try again"
 
 
+def taken(product: Mainspring, job_id: str, headers: dict[str, str]) -> httpx.Response | None:
+    answer = product.ask("POST", f"/jobs/{job_id}/runs", headers=headers, json={})
+    return answer if answer.is_success else None
+
+
 def runs_of(product: Mainspring, job_id: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     before = ""
@@ -148,12 +153,10 @@ def test_full_disk_loses_and_doubles_nothing_and_passes(disk: Path, tmp_path: Pa
         room_at = time.time()
         for key in keys:  # nothing of them was stored, so nothing stands in the way of their repetition
             answer = wait_for(
-                lambda key=key: (  # type: ignore[misc]
-                    (given := product.ask("POST", f"/jobs/{quick}/runs", headers=key, json={})).is_success
-                    and given
-                ),
+                lambda key=key: taken(product, quick, key),  # type: ignore[misc]
                 "a submission taken",
             )
+            assert answer is not None
             assert answer.json()["is_new"]
             done.append(answer.json()["run_id"])
         assert time.time() - room_at < 5
