@@ -20,6 +20,7 @@ from tests.chaos.hostile import Mainspring, error_of, started, try_up, wait_for
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system of a given size"),
     pytest.mark.slow,
+    pytest.mark.timeout(150),
 ]
 FAR = "2090-01-01T00:00:00Z"
 

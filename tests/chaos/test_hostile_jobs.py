@@ -12,6 +12,7 @@ from tests.chaos.hostile import Mainspring, started
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="commands are carried out on Linux only"),
     pytest.mark.slow,
+    pytest.mark.timeout(150),
 ]
 KEPT = 66_000
 PEAK = 400_000

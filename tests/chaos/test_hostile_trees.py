@@ -15,8 +15,9 @@ from tests.chaos.hostile import Mainspring, started, wait_for
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="commands are carried out on Linux only"),
     pytest.mark.slow,
+    pytest.mark.timeout(150),
 ]
-SIZE = 100
+SIZE = 60
 TREE = """
 import os, signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
