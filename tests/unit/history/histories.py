@@ -254,13 +254,16 @@ class Story:
         )
 
     def run(self, run_id: RunId) -> Run:
-        return next(run for run in self.history.runs if run.id == run_id)
+        return self.history.runs[self._index(run_id)]
 
     def alter(self, run_id: RunId, **changes: Any) -> None:
         """Change a run as the final read shows it."""
-        self.history.runs[:] = [
-            replace(run, **changes) if run.id == run_id else run for run in self.history.runs
-        ]
+        index = self._index(run_id)
+        self.history.runs[index] = replace(self.history.runs[index], **changes)
+
+    def _index(self, run_id: RunId) -> int:
+        runs = self.history.runs
+        return next(index for index in reversed(range(len(runs))) if runs[index].id == run_id)
 
     def alter_attempt(self, run_id: RunId, index: int, **changes: Any) -> None:
         rows = self.attempts[run_id]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from mainspring.testing.history.attempts import shortest_wait
 from tests.unit.history.histories import RETRY, Story, every, grace, seconds
 
 
-def told(*tries: str, **spec: object) -> tuple[Story, RunId]:
+def told(*tries: str, **spec: Any) -> tuple[Story, RunId]:
     """A story of one run whose attempts end like that. Its events are left out, they have rules of their own."""
     story = Story()
     run_id = story.submit(story.job(**spec), 10, *tries)
@@ -57,7 +58,9 @@ def test_at_most_once_may_be_snoozed_or_come_back_unbegun() -> None:
     job = story.job(delivery=Delivery.AT_MOST_ONCE)
     story.submit(job, 10, "snoozed", "done")
     run_id = story.submit(job, 20, "handed_back", "done")
-    story.history.effects = [item for item in story.history.effects if (item.run_id, item.token) != (run_id, 1)]
+    story.history.effects = [
+        item for item in story.history.effects if (item.run_id, item.token) != (run_id, 1)
+    ]
     assert story.broken == set()
 
 
@@ -73,7 +76,7 @@ def test_at_most_once_ends_with_its_first_failure_or_loss() -> None:
 
 
 def test_what_is_not_on_record_was_carried_out() -> None:
-    story, run_id = told("done")
+    story, _run_id = told("done")
     story.history.runs.clear()
     story.history.operations.clear()
     assert story.broken == {"S3"}
@@ -184,7 +187,7 @@ def test_success_before_the_work_was_done() -> None:
 
 
 def test_success_of_another_attempt_than_the_last() -> None:
-    story, run_id = told("lost", "done")
+    story, _run_id = told("lost", "done")
     story.history.effects[0].ending = "done"
     story.history.effects[1].ending = None
     assert story.broken == {"S25"}
@@ -197,9 +200,11 @@ def test_result_of_another_attempt(result: bytes | None) -> None:
     assert story.broken == {"S25"}
 
 
-@pytest.mark.parametrize(("outcome", "ending"), [("failed", "done"), ("failed", "snoozed"), ("snoozed", "failed")])
+@pytest.mark.parametrize(
+    ("outcome", "ending"), [("failed", "done"), ("failed", "snoozed"), ("snoozed", "failed")]
+)
 def test_outcome_that_the_job_never_gave(outcome: str, ending: str) -> None:
-    story, run_id = told(outcome, "done")
+    story, _run_id = told(outcome, "done")
     story.history.effects[0].ending = ending
     assert story.broken == {"S25"}
 

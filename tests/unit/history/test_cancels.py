@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -148,14 +149,16 @@ def test_finished_run_that_had_not_even_begun() -> None:
 
 
 def test_cancel_whose_answer_was_lost_counts() -> None:
-    story, run_id = cancelled()
+    story, _run_id = cancelled()
     operation = story.history.operations[-1]
     story.history.operations[-1] = replace(operation, outcome="unknown", answer=None)
     assert story.broken == set()
 
 
-@pytest.mark.parametrize("changes", [{"outcome": "fail", "answer": None}, {"run_id": None}, {"answer": "finished"}])
-def test_run_that_nobody_cancelled(changes: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "changes", [{"outcome": "fail", "answer": None}, {"run_id": None}, {"answer": "finished"}]
+)
+def test_run_that_nobody_cancelled(changes: dict[str, Any]) -> None:
     story, _ = cancelled()
     story.history.operations[-1] = replace(story.history.operations[-1], **changes)
     assert story.broken == {"S11"}

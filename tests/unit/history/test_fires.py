@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -274,7 +275,7 @@ def test_pause_with_two_gaps() -> None:
 @pytest.mark.parametrize(
     "changes", [{"from_at": at(31)}, {"to_at": at(39)}, {"reason": "misfire"}, {"version": 2}]
 )
-def test_gap_that_does_not_cover_its_pause(changes: dict[str, object]) -> None:
+def test_gap_that_does_not_cover_its_pause(changes: dict[str, Any]) -> None:
     story = paused()
     story.history.spans[0] = replace(story.history.spans[0], **changes)
     assert "S1" in story.broken
@@ -385,7 +386,7 @@ def test_spans_that_overlap() -> None:
     "changes",
     [{"job_id": None}, {"version": 9}, {"kind": SpanKind.GAP}, {"cursor_at": at(5)}, {"from_at": at(31)}],
 )
-def test_run_that_its_span_does_not_know(changes: dict[str, object]) -> None:
+def test_run_that_its_span_does_not_know(changes: dict[str, Any]) -> None:
     story = caught_up()
     if "job_id" in changes:
         changes = {"job_id": story.job()}
