@@ -39,6 +39,13 @@ def test_refused_writes_are_no_steps() -> None:
     assert story.broken == set()
 
 
+@pytest.mark.parametrize(("token", "rules"), [(1, set()), (2, set()), (3, {"S9"})])
+def test_holder_is_not_refused(token: int, rules: set[str]) -> None:
+    story, _ = told("lost", "done")
+    story.history.events.insert(4, replace(story.history.events[4], token=token, is_stale=True))
+    assert story.broken == rules
+
+
 def test_without_events_nothing_is_judged() -> None:
     story, _ = told("done")
     story.history.events.clear()

@@ -17,23 +17,24 @@ _ENDINGS = frozenset(outcome.value for outcome in AttemptOutcome)
 
 
 def judge_order(history: History, counts: Counter[str]) -> Iterator[Violation]:
-    """S9, S11, S12: legal steps only, under the newest token only, and none after the end."""
+    """S9, S11, S12: legal steps only, under the newest token only, which always may, and none after the end."""
     events: dict[RunId, list[Event]] = defaultdict(list)
     for event in history.events:
         if event.is_stale:
             counts["stale_writes_refused"] += 1
-        elif event.run_id is not None:
+        if event.run_id is not None:
             events[event.run_id].append(event)
     on_record = {run.id: run.state for run in history.runs}
     for run_id, mine in events.items():
-        counts["transitions"] += len(mine)
+        steps = [event for event in mine if not event.is_stale]
+        counts["transitions"] += len(steps)
         broken = _first_fault(mine)
         if broken is not None:
             rule, index, why = broken
             yield Violation(rule, format_run_id(run_id), (*map(_tell, mine[: index + 1]), why))
         elif run_id not in on_record:
             yield Violation("S3", format_run_id(run_id), (*map(_tell, mine), "committed, but not on record"))
-        elif mine[-1].target is not on_record[run_id]:
+        elif not steps or steps[-1].target is not on_record[run_id]:
             why = f"on record as {on_record[run_id]}"
             yield Violation("S11", format_run_id(run_id), (*map(_tell, mine), why))
 
@@ -42,6 +43,10 @@ def _first_fault(events: list[Event]) -> tuple[str, int, str] | None:
     state: RunState | None = None
     token = 0
     for index, event in enumerate(events):
+        if event.is_stale:
+            if state is RunState.RUNNING and event.token == token:
+                return "S9", index, "refused, though it was the holder's"
+            continue
         if state in FINAL_STATES:
             return "S11", index, f"it had ended as {state}"
         if state is None:
