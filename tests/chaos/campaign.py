@@ -48,7 +48,9 @@ def main() -> None:
     parser.add_argument("--zombies", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rate", type=float, default=40.0, help="submissions a second")
-    parser.add_argument("--sweep", action="store_true", help="a failpoint for every kill, not every other one")
+    parser.add_argument(
+        "--sweep", action="store_true", help="a failpoint for every kill, not every other one"
+    )
     parser.add_argument("--plan", action="store_true", help="print what would be done, and do nothing")
     parser.add_argument("--keep", type=Path, help="a folder to work in and keep")
     options = parser.parse_args()

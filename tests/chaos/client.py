@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 
@@ -69,7 +69,7 @@ class Client:
         self._session: aiohttp.ClientSession | None = None
         self.repeated = 0
 
-    async def __aenter__(self) -> Client:
+    async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(timeout=_TIMEOUT)
         return self
 

@@ -16,7 +16,6 @@ _SLOTS = 16
 _WORKER_SLOTS = 8
 _PATIENCE = 4.0
 """Seconds for which a failpoint is waited for, once the server listens."""
-_LOOK = 0.02
 
 
 async def run_kills(plan: Plan, folder: Path, *, rate: float, calm: float) -> Outcome:
@@ -26,7 +25,10 @@ async def run_kills(plan: Plan, folder: Path, *, rate: float, calm: float) -> Ou
         rate: submissions a second.
         calm: seconds without a fault before the first one.
     """
-    async with open_scene(folder, slots=_SLOTS, workers=WORKERS, worker_slots=_WORKER_SLOTS) as (scene, receiver):
+    async with open_scene(folder, slots=_SLOTS, workers=WORKERS, worker_slots=_WORKER_SLOTS) as (
+        scene,
+        receiver,
+    ):
         for process in (scene.product, *scene.workers):
             await asyncio.to_thread(process.start)
         async with under_load(scene, receiver, rate=rate, seed=plan.seed) as stage:
@@ -70,7 +72,9 @@ class Killer:
 
     async def _kill_server(self, kill: Kill) -> None:
         scene = self._scene
-        at = await (self._await_failpoint(kill, kill.failpoint) if kill.failpoint else self._await_moment(kill))
+        at = await (
+            self._await_failpoint(kill, kill.failpoint) if kill.failpoint else self._await_moment(kill)
+        )
         self._fell(str(kill.failpoint or "kill"), at)
         if kill.scope == "all":
             for worker in scene.workers:
@@ -102,10 +106,7 @@ class Killer:
         return await asyncio.to_thread(product.kill) if product.is_running else time.time()
 
     async def _ends_within(self, seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        while self._scene.product.is_running and time.monotonic() < deadline:
-            await asyncio.sleep(_LOOK)
-        return not self._scene.product.is_running
+        return await asyncio.to_thread(self._scene.product.ends_within, seconds)
 
     async def _restart(self) -> None:
         """Start the server; a kill whose failpoint lies within the start has been carried out with it."""

@@ -20,7 +20,7 @@ class Kill:
 
     Attributes:
         scope: the server with its embedded worker, that and all remote workers, or one remote worker.
-        after: seconds of life before it, where no failpoint decides; with one, seconds until an orderly end is asked for.
+        after: seconds of life before it; with a failpoint that lies in an orderly end, before that is asked for.
         down: seconds before the next start.
         worker: which remote worker.
     """

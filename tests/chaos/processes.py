@@ -56,6 +56,23 @@ class Process:
         """Whether it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
+    def ends_within(self, seconds: float) -> bool:
+        """Wait for its end at most so long; say whether it has ended."""
+        assert self._process is not None
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def start(self) -> None:
+        """Start and return once it is ready.
+
+        Raises:
+            Ended: it ended before that.
+        """
+        raise NotImplementedError
+
     def kill(self) -> float:
         """Kill the process and all its descendants with SIGKILL, the root first so that it cannot react; say when."""
         victims = [self.pid, *descendants(self.pid)]

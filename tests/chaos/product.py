@@ -1,4 +1,5 @@
-"""The product with a fuse: `python -m tests.chaos.product up …` is `mainspring up …`, but for what the environment asks.
+"""The product with a fuse: `python -m tests.chaos.product up …` is `mainspring up …`, but for what the environment
+asks.
 
 - `MAINSPRING_CHAOS_FAILPOINT=before:apply:3` ends the process at that commit (failpoints.py).
 - `MAINSPRING_CHAOS_HALT=FILE`: a worker stops itself (SIGSTOP) at the point that is written in the file: `claim`, after

@@ -38,7 +38,9 @@ class Receiver:
         self.address = f"{host}:{port}"
 
     async def _receive(self, request: aiohttp.web.Request) -> aiohttp.web.Response:
-        of = {name: request.headers[f"Mainspring-{name}"] for name in ("Run-Id", "Job-Id", "Token", "Attempt")}
+        of = {
+            name: request.headers[f"Mainspring-{name}"] for name in ("Run-Id", "Job-Id", "Token", "Attempt")
+        }
         pen = Pen(self._path, of["Run-Id"], of["Job-Id"], int(of["Token"]), int(of["Attempt"]), "http")
         pen.start()
         is_bad = request.path == FLAKY and Random(f"{pen.run}:{pen.token}").random() < 0.3

@@ -30,10 +30,8 @@ def name_violation(violation: Violation) -> str:
 
 
 def longest_delay(history: History, fallen: Sequence[float]) -> float:
-    """Return the longest time from a kill of the server to the next start of a run of an every-second job made since."""
-    ticking: set[JobId] = {
-        change.job_id for change in history.changes if change.spec.name.startswith(TICK)
-    }
+    """Return the longest time from a kill of the server to the next start of an every-second job's run made since."""
+    ticking: set[JobId] = {change.job_id for change in history.changes if change.spec.name.startswith(TICK)}
     starts: dict[RunId, datetime] = {}
     for effect in history.effects:
         starts.setdefault(effect.run_id, effect.started_at)
