@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.chaos.kills import WORKERS, run_kills
 from tests.chaos.plan import Plan, make_plan
-from tests.chaos.report import figures, is_good
+from tests.chaos.report import figures, is_good, stories
 from tests.chaos.trials import LEASE, Outcome
 from tests.chaos.zombies import WORKERS as STOPPED
 from tests.chaos.zombies import run_zombies
@@ -55,16 +55,14 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a folder to work in and keep")
     options = parser.parse_args()
     plan = draw_plan(options.seed, kills=options.kills, zombies=options.zombies, is_sweep=options.sweep)
-    for line in plan.lines():
-        print(line)
+    print("\n".join(plan.lines()), flush=True)
     if options.plan:
         return
     with tempfile.TemporaryDirectory(prefix="mainspring-chaos-") as temporary:
         folder = options.keep or Path(temporary)
         outcomes, result = asyncio.run(run_campaign(plan, folder, rate=options.rate))
-    violations = [violation for outcome in outcomes for violation in outcome.verdict.violations]
-    for violation in violations[:_STORIES]:
-        print(violation)
+    for story in stories(outcomes)[:_STORIES]:
+        print(story)
     print(json.dumps(result))
     sys.exit(0 if is_good(outcomes) else 1)
 

@@ -48,10 +48,12 @@ class Killer:
 
     async def run(self) -> None:
         """Carry out all kills; the product runs before and after."""
-        at = time.time()
-        await asyncio.to_thread(self._scene.product.stop)
-        self._down.append(("stop", at))
-        await self._restart()  # with the first failpoint
+        first = self._upcoming()
+        if first is not None and first.failpoint is not None:  # which is set when a process starts
+            at = time.time()
+            await asyncio.to_thread(self._scene.product.stop)
+            self._down.append(("stop", at))
+            await self._restart()
         while self._waiting:
             kill = self._waiting.pop(0)
             if kill.scope == "worker":

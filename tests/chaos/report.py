@@ -83,3 +83,8 @@ def figures(plan: Plan, outcomes: Iterable[Outcome], seconds: float) -> dict[str
 def is_good(outcomes: Iterable[Outcome]) -> bool:
     """Say whether no rule was broken, and the files are sound."""
     return all(part.verdict.is_good and part.integrity == "ok" for part in outcomes)
+
+
+def stories(outcomes: Iterable[Outcome]) -> list[str]:
+    """Return the judge's story of each violation."""
+    return [str(violation) for outcome in outcomes for violation in outcome.verdict.violations]
