@@ -29,7 +29,7 @@ def draw_plan(seed: int, *, kills: int, zombies: int, is_sweep: bool = False) ->
 
 
 async def run_campaign(
-    plan: Plan, folder: Path, *, rate: float = 40.0, calm: float = 3.0
+    plan: Plan, folder: Path, *, rate: float = 20.0, calm: float = 3.0
 ) -> tuple[list[Outcome], dict[str, Any]]:
     """Carry a plan out, kills and zombies on products of their own; return what came of it and the figures."""
     began = time.monotonic()
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--zombies", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rate", type=float, default=40.0, help="submissions a second")
+    parser.add_argument("--rate", type=float, default=20.0, help="submissions a second")
     parser.add_argument(
         "--sweep", action="store_true", help="a failpoint for every kill, not every other one"
     )

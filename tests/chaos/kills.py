@@ -81,7 +81,6 @@ class Killer:
         if kill.scope == "all":
             for worker in scene.workers:
                 await asyncio.to_thread(worker.kill)
-        await asyncio.sleep(kill.down)
         await self._restart()
         if kill.scope == "all":
             await asyncio.gather(*(asyncio.to_thread(worker.start) for worker in scene.workers))
@@ -116,6 +115,7 @@ class Killer:
         while True:
             kill = self._upcoming()
             failpoint = kill.failpoint if kill is not None else None
+            await asyncio.sleep(kill.down if kill is not None else 0)
             before = time.monotonic()
             try:
                 await asyncio.to_thread(scene.product.start, failpoint)

@@ -21,7 +21,7 @@ class Kill:
     Attributes:
         scope: the server with its embedded worker, that and all remote workers, or one remote worker.
         after: seconds of life before it; with a failpoint that lies in an orderly end, before that is asked for.
-        down: seconds before the next start.
+        down: seconds without a server before the life that it ends.
         worker: which remote worker.
     """
 
@@ -34,7 +34,7 @@ class Kill:
     def __str__(self) -> str:
         where = f"worker {self.worker}" if self.scope == "worker" else self.scope
         when = f"at {self.failpoint}" if self.failpoint else f"after {self.after} s"
-        return f"kill {where} {when}" + (f", down for {self.down} s" if self.down else "")
+        return f"kill {where} {when}" + (f", started {self.down} s late" if self.down else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

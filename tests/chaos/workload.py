@@ -67,11 +67,13 @@ def submitted_jobs(targets: Targets) -> list[dict[str, Any]]:
 def scheduled_jobs(targets: Targets) -> list[dict[str, Any]]:
     """Return the jobs with a trigger."""
     function = {"function": "chaos-async"}
+    # Before what waits: their delay tells of kills, not of the backlog that those leave.
+    tick = {"cron": EVERY_SECOND, "priority": "HIGH"}
     return [
-        {"name": f"{TICK}async", "cron": EVERY_SECOND, **function},
-        {"name": f"{TICK}sync", "cron": EVERY_SECOND, "function": "chaos-sync"},
-        {"name": f"{TICK}shell", "cron": EVERY_SECOND, **targets.shell()},
-        {"name": f"{TICK}http", "cron": EVERY_SECOND, **targets.http()},
+        {"name": f"{TICK}async", **tick, **function},
+        {"name": f"{TICK}sync", **tick, "function": "chaos-sync"},
+        {"name": f"{TICK}shell", **tick, **targets.shell()},
+        {"name": f"{TICK}http", **tick, **targets.http()},
         {"name": "interval", "every": "700ms", **function},
         {"name": "interval-once", "every": "1500ms", **_ONCE, **targets.http()},
         {"name": "late-skipped", "cron": EVERY_SECOND, **_misfire("skip"), **function},
