@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.chaos.kills import WORKERS, run_kills
 from tests.chaos.plan import Plan, make_plan
-from tests.chaos.report import figures, is_good, stories
+from tests.chaos.report import figures, is_good, stories, why_void
 from tests.chaos.trials import LEASE, Outcome
 from tests.chaos.zombies import WORKERS as STOPPED
 from tests.chaos.zombies import run_zombies
@@ -63,8 +63,11 @@ def main() -> None:
         outcomes, result = asyncio.run(run_campaign(plan, folder, rate=options.rate))
     for story in stories(outcomes)[:_STORIES]:
         print(story)
+    void = why_void(result)
+    if void is not None:
+        print(void)
     print(json.dumps(result))
-    sys.exit(0 if is_good(outcomes) else 1)
+    sys.exit(0 if is_good(outcomes) and void is None else 1)
 
 
 if __name__ == "__main__":

@@ -85,6 +85,13 @@ def is_good(outcomes: Iterable[Outcome]) -> bool:
     return all(part.verdict.is_good and part.integrity == "ok" for part in outcomes)
 
 
+def why_void(result: dict[str, Any]) -> str | None:
+    """Say why a campaign proves nothing, or None: zombies of which no write had to be refused were none."""
+    if result["zombies"] and not result["stale_writes_refused"]:
+        return "void: no stale write was refused"
+    return None
+
+
 def stories(outcomes: Iterable[Outcome]) -> list[str]:
     """Return the judge's story of each violation."""
     return [str(violation) for outcome in outcomes for violation in outcome.verdict.violations]

@@ -18,7 +18,7 @@ from mainspring.testing.history import Change, ChangeKind, Effect, History, Viol
 from tests.chaos.client import Log, Noted
 from tests.chaos.collect import make_history, read_store, with_token_as_result
 from tests.chaos.effects import Pen, parse_effects, read_effects
-from tests.chaos.report import longest_delay, name_violation
+from tests.chaos.report import longest_delay, name_violation, why_void
 
 JOB = make_new_job(spec=make_spec(name="tick-one"))
 RUN = make_run_id(1, 7)
@@ -207,3 +207,8 @@ def test_delay_is_from_the_kill_to_the_start_of_what_was_fired_since() -> None:
 
 def test_delay_after_a_kill_that_nothing_follows_is_not_known() -> None:
     assert longest_delay(history_of(), [at(1).timestamp()]) == 0.0
+
+
+@pytest.mark.parametrize(("zombies", "stale", "is_void"), [(0, 0, False), (5, 3, False), (5, 0, True)])
+def test_zombies_of_which_nothing_was_refused_prove_nothing(zombies: int, stale: int, is_void: bool) -> None:
+    assert (why_void({"zombies": zombies, "stale_writes_refused": stale}) is not None) == is_void
