@@ -8,12 +8,14 @@ from pathlib import Path
 
 from tests.chaos.failpoints import Failpoint
 from tests.chaos.plan import Kill, Plan
-from tests.chaos.processes import Ended
+from tests.chaos.processes import Ended, Worker
 from tests.chaos.trials import Outcome, Scene, conclude, open_scene, under_load
 
 WORKERS = 2
 _SLOTS = 16
 _WORKER_SLOTS = 8
+_LOOK = 0.1
+_TRIES = 20
 _PATIENCE = 4.0
 """Seconds for which a failpoint is waited for, once the server listens."""
 
@@ -45,6 +47,7 @@ class Killer:
         self._scene = scene
         self._waiting = list(kills)
         self._down: list[tuple[str, float]] = []
+        self._starting: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         """Carry out all kills; the product runs before and after."""
@@ -55,11 +58,17 @@ class Killer:
             self._down.append(("stop", at))
             await self._restart()
         while self._waiting:
-            kill = self._waiting.pop(0)
+            kill = self._waiting[0]
+            if (
+                not self._scene.product.is_running
+            ):  # it came to its failpoint meanwhile: without it, no worker starts
+                kill = self._upcoming() or kill
+            self._waiting.remove(kill)
             if kill.scope == "worker":
                 await self._kill_worker(kill)
             else:
                 await self._kill_server(kill)
+        await asyncio.gather(*self._starting.values())
 
     def _upcoming(self) -> Kill | None:
         """Return the kill that the server's next life is to end with."""
@@ -68,22 +77,43 @@ class Killer:
     async def _kill_worker(self, kill: Kill) -> None:
         worker = self._scene.workers[kill.worker]
         await asyncio.sleep(kill.after)
+        starting = self._starting.get(worker.name)
+        while starting is not None and not starting.done() and self._scene.product.is_running:
+            await asyncio.wait([starting], timeout=_LOOK)
+        if starting is None or starting.done():
+            await self._restart_worker(worker)
+        else:
+            self._waiting.insert(0, kill)  # once there is a server for it to start with
+
+    async def _restart_worker(self, worker: Worker) -> None:
+        """Kill a worker and begin to start it, which takes until there is a server."""
         at = await asyncio.to_thread(worker.kill)
-        await asyncio.to_thread(worker.start)
+        self._starting[worker.name] = asyncio.create_task(self._start_worker(worker, at))
+
+    async def _start_worker(self, worker: Worker, at: float) -> None:
+        for _ in range(_TRIES):
+            try:
+                await asyncio.to_thread(worker.start)
+                break
+            except (
+                Ended
+            ):  # it gives up when it loses the server while it starts; whoever runs it starts it again
+                self._scene.reached["worker gave up its start"] += 1
+        else:
+            raise Ended(f"{worker.name} did not start: see {worker.log.name}")
         self._scene.blame("kill", worker.name, at, time.time())
 
     async def _kill_server(self, kill: Kill) -> None:
-        scene = self._scene
         at = await (
             self._await_failpoint(kill, kill.failpoint) if kill.failpoint else self._await_moment(kill)
         )
         self._fell(str(kill.failpoint or "kill"), at)
         if kill.scope == "all":
-            for worker in scene.workers:
-                await asyncio.to_thread(worker.kill)
+            for worker in self._scene.workers:
+                starting = self._starting.get(worker.name)
+                if starting is None or starting.done():
+                    await self._restart_worker(worker)
         await self._restart()
-        if kill.scope == "all":
-            await asyncio.gather(*(asyncio.to_thread(worker.start) for worker in scene.workers))
 
     async def _await_moment(self, kill: Kill) -> float:
         await asyncio.sleep(kill.after)
