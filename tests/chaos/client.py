@@ -154,13 +154,12 @@ class JobClient:
     async def create(self, body: dict[str, Any]) -> KnownJob | None:
         """Create a job; None if it was refused (an instant may have passed meanwhile)."""
         answer = await self._client.insist("POST", "/jobs", body)
-        if answer.status == 409:  # a try that was not answered did it
+        view = answer.body
+        if answer.status >= 400:  # but a try that was not answered may have done it
             page = await self._client.fetch(f"/jobs?name={body['name']}")
+            if not page["items"]:
+                return None
             view = page["items"][0]
-        elif answer.status >= 400:
-            return None
-        else:
-            view = answer.body
         job = KnownJob(view["job_id"], view["name"], view["version"])
         self._note(job, ChangeKind.CREATED, answer.asked_at)
         return job

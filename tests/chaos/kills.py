@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.chaos.failpoints import Failpoint
@@ -164,4 +165,4 @@ class Killer:
 
     def _fell(self, kind: str, at: float) -> None:
         self._down.append((kind, at))
-        self._scene.fallen.append(at)
+        self._scene.fallen.append(datetime.fromtimestamp(at, UTC))

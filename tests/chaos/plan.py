@@ -120,7 +120,7 @@ def _draw_failpoints(random: Random) -> Iterator[Failpoint]:
 
 
 def _draw_kill(random: Random, workers: int, failpoint: Failpoint | None) -> Kill:
-    after = round(random.uniform(0.1, 2.0), 2)
+    after = round(random.uniform(0.1, 1.5), 2)
     if failpoint is not None:
         # What was missed while nobody was there is caught up by spans, and only then are those moved on.
         down = 1.5 if failpoint.verb == "advance_spans" else 0.0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
-from mainspring.core.ids import JobId, RunId
+from mainspring.core.ids import RunId
 from mainspring.testing.history import History, Violation
 from tests.chaos.plan import Plan
 from tests.chaos.trials import Outcome
@@ -29,21 +30,50 @@ def name_violation(violation: Violation) -> str:
     return _WORDS.get(violation.rule, "other")
 
 
-def longest_delay(history: History, fallen: Sequence[float]) -> float:
-    """Return the longest time from a kill of the server to the next start of an every-second job's run made since."""
-    ticking: set[JobId] = {change.job_id for change in history.changes if change.spec.name.startswith(TICK)}
+def longest_delay(fallen: Sequence[datetime], signs: Iterable[datetime]) -> float:
+    """Return the longest time in seconds from a kill of the server to the next sign of life.
+
+    Where another kill comes before that sign, it is told from the last one.
+    """
+    kills = sorted(fallen)
+    longest = 0.0
+    for sign in sorted(signs):
+        before = bisect_left(kills, sign)
+        if before:
+            longest = max(longest, (sign - kills[before - 1]).total_seconds())
+            kills = kills[before:]
+    return longest
+
+
+def longest_silence(signs: Iterable[datetime]) -> float:
+    """Return the longest time in seconds between two signs of life that follow each other."""
+    return max(((after - before).total_seconds() for before, after in pairwise(sorted(signs))), default=0.0)
+
+
+def ticks(history: History) -> tuple[list[datetime], list[datetime]]:
+    """Return when runs of the every-second jobs were recorded, and when they first started."""
+    ticking = {change.job_id for change in history.changes if change.spec.name.startswith(TICK)}
+    runs = {run.id: run for run in history.runs if run.job_id in ticking}
     starts: dict[RunId, datetime] = {}
     for effect in history.effects:
-        starts.setdefault(effect.run_id, effect.started_at)
-    made = sorted(
-        (run.created_at, starts[run.id]) for run in history.runs if run.job_id in ticking and run.id in starts
-    )
-    longest = 0.0
-    for at in (datetime.fromtimestamp(instant, UTC) for instant in fallen):
-        later = made[bisect_right(made, (at, at)) :]
-        if later:
-            longest = max(longest, (min(start for _, start in later[:50]) - at).total_seconds())
-    return longest
+        if effect.run_id in runs:
+            starts.setdefault(effect.run_id, effect.started_at)
+    return [run.created_at for run in runs.values()], list(starts.values())
+
+
+def _delays(parts: Sequence[Outcome]) -> dict[str, float]:
+    found = {"longest_delay_after_a_kill_s": 0.0, "longest_delay_to_a_start_s": 0.0, "longest_silence_s": 0.0}
+    for part in parts:
+        if part.fallen:
+            fires, starts = ticks(part.history)
+            figures = (
+                longest_delay(part.fallen, fires),
+                longest_delay(part.fallen, starts),
+                longest_silence(starts),
+            )
+            for name, figure in zip(found, figures, strict=True):
+                found[name] = max(found[name], round(figure, 2))
+    return found
 
 
 def figures(plan: Plan, outcomes: Iterable[Outcome], seconds: float) -> dict[str, Any]:
@@ -69,9 +99,7 @@ def figures(plan: Plan, outcomes: Iterable[Outcome], seconds: float) -> dict[str
         **{name: found[name] for name in ("lost", "missed", "doubled", "unexplained", "other")},
         "stale_writes_refused": sum(part.stale for part in parts),
         "explained_repeats": counts["repeats_explained"],
-        "longest_delay_after_a_kill_s": round(
-            max((longest_delay(part.history, part.fallen) for part in parts), default=0.0), 2
-        ),
+        **_delays(parts),
         "slowest_restart_s": round(max((time for part in parts for time in part.restarts), default=0.0), 2),
         "integrity": integrity[0] if len(integrity) == 1 else " / ".join(integrity),
         "counts": dict(sorted(counts.items())),

@@ -34,7 +34,7 @@ class Outcome:
 
     Attributes:
         restarts: seconds of each start of the server after a fault.
-        fallen: when the server was killed (seconds since the epoch).
+        fallen: when the server was killed.
         stale: writes that the store refused as stale.
         missed_failpoints: failpoints that were not reached in time; the process was killed from outside instead.
     """
@@ -43,7 +43,7 @@ class Outcome:
     verdict: Verdict
     integrity: str
     restarts: list[float]
-    fallen: list[float]
+    fallen: list[datetime]
     stale: int
     reached: Counter[str]
     missed_failpoints: list[str]
@@ -59,7 +59,7 @@ class Scene:
     workers: list[Worker]
     log: Log = field(default_factory=Log)
     restarts: list[float] = field(default_factory=list)
-    fallen: list[float] = field(default_factory=list)
+    fallen: list[datetime] = field(default_factory=list)
     reached: Counter[str] = field(default_factory=Counter)
     missed_failpoints: list[str] = field(default_factory=list)
 

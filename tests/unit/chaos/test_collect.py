@@ -18,7 +18,7 @@ from mainspring.testing.history import Change, ChangeKind, Effect, History, Viol
 from tests.chaos.client import Log, Noted
 from tests.chaos.collect import make_history, read_store, with_token_as_result
 from tests.chaos.effects import Pen, parse_effects, read_effects
-from tests.chaos.report import longest_delay, name_violation, why_void
+from tests.chaos.report import longest_delay, longest_silence, name_violation, ticks, why_void
 
 JOB = make_new_job(spec=make_spec(name="tick-one"))
 RUN = make_run_id(1, 7)
@@ -199,14 +199,22 @@ def test_rule_of_another_kind_has_a_name_too() -> None:
     assert name_violation(Violation("S19", "run_1", ())) == "other"
 
 
-def test_delay_is_from_the_kill_to_the_start_of_what_was_fired_since() -> None:
-    runs = [make_run(number=1, fire=0), make_run(number=2, fire=2), make_run(number=3, fire=3)]
-    effects = tuple(effect_of(run, 1, seconds) for run, seconds in zip(runs, (1.9, 3.4, 3.2), strict=True))
-    assert longest_delay(history_of(*runs, effects=effects), [at(1).timestamp()]) == pytest.approx(2.2)
+def test_delay_is_from_the_last_kill_to_the_next_sign_of_life() -> None:
+    assert longest_delay([at(1), at(5), at(6)], [at(0), at(3.5), at(4), at(8)]) == 2.5
 
 
 def test_delay_after_a_kill_that_nothing_follows_is_not_known() -> None:
-    assert longest_delay(history_of(), [at(1).timestamp()]) == 0.0
+    assert longest_delay([at(9)], [at(1)]) == 0.0
+
+
+def test_silence_is_the_longest_time_between_two_signs() -> None:
+    assert (longest_silence([at(4), at(1), at(2)]), longest_silence([])) == (2.0, 0.0)
+
+
+def test_ticks_are_told_from_other_jobs_by_name() -> None:
+    run = make_run(fire=1)
+    history = history_of(run, effects=(effect_of(run, 1, 1.5), effect_of(run, 3, 2.5)))
+    assert ticks(history) == ([at(1)], [at(1.5)])
 
 
 @pytest.mark.parametrize(("zombies", "stale", "is_void"), [(0, 0, False), (5, 3, False), (5, 0, True)])
