@@ -8,7 +8,7 @@ ARGS ?=
 # What mypy looks at, as far as it exists.
 TYPED := src tests $(foreach folder,benchmarks examples,$(if $(wildcard $(folder)/*.py),$(folder))) scripts/services scripts/generate_docs.py
 
-.PHONY: help setup demo test lint fmt types arch docs-generate bench chaos simulate proof ci lock clean
+.PHONY: help setup demo test lint fmt types arch docs-generate bench chaos simulate proof proof-peer ci lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,10 +52,13 @@ simulate: setup ## search SEEDS seeds of the simulator for a broken rule, on all
 proof: setup ## switch each guard off, see whether the judge notices, and write docs/explanation/guards.md
 	@$(PY) -m tests.simulation.proof
 
+proof-peer: setup ## have the judge judge Celery on Redis, which is known to fail (installs Redis where it is missing)
+	@$(PY) -m tests.chaos.peers.celery_on_redis
+
 ci: lint types arch test ## what the merge gate runs
 
 lock: setup ## renew requirements/*.lock (hashes, no index addresses)
 	@scripts/lock
 
 clean: ## remove .venv, caches and build output
-	@rm -rf .venv .setup.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	@rm -rf .venv .setup.lock .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -12,6 +12,7 @@ from pathlib import Path
 from mainspring.core.ids import format_job_id, format_run_id, parse_job_id, parse_run_id
 from mainspring.ports.executor import AttemptContext
 from mainspring.testing.history import Effect
+from tests.chaos.lines import append_line
 
 FOLDER_VARIABLE = "MAINSPRING_CHAOS_EFFECTS"
 SHELL = (
@@ -56,16 +57,6 @@ class Pen:
     def _write(self, what: str, word: str) -> None:
         words = (what, self.run, self.job, self.token, self.attempt, f"{time.time():.6f}", self.worker, word)
         append_line(self.path, " ".join(map(str, words)))
-
-
-def append_line(path: Path, line: str) -> None:
-    """Append a line and make it durable before returning."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(descriptor, f"{line}\n".encode())
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_effects(folder: Path) -> list[Effect]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from tests.chaos.effects import append_line
+from tests.chaos.lines import append_line
 
 T = TypeVar("T")
 FAILPOINT_VARIABLE = "MAINSPRING_CHAOS_FAILPOINT"

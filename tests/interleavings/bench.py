@@ -40,11 +40,11 @@ _VACUUM_AFTER = 500
 
 Tables = dict[str, list[dict[str, Any]]]
 Outcome = tuple[Any, ...]
-"""The results of both verbs and the tables, without what differs by chance."""
+"""The results of all verbs and the tables, without what differs by chance."""
 
 
 class Bench:
-    """A database with the scene, and two gated stores on it."""
+    """A database with the scene, and three gated stores on it."""
 
     def __init__(self, controller: Controller, scene: Scene) -> None:
         self.scene = scene
@@ -54,7 +54,7 @@ class Bench:
         self._known_jobs = {str(job.id) for job in (scene.job, scene.quiet, scene.paused)}
 
     async def play(self, verbs: tuple[Verb, ...], order: str) -> tuple[Played, Tables]:
-        """Put the scene back and carry out a pair of verbs in an order."""
+        """Put the scene back and carry out two or three verbs in an order."""
         if self._plays % _VACUUM_AFTER == 0:
             await self._controller.watch.execute("VACUUM " + ", ".join(TABLES))
         self._plays += 1
@@ -149,7 +149,7 @@ class Bench:
 @asynccontextmanager
 async def open_bench(dsn: str) -> AsyncIterator[Bench]:
     """Set the scene in an empty, migrated database."""
-    async with open_controller(dsn) as controller:
+    async with open_controller(dsn, "ABC") as controller:
         watch = controller.watch
         scene = await set_scene(controller.sides[0].store, watch.execute)
         bench = Bench(controller, scene)
@@ -158,10 +158,10 @@ async def open_bench(dsn: str) -> AsyncIterator[Bench]:
 
 
 class Orders:
-    """The orders of a pair: all of them where they are few, else a seeded sample with both serial ones."""
+    """The orders of some verbs: all of them where they are few, else a seeded sample; the serial ones are extra."""
 
-    def __init__(self, name: str, counts: tuple[int, int], *, limit: int | None) -> None:
-        self.possible = math.comb(sum(counts), counts[0])
+    def __init__(self, name: str, counts: tuple[int, ...], *, limit: int | None) -> None:
+        self.possible = math.factorial(sum(counts)) // math.prod(math.factorial(count) for count in counts)
         self._counts = counts
         self._limit = limit
         self._name = name
@@ -179,7 +179,7 @@ class Orders:
             return
         assert self._limit is not None
         chance = random.Random(self._name)
-        letters = list("A" * self._counts[0] + "B" * self._counts[1])
+        letters = [letter for letter, count in zip("ABC", self._counts, strict=False) for _ in range(count)]
         for _ in range(self._limit - 2):
             chance.shuffle(letters)
             yield "".join(letters)

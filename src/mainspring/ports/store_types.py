@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from mainspring.core.ids import JobId, LaneId, RunId, SessionId, SpanId
 from mainspring.core.model import JobSpec, LaneKey, RunKind, SpanKind
@@ -381,9 +382,11 @@ class NodeFacts:
     tzdata: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardLease:
-    """Who owns a shard; `node_beats` is the owner's counter, None where there is no such node."""
+class ShardLease(NamedTuple):
+    """Who owns a shard; `node_beats` is the owner's counter, None where there is no such node.
+
+    A tuple, because every node makes one for each of the shards with each of its beats.
+    """
 
     shard: int
     epoch: int

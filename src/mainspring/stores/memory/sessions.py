@@ -96,7 +96,7 @@ class NodeVerbs:
         for shard, row in enumerate(self._tables.shards):
             owner = nodes.get(row.node_id) if row.node_id is not None else None
             beats = owner.beats if owner is not None else None
-            leases.append(ShardLease(shard=shard, epoch=row.epoch, node_id=row.node_id, node_beats=beats))
+            leases.append(ShardLease(shard, row.epoch, row.node_id, beats))
         return leases
 
     async def take_shards(

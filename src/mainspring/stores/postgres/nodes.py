@@ -29,12 +29,7 @@ class NodeVerbs:
 
     async def read_shards(self) -> list[ShardLease]:
         rows = await self._connections.fetch(Role.WATCH, "read_shards", is_repeatable=True)
-        return [
-            ShardLease(
-                shard=row["shard"], epoch=row["epoch"], node_id=row["node_id"], node_beats=row["beats"]
-            )
-            for row in rows
-        ]
+        return [ShardLease(*row) for row in rows]
 
     async def take_shards(
         self, node_id: str, expected: Mapping[int, int], *, now: datetime

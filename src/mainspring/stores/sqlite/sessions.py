@@ -84,7 +84,7 @@ class NodePart(Part):
     async def read_shards(self) -> list[ShardLease]:
         """See `NodeStore`."""
         rows = await self._read(lambda db: fetch_all(db, "read_shards"))
-        return [ShardLease(shard=row[0], epoch=row[1], node_id=row[2], node_beats=row[3]) for row in rows]
+        return [ShardLease(*row) for row in rows]
 
     async def take_shards(
         self, node_id: str, expected: Mapping[int, int], *, now: datetime

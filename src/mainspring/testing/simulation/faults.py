@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from mainspring.testing.history import Fault
 from mainspring.testing.simulation.plan import FaultPlan
@@ -43,20 +43,23 @@ class Nemesis:
 
     async def _do(self, plan: FaultPlan) -> None:
         world = self._world
-        began = world.time()
+        began: datetime | None = world.time()
         world.recorder.say(f"fault {plan.kind} {plan.target} {plan.verb} for {plan.seconds}")
         world.recorder.reached[f"fault_{plan.kind}"] += 1
         node = world.nodes.get(plan.target)
         if node is None:
             await self._store_outage(plan.seconds)
-        elif plan.kind in {"kill", "stop", "crash_at"}:
+        elif plan.kind == "crash_at":
+            began = await self._crash(plan, node)
+        elif plan.kind in {"kill", "stop"}:
             await self._end(plan, node)
         elif plan.kind == "pause":
             await self._pause(plan.seconds, node)
         else:
             await self._trouble(plan, node)
-        fault = Fault(kind=plan.kind, target=plan.target, at=began, until=world.time())
-        world.recorder.faults.append(fault)
+        if began is not None:
+            fault = Fault(kind=plan.kind, target=plan.target, at=began, until=world.time())
+            world.recorder.faults.append(fault)
 
     async def _store_outage(self, seconds: float) -> None:
         self._world.is_store_down = True
@@ -68,17 +71,31 @@ class Nemesis:
     async def _end(self, plan: FaultPlan, node: Node) -> None:
         if plan.kind == "kill":
             node.kill()
-        elif plan.kind == "stop":
-            node.stop()
         else:
-            node.trouble.crash_at = (plan.verb, plan.is_after)
-        for _ in range(_LONGEST_WAIT):  # a drain takes its time, and a crash may never be reached
+            node.stop()
+        for _ in range(_LONGEST_WAIT):  # a drain takes its time
             if node.process is None:
                 await asyncio.sleep(plan.seconds)
                 break
             await asyncio.sleep(1)
-        node.trouble.crash_at = None
         node.boot()
+
+    async def _crash(self, plan: FaultPlan, node: Node) -> datetime | None:
+        """Crash at a call of a verb, in a later life of the process if need be: some are called only at its start.
+
+        Return when it was found to have crashed; None if it never came to that call.
+        """
+        crash = (plan.verb, plan.is_after)
+        node.trouble.crash_at = crash
+        for _ in range(_LONGEST_WAIT):
+            if node.trouble.crash_at is not crash:  # reached, or another crash has taken its place
+                found_at = self._world.time()
+                await asyncio.sleep(plan.seconds)
+                node.boot()
+                return found_at
+            await asyncio.sleep(1)
+        node.trouble.crash_at = None
+        return None
 
     async def _pause(self, seconds: float, node: Node) -> None:
         process = node.process

@@ -34,22 +34,23 @@ class Process:
     Attributes:
         name: how the history calls it.
         is_dead: it was killed.
+        parked: what came due while it is stopped, in that order; None while it is not.
     """
 
-    __slots__ = ("_context", "_loop", "_parked", "is_dead", "name")
+    __slots__ = ("_context", "_loop", "is_dead", "name", "parked")
 
     def __init__(self, name: str, loop: VirtualLoop) -> None:
         self.name = name
         self.is_dead = False
         self._loop = loop
-        self._parked: list[asyncio.Handle] | None = None
+        self.parked: list[_Handle] | None = None
         self._context = copy_context()
         self._context.run(_process.set, self)
 
     @property
     def is_paused(self) -> bool:
         """Whether it is stopped for the moment."""
-        return self._parked is not None
+        return self.parked is not None
 
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str | None = None) -> asyncio.Task[Any]:
         """Start a task of this process; tasks that it starts belong to it, too."""
@@ -58,28 +59,44 @@ class Process:
     def kill(self) -> None:
         """End it as SIGKILL does: nothing of it runs any more."""
         self.is_dead = True
-        self._parked = None
+        self.parked = None
 
     def pause(self) -> None:
         """Stop it as SIGSTOP does."""
-        if self._parked is None and not self.is_dead:
-            self._parked = []
+        if self.parked is None and not self.is_dead:
+            self.parked = []
 
     def go_on(self) -> None:
         """Let it run again as SIGCONT does: what came meanwhile is carried out at once, in the order it came."""
-        parked, self._parked = self._parked, None
+        parked, self.parked = self.parked, None
         if parked:
             self._loop.requeue(parked)
-
-    def park(self, handle: asyncio.Handle) -> None:
-        """Keep a handle that came due while the process is stopped."""
-        assert self._parked is not None
-        self._parked.append(handle)
 
 
 def current_process() -> Process | None:
     """Return the simulated process that the caller belongs to."""
     return _process.get(None)
+
+
+class _Handle:
+    """What asyncio's handles do, without what a simulation does not need: half of all its objects are these."""
+
+    __slots__ = ("args", "callback", "context", "is_cancelled")
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None
+    ) -> None:
+        self.callback = callback
+        self.args = args
+        self.context = copy_context() if context is None else context
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+        self.args = ()
+
+    def cancelled(self) -> bool:
+        return self.is_cancelled
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
@@ -94,8 +111,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.steps = 0
         self.errors: list[dict[str, Any]] = []
         self._now = 0.0
-        self._ready: deque[asyncio.Handle] = deque()
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._ready: deque[_Handle] = deque()
+        self._timers: list[tuple[float, int, _Handle | asyncio.Future[None]]] = []
         self._count = 0
         self._is_closed = False
 
@@ -120,32 +137,51 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         ready = self._ready
         if not ready:
             self._jump()
+        steps = 0
         while ready:
             handle = ready.popleft()
-            if handle._cancelled:
+            if handle.is_cancelled:
                 continue
-            process = handle._context.get(_process)  # type: ignore[attr-defined]  # loops are friends of handles
-            if process is not None and (process.is_dead or process.is_paused):
-                if not process.is_dead:
-                    process.park(handle)
-                continue
-            self.steps += 1
-            handle._run()
+            context = handle.context
+            process = context.get(_process)
+            if process is not None:
+                if process.is_dead:
+                    continue
+                if process.parked is not None:
+                    process.parked.append(handle)
+                    continue
+            steps += 1
+            try:
+                context.run(handle.callback, *handle.args)
+            except Exception as error:  # noqa: BLE001 - as loops do: told, and the next one runs
+                self.call_exception_handler({"message": f"in {handle.callback!r}", "exception": error})
+        self.steps += steps
 
     def _jump(self) -> None:
-        """Go to the next timer and make ready all that are due then."""
+        """Go to the next instant at which something is due, and make all ready that is due then."""
         timers = self._timers
-        while timers and timers[0][2]._cancelled:
+        while timers and timers[0][2].cancelled():
             heapq.heappop(timers)
         if not timers:
             raise Stuck("nothing is ready, no timer is set, and the end was not reached")
         self._now = max(self._now, timers[0][0])
         while timers and timers[0][0] <= self._now:
-            handle = heapq.heappop(timers)[2]
-            if not handle._cancelled:
-                self._ready.append(handle)
+            timer = heapq.heappop(timers)[2]
+            if timer.cancelled():
+                continue
+            if isinstance(timer, _Handle):
+                self._ready.append(timer)
+            else:
+                timer.set_result(None)
 
-    def requeue(self, handles: list[asyncio.Handle]) -> None:
+    async def nap(self, seconds: float) -> None:
+        """Sleep as `asyncio.sleep` does, at half the price."""
+        future: asyncio.Future[None] = asyncio.Future(loop=self)
+        self._count += 1
+        heapq.heappush(self._timers, (self._now + seconds, self._count, future))
+        await future
+
+    def requeue(self, handles: list[_Handle]) -> None:
         """Make handles ready again, in their order, before whatever becomes ready later."""
         self._ready.extend(handles)
 
@@ -154,28 +190,25 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def time(self) -> float:
         return self._now
 
-    def call_soon(  # type: ignore[override]  # typeshed ties the callback's parameters to the arguments
+    def call_soon(  # type: ignore[override]  # typeshed asks for its own class, and ties the arguments
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+    ) -> _Handle:
+        handle = _Handle(callback, args, context)
         self._ready.append(handle)
         return handle
 
     def call_later(  # type: ignore[override]  # the same
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> _Handle:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]  # the same
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
+    ) -> _Handle:
+        handle = _Handle(callback, args, context)
         self._count += 1
         heapq.heappush(self._timers, (when, self._count, handle))
         return handle
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """A cancelled timer stays in the heap until its time comes."""
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)

@@ -139,7 +139,7 @@ class _Node:
             Unreachable: no answer came; whether it was carried out is not known.
         """
         loop = self.world.loop
-        await asyncio.sleep(self._delay())
+        await self.world.loop.nap(self._delay())
         if self.process is None:
             raise Unreachable("nobody listens")
         if self._is_cut_off(caller):
@@ -150,7 +150,7 @@ class _Node:
         _ = self.process.spawn(self._carry_out(call, future))
         done, _ = await asyncio.wait([future], timeout=patience)
         self._calls = [waiting for waiting in self._calls if not waiting.done() and waiting is not future]
-        await asyncio.sleep(self._delay())
+        await self.world.loop.nap(self._delay())
         if not done:
             raise Unreachable("no answer came in time")
         if self._is_cut_off(caller):
@@ -226,7 +226,7 @@ class ServerNode(_Node):
         """
         engine = self.engine
         if engine is None:
-            await asyncio.sleep(self._delay())
+            await self.world.loop.nap(self._delay())
             raise Unreachable("nobody listens")
         return await self.answer(caller, lambda: call(engine), patience)
 

@@ -183,7 +183,7 @@ def _make_actions(random: Random, jobs: Sequence[JobPlan], seconds: float) -> tu
         job = random.choice(jobs).name
         instant = round(random.uniform(3, seconds), 3)
         kind = random.choices(
-            ["submit", "cancel", "edit", "pause", "resume", "delete"], [10, 4, 2, 2, 3, 0.3]
+            ["submit", "cancel", "edit", "pause", "resume", "delete"], [10, 4, 2, 2, 3, 0.6]
         )[0]
         body: dict[str, Any] = {}
         if kind == "submit":
@@ -229,10 +229,12 @@ def _make_faults(
             [4, 5, 1, 1, 3, 2, 2, 5, 2],
         )[0]
         verb = random.choice(CRASH_VERBS) if kind == "crash_at" else ""
-        earliest = 0.0 if kind == "crash_at" else 2.0
+        earliest, latest = (0.0 if kind == "crash_at" else 2.0), seconds * 0.9
+        if verb == "add_jobs":
+            latest = 4.0  # jobs are made in the first seconds
         faults.append(
             FaultPlan(
-                at=round(random.uniform(earliest, seconds * 0.9), 3),
+                at=round(random.uniform(earliest, latest), 3),
                 seconds=round(random.choice([0.2, 1.0, lease * random.uniform(0.8, 1.2), lease * 3]), 3),
                 kind=kind,
                 target="" if kind == "outage" else random.choice(names),
@@ -241,7 +243,7 @@ def _make_faults(
             )
         )
     # What is called only at the start of a process is met by killing it once it is to crash there.
-    starts = [fault for fault in faults if fault.verb in {"take_shards", "add_sessions", "add_jobs"}]
+    starts = [fault for fault in faults if fault.verb in {"take_shards", "add_sessions"}]
     faults += [replace(fault, at=fault.at + 0.1, seconds=0.2, kind="kill", verb="") for fault in starts]
     return tuple(sorted(faults, key=lambda fault: fault.at))
 

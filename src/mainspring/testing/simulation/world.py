@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
@@ -136,7 +137,7 @@ class StoreLink:
         self._random = random
         self.now: Callable[[], datetime] | None = None
 
-    @property
+    @cached_property
     def capabilities(self) -> Any:
         """What the store can do; the memory store stands for one that several processes may write."""
         capabilities = self._world.store.capabilities
@@ -149,8 +150,8 @@ class StoreLink:
         """The store stays open for others."""
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
-        async def call(*args: Any, **given: Any) -> Any:
-            return await self._call(verb, args, given)
+        def call(*args: Any, **given: Any) -> Coroutine[Any, Any, Any]:
+            return self._call(verb, args, given)
 
         self.__dict__[verb] = call
         return call
@@ -158,8 +159,9 @@ class StoreLink:
     async def _call(self, verb: str, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
         world, node, random = self._world, self._node, self._random
         trouble = node.trouble
-        await asyncio.sleep(self._latency())
-        await self._maybe_crash(verb, is_after=False)
+        await world.loop.nap(self._latency())
+        if trouble.crash_at is not None:
+            await self._maybe_crash(verb, is_after=False)
         fate = random.random() / world.failure_rate if world.failure_rate else 1.0
         if fate < 1.0:
             world.note_fault("flaw", node.name, LOST_PATIENCE)
@@ -169,9 +171,11 @@ class StoreLink:
             raise StoreUnavailable(f"{verb}: no connection")
         result = await getattr(world.store, verb)(*args, **given)
         world.recorder.note(verb, node.name, args, given, result)
-        self._compare_clocks()
-        await self._maybe_crash(verb, is_after=True)
-        await asyncio.sleep(self._latency())
+        if "now" in given:
+            self._compare_clocks()
+        if trouble.crash_at is not None:
+            await self._maybe_crash(verb, is_after=True)
+        await world.loop.nap(self._latency())
         if trouble.is_lossy or 0.5 <= fate < 1.0:
             world.recorder.reached["commit_whose_answer_was_lost"] += 1
             await asyncio.sleep(random.choice([0.0, LOST_PATIENCE]))
@@ -188,6 +192,7 @@ class StoreLink:
             where = f"crash_{'after' if is_after else 'before'}_{verb}"
             self._world.recorder.reached[where] += 1
             self._world.recorder.say(f"{self._node.name} {where}")
+            self._world.note_fault("crash", self._node.name, 0.0)
             if self._world.folder is None:
                 self._node.kill()
             else:  # not before what was committed together with this call is written down

@@ -1,0 +1,1 @@
+"""Other products under the same judge; see ../README.md."""

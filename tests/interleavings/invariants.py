@@ -1,0 +1,173 @@
+"""What must be true at the end of every order of any verbs."""
+
+import itertools
+from typing import Any
+
+import asyncpg
+
+from mainspring.ports.store_types import ApplyResult, CancelResult, ChangeResult, EditResult, FireStatus
+from tests.interleavings.bench import Tables
+from tests.interleavings.cases import FIRST_NEW, Scene, Verb
+from tests.interleavings.gate import Played
+
+Verbs = tuple[Verb, ...]
+
+
+def judge(scene: Scene, verbs: Verbs, played: Played, tables: Tables) -> None:
+    """Hold the end against what must be true whatever the order."""
+    try:
+        judge_runs(scene, tables)
+        judge_clocks(scene, verbs, played, tables)
+        for verb, result in zip(verbs, played.results, strict=True):
+            judge_result(scene, verb, result, tables)
+        judge_ends(verbs, played)
+        deadlocks = [error for error in played.errors if isinstance(error, asyncpg.DeadlockDetectedError)]
+        assert not deadlocks, deadlocks
+    except AssertionError as error:
+        error.add_note("\n".join([f"trace {played.trace}", *played.script, f"results {played.results}"]))
+        raise
+
+
+ENDS = {"succeed", "fail", "bury", "hand_back", "lose"}
+
+
+def rows_of(tables: Tables, run_id: int) -> list[dict[str, Any]]:
+    return [
+        row for table in ("run", "run_history", "dead_run") for row in tables[table] if row["id"] == run_id
+    ]
+
+
+def the_run(tables: Tables, run_id: int) -> dict[str, Any]:
+    [row] = rows_of(tables, run_id)
+    return row
+
+
+def judge_runs(scene: Scene, tables: Tables) -> None:
+    ids = [row["id"] for table in ("run", "run_history", "dead_run") for row in tables[table]]
+    assert len(ids) == len(set(ids)), "a run stands in two tables"
+    assert {scene.waiting, scene.held.run_id, scene.suspect} <= set(ids), "a run is gone"
+    lanes = {lane["id"] for lane in tables["lane"]}
+    assert all(row["lane_id"] in lanes for row in tables["run"]), "a live run has no lane"
+    assert the_run(tables, scene.held.run_id)["token"] >= scene.held.token
+    kept = [(row["run_id"], row["token"]) for row in tables["attempt"]]
+    assert len(kept) == len(set(kept)), "an attempt ended twice"
+    fires = [
+        (row["job_id"], row["fire_at"])
+        for table in ("run", "run_history", "dead_run")
+        for row in tables[table]
+        if row["kind"] == "scheduled"
+    ]
+    assert len(fires) == len(set(fires)), "one instant fired twice"
+    sessions = [row["session_id"] for row in tables["run"] if row["session_id"] is not None]
+    alone = [row["session_id"] for row in tables["run"] if row["is_alone"]]
+    assert all(sessions.count(session) == 1 for session in alone), "a session has more than its run alone"
+    keyed = {row["run_id"] for row in tables["idempotency"]}
+    assert keyed <= set(ids), "a key names a run that does not exist"
+
+
+def judge_clocks(scene: Scene, verbs: Verbs, played: Played, tables: Tables) -> None:
+    clocks = {clock["job_id"]: clock for clock in tables["job_clock"]}
+    for job in tables["job"]:
+        clock = clocks.pop(job["id"], None)
+        assert (clock is None) == (job["deleted_at"] is not None), "clock and job disagree"
+        open_spans = [span for span in tables["span"] if span["job_id"] == job["id"] and span["is_open"]]
+        gaps = [span for span in open_spans if span["kind"] == "gap"]
+        if clock is None:
+            assert not open_spans, "a deleted job has an open span"
+            continue
+        if job["is_paused"]:
+            assert clock["next_fire_at"] is None
+        assert len(gaps) == job["is_paused"], "open gaps and pause disagree"
+        if clock["fired_through"] is not None and clock["next_fire_at"] is not None:
+            assert clock["fired_through"] < clock["next_fire_at"]
+        versions = [row["version"] for row in tables["job_version"] if row["job_id"] == job["id"]]
+        assert sorted(versions) == list(range(1, job["version"] + 1))
+    assert not clocks, "a clock has no job"
+    changes: dict[str, int] = {}
+    for verb, result in zip(verbs, played.results, strict=True):
+        jobs = {
+            "edit": [scene.job],
+            "rename": [scene.job],
+            "pause": [scene.job],
+            "rename_other": [scene.quiet],
+            "pause_quiet": [scene.quiet],
+            "resume": [scene.paused],
+            "edit_batch": [scene.paused, scene.quiet, scene.job],
+        }.get(verb.name, [])
+        for changed, answer in zip(jobs, result if jobs else [], strict=True):
+            took = answer in {EditResult.EDITED, ChangeResult.DONE}
+            changes[str(changed.id)] = changes.get(str(changed.id), 0) + took
+    # A second pause is DONE without effect.
+    names = [verb.name for verb in verbs]
+    idle_pauses = max(names.count(name) - 1 for name in ("pause", "pause_quiet"))
+    for known in (scene.job, scene.quiet, scene.paused):
+        for clock in tables["job_clock"]:
+            if clock["job_id"] == str(known.id):
+                raised = clock["revision"] - known.revision
+                assert raised == changes.get(str(known.id), 0) - max(idle_pauses, 0) * (raised == 1)
+
+
+def judge_result(  # noqa: PLR0912 -- one verb after the other
+    scene: Scene, verb: Verb, result: Any, tables: Tables
+) -> None:
+    name = verb.name
+    if name == "claim" or name.startswith("claim_"):
+        for leased in (run for answer in result for run in answer.runs):
+            row = the_run(tables, leased.run_id)
+            assert row["token"] >= leased.token, "a token went back"
+            if row["token"] == leased.token:
+                assert row["state"] in {"RUNNING", "SUCCEEDED", "CANCELLED", "FAILED"}
+            else:
+                ends = [(end["run_id"], end["token"]) for end in tables["attempt"]]
+                assert (leased.run_id, leased.token) in ends, "a lease ended without a record"
+    held = the_run(tables, scene.held.run_id)
+    if result == [ApplyResult.APPLIED]:
+        if name == "succeed":
+            assert (held["state"], held["token"]) == ("SUCCEEDED", scene.held.token)
+        else:
+            assert scene.held.token in {
+                end["token"] for end in tables["attempt"] if end["run_id"] == scene.held.run_id
+            }
+            assert held["state"] != "SUCCEEDED"
+    if name in {"cancel", "cancel_batch"}:
+        runs = (scene.waiting, scene.held.run_id, scene.suspect)
+        for run_id, answer in zip(runs, result, strict=False):
+            row = the_run(tables, run_id)
+            if answer is CancelResult.CANCELLED:
+                assert row["state"] == "CANCELLED"
+            if answer is CancelResult.REQUESTED and row in tables["run"]:
+                assert row["cancel_requested_at"] is not None
+                assert row["state"] == "RUNNING"
+    if name.startswith("fire") or name == "advance":
+        for answer in result:
+            assert answer.status is FireStatus.FIRED or not answer.run_ids
+            for run_id in answer.run_ids:
+                assert run_id > FIRST_NEW
+                the_run(tables, run_id)
+    if name.startswith("submit"):
+        for answer in result:
+            if answer.run_id is not None and answer.run_id > FIRST_NEW:
+                the_run(tables, answer.run_id)
+
+
+def judge_ends(verbs: Verbs, played: Played) -> None:
+    """What two results cannot say of one another."""
+    sides = [
+        (verb.name, result, played.ended.index(letter))
+        for verb, result, letter in zip(verbs, played.results, "ABC", strict=False)
+    ]
+    for (one, answer, ended), (other, reply, other_ended) in itertools.combinations(sides, 2):
+        # One outcome under one token: the second passes for a repeat.
+        if {one, other} <= ENDS and one != other and {one, other} != {"fail", "bury"}:
+            assert [answer, reply].count([ApplyResult.APPLIED]) <= 1, "two ends of one lease"
+        if one == other and one in {"fire", "fire_batch", "advance"}:
+            for pair in zip(answer, reply, strict=True):
+                assert [item.status for item in pair].count(FireStatus.FIRED) <= 1, "one fire won twice"
+        if one.startswith("delete") and other.startswith("fire") and ended < other_ended:
+            _judge_fire_of_the_deleted(answer, reply)
+        if other.startswith("delete") and one.startswith("fire") and other_ended < ended:
+            _judge_fire_of_the_deleted(reply, answer)
+
+
+def _judge_fire_of_the_deleted(deleted: Any, fired: Any) -> None:
+    assert deleted != [ChangeResult.DONE] or fired[-1].status is not FireStatus.FIRED

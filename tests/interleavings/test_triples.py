@@ -1,0 +1,60 @@
+"""Chosen triples of writing verbs: where a third one can come between what two do to one another (design 8).
+
+`INTERLEAVINGS=all` plays many more orders of each.
+"""
+
+import asyncio
+
+import pytest
+
+from tests.interleavings.bench import Bench
+from tests.interleavings.cases import VERBS
+from tests.interleavings.search import ALL, judge_verbs
+
+SAMPLE, LARGE_SAMPLE = 20, 400
+
+TRIPLES = (
+    # one lease, three who end it or speak for it
+    "succeed lose cancel_batch",
+    "succeed hand_back cancel_batch",
+    "fail lose beat",
+    "hand_back expire_session claim",
+    "lose expire_session beat",
+    "lose claim cancel_batch",
+    "succeed expire_session prune_sessions",
+    # one run, two who want it, and a third that takes it away
+    "claim claim_first cancel",
+    "claim claim_first expire_runs",
+    "claim claim_again close_sessions",
+    "claim_alone claim_first cancel_batch",
+    "claim_alone beat expire_session",
+    # one fire, two who record it, and a change of its job or of its shard
+    "fire fire edit",
+    "fire fire pause",
+    "fire fire delete",
+    "fire edit take",
+    "fire take leave",
+    "fire_batch advance take",
+    "fire_batch pause_quiet advance",
+    "fire_batch edit_batch delete_batch",
+    "advance delete_batch take",
+    # one job, three who change it, or who take one name
+    "edit pause delete",
+    "edit_batch resume delete_batch",
+    "rename rename_other add_fresh",
+    "rename add_fresh delete",
+    # rows that come and go
+    "submit_new_lanes submit_keyed prune_lanes",
+    "submit_old_key submit_old_key prune_keys",
+    "submit_plain delete_batch prune_lanes",
+)
+
+pytestmark = [pytest.mark.postgres, pytest.mark.timeout(0 if ALL else 60)]
+
+
+@pytest.mark.parametrize("names", TRIPLES)
+def test_triple(bench: Bench, runner: asyncio.Runner, names: str) -> None:
+    verbs = tuple(VERBS[name] for name in names.split())
+    limit = LARGE_SAMPLE if ALL else SAMPLE
+    played, possible = runner.run(judge_verbs(bench, verbs, limit=limit))
+    print(f"{names}: {played} orders played of {possible} at most")
