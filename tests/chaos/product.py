@@ -82,6 +82,10 @@ def _named(verb: str) -> Callable[..., Awaitable[Any]]:
     return call
 
 
+for _writing in WRITING_VERBS:
+    setattr(FusedStore, _writing, _named(_writing))
+
+
 class HaltingGateway(HttpGateway):
     """The real gateway of a remote worker, whose process stops itself where it is told to."""
 
@@ -108,8 +112,6 @@ def halt_if_told(point: str) -> None:
 
 def install() -> None:
     """Put the watched store and gateway where the product looks for the real ones."""
-    for verb in WRITING_VERBS:
-        setattr(FusedStore, verb, _named(verb))
     mainspring.stores.sqlite.SqliteStore = FusedStore  # type: ignore[misc]
     mainspring.sdk.http_gateway.HttpGateway = HaltingGateway  # type: ignore[misc]
 
