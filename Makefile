@@ -43,8 +43,8 @@ docs-generate: setup ## write the pages that are made from code
 bench: setup ## benchmarks on SQLite and a durable private PostgreSQL (QUICK=1 for a short run)
 	@scripts/services run --durable -- $(PY) -m benchmarks $(if $(QUICK),--quick)
 
-chaos: setup ## kill the real product KILLS times under load and judge (50 by default)
-	@$(PY) -m tests.chaos.campaign --kills $(or $(KILLS),50) --seed $(or $(SEED),1)
+chaos: setup ## kill the real product KILLS times under load, stop ZOMBIES workers (50, 0), and judge
+	@$(PY) -m tests.chaos.campaign --kills $(or $(KILLS),50) --zombies $(or $(ZOMBIES),0) --seed $(or $(SEED),1)
 
 simulate: setup ## search SEEDS seeds of the simulator for a broken rule, on all cores (STORE=sqlite, FIRST=n)
 	@$(PY) -m mainspring.testing.simulation --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0) --store $(or $(STORE),memory)

@@ -1,4 +1,5 @@
-"""The real product end to end: the demo's verdict, and a short campaign of kills (see tests/chaos/README.md)."""
+"""The real product end to end: the demo's verdict, and a short campaign of kills and zombies (see
+tests/chaos/README.md)."""
 
 from __future__ import annotations
 
@@ -9,18 +10,28 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.campaign import run_campaign
+from tests.chaos.campaign import draw_plan, run_campaign
+from tests.chaos.report import is_good, stories, why_void
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(150)
-async def test_nothing_is_lost_missed_or_doubled_through_kills(tmp_path: Path) -> None:
-    verdict, figures = await run_campaign(kills=3, rate=50, seed=7, folder=tmp_path)
-    assert verdict.is_clean, verdict
-    assert figures["integrity"] == "ok"
+async def test_kills_break_no_promise(tmp_path: Path) -> None:
+    outcomes, figures = await run_campaign(draw_plan(7, kills=3, zombies=0), tmp_path, calm=0.5)
+    assert is_good(outcomes), "\n".join(stories(outcomes))
     assert figures["acknowledged"] > 0
+    assert figures["fires"] > 0
+    assert figures["reached"], "no failpoint was reached"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(150)
+async def test_workers_that_come_back_late_change_nothing(tmp_path: Path) -> None:
+    outcomes, figures = await run_campaign(draw_plan(7, kills=0, zombies=6), tmp_path)
+    assert is_good(outcomes), "\n".join(stories(outcomes))
+    assert why_void(figures) is None
 
 
 @pytest.mark.slow

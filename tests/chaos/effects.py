@@ -3,38 +3,98 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import defaultdict
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
+from mainspring.core.ids import format_job_id, format_run_id, parse_job_id, parse_run_id
+from mainspring.ports.executor import AttemptContext
+from mainspring.testing.history import Effect
+from tests.chaos.lines import append_line
+
 FOLDER_VARIABLE = "MAINSPRING_CHAOS_EFFECTS"
+SHELL = (
+    'say() {{ echo "$1 $MAINSPRING_RUN_ID $MAINSPRING_JOB_ID $MAINSPRING_TOKEN $MAINSPRING_ATTEMPT'
+    ' $(date +%s.%N) $$ $2" >> {file}; sync {file}; }}; '
+    "say start -; {work}; say end done; echo $MAINSPRING_TOKEN"
+)
+"""A command that writes the same lines, and prints its token as its result."""
+_WORDS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
-    """One act of one attempt: `what` is `start` or `end`."""
+class Pen:
+    """Writes the lines of one attempt.
 
-    what: str
-    run_id: str
+    Attributes:
+        worker: what the lines say of where the attempt was carried out.
+    """
+
+    path: Path
+    run: str
+    job: str
     token: int
+    attempt: int
+    worker: str
+
+    @classmethod
+    def of(cls, context: AttemptContext) -> Pen:
+        """Make the pen of an attempt that this process carries out."""
+        path = Path(os.environ[FOLDER_VARIABLE]) / f"{os.getpid()}.effects"
+        run, job = format_run_id(context.run_id), format_job_id(context.job_id)
+        return cls(path, run, job, context.token, context.attempt, str(os.getpid()))
+
+    def start(self) -> None:
+        """Write that the attempt begins."""
+        self._write("start", "-")
+
+    def end(self, ending: str) -> None:
+        """Write how the attempt ended by its own word: done, failed or snoozed."""
+        self._write("end", ending)
+
+    def _write(self, what: str, word: str) -> None:
+        words = (what, self.run, self.job, self.token, self.attempt, f"{time.time():.6f}", self.worker, word)
+        append_line(self.path, " ".join(map(str, words)))
 
 
-def write_effect(path: Path, what: str, run_id: str, token: int | str) -> None:
-    """Append a line and make it durable before returning."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(descriptor, f"{what} {run_id} {token}\n".encode())
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def read_effects(folder: Path) -> list[Effect]:
+    """Return all effects of all files in the folder, in order of their starts."""
+    effects: list[Effect] = []
+    for path in folder.glob("*.effects"):
+        effects += parse_effects(path.read_text())
+    return sorted(effects, key=lambda effect: effect.started_at)
 
 
-def read_effects(folder: Path) -> dict[str, list[Effect]]:
-    """Return all effects by run, of all files in the folder."""
-    effects: dict[str, list[Effect]] = defaultdict(list)
-    for path in sorted(folder.glob("*.effects")):
-        for line in path.read_text().splitlines():
-            words = line.split()
-            if len(words) == 3:  # a kill may have cut the last line of a file short
-                effects[words[1]].append(Effect(words[0], words[1], int(words[2])))
+def parse_effects(text: str) -> list[Effect]:
+    """Return the effects of one file; an end belongs to the oldest start of its lease that has none yet.
+
+    Raises:
+        ValueError: an end has no start: the file is not what jobs write.
+    """
+    effects: list[Effect] = []
+    begun: dict[tuple[str, str], list[Effect]] = defaultdict(list)
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) != _WORDS:
+            continue  # a kill may have cut the last line of a file short
+        what, run, job, token, attempt, instant, worker, ending = words
+        at = datetime.fromtimestamp(float(instant), UTC)
+        if what == "start":
+            effect = Effect(
+                run_id=parse_run_id(run),
+                job_id=parse_job_id(job),
+                token=int(token),
+                attempt=int(attempt),
+                worker=worker,
+                started_at=at,
+            )
+            effects.append(effect)
+            begun[run, token].append(effect)
+        elif not begun[run, token]:
+            raise ValueError(f"an end without a start: {line}")
+        else:
+            effect = begun[run, token].pop(0)
+            effect.ended_at, effect.ending = at, ending
     return effects

@@ -5,51 +5,121 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.chaos.effects import FOLDER_VARIABLE
+from tests.chaos.failpoints import FAILPOINT_VARIABLE, NOTES_VARIABLE, STOPPING_VERBS, Failpoint, read_notes
 
 READY = re.compile(rb"listening on (http://\S+)")
+WORKER_READY = re.compile(rb"(ready)")
 ROOT = Path(__file__).resolve().parents[2]
+_APP = "tests.chaos.jobs:app"
+_PORTS = (20_000, 32_000)
+"""Below the ports that connections go out from: a client that tries a port in vain may else connect to itself."""
 
 
-class Product:
-    """One `mainspring up` on a data folder, started and killed any number of times.
+class Ended(RuntimeError):
+    """A process ended before it was ready."""
+
+
+class Process:
+    """A process of the product, started and killed any number of times.
 
     Args:
-        options: more options of `mainspring up`; one given again wins over the one here.
+        folder: where it keeps its log, its notes and the jobs' effects.
+        is_watched: start it with the fuse of product.py instead of plainly.
     """
 
-    def __init__(self, folder: Path, *, receiver: str, options: Sequence[str] = ()) -> None:
-        self._folder = folder
-        self._receiver = receiver
-        self._options = options
-        self._process: subprocess.Popen[bytes] | None = None
+    def __init__(self, folder: Path, *, name: str, is_watched: bool) -> None:
+        self.name = name
         self.effects = folder / "effects"
-        self.effects.mkdir(parents=True, exist_ok=True)
-        self.address = ""
-        self.log = (folder / "mainspring.log").open("ab")
+        self.notes = folder / "notes"
+        for path in (self.effects, self.notes):
+            path.mkdir(parents=True, exist_ok=True)
+        self.log = (folder / f"{name}.log").open("ab")
+        self._module = "tests.chaos.product" if is_watched else "mainspring"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id of the newest start."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def ends_within(self, seconds: float) -> bool:
+        """Wait for its end at most so long; say whether it has ended."""
+        assert self._process is not None
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def start(self) -> None:
-        """Start and return once it listens.
+        """Start and return once it is ready.
 
         Raises:
-            RuntimeError: it ended before it listened.
+            Ended: it ended before that.
         """
-        command = [
-            *(sys.executable, "-m", "mainspring", "up", "tests.chaos.jobs:app"),
-            *("--data", str(self._folder / "data"), "--port", "0", "--allow-shell"),
-            *("--callback-allow", self._receiver, "--beat-period", "1", "--drain", "10"),
-            *self._options,
-        ]
-        environment = {**os.environ, FOLDER_VARIABLE: str(self.effects)}
+        raise NotImplementedError
+
+    def kill(self) -> float:
+        """Kill the process and all its descendants with SIGKILL, the root first so that it cannot react; say when."""
+        victims = [self.pid, *descendants(self.pid)]
+        at = time.time()
+        for pid in victims:
+            _signal(pid, signal.SIGKILL)
+        self.reap()
+        return at
+
+    def stop(self) -> None:
+        """End it as a user does."""
+        self.terminate()
+        self.reap()
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        _signal(self.pid, signal.SIGTERM)
+
+    def pause(self) -> float:
+        """Freeze the process, not what it has started; say when."""
+        _signal(self.pid, signal.SIGSTOP)
+        return time.time()
+
+    def resume(self) -> float:
+        """Let it go on; say when."""
+        _signal(self.pid, signal.SIGCONT)
+        return time.time()
+
+    def reap(self) -> None:
+        """Wait for its end."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        self._process.wait(60)
+        self._process.stdout.close()
+
+    def close(self) -> None:
+        """Kill what is left, and let go of the log."""
+        if self.is_running:
+            self.kill()
+        self.log.close()
+
+    def _spawn(self, arguments: Sequence[str], ready: re.Pattern[bytes], **given: str) -> str:
+        environment = {**os.environ, FOLDER_VARIABLE: str(self.effects), NOTES_VARIABLE: str(self.notes)}
         self._process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", self._module, *arguments],
             cwd=ROOT,
-            env=environment,
+            env=environment | given,
             stdout=subprocess.PIPE,
             stderr=self.log,
             start_new_session=True,
@@ -57,35 +127,103 @@ class Product:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self.log.write(line)
-            match = READY.search(line)
+            match = ready.search(line)
             if match:
-                self.address = match.group(1).decode()
-                return
-        raise RuntimeError(f"mainspring up ended with {self._process.wait()}: see {self.log.name}")
-
-    def kill(self) -> None:
-        """Kill the process and all its descendants with SIGKILL, the root first so that it cannot react."""
-        assert self._process is not None
-        victims = [self._process.pid, *descendants(self._process.pid)]
-        for pid in victims:
-            _signal(pid, signal.SIGKILL)
-        self._reap()
-
-    def stop(self) -> None:
-        """End it as a user does."""
-        assert self._process is not None
-        self._process.terminate()
-        self._reap()
-
-    def _reap(self) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        self._process.wait(60)
+                return match.group(1).decode()
+        code = self._process.wait(60)
         self._process.stdout.close()
+        raise Ended(f"{self.name} ended with {code}: see {self.log.name}")
 
-    def close(self) -> None:
-        """Let go of the log."""
-        self.log.close()
+
+class Product(Process):
+    """One `mainspring up` on a data folder.
+
+    Args:
+        receiver: host and port that callbacks may reach.
+        slots: attempts of its embedded worker at a time; 0 is none.
+        options: more options of `mainspring up`; one given again wins over the one here.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        receiver: str,
+        slots: int = 100,
+        beat_period: float = 1.0,
+        is_watched: bool = False,
+        options: Sequence[str] = (),
+    ) -> None:
+        super().__init__(folder, name="mainspring", is_watched=is_watched)
+        self.data = folder / "data"
+        self.address = ""
+        self._port = 0
+        self._options = [
+            *("--data", str(self.data), "--slots", str(slots), "--beat-period", str(beat_period)),
+            *("--allow-shell", "--callback-allow", receiver, "--drain", "10"),
+            *options,
+        ]
+
+    def start(self, failpoint: Failpoint | None = None) -> None:
+        """Start and return once it listens, at the same address each time.
+
+        Raises:
+            Ended: it ended before it listened.
+        """
+        if not self._port:
+            self._port = free_port()
+        given = {} if failpoint is None else {FAILPOINT_VARIABLE: str(failpoint)}
+        arguments = ["up", _APP, "--port", str(self._port), *self._options]
+        self.address = self._spawn(arguments, READY, **given)
+
+    def reached(self) -> float | None:
+        """Return when the newest start came to its failpoint, if it did."""
+        found = read_notes(self.notes, self.pid)
+        return next((at for at, what in found if what.startswith("reached ")), None)
+
+    @staticmethod
+    def must_be_asked(failpoint: Failpoint) -> bool:
+        """Say whether the failpoint lies in an orderly end, which somebody has to ask for."""
+        return failpoint.verb in STOPPING_VERBS
+
+
+class Worker(Process):
+    """One `mainspring worker` over HTTP."""
+
+    def __init__(self, folder: Path, *, name: str, product: Product, receiver: str, slots: int) -> None:
+        super().__init__(folder, name=name, is_watched=True)
+        self._product = product
+        self.halt = folder / f"{name}.halt"
+        self._options = [
+            *("--name", name, "--slots", str(slots), "--drain", "10"),
+            *("--allow-shell", "--callback-allow", receiver),
+        ]
+
+    def start(self) -> None:
+        """Start and return once it has registered.
+
+        Raises:
+            Ended: it ended before that.
+        """
+        arguments = ["worker", _APP, "--server", self._product.address, *self._options]
+        self._spawn(arguments, WORKER_READY, MAINSPRING_CHAOS_HALT=str(self.halt))
+
+    def halted(self, since: float) -> float | None:
+        """Return when the process stopped itself after an instant, if it did."""
+        found = read_notes(self.notes, self.pid)
+        return next((at for at, what in found if what.startswith("halted ") and at >= since), None)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    for port in range(_PORTS[0] + os.getpid() % 1000, _PORTS[1]):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no port is free")
 
 
 def descendants(pid: int) -> list[int]:

@@ -14,7 +14,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.chaos.effects import read_effects
 from tests.chaos.hostile import Mainspring, error_of, started, try_up, wait_for
 
 pytestmark = [
@@ -188,11 +187,9 @@ def test_full_disk_loses_and_doubles_nothing_and_passes(disk: Path, tmp_path: Pa
 
         assert sorted(run["run_id"] for run in runs_of(product, later)) == sorted(kept)
         wait_for(lambda: not product.call("GET", "/counts")["RUNNING"], "the end of everything under way")
-        whats = {
-            run_id: [each.what for each in seen] for run_id, seen in read_effects(product.effects).items()
-        }
-        assert set(done) <= set(whats)
-        assert {tuple(each) for each in whats.values()} == {("start", "end")}
+        endings = product.endings()
+        assert set(done) <= set(endings)
+        assert {tuple(each) for each in endings.values()} == {("done",)}
         assert "Traceback" not in product.errors()
         product.stop()
         assert product.integrity() == "ok"

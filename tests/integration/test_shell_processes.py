@@ -5,6 +5,7 @@ import contextlib
 import os
 import pwd
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.transitions import Failure
-from mainspring.executors import ShellExecutor
+from mainspring.executors import ShellExecutor, _shell_supervisor
 from mainspring.executors._leftovers import sweep_leftovers, worker_marker
 from mainspring.ports.executor import Outcome, Success
 from tests.unit.executors.attempts import make_attempt
@@ -370,6 +371,17 @@ async def test_supervisor_that_is_killed_takes_its_command_along(
     assert await output(shell, ["echo", "next"]) == "next\n"
 
 
+def test_spawner_whose_worker_is_gone_already_ends_without_a_word() -> None:
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    script = Path(_shell_supervisor.__file__)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        command = [sys.executable, "-I", "-S", str(script), str(theirs.fileno()), str(gone.pid)]
+        done = subprocess.run(command, pass_fds=[theirs.fileno()], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 async def test_spawner_that_is_killed_is_started_again(shell: ShellExecutor) -> None:
     spawner = int(await output(shell, "cut -d' ' -f4 /proc/$PPID/stat"))
     os.kill(spawner, signal.SIGKILL)
@@ -381,7 +393,7 @@ WORKER = """
 import asyncio, sys
 from datetime import timedelta
 sys.path.insert(0, {root!r})
-from mainspring.executors import ShellExecutor
+from mainspring.executors import ShellExecutor, _shell_supervisor
 from tests.unit.executors.attempts import make_attempt
 
 async def main():

@@ -44,7 +44,10 @@ _monotonic = time.monotonic  # noqa: TID251 -- a process of its own, which no si
 def main(server_fd: int, worker_pid: int) -> NoReturn:
     """Be the spawner: fork a supervisor for each control socket that arrives, until the worker is gone."""
     server = socket.socket(fileno=server_fd)
-    worker = os.pidfd_open(worker_pid)
+    try:
+        worker = os.pidfd_open(worker_pid)
+    except ProcessLookupError:  # the worker was killed while this process was made
+        os._exit(0)
     if os.getppid() != worker_pid:
         os._exit(0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -20,7 +20,7 @@ import celery
 import kombu
 from celery import Celery
 
-from tests.chaos.effects import write_effect
+from tests.chaos.lines import append_line
 
 URL = os.environ["PEER_REDIS"]
 PATIENCE = 30.0
@@ -41,7 +41,7 @@ def _work(task: Any, seconds: float) -> str:
 
 def _write(what: str, task: Any, execution: str) -> None:
     path = Path(os.environ["PEER_EFFECTS"])
-    write_effect(path, what, task.request.id, f"{execution} {task.request.hostname} {time.time():.6f}")
+    append_line(path, f"{what} {task.request.id} {execution} {task.request.hostname} {time.time():.6f}")
 
 
 @app.task(name="early", bind=True)

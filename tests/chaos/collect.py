@@ -1,0 +1,116 @@
+"""From what the harness wrote down and what the product's own store says at the end to a `History` for the judge."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from mainspring.core.ids import JobId, RunId
+from mainspring.core.model import DEFAULT_TENANT, Attempt, JobSpec, Run, Span
+from mainspring.stores.sqlite import SqliteStore
+from mainspring.testing.history import Change, Effect, History
+from mainspring.testing.simulation.faults import margin
+from tests.chaos.client import Log, Noted, host_now
+
+SLACK = timedelta(milliseconds=50)
+"""The product's clock is this host's, read to the millisecond and carried on by a monotonic one."""
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class FinalRead:
+    """What the store holds when all is over."""
+
+    runs: list[Run]
+    attempts: dict[RunId, list[Attempt]]
+    spans: list[Span]
+    specs: dict[tuple[JobId, int], JobSpec]
+    read_at: datetime
+
+
+async def read_store(path: Path, noted: Iterable[Noted]) -> FinalRead:
+    """Open the file that the product has let go of with the product's own store, and read all of it."""
+    store = SqliteStore(path)
+    await store.open()
+    try:
+        read_at = host_now()
+        runs: list[Run] = []
+        while page := await store.list_runs(
+            DEFAULT_TENANT, before=runs[-1].id if runs else None, limit=_PAGE
+        ):
+            runs += page
+        attempts = {run.id: await store.list_attempts(run.id) for run in runs}
+        keys = sorted({(change.job_id, change.version) for change in noted})
+        specs = await store.read_versions(keys)
+        spans = [
+            span
+            for job_id in sorted({job_id for job_id, _ in keys})
+            for span in await store.list_spans(job_id, limit=100_000)
+        ]
+    finally:
+        await store.close()
+    return FinalRead(
+        runs=sorted(runs, key=lambda run: run.id),
+        attempts=attempts,
+        spans=spans,
+        specs={key: spec for key, spec in zip(keys, specs, strict=True) if spec is not None},
+        read_at=read_at,
+    )
+
+
+def make_history(
+    log: Log, effects: Sequence[Effect], final: FinalRead, *, beat_period: float, slots: int
+) -> History:
+    """Put a history together; transitions and rights are not recorded, so rules about those are not judged."""
+    return History(
+        changes=make_changes(log.changes, final.specs),
+        operations=log.operations,
+        effects=list(effects),
+        faults=sorted(log.faults, key=lambda fault: fault.at),
+        runs=[with_token_as_result(run, final.specs) for run in final.runs],
+        attempts=final.attempts,
+        spans=final.spans,
+        read_at=final.read_at,
+        healed_at=max((fault.until for fault in log.faults), default=final.read_at),
+        slack=SLACK,
+        lease=margin(beat_period),
+        slots=slots,
+    )
+
+
+def make_changes(noted: Iterable[Noted], specs: Mapping[tuple[JobId, int], JobSpec]) -> list[Change]:
+    """Give every noted change the definition that the store kept.
+
+    Raises:
+        KeyError: the store has lost a version that a client was told of.
+    """
+    return [
+        Change(
+            job_id=item.job_id,
+            kind=item.kind,
+            at=item.at,
+            until=item.until,
+            version=item.version,
+            spec=specs[item.job_id, item.version],
+        )
+        for item in noted
+    ]
+
+
+def with_token_as_result(run: Run, specs: Mapping[tuple[JobId, int], JobSpec]) -> Run:
+    """Return the run with the token that its attempt said as its result: commands and callbacks say it as output."""
+    spec = specs.get((run.job_id, run.version))
+    if spec is None or spec.target.type == "function":
+        return run
+    return replace(run, result=run.output.strip().encode() if run.output is not None else None)
+
+
+def check_integrity(path: Path) -> str:
+    """Return what SQLite says of the file."""
+    with sqlite3.connect(path) as connection:
+        answer = str(connection.execute("PRAGMA integrity_check").fetchone()[0])
+    connection.close()
+    return answer

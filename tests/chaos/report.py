@@ -1,0 +1,125 @@
+"""The figures of a campaign: what the judge counted, in the words of whoever reads one line of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from mainspring.core.ids import RunId
+from mainspring.testing.history import History, Violation
+from tests.chaos.plan import Plan
+from tests.chaos.trials import Outcome
+from tests.chaos.workload import TICK
+
+_WORDS = {
+    **dict.fromkeys(("S3", "S6", "S27"), "lost"),
+    **dict.fromkeys(("S2", "S4"), "doubled"),
+    **dict.fromkeys(("S5", "S7"), "unexplained"),
+}
+_NO_RECORD = " is a fire time with 0 runs and 0 spans on record"
+
+
+def name_violation(violation: Violation) -> str:
+    """Say of a broken rule what it means: lost, missed, doubled, unexplained, or other."""
+    if violation.rule == "S1":
+        return "missed" if any(line.endswith(_NO_RECORD) for line in violation.story) else "doubled"
+    return _WORDS.get(violation.rule, "other")
+
+
+def longest_delay(fallen: Sequence[datetime], signs: Iterable[datetime]) -> float:
+    """Return the longest time in seconds from a kill of the server to the next sign of life.
+
+    Where another kill comes before that sign, it is told from the last one.
+    """
+    kills = sorted(fallen)
+    longest = 0.0
+    for sign in sorted(signs):
+        before = bisect_left(kills, sign)
+        if before:
+            longest = max(longest, (sign - kills[before - 1]).total_seconds())
+            kills = kills[before:]
+    return longest
+
+
+def longest_silence(signs: Iterable[datetime]) -> float:
+    """Return the longest time in seconds between two signs of life that follow each other."""
+    return max(((after - before).total_seconds() for before, after in pairwise(sorted(signs))), default=0.0)
+
+
+def ticks(history: History) -> tuple[list[datetime], list[datetime]]:
+    """Return when runs of the every-second jobs were recorded, and when they first started."""
+    ticking = {change.job_id for change in history.changes if change.spec.name.startswith(TICK)}
+    runs = {run.id: run for run in history.runs if run.job_id in ticking}
+    starts: dict[RunId, datetime] = {}
+    for effect in history.effects:
+        if effect.run_id in runs:
+            starts.setdefault(effect.run_id, effect.started_at)
+    return [run.created_at for run in runs.values()], list(starts.values())
+
+
+def _delays(parts: Sequence[Outcome]) -> dict[str, float]:
+    found = {"longest_delay_after_a_kill_s": 0.0, "longest_delay_to_a_start_s": 0.0, "longest_silence_s": 0.0}
+    for part in parts:
+        if part.fallen:
+            fires, starts = ticks(part.history)
+            figures = (
+                longest_delay(part.fallen, fires),
+                longest_delay(part.fallen, starts),
+                longest_silence(starts),
+            )
+            for name, figure in zip(found, figures, strict=True):
+                found[name] = max(found[name], round(figure, 2))
+    return found
+
+
+def figures(plan: Plan, outcomes: Iterable[Outcome], seconds: float) -> dict[str, Any]:
+    """Return what the campaign came to, as JSON can hold it."""
+    parts = list(outcomes)
+    counts: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    reached: Counter[str] = Counter()
+    for part in parts:
+        counts.update(part.verdict.counts)
+        found.update(map(name_violation, part.verdict.violations))
+        reached.update(part.reached)
+    integrity = sorted({part.integrity for part in parts})
+    return {
+        "seed": plan.seed,
+        "kills": len(plan.kills),
+        "zombies": len(plan.zombies),
+        "seconds": round(seconds, 1),
+        "runs": sum(len(part.history.runs) for part in parts),
+        "fires": counts["fires_run"] + counts["fires_skipped"] + counts["fires_in_spans"],
+        "acknowledged": sum(part.acknowledged for part in parts),
+        "repeated_requests": sum(part.repeated for part in parts),
+        **{name: found[name] for name in ("lost", "missed", "doubled", "unexplained", "other")},
+        "stale_writes_refused": sum(part.stale for part in parts),
+        "explained_repeats": counts["repeats_explained"],
+        **_delays(parts),
+        "slowest_restart_s": round(max((time for part in parts for time in part.restarts), default=0.0), 2),
+        "integrity": integrity[0] if len(integrity) == 1 else " / ".join(integrity),
+        "counts": dict(sorted(counts.items())),
+        "reached": dict(sorted(reached.items())),
+        "failpoints_not_reached": sorted(name for part in parts for name in part.missed_failpoints),
+    }
+
+
+def is_good(outcomes: Iterable[Outcome]) -> bool:
+    """Say whether no rule was broken, and the files are sound."""
+    return all(part.verdict.is_good and part.integrity == "ok" for part in outcomes)
+
+
+def why_void(result: dict[str, Any]) -> str | None:
+    """Say why a campaign proves nothing, or None: zombies of which no write had to be refused were none."""
+    if result["zombies"] and not result["stale_writes_refused"]:
+        return "void: no stale write was refused"
+    return None
+
+
+def stories(outcomes: Iterable[Outcome]) -> list[str]:
+    """Return the judge's story of each violation."""
+    return [str(violation) for outcome in outcomes for violation in outcome.verdict.violations]

@@ -1,0 +1,170 @@
+"""What kill trials and zombie trials have in common: a product under load, from its start to the final read."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+
+from mainspring.testing.history import Fault, History, Verdict, judge
+from tests.chaos.client import Client, JobClient, KnownJob, Log, host_now
+from tests.chaos.collect import check_integrity, make_history, read_store
+from tests.chaos.effects import read_effects
+from tests.chaos.failpoints import read_notes
+from tests.chaos.processes import Product, Worker
+from tests.chaos.receiver import Receiver
+from tests.chaos.workload import Editor, Load, Targets, scheduled_jobs, submitted_jobs
+
+BEAT_PERIOD = 0.5
+LEASE = 4 * BEAT_PERIOD
+"""Seconds after which a silent worker is declared dead: three periods, and one until somebody looks."""
+_QUIET_LIMIT = 180.0
+_LIVE = ("PENDING", "RUNNING", "RETRYING", "BLOCKED")
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What came of a set of trials.
+
+    Attributes:
+        restarts: seconds of each start of the server after a fault.
+        fallen: when the server was killed.
+        stale: writes that the store refused as stale.
+        missed_failpoints: failpoints that were not reached in time; the process was killed from outside instead.
+    """
+
+    history: History
+    verdict: Verdict
+    integrity: str
+    restarts: list[float]
+    fallen: list[datetime]
+    stale: int
+    reached: Counter[str]
+    missed_failpoints: list[str]
+    acknowledged: int
+    repeated: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Scene:
+    """A product, its remote workers, and what is known of what happened to them."""
+
+    product: Product
+    workers: list[Worker]
+    log: Log = field(default_factory=Log)
+    restarts: list[float] = field(default_factory=list)
+    fallen: list[datetime] = field(default_factory=list)
+    reached: Counter[str] = field(default_factory=Counter)
+    missed_failpoints: list[str] = field(default_factory=list)
+
+    def blame(self, kind: str, target: str, at: float, until: float) -> None:
+        """Note a fault that is over."""
+        begin, end = (datetime.fromtimestamp(instant, UTC) for instant in (at, until))
+        self.log.faults.append(Fault(kind=kind, target=target, at=begin, until=end))
+
+
+@asynccontextmanager
+async def open_scene(
+    folder: Path, *, slots: int, workers: int, worker_slots: int
+) -> AsyncIterator[tuple[Scene, Receiver]]:
+    """Provide the processes, not started yet, and end what is left of them."""
+    receiver = Receiver(folder / "effects")
+    await receiver.start()
+    product = Product(
+        folder, receiver=receiver.address, slots=slots, beat_period=BEAT_PERIOD, is_watched=True
+    )
+    remote = [
+        Worker(
+            folder,
+            name=f"worker-{index}",
+            product=product,
+            receiver=receiver.address,
+            slots=worker_slots,
+        )
+        for index in range(workers)
+    ]
+    try:
+        yield Scene(product=product, workers=remote), receiver
+    finally:
+        for process in (*remote, product):
+            await asyncio.to_thread(process.close)
+        await receiver.stop()
+
+
+@dataclass(slots=True)
+class Stage:
+    """A running product under load."""
+
+    scene: Scene
+    client: Client
+    jobs: JobClient
+    load: Load
+    editor: Editor
+    scheduled: list[KnownJob]
+
+    async def calm_down(self) -> None:
+        """Ask for nothing more, let nothing fire any more, and wait until no run waits or runs.
+
+        Raises:
+            TimeoutError: that did not happen within the limit.
+        """
+        for job in (*self.scheduled, *self.editor.known):
+            await self.jobs.pause(job)
+        deadline = time.monotonic() + _QUIET_LIMIT
+        while time.monotonic() < deadline:
+            counts = await self.client.fetch("/counts")
+            if not any(counts[state] for state in _LIVE):
+                return
+            await asyncio.sleep(0.3)
+        raise TimeoutError("runs were still unfinished after the quiet period")
+
+
+@asynccontextmanager
+async def under_load(scene: Scene, receiver: Receiver, *, rate: float, seed: int) -> AsyncIterator[Stage]:
+    """Add the jobs to the started product, submit and change while the block lasts, and then let all come to an end."""
+    began = host_now()
+    random = Random(f"load:{seed}")
+    async with Client(lambda: scene.product.address) as client:
+        jobs = JobClient(client, scene.log)
+        known = await jobs.adopt(began)
+        targets = Targets(receiver.address, scene.product.effects)
+        known += [job for body in submitted_jobs(targets) if (job := await jobs.create(body))]
+        scheduled = [job for body in scheduled_jobs(targets) if (job := await jobs.create(body))]
+        load = Load(client, scene.log, {job.name: job.id for job in known}, rate, random)
+        editor = Editor(jobs, load, random)
+        stage = Stage(scene, client, jobs, load, editor, scheduled)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(load.run())
+            group.create_task(editor.run())
+            yield stage
+            load.is_stopping = editor.is_stopping = True
+        await stage.calm_down()
+
+
+async def conclude(scene: Scene, stage: Stage, folder: Path, *, slots: int) -> Outcome:
+    """Stop everything in order, read the store, and judge."""
+    for process in (*scene.workers, scene.product):
+        await asyncio.to_thread(process.stop)
+    path = scene.product.data / "mainspring.db"
+    final = await read_store(path, scene.log.changes)
+    effects = read_effects(folder / "effects")
+    history = make_history(scene.log, effects, final, beat_period=BEAT_PERIOD, slots=slots)
+    notes = Counter(what for _, what in read_notes(folder / "notes"))
+    return Outcome(
+        history=history,
+        verdict=await asyncio.to_thread(judge, history),
+        integrity=check_integrity(path),
+        restarts=scene.restarts,
+        fallen=scene.fallen,
+        stale=notes["stale"],
+        reached=scene.reached,
+        missed_failpoints=scene.missed_failpoints,
+        acknowledged=stage.load.acknowledged,
+        repeated=stage.client.repeated,
+    )
