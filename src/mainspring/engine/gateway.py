@@ -115,10 +115,12 @@ class LocalGateway:
             leases=leases, is_session_live=answer.is_session_live, is_alone_waiting=answer.is_alone_waiting
         )
 
-    async def beat(self, session_id: SessionId, held: tuple[tuple[RunId, int], ...]) -> BeatReply:
+    async def beat(
+        self, session_id: SessionId, held: tuple[tuple[RunId, int], ...], *, answered: int | None = None
+    ) -> BeatReply:
         """Raise the session's counter and reconcile what it holds."""
         try:
-            (result,) = await self._beats([Beat(session_id=session_id, held=held)])
+            (result,) = await self._beats([Beat(session_id=session_id, held=held, answered=answered)])
         except StoreUnavailable:
             self._unheard.sessions.add(session_id)
             raise

@@ -72,9 +72,9 @@ class Reaper:
         """Look once at everything; a full batch is followed by another look at once."""
         await self._judge_sessions(now)
         orphans = await self._store.list_orphans(limit=BATCH)
-        await self._end(orphans, now, self._lose)
+        await self._end(orphans, self._lose)
         overdue = await self._find_overdue(now)
-        await self._end(overdue, now, self._time_out)
+        await self._end(overdue, self._time_out)
         expired = await self._store.expire_runs(now=now, limit=BATCH)
         is_full = max(len(orphans), len(overdue), len(expired)) == BATCH
         return 0.0 if is_full else min(self._beat_period / 4, 1.0)
@@ -111,12 +111,13 @@ class Reaper:
     async def _end(
         self,
         held: Sequence[HeldRun],
-        now: datetime,
         decide: Callable[[HeldRun, JobSpec, datetime], Transition],
     ) -> None:
         if not held:
             return
         specs = await self._definitions.load((run.job_id, run.version) for run in held)
+        # Not the tick's instant: where the store is slow, these runs may have begun after it.
+        now = self._clock.now()
         transitions = [
             decide(run, specs[run.job_id, run.version], now)
             for run in held

@@ -101,6 +101,7 @@ class Worker:
         self._monotonic = monotonic
         self._confirmed_at = 0.0
         self._open_call: ClaimCall | None = None
+        self._answered = 0
         self._active: dict[tuple[RunId, int], AttemptTask] = {}
         self._ended: dict[tuple[RunId, int], Ending] = {}
         self._refusals: dict[tuple[RunId, int], int] = {}
@@ -189,6 +190,7 @@ class Worker:
                     return
             else:
                 self._session_id = session.id
+                self._answered = 0
                 self._confirmed_at = asked_at
                 self._beat_period = session.beat_period.total_seconds()
                 return
@@ -197,18 +199,15 @@ class Worker:
 
     async def _claim_loop(self) -> None:
         failures = 0
-        number = 0
-        session_id: SessionId | None = None
         while True:
             free = self._free_slots()
-            if free <= 0 or self._session_id is None or not self._may_claim():
+            session_id = self._session_id
+            if free <= 0 or session_id is None or not self._may_claim():
                 await self._waiters.claim.wait(self._beat_period)
                 continue
-            if session_id != self._session_id:
-                session_id, number = self._session_id, 0
             call = ClaimCall(
                 session_id=session_id,
-                number=number + 1,
+                number=self._answered + 1,
                 limit=free,
                 wait=self._settings.long_poll,
                 is_idle=not self.held,
@@ -224,8 +223,7 @@ class Worker:
                 continue
             self._open_call = None
             failures = 0
-            number += 1
-            self._take(reply, session_id)
+            self._take(reply, call)
 
     def _free_slots(self) -> int:
         slots = self._settings.registration.slots
@@ -240,9 +238,10 @@ class Worker:
         self._is_yielding_to_suspect = False
         return True
 
-    def _take(self, reply: ClaimReply, session_id: SessionId) -> None:
-        if session_id != self._session_id:
+    def _take(self, reply: ClaimReply, call: ClaimCall) -> None:
+        if call.session_id != self._session_id:
             return  # a new session was opened meanwhile; the old one's leases are lost with it
+        self._answered = call.number
         if not reply.is_session_live:
             self._waiters.beat.signal()  # the beat finds it out and opens a new session
             self._session_id = None
@@ -278,7 +277,12 @@ class Worker:
         attempt.task = asyncio.create_task(self._carry_out(key, attempt))
 
     async def _carry_out(self, key: tuple[RunId, int], attempt: AttemptTask) -> None:
-        await attempt.run(self._executors)
+        if self._may_be_lost():  # the process was stopped since the lease was taken
+            _log.warning("leases_not_begun", runs=1)
+            attempt.ending = HandedBack(was_started=False)
+            self._waiters.beat.signal()
+        else:
+            await attempt.run(self._executors)
         was_full = self._free_slots() <= 0
         self._active.pop(key, None)
         if attempt.is_dropped or attempt.ending is None:
@@ -302,7 +306,7 @@ class Worker:
                 continue
             asked_at = self._monotonic()
             try:
-                reply = await self._gateway.beat(self._session_id, self.held)
+                reply = await self._gateway.beat(self._session_id, self.held, answered=self._answered)
             except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
                 # Nobody is declared dead by an outage of the store; go on working and try again.
                 _say("beat_failed", error)

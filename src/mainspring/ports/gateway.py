@@ -159,8 +159,15 @@ class WorkerGateway(Protocol):
         """Take leases, waiting up to `call.wait` for the first."""
         ...
 
-    async def beat(self, session_id: SessionId, held: tuple[tuple[RunId, int], ...]) -> BeatReply:
-        """Say that the session lives and what it holds; learn what it lost and what to cancel."""
+    async def beat(
+        self, session_id: SessionId, held: tuple[tuple[RunId, int], ...], *, answered: int | None = None
+    ) -> BeatReply:
+        """Say that the session lives and what it holds; learn what it lost and what to cancel.
+
+        Args:
+            answered: the number of the last claim whose answer has arrived; leases of later ones are not taken for
+                forgotten, as their answer may be on its way.
+        """
         ...
 
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:

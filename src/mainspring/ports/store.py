@@ -250,7 +250,8 @@ class SessionStore(Protocol):
         """Raise the counters of live sessions and reconcile what they hold, both ways.
 
         `lost`: leases of the beat that the session does not own any more. `cancel`: those whose cancel was asked for.
-        `unknown`: runs of the session that were missing from this beat and from the one before it, too.
+        `unknown`: runs of the session that were missing from this beat and from the one before it, too; what was
+        given by a claim after `Beat.answered` is not missing.
         """
         ...
 

@@ -355,10 +355,16 @@ class SessionFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """A heartbeat: the session and the leases that it holds."""
+    """A heartbeat: the session and the leases that it holds.
+
+    Attributes:
+        answered: the number of the last claim whose answer had arrived when `held` was read; None where the worker
+            does not say. What a later claim was given is not missed: its answer may still be on its way.
+    """
 
     session_id: SessionId
     held: tuple[tuple[RunId, int], ...]
+    answered: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,9 +67,13 @@ class HttpGateway:
         answer = await self._transport.call("POST", f"{_PATH}/claim", ClaimAnswerIn, body=body)
         return protocol.to_claim_reply(answer)
 
-    async def beat(self, session_id: SessionId, held: tuple[tuple[RunId, int], ...]) -> BeatReply:
+    async def beat(
+        self, session_id: SessionId, held: tuple[tuple[RunId, int], ...], *, answered: int | None = None
+    ) -> BeatReply:
         """Say that the session lives and what it holds."""
-        body = BeatBody(session_id=protocol.show_session(session_id), held=protocol.from_keys(held))
+        body = BeatBody(
+            session_id=protocol.show_session(session_id), held=protocol.from_keys(held), answered=answered
+        )
         return protocol.to_beat_reply(
             await self._transport.call("POST", f"{_PATH}/beat", BeatView, body=body)
         )

@@ -111,10 +111,11 @@ class LeaseKey(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class BeatBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A heartbeat: what the session holds."""
+    """A heartbeat: what the session holds, and the number of the last claim whose answer has arrived."""
 
     session_id: SessionText
     held: list[LeaseKey] = []
+    answered: Annotated[int, Meta(ge=0, le=2**53)] | None = None
 
 
 class BeatView(Struct, kw_only=True):

@@ -38,8 +38,10 @@ class PromptGateway:
     async def claim(self, call: ClaimCall) -> ClaimReply:
         return await self._runtime.ask(replace(call, wait=timedelta(0)))
 
-    async def beat(self, session_id: SessionId, held: tuple[tuple[RunId, int], ...]) -> BeatReply:
-        return await self._runtime.gateway.beat(session_id, held)
+    async def beat(
+        self, session_id: SessionId, held: tuple[tuple[RunId, int], ...], *, answered: int | None = None
+    ) -> BeatReply:
+        return await self._runtime.gateway.beat(session_id, held, answered=answered)
 
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
         return await self._runtime.gateway.report(session_id, reports)

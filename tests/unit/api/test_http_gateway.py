@@ -126,6 +126,20 @@ async def test_cancel_is_told_by_the_beat_and_sticks(runtime: ManualRuntime, far
     assert await state(runtime, run_id) is RunState.CANCELLED
 
 
+async def test_lease_of_a_claim_without_an_answer_is_kept_until_the_worker_says_that_it_came(
+    runtime: ManualRuntime, far: HttpGateway
+) -> None:
+    (run_id,) = await submit(runtime)
+    session = await far.register(REGISTRATION)
+    await claim(far, session.id)
+    for _ in range(3):
+        await far.beat(session.id, (), answered=0)
+    assert await state(runtime, run_id) is RunState.RUNNING
+    for _ in range(2):
+        await far.beat(session.id, (), answered=1)
+    assert await state(runtime, run_id) is RunState.PENDING
+
+
 async def test_stale_token_changes_nothing(runtime: ManualRuntime, far: HttpGateway) -> None:
     (run_id,) = await submit(runtime)
     session = await far.register(REGISTRATION)

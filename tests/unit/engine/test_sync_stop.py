@@ -32,7 +32,9 @@ class Telling(Server):
         self.cancel: set[RunId] = set()
         self.lost: set[RunId] = set()
 
-    async def beat(self, session_id: SessionId, held: tuple[tuple[RunId, int], ...]) -> BeatReply:
+    async def beat(
+        self, session_id: SessionId, held: tuple[tuple[RunId, int], ...], *, answered: int | None = None
+    ) -> BeatReply:
         self.beats += 1
         return BeatReply(
             lost=tuple(key for key in held if key[0] in self.lost),

@@ -60,6 +60,7 @@ class Server:
         self.poison: Callable[[Report], Exception | None] = lambda _: None
         self.endings: dict[RunId, Ending] = {}
         self.beats = 0
+        self.answered: list[int | None] = []
         self.registered = 0
         self.is_live = True
         self.batches: list[int] = []
@@ -84,9 +85,12 @@ class Server:
         taken, self.leases = self.leases[: call.limit], self.leases[call.limit :]
         return ClaimReply(leases=tuple(taken))
 
-    async def beat(self, session_id: SessionId, held: tuple[tuple[RunId, int], ...]) -> BeatReply:
+    async def beat(
+        self, session_id: SessionId, held: tuple[tuple[RunId, int], ...], *, answered: int | None = None
+    ) -> BeatReply:
         self._fail("beat")
         self.beats += 1
+        self.answered.append(answered)
         return BeatReply(is_session_live=self.is_live)
 
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
@@ -210,6 +214,49 @@ async def test_answer_that_lay_waiting_while_the_process_slept_starts_nothing() 
         server.leases = [make_lease(2)]
         await until(lambda: len(server.endings) == 2)
     assert server.endings == {RunId(1): HandedBack(was_started=False), RunId(2): Success(result=b"2")}
+
+
+async def test_beat_says_which_claims_were_answered() -> None:
+    server = Server()
+    server.release.clear()
+    async with working(server):
+        await until(lambda: server.beats >= 2)
+        assert set(server.answered) == {0}  # the first claim waits
+        server.release.set()
+        await until(lambda: (server.answered[-1] or 0) >= 2)
+        server.release.clear()
+        server.is_live = False
+        await until(lambda: server.registered == 2)
+        seen = len(server.answered)
+        await until(lambda: len(server.answered) > seen)
+        assert server.answered[-1] == 0  # numbers begin anew with a session
+
+
+class Sleepy(Server):
+    """A server whose worker falls asleep once it has taken a lease, before it begins to work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def _sleep(self) -> None:
+        self.now += 0.06  # three beats of 0.02 s
+        self.errors["beat"] = []
+
+    async def claim(self, call: ClaimCall) -> ClaimReply:
+        reply = await super().claim(call)
+        if reply.leases:
+            self.errors["beat"] = [Unreachable("asleep")] * 1000
+            asyncio.get_running_loop().call_soon(self._sleep)
+        return reply
+
+
+async def test_lease_that_was_taken_before_the_process_slept_is_not_begun_after() -> None:
+    server = Sleepy()
+    async with working(server, lambda: server.now):
+        server.leases = [make_lease(1)]
+        await until(lambda: len(server.endings) == 1)
+    assert server.endings == {RunId(1): HandedBack(was_started=False)}
 
 
 async def test_server_that_fails_whatever_it_is_told_turns_no_success_into_a_failure() -> None:

@@ -75,7 +75,8 @@ async def beat(request: AnyRequest) -> BeatView:
     """Say that the session lives and what it holds; learn what it lost and what to cancel."""
     body = await read_struct(request, BeatBody, limit=BEAT_LIMIT)
     session_id = protocol.read_session(body.session_id)
-    return protocol.from_beat_reply(await gateway_of(request).beat(session_id, protocol.to_keys(body.held)))
+    held = protocol.to_keys(body.held)
+    return protocol.from_beat_reply(await gateway_of(request).beat(session_id, held, answered=body.answered))
 
 
 @post("/report", operation_id="worker_report", summary="Say how attempts ended", status_code=200)

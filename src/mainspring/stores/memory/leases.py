@@ -45,7 +45,7 @@ class LeaseVerbs:
             return ClaimResult(tuple(_view_claim(tables.runs[run_id]) for run_id, _ in before))
         taken = list(islice(self._candidates(request, now), self._allowance(request, session)))
         for run in taken:
-            self._start(run, session, is_alone=request.is_alone, now=now)
+            self._start(run, session, request, now)
         session.claim_number = request.number
         session.claimed = tuple((run.id, run.token) for run in taken)
         return ClaimResult(tuple(_view_claim(run) for run in taken))
@@ -70,14 +70,15 @@ class LeaseVerbs:
                 if not run.is_expired(now):
                     yield run
 
-    def _start(self, run: RunRow, session: SessionRow, *, is_alone: bool, now: datetime) -> None:
+    def _start(self, run: RunRow, session: SessionRow, request: ClaimRequest, now: datetime) -> None:
         self._tables.unindex(run)
         run.state = RunState.RUNNING
         run.token += 1
         run.session_id = session.id
+        run.claim_number = request.number
         run.started_at = now
         run.deadline_at = now + run.timeout
-        run.is_alone = is_alone
+        run.is_alone = request.is_alone
         self._tables.index(run)
 
     # -- the ends of attempts ----------------------------------------------------------------------------------

@@ -87,6 +87,7 @@ class RunRow:
     alone_crashes: int = 0
     is_alone: bool = False
     session_id: SessionId | None = None
+    claim_number: int = 0
     is_cancel_requested: bool = False
     cancel_reason: str | None = None
     reason: str | None = None

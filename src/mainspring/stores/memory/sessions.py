@@ -44,8 +44,13 @@ class SessionVerbs:
         session.beats += 1
         session.last_beat_at = now
         named = set(beat.held)
-        running = [(run_id, tables.runs[run_id].token) for (run_id,) in session.running]
-        missing = [lease for lease in running if lease not in named]
+        running = [tables.runs[run_id] for (run_id,) in session.running]
+        missing = [
+            (run.id, run.token)
+            for run in running
+            if (run.id, run.token) not in named
+            and (beat.answered is None or run.claim_number <= beat.answered)
+        ]
         unknown = [lease for lease in missing if lease in session.missing]
         session.missing = frozenset(missing)
         mine = [lease for lease in beat.held if tables.is_held(lease[0], lease[1], session.id)]

@@ -54,9 +54,9 @@ class SessionVerbs:
             missing = {row["id"]: set(_pairs(row["missing"])) for row in rows}
             if not missing:
                 return [BeatResult(is_session_live=False)] * len(beats)
-            running: dict[int, list[HeldRun]] = defaultdict(list)
+            running: dict[int, list[tuple[HeldRun, int]]] = defaultdict(list)
             for row in await session.fetch("held_by_sessions", session_ids=list(missing)):
-                running[row["session_id"]].append(held_of(row))
+                running[row["session_id"]].append((held_of(row), row["claim_number"]))
             results = [_reconcile(beat, running[beat.session_id], missing) for beat in beats]
             leases = [(session_id, *lease) for session_id, held in missing.items() for lease in sorted(held)]
             await session.execute(
@@ -117,14 +117,25 @@ def _pairs(flat: Sequence[int]) -> Iterable[Lease]:
     return zip(flat[::2], flat[1::2], strict=True)
 
 
-def _reconcile(beat: Beat, running: Sequence[HeldRun], missing: dict[int, set[Lease]]) -> BeatResult:
-    """Compare what the worker names with what the store knows; keeps what was not named for the next beat."""
+def _reconcile(
+    beat: Beat, running: Sequence[tuple[HeldRun, int]], missing: dict[int, set[Lease]]
+) -> BeatResult:
+    """Compare what the worker names with what the store knows; keeps what was not named for the next beat.
+
+    Args:
+        running: the session's runs, each with the number of the claim that it was given to.
+    """
     if beat.session_id not in missing:
         return BeatResult(is_session_live=False)
-    known = {(held.run_id, held.token): held for held in running}
+    known = {(held.run_id, held.token): held for held, _ in running}
+    on_its_way = {
+        (held.run_id, held.token)
+        for held, number in running
+        if beat.answered is not None and number > beat.answered
+    }
     named = set(beat.held)
     before = missing[beat.session_id]
-    unnamed = {lease for lease in known if lease not in named}
+    unnamed = {lease for lease in known if lease not in named and lease not in on_its_way}
     missing[beat.session_id] = set(unnamed)
     return BeatResult(
         is_session_live=True,

@@ -176,7 +176,8 @@ def _beat(db: apsw.Connection, beat: Beat, now: int) -> BeatResult:
     rows = fetch_all(db, "held_by_session", {"session_id": beat.session_id})
     owned = {(run.run_id, run.token): run for run in map(make_held, rows)}
     held = set(beat.held)
-    missing = [run for key, run in owned.items() if key not in held]
+    on_its_way = {row[0] for row in rows if beat.answered is not None and row[11] > beat.answered}
+    missing = [run for key, run in owned.items() if key not in held and run.run_id not in on_its_way]
     values = {
         "session_id": beat.session_id,
         "now": now,

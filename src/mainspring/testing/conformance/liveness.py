@@ -153,6 +153,19 @@ class Reconciliation:
         assert await store.apply([give_back(held, now=4, was_started=False)], now=at(4)) == APPLIED
         assert (await beat(store, held.session_id, now=5)).unknown == ()
 
+    async def test_lease_whose_answer_may_be_on_its_way_is_not_unknown(self, store: Store) -> None:
+        job = await add_job(store)
+        session_id = await add_session(store)
+        await submit(store, job, 2)
+        claims = [await claim(store, session_id, number=number) for number in (1, 2)]
+        first, second = (run.run_id for runs in claims for run in runs)
+        unknown = []
+        for answered in (0, 0, 1, 1, 2, 2, None):
+            one = Beat(session_id=session_id, held=(), answered=answered)
+            [result] = await store.beat_sessions([one], now=at(1))
+            unknown.append({held.run_id for held in result.unknown})
+        assert unknown == [set(), set(), set(), {first}, {first}, {first, second}, {first, second}]
+
     async def test_lease_named_in_between_is_known(self, store: Store) -> None:
         held = await running_run(store)
         lease = (held.run_id, held.token)

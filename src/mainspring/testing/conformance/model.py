@@ -439,7 +439,9 @@ class Walk:
                 and self.chance(0.7)
             ]
             stray = [(serial, token) for serial, token, _, _ in self.leases[-3:] if self.chance(0.3)]
-            beats.append((session, list(dict.fromkeys(mine + stray))))
+            last = self.numbers[session]
+            answered = self.random.choice((None, last, max(last - 1, 0)))
+            beats.append((session, list(dict.fromkeys(mine + stray)), answered))
         await self.agree(lambda side: side.beat(beats, self.now))
 
     async def end_session(self) -> None:

@@ -177,13 +177,16 @@ class Side:
     async def open_session(self, offer: NewSession, now: datetime) -> None:
         self.sessions += await self.store.add_sessions([offer], now=now)
 
-    async def beat(self, beats: Sequence[tuple[int, Sequence[tuple[int, int]]]], now: datetime) -> Plain:
+    async def beat(
+        self, beats: Sequence[tuple[int, Sequence[tuple[int, int]], int | None]], now: datetime
+    ) -> Plain:
         real = [
             Beat(
                 session_id=self.sessions[session],
                 held=tuple((self.run_ids[serial], token) for serial, token in leases),
+                answered=answered,
             )
-            for session, leases in beats
+            for session, leases, answered in beats
         ]
         return [
             result.is_session_live

@@ -255,9 +255,11 @@ class FarGateway:
         """Take leases."""
         return await self._ask(lambda gateway: gateway.claim(call), call.wait.total_seconds() + 10)
 
-    async def beat(self, session_id: SessionId, held: tuple[tuple[RunId, int], ...]) -> BeatReply:
+    async def beat(
+        self, session_id: SessionId, held: tuple[tuple[RunId, int], ...], *, answered: int | None = None
+    ) -> BeatReply:
         """Send a heartbeat."""
-        return await self._ask(lambda gateway: gateway.beat(session_id, held))
+        return await self._ask(lambda gateway: gateway.beat(session_id, held, answered=answered))
 
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
         """Say how attempts ended."""

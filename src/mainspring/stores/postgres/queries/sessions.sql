@@ -28,7 +28,7 @@ WHERE session.id = ANY(:session_ids::bigint[]);
 
 -- name: held_by_sessions
 SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
-       run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at
+       run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at, run.claim_number
 FROM unnest(:session_ids::bigint[]) AS wanted (id)
 CROSS JOIN LATERAL (
     SELECT * FROM run WHERE run.state = 'RUNNING' AND run.session_id = wanted.id

@@ -243,7 +243,7 @@ WHERE run.state = 'RUNNING';
 -- name: held_by_session
 SELECT
     run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
-    run.cancel_requested_at IS NOT NULL, run.session_id, run.started_at, run.deadline_at
+    run.cancel_requested_at IS NOT NULL, run.session_id, run.started_at, run.deadline_at, run.claim_number
 FROM run INDEXED BY run_held
 WHERE run.state = 'RUNNING' AND run.session_id = :session_id
 ORDER BY run.id;
