@@ -32,8 +32,7 @@ async def run_kills(plan: Plan, folder: Path, *, rate: float, calm: float) -> Ou
         scene,
         receiver,
     ):
-        for process in (scene.product, *scene.workers):
-            await asyncio.to_thread(process.start)
+        await scene.start()
         async with under_load(scene, receiver, rate=rate, seed=plan.seed) as stage:
             await asyncio.sleep(calm)
             await Killer(scene, plan.kills).run()
@@ -118,6 +117,8 @@ class Killer:
 
     async def _await_moment(self, kill: Kill) -> float:
         await asyncio.sleep(kill.after)
+        if not self._scene.product.is_running:
+            raise RuntimeError(f"the server ended by itself: see {self._scene.product.log.name}")
         return await asyncio.to_thread(self._scene.product.kill)
 
     async def _await_failpoint(self, kill: Kill, failpoint: Failpoint) -> float:

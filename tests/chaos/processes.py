@@ -82,10 +82,10 @@ class Process:
         self.reap()
         return at
 
-    def stop(self) -> None:
-        """End it as a user does."""
+    def stop(self) -> int:
+        """End it as a user does; return its exit status."""
         self.terminate()
-        self.reap()
+        return self.reap()
 
     def terminate(self) -> None:
         """Ask it to end."""
@@ -101,12 +101,13 @@ class Process:
         _signal(self.pid, signal.SIGCONT)
         return time.time()
 
-    def reap(self) -> None:
-        """Wait for its end."""
+    def reap(self) -> int:
+        """Wait for its end; return its exit status."""
         assert self._process is not None
         assert self._process.stdout is not None
-        self._process.wait(60)
+        code = self._process.wait(60)
         self._process.stdout.close()
+        return code
 
     def close(self) -> None:
         """Kill what is left, and let go of the log."""
