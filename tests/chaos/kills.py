@@ -59,9 +59,8 @@ class Killer:
             await self._restart()
         while self._waiting:
             kill = self._waiting[0]
-            if (
-                not self._scene.product.is_running
-            ):  # it came to its failpoint meanwhile: without it, no worker starts
+            if not self._scene.product.is_running:
+                # It came to its failpoint meanwhile: that kill first, as no worker starts without a server.
                 kill = self._upcoming() or kill
             self._waiting.remove(kill)
             if kill.scope == "worker":
@@ -95,9 +94,8 @@ class Killer:
             try:
                 await asyncio.to_thread(worker.start)
                 break
-            except (
-                Ended
-            ):  # it gives up when it loses the server while it starts; whoever runs it starts it again
+            except Ended:
+                # It gives up when it loses the server while it starts; whoever runs it starts it again.
                 self._scene.reached["worker gave up its start"] += 1
         else:
             raise Ended(f"{worker.name} did not start: see {worker.log.name}")

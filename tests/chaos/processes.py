@@ -75,7 +75,8 @@ class Process:
 
     def kill(self) -> float:
         """Kill the process and all its descendants with SIGKILL, the root first so that it cannot react; say when."""
-        victims = [self.pid, *descendants(self.pid)]
+        assert self._process is not None
+        victims = [self._process.pid, *descendants(self._process.pid)]
         at = time.time()
         for pid in victims:
             _signal(pid, signal.SIGKILL)
@@ -141,35 +142,30 @@ class Product(Process):
 
     Args:
         receiver: host and port that callbacks may reach.
-        slots: attempts of its embedded worker at a time; 0 is none.
+        options: more options of `mainspring up`; one given again wins over the one here.
+        is_watched: start it with the fuse of product.py, and at the same address each time, for workers and clients
+            that live on.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        receiver: str,
-        slots: int = 100,
-        beat_period: float = 1.0,
-        is_watched: bool = False,
+        self, folder: Path, *, receiver: str, options: Sequence[str] = (), is_watched: bool = False
     ) -> None:
         super().__init__(folder, name="mainspring", is_watched=is_watched)
         self.data = folder / "data"
         self.address = ""
-        self._port = 0
+        self._port = free_port() if is_watched else 0
         self._options = [
-            *("--data", str(self.data), "--slots", str(slots), "--beat-period", str(beat_period)),
+            *("--data", str(self.data), "--beat-period", "1"),
             *("--allow-shell", "--callback-allow", receiver, "--drain", "10"),
+            *options,
         ]
 
     def start(self, failpoint: Failpoint | None = None) -> None:
-        """Start and return once it listens, at the same address each time.
+        """Start and return once it listens.
 
         Raises:
             Ended: it ended before it listened.
         """
-        if not self._port:
-            self._port = free_port()
         given = {} if failpoint is None else {FAILPOINT_VARIABLE: str(failpoint)}
         arguments = ["up", _APP, "--port", str(self._port), *self._options]
         self.address = self._spawn(arguments, READY, **given)

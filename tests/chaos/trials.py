@@ -93,9 +93,8 @@ async def open_scene(
     """Provide the processes, not started yet, and end what is left of them."""
     receiver = Receiver(folder / "effects")
     await receiver.start()
-    product = Product(
-        folder, receiver=receiver.address, slots=slots, beat_period=BEAT_PERIOD, is_watched=True
-    )
+    options = ["--slots", str(slots), "--beat-period", str(BEAT_PERIOD)]
+    product = Product(folder, receiver=receiver.address, options=options, is_watched=True)
     remote = [
         Worker(
             folder,

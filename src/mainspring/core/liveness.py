@@ -7,8 +7,8 @@ anybody dead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 PERIODS_OF_SILENCE = 3
@@ -60,3 +60,9 @@ def look(
             silent.append(key)
         sightings[key] = seen
     return Watch(sightings, at), silent
+
+
+def forget(watch: Watch[K], keys: Collection[K]) -> Watch[K]:
+    """Return the watch without what it has seen of these keys: they gave a sign of life that is in no counter."""
+    left = {key: seen for key, seen in watch.sightings.items() if key not in keys}
+    return replace(watch, sightings=left)

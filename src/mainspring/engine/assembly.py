@@ -13,7 +13,7 @@ from mainspring.engine.gateway import LocalGateway
 from mainspring.engine.janitor import Janitor, Retention
 from mainspring.engine.jobs import Accepted
 from mainspring.engine.planner import Planner
-from mainspring.engine.reaper import Reaper
+from mainspring.engine.reaper import Reaper, Unheard
 from mainspring.engine.service import Service, ServiceRunner
 from mainspring.engine.shards import Ownership, Shards
 from mainspring.engine.spans import SpanDrain
@@ -69,6 +69,7 @@ class Engine:
         # One cache: what the planner has read ahead, the claim need not read.
         definitions = Definitions(store)
         self.desk = ClaimDesk(store, clock=tools.clock, wakeups=self.wakeups, waiter=tools.waiter())
+        self._unheard = Unheard()
         self.gateway = LocalGateway(
             store,
             self.desk,
@@ -77,6 +78,7 @@ class Engine:
             wakeups=self.wakeups,
             beat_period=settings.beat_period,
             definitions=definitions,
+            unheard=self._unheard,
         )
         self.client = Client(
             store, clock=tools.clock, ids=tools.ids, wakeups=self.wakeups, accepted=settings.accepted
@@ -118,6 +120,7 @@ class Engine:
                 waiter=tools.waiter(),
                 beat_period=settings.beat_period.total_seconds(),
                 definitions=definitions,
+                unheard=self._unheard,
             ),
             Janitor(store, waiter=tools.waiter(), retention=settings.retention),
         ]

@@ -26,9 +26,9 @@ from mainspring.core.transitions import (
 from mainspring.engine.claims import ClaimDesk
 from mainspring.engine.combine import Combiner
 from mainspring.engine.definitions import Definitions
-from mainspring.engine.reaper import facts_of
+from mainspring.engine.reaper import Unheard, facts_of
 from mainspring.engine.wakeups import Wakeups
-from mainspring.errors import InvalidInput
+from mainspring.errors import InvalidInput, StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource
 from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import (
@@ -72,9 +72,11 @@ class LocalGateway:
         wakeups: Wakeups,
         beat_period: timedelta = timedelta(seconds=10),
         definitions: Definitions | None = None,
+        unheard: Unheard | None = None,
     ) -> None:
         self._store = store
         self._desk = desk
+        self._unheard = unheard or Unheard()
         self._clock = clock
         self._random = random
         self._wakeups = wakeups
@@ -115,7 +117,11 @@ class LocalGateway:
 
     async def beat(self, session_id: SessionId, held: tuple[tuple[RunId, int], ...]) -> BeatReply:
         """Raise the session's counter and reconcile what it holds."""
-        (result,) = await self._beats([Beat(session_id=session_id, held=held)])
+        try:
+            (result,) = await self._beats([Beat(session_id=session_id, held=held)])
+        except StoreUnavailable:
+            self._unheard.sessions.add(session_id)
+            raise
         return BeatReply(is_session_live=result.is_session_live, lost=result.lost, cancel=result.cancel)
 
     async def _beat_all(self, beats: Sequence[Beat]) -> Sequence[BeatResult]:
@@ -141,7 +147,11 @@ class LocalGateway:
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
         """Say how attempts ended, one result per report."""
         del session_id  # the token is the proof (law 3)
-        return tuple(await self._reports([_storable(report) for report in reports]))
+        try:
+            return tuple(await self._reports([_storable(report) for report in reports]))
+        except StoreUnavailable:
+            self._unheard.has_reports = True
+            raise
 
     async def _report_all(self, reports: Sequence[Report]) -> Sequence[ReportResult]:
         others = [report for report in reports if not isinstance(report.ending, Success)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import structlog
 
 from mainspring.core.ids import SessionId
-from mainspring.core.liveness import Watch, look
+from mainspring.core.liveness import Watch, forget, look
 from mainspring.core.model import JobSpec
 from mainspring.core.transitions import AttemptFacts, Failure, Transition, failed, lost
 from mainspring.engine.definitions import Definitions
@@ -23,6 +24,19 @@ DEADLINE_MARGIN = timedelta(seconds=15)
 """The worker enforces a run's timeout itself; the reaper steps in when that did not happen."""
 MAX_LOOK_GAP = 5.0
 """Looks further apart than so many seconds do not count as watching all along."""
+
+
+@dataclass(slots=True)
+class Unheard:
+    """What workers said since the reaper's last look and the store did not take: on a full disk it only gives.
+
+    Attributes:
+        sessions: those whose heartbeats were refused; they are not silent.
+        has_reports: whether reports were refused, so that runs which have ended look as if they had not.
+    """
+
+    sessions: set[SessionId] = field(default_factory=set)
+    has_reports: bool = False
 
 
 class Reaper:
@@ -40,6 +54,7 @@ class Reaper:
         waiter: Waiter,
         beat_period: float = 10.0,
         definitions: Definitions | None = None,
+        unheard: Unheard | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -48,6 +63,7 @@ class Reaper:
         self._definitions = definitions or Definitions(store)
         self.waiter = waiter
         self._beat_period = beat_period
+        self._unheard = unheard or Unheard()
         self._watch: Watch[SessionId] | None = None
         self._watching_since = 0.0
         self._looked_at: float | None = None
@@ -66,12 +82,14 @@ class Reaper:
     async def _find_overdue(self, now: datetime) -> list[HeldRun]:
         """Return what outlived its deadline although its worker could have said so all along.
 
-        After an outage of the store, or a start, workers get as long as ever to report what ended meanwhile.
+        After an outage of the store, a full disk or a start, workers get as long as ever to report what has ended.
         """
         overdue = await self._store.list_overdue(now=now - DEADLINE_MARGIN, limit=BATCH)
         at = self._clock.monotonic()
-        if self._looked_at is None or at - self._looked_at > MAX_LOOK_GAP:
+        is_first = self._looked_at is None or at - self._looked_at > MAX_LOOK_GAP
+        if is_first or self._unheard.has_reports:
             self._watching_since = at
+        self._unheard.has_reports = False
         self._looked_at = at
         is_watching = at - self._watching_since >= DEADLINE_MARGIN.total_seconds()
         return overdue if is_watching else []
@@ -79,6 +97,9 @@ class Reaper:
     async def _judge_sessions(self, now: datetime) -> None:
         sessions = await self._store.list_sessions()
         counters = {session.id: session.beats for session in sessions}
+        if self._watch is not None:
+            self._watch = forget(self._watch, self._unheard.sessions)
+        self._unheard.sessions.clear()
         self._watch, silent = look(
             self._watch, counters, at=self._clock.monotonic(), period=self._beat_period
         )

@@ -10,10 +10,10 @@ from mainspring.core.ids import RunId
 from mainspring.core.model import Priority
 from mainspring.core.states import RunState
 from mainspring.engine.runs import Submission, Submitted
-from mainspring.errors import Conflict, InvalidInput
+from mainspring.errors import Conflict, InvalidInput, StoreUnavailable
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Report, ReportResult
-from mainspring.ports.store_types import CancelResult
+from mainspring.ports.store_types import BeatResult, CancelResult
 from mainspring.testing.factories import at
 from mainspring.testing.manual import TENANT, ManualWorker
 from tests.unit.engine.conftest import Bench
@@ -176,6 +176,57 @@ async def test_success_that_waited_out_an_outage_is_not_judged_by_the_deadline(b
     await bench.runtime.tick("reaper")
     report = await worker.carry_out(lease)
     bench.runtime.clock.advance(600)  # nobody reaches the store; then the reaper is back before the worker is
+    await bench.runtime.tick("reaper")
+    await worker.report(report)
+    assert (await bench.run(run_id)).state is RunState.SUCCEEDED
+
+
+async def fill_disk(
+    bench: Bench, worker: ManualWorker, monkeypatch: pytest.MonkeyPatch, *, with_reports: bool = False
+) -> None:
+    """Let time pass in which the store can be read but takes no heartbeat and no report."""
+
+    async def refuse(*_: object, **__: object) -> list[BeatResult]:
+        raise StoreUnavailable("the disk is full")
+
+    reports = [await worker.carry_out(lease) for lease in worker.held] if with_reports else []
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.runtime.store, "beat_sessions", refuse)
+        patch.setattr(bench.runtime.store, "apply", refuse)
+        for _ in range(10):
+            bench.runtime.clock.advance(5)
+            with pytest.raises(StoreUnavailable):
+                await worker.beat()
+            if reports:
+                with pytest.raises(StoreUnavailable):
+                    await worker.report(*reports)
+            await bench.runtime.tick("reaper")
+
+
+async def test_heartbeats_that_a_full_disk_refused_are_nobodys_silence(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = await submit(bench, delivery="at_most_once")
+    worker = await bench.runtime.worker()
+    (lease,) = await worker.claim()
+    await fill_disk(bench, worker, monkeypatch)
+    bench.runtime.clock.advance(9)  # there is room, and the reaper looks before the next heartbeat
+    await bench.runtime.tick("reaper")
+    assert (await bench.run(run_id)).state is RunState.RUNNING
+    await worker.report(await worker.carry_out(lease))
+    assert (await bench.run(run_id)).state is RunState.SUCCEEDED
+    await lose_worker(bench)  # and who is silent from now on is found as ever
+    assert await bench.runtime.store.list_sessions() == []
+
+
+async def test_success_that_waited_for_room_is_not_judged_by_the_deadline(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = await submit(bench, timeout="10s", retry={"max_retries": 0})
+    worker = await bench.runtime.worker()
+    (lease,) = await worker.claim()
+    report = await worker.carry_out(lease)
+    await fill_disk(bench, worker, monkeypatch, with_reports=True)
     await bench.runtime.tick("reaper")
     await worker.report(report)
     assert (await bench.run(run_id)).state is RunState.SUCCEEDED

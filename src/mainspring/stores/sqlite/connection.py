@@ -57,17 +57,26 @@ class LockFile:
 
         Raises:
             StoreLocked: another process has it.
+            StoreUnavailable: the folder cannot be written.
         """
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        folder = self._path.parent
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StoreUnavailable(f"{folder} cannot be written: {error.strerror}") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
             os.close(descriptor)
-            message = f"{self._path.parent} is in use by process {holder}; stop it, or choose another folder"
+            message = f"{folder} is in use by process {holder}; stop it, or choose another folder"
             raise StoreLocked(message) from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            os.close(descriptor)
+            raise StoreUnavailable(f"{folder} cannot be written: {error.strerror}") from error
         self._descriptor = descriptor
 
     def release(self) -> None:

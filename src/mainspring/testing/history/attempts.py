@@ -1,94 +1,19 @@
-"""Rules about runs and their attempts: S3 to S8, S11, S13, S19, S25, S27."""
+"""Rules about runs and their attempts: S5 to S8, S13, S19, S25, S27."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
-from mainspring.core.model import Attempt, Delivery, JobSpec, Run, RunKind
-from mainspring.core.retry import retry_delay
+from mainspring.core.model import Attempt, Delivery, JobSpec, Overlap, Run
+from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.states import FINAL_STATES, RunState
-from mainspring.testing.history.model import Effect, History, Operation, Violation
+from mainspring.testing.history.model import Effect, History, Violation
+from mainspring.testing.history.runs import FAILURES, LOSSES, Runs
 
-_LOSSES = frozenset({"lost", "handed_back", "preempted"})
-_FAILURES = frozenset({"failed", "timed_out"})
-
-
-class Runs:
-    """The final runs with what belongs to each."""
-
-    def __init__(self, history: History) -> None:
-        self.by_id = {run.id: run for run in history.runs}
-        self.effects: dict[RunId, list[Effect]] = defaultdict(list)
-        for effect in history.effects:
-            self.effects[effect.run_id].append(effect)
-        self.attempts = history.attempts
-        self.specs = {(change.job_id, change.version): change.spec for change in history.changes}
-
-    def spec_of(self, run: Run) -> JobSpec | None:
-        """Return the definition that a run was made from."""
-        return self.specs.get((run.job_id, run.version))
-
-    def tell(self, run_id: RunId, *more: str) -> tuple[str, ...]:
-        """Return a run's story."""
-        lines: list[tuple[str, str]] = []
-        run = self.by_id.get(run_id)
-        for effect in self.effects.get(run_id, []):
-            lines.append((effect.started_at.isoformat(), f"starts on {effect.worker}, token {effect.token}"))
-            if effect.ended_at is not None:
-                lines.append(
-                    (effect.ended_at.isoformat(), f"ends there: {effect.ending}, token {effect.token}")
-                )
-        for attempt in self.attempts.get(run_id, []):
-            text = f"attempt {attempt.number} recorded as {attempt.outcome}, token {attempt.token}"
-            lines.append((attempt.finished_at.isoformat(), text))
-        if run is not None:
-            lines.append((run.created_at.isoformat(), f"recorded, {run.kind}, due {run.due_at.isoformat()}"))
-            if run.finished_at is not None:
-                lines.append(
-                    (run.finished_at.isoformat(), f"{run.state} {run.reason or ''}, token {run.token}")
-                )
-        told = [f"{at} {text}" for at, text in sorted(lines)]
-        return (*told, *more)
-
-
-def judge_submissions(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
-    """S3 and S4: what was acknowledged is there, once per key; nothing else was made."""
-    submits = [operation for operation in history.operations if operation.kind == "submit"]
-    by_key: dict[str, set[RunId]] = defaultdict(set)
-    for operation in submits:
-        counts[f"submissions_{operation.outcome}"] += 1
-        if operation.outcome != "ok" or operation.run_id is None:
-            continue
-        if operation.run_id not in runs.by_id:
-            yield Violation("S3", format_run_id(operation.run_id), ("acknowledged, but not to be found",))
-        if operation.key is not None:
-            by_key[operation.key].add(operation.run_id)
-    for key, ids in by_key.items():
-        if len(ids) > 1:
-            yield Violation(
-                "S4", f"key {key}", tuple(f"answered {format_run_id(run_id)}" for run_id in sorted(ids))
-            )
-    yield from _judge_surplus(history, submits)
-
-
-def _judge_surplus(history: History, submits: list[Operation]) -> Iterator[Violation]:
-    """Runs of a job that no submission asked for."""
-    made: Counter[JobId] = Counter(run.job_id for run in history.runs if run.kind is RunKind.MANUAL)
-    known: dict[JobId, set[RunId]] = defaultdict(set)
-    acknowledged = {operation.key for operation in submits if operation.outcome == "ok" and operation.key}
-    unknown: dict[JobId, set[object]] = defaultdict(set)
-    for index, operation in enumerate(submits):
-        if operation.outcome == "ok" and operation.run_id is not None:
-            known[operation.job_id].add(operation.run_id)
-        elif operation.outcome == "unknown" and operation.key not in acknowledged:
-            unknown[operation.job_id].add(operation.key or index)
-    for job_id, count in made.items():
-        most = len(known[job_id]) + len(unknown[job_id])
-        if count > most:
-            yield Violation("S4", format_job_id(job_id), (f"{count} runs for at most {most} submissions",))
+_BY_ITS_OWN_WORD = {"failed": "failed", "snoozed": "snoozed"}
+"""Outcomes that only the job itself can bring about, and the ending that it then writes down."""
 
 
 def judge_effects(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
@@ -96,16 +21,17 @@ def judge_effects(history: History, runs: Runs, counts: Counter[str]) -> Iterato
     for run_id, effects in runs.effects.items():
         run = runs.by_id.get(run_id)
         if run is None:
-            yield Violation("S3", format_run_id(run_id), runs.tell(run_id, "carried out, but not on record"))
+            yield runs.accuse("S3", run_id, "carried out, but not on record")
             continue
         counts["effects"] += len(effects)
         spec = runs.spec_of(run)
-        starts = sum(effect.ending != "snoozed" for effect in effects)
+        snoozed = {item.token for item in runs.attempts.get(run_id, []) if item.outcome == "snoozed"}
+        starts = sum(effect.ending != "snoozed" or effect.token not in snoozed for effect in effects)
         if spec is not None and spec.delivery is Delivery.AT_MOST_ONCE and starts > 1:
-            yield Violation("S5", format_run_id(run_id), runs.tell(run_id, "at most once, started twice"))
-        early = [effect for effect in effects if effect.started_at < run.due_at - history.slack]
-        if early:
-            yield Violation("S19", format_run_id(run_id), runs.tell(run_id, "started before it was due"))
+            yield runs.accuse("S5", run_id, "at most once, started twice")
+        earliest = run.due_at if run.fire_at is None else max(run.due_at, run.fire_at)
+        if any(effect.started_at < earliest - history.slack for effect in effects):
+            yield runs.accuse("S19", run_id, "started before it was due")
         yield from _judge_repeats(history, runs, run, effects, counts)
 
 
@@ -117,10 +43,11 @@ def _judge_repeats(
     attempts = {attempt.token: attempt for attempt in runs.attempts.get(run.id, [])}
     for effect in sorted(effects, key=lambda effect: (effect.token, effect.started_at)):
         if effect.token in seen:
-            yield Violation(
-                "S7", format_run_id(run.id), runs.tell(run.id, f"token {effect.token} started twice")
-            )
-        for token in seen:
+            yield runs.accuse("S7", run.id, f"token {effect.token} started twice")
+        own = attempts.get(effect.token)
+        if own is not None and effect.started_at > own.finished_at + history.slack:
+            yield runs.accuse("S7", run.id, f"token {effect.token} started though it had ended")
+        for token in seen.keys() - {effect.token}:
             ended = attempts.get(token)
             if (
                 ended is None
@@ -128,9 +55,9 @@ def _judge_repeats(
                 or ended.finished_at > effect.started_at + history.slack
             ):
                 why = f"token {effect.token} started though token {token} had not ended"
-                yield Violation("S7", format_run_id(run.id), runs.tell(run.id, why))
+                yield runs.accuse("S7", run.id, why)
                 break
-            counts["repeats_explained" if ended.outcome in _LOSSES else "retries"] += 1
+            counts["repeats_explained" if ended.outcome in LOSSES else "retries"] += 1
         seen[effect.token] = effect
 
 
@@ -141,94 +68,120 @@ def judge_ends(history: History, runs: Runs, counts: Counter[str]) -> Iterator[V
         spec = runs.spec_of(run)
         attempts = list(runs.attempts.get(run.id, []))
         if spec is None:
-            yield Violation(
-                "S2", format_run_id(run.id), runs.tell(run.id, "made from a version that never was")
-            )
+            yield runs.accuse("S2", run.id, "made from a version that never was")
             continue
-        if run.state not in FINAL_STATES:
-            if run.rank < history.read_at - 2 * history.lease:
-                yield Violation(
-                    "S27", format_run_id(run.id), runs.tell(run.id, f"still {run.state} at the end")
-                )
-            continue
+        if run.state not in FINAL_STATES and run.rank < history.read_at - 2 * history.lease:
+            yield runs.accuse("S27", run.id, f"still {run.state} at the end")
         if run.state is RunState.SUCCEEDED:
-            yield from _judge_success(run, runs)
+            yield from _judge_success(history, run, runs)
         if run.state is RunState.FAILED:
             yield from _judge_failure(run, spec, attempts, runs)
-        yield from _judge_retries(history, run, spec, attempts, runs)
+        if run.state is RunState.SKIPPED:
+            yield from _judge_skip(history, run, spec, runs)
+        yield from _judge_outcomes(run, attempts, runs)
+        yield from _judge_limits(run, spec, attempts, runs)
+        yield from _judge_backoffs(history, run, spec, attempts, runs)
 
 
-def _judge_success(run: Run, runs: Runs) -> Iterator[Violation]:
-    done = [effect for effect in runs.effects.get(run.id, []) if effect.ending == "done"]
+def _judge_success(history: History, run: Run, runs: Runs) -> Iterator[Violation]:
+    done = {effect.token: effect for effect in runs.effects.get(run.id, []) if effect.ending == "done"}
+    last = done.get(run.token)
     if not done:
-        yield Violation("S6", format_run_id(run.id), runs.tell(run.id, "succeeded without having been done"))
-    elif run.token not in {effect.token for effect in done}:
-        yield Violation(
-            "S25", format_run_id(run.id), runs.tell(run.id, "its success is not that of its last holder")
-        )
-    if run.result is not None and run.result != str(run.token).encode():
-        why = f"its result {run.result!r} is another attempt's"
-        yield Violation("S25", format_run_id(run.id), runs.tell(run.id, why))
+        yield runs.accuse("S6", run.id, "succeeded without having been done")
+    elif last is None:
+        yield runs.accuse("S25", run.id, "its success is not that of its last holder")
+    elif _is_later(last.ended_at, run.finished_at, history.slack):
+        yield runs.accuse("S6", run.id, "succeeded before it was done")
+    if run.result != str(run.token).encode():
+        yield runs.accuse("S25", run.id, f"its result {run.result!r} is not that of token {run.token}")
+
+
+def _is_later(one: datetime | None, other: datetime | None, slack: timedelta) -> bool:
+    return one is not None and other is not None and one > other + slack
 
 
 def _judge_failure(run: Run, spec: JobSpec, attempts: list[Attempt], runs: Runs) -> Iterator[Violation]:
-    failures = sum(attempt.outcome in _FAILURES for attempt in attempts)
+    failures = sum(attempt.outcome in FAILURES for attempt in attempts)
     is_spent = failures == spec.retry.max_retries + 1
-    is_lost = spec.delivery is Delivery.AT_MOST_ONCE and bool(attempts)
-    is_poison = run.reason == "poison" and run.crashes >= spec.poison_limit
-    if not (is_spent or is_lost or is_poison or run.reason == "not_retryable"):
+    last = max(attempts, key=lambda attempt: attempt.token).outcome if attempts else None
+    is_lost = spec.delivery is Delivery.AT_MOST_ONCE and last in FAILURES | LOSSES
+    is_poison = run.reason == "poison" and run.crashes >= spec.poison_limit and last == "lost"
+    is_refused = run.reason == "not_retryable" and last in FAILURES
+    if not (is_spent or is_lost or is_poison or is_refused):
         why = f"FAILED ({run.reason}) after {failures} failures and {run.crashes} crashes"
-        yield Violation("S13", format_run_id(run.id), runs.tell(run.id, why))
+        yield runs.accuse("S13", run.id, why)
+    elif run.error is None and last in FAILURES | {"lost"}:
+        yield runs.accuse("S13", run.id, "kept without its error")
 
 
-def _judge_retries(
-    history: History, run: Run, spec: JobSpec, attempts: list[Attempt], runs: Runs
-) -> Iterator[Violation]:
-    failures = [attempt for attempt in attempts if attempt.outcome in _FAILURES]
-    if len(failures) > spec.retry.max_retries + 1:
-        yield Violation(
-            "S8", format_run_id(run.id), runs.tell(run.id, f"{len(failures)} failures are too many")
+def _judge_skip(history: History, run: Run, spec: JobSpec, runs: Runs) -> Iterator[Violation]:
+    """A reason is given, and it holds; that of misfires is looked at by their own rule."""
+    if run.reason is None:
+        yield runs.accuse("S1", run.id, "skipped without a reason")
+    if run.reason == "overlap" and spec.overlap is not Overlap.SKIP:
+        yield runs.accuse("S18", run.id, "skipped as an overlap, which its job allows")
+    if run.reason == "expired":
+        expires_at = None if spec.expires_after is None else run.due_at + spec.expires_after
+        if expires_at is None or _is_later(expires_at, run.finished_at, history.slack):
+            yield runs.accuse("S1", run.id, f"skipped as expired, but it had until {expires_at or 'ever'}")
+
+
+def _judge_outcomes(run: Run, attempts: list[Attempt], runs: Runs) -> Iterator[Violation]:
+    """What is on record of an attempt is what the job wrote down, where the job came to its end."""
+    endings = {effect.token: effect.ending for effect in runs.effects.get(run.id, [])}
+    for attempt in attempts:
+        own = _BY_ITS_OWN_WORD.get(attempt.outcome)
+        ending = endings.get(attempt.token)
+        if own is not None and ending is not None and ending != own:
+            why = f"token {attempt.token} is on record as {attempt.outcome}, but it was {ending}"
+            yield runs.accuse("S25", run.id, why)
+
+
+def _judge_limits(run: Run, spec: JobSpec, attempts: list[Attempt], runs: Runs) -> Iterator[Violation]:
+    failed = [attempt.token for attempt in attempts if attempt.outcome in FAILURES]
+    most = spec.retry.max_retries + 1
+    if len(failed) > most or (len(failed) == most and run.state not in {RunState.FAILED, RunState.CANCELLED}):
+        yield runs.accuse(
+            "S8", run.id, f"{len(failed)} failures and {run.state}, though {most} are the limit"
         )
     losses = sum(attempt.outcome == "lost" for attempt in attempts)
     if losses > spec.poison_limit + 1:  # the first one in company, all others alone
         why = f"lost {losses} times, though {spec.poison_limit} crashes alone are the limit"
-        yield Violation("S8", format_run_id(run.id), runs.tell(run.id, why))
-    for attempt in failures:
-        shortest = retry_delay(spec.retry, attempt.number, lambda: 0.0)
-        later = [effect for effect in runs.effects.get(run.id, []) if effect.token > attempt.token]
-        if later and later[0].started_at < attempt.finished_at + shortest - history.slack:
-            why = f"token {later[0].token} started before its backoff of {shortest} was over"
-            yield Violation("S8", format_run_id(run.id), runs.tell(run.id, why))
+        yield runs.accuse("S8", run.id, why)
+    if losses != run.crashes:
+        yield runs.accuse("S8", run.id, f"{run.crashes} crashes are counted, but it was lost {losses} times")
+    numbered = [(attempt.token, attempt.number) for attempt in attempts]
+    numbered += [(effect.token, effect.attempt) for effect in runs.effects.get(run.id, [])]
+    for token, number in numbered:
+        own = 1 + sum(earlier < token for earlier in failed)
+        if number != own:
+            yield runs.accuse("S8", run.id, f"token {token} is told to be attempt {number}, but it is {own}")
+            break
 
 
-def judge_cancels(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
-    """S11: a cancel that was answered holds."""
-    asked = {operation.run_id for operation in history.operations if operation.kind == "cancel"}
-    for operation in history.operations:
-        if operation.kind != "cancel" or operation.outcome != "ok" or operation.run_id is None:
+def _judge_backoffs(
+    history: History, run: Run, spec: JobSpec, attempts: list[Attempt], runs: Runs
+) -> Iterator[Violation]:
+    for attempt in attempts:
+        if attempt.outcome not in FAILURES:
             continue
-        counts[f"cancels_{operation.answer}"] += 1
-        run = runs.by_id.get(operation.run_id)
-        if run is None:
-            continue
-        late = _starts_after(runs, operation, history.lease + history.slack)
-        if late:
-            yield Violation(
-                "S11", format_run_id(run.id), runs.tell(run.id, "started after its cancel was answered")
-            )
-        if operation.answer == "cancelled" and run.state is not RunState.CANCELLED:
-            yield Violation("S11", format_run_id(run.id), runs.tell(run.id, "cancelled, they said"))
-        if operation.answer == "requested" and run.state not in {RunState.CANCELLED, RunState.SUCCEEDED}:
-            yield Violation("S11", format_run_id(run.id), runs.tell(run.id, "its cancel was asked for"))
-    for run in history.runs:
-        if run.state is RunState.CANCELLED and run.id not in asked and run.reason != "job_deleted":
-            yield Violation(
-                "S11", format_run_id(run.id), runs.tell(run.id, "nobody asked for it to be cancelled")
-            )
+        shortest = shortest_wait(spec.retry, attempt.number)
+        over_at = attempt.finished_at + shortest - history.slack
+        for effect in runs.effects.get(run.id, []):
+            if effect.token > attempt.token and effect.started_at < over_at:
+                why = f"token {effect.token} started before its backoff of {shortest} was over"
+                yield runs.accuse("S8", run.id, why)
+                break
 
 
-def _starts_after(runs: Runs, operation: Operation, grace: timedelta) -> list[Effect]:
-    assert operation.run_id is not None
-    limit = operation.answered_at + (timedelta(0) if operation.answer == "cancelled" else grace)
-    slack = timedelta(milliseconds=1)
-    return [effect for effect in runs.effects.get(operation.run_id, []) if effect.started_at > limit + slack]
+def shortest_wait(policy: RetryPolicy, number: int) -> timedelta:
+    """Return the shortest wait that a policy promises after the failure of attempt `number` (from 1)."""
+    wait = policy.delay
+    if policy.backoff is Backoff.LIST:
+        wait = policy.delays[min(number, len(policy.delays)) - 1]
+    elif policy.backoff is Backoff.LINEAR:
+        wait = policy.delay * number
+    elif policy.backoff is Backoff.EXPONENTIAL:
+        for _ in range(1, number):
+            wait = min(wait * 2, policy.cap)
+    return min(wait, policy.cap) * (1 - policy.jitter)

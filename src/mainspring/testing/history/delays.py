@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from mainspring.core.ids import format_run_id
-from mainspring.core.model import Run
+from mainspring.core.ids import JobId, format_job_id
+from mainspring.core.model import Run, RunKind, SpanKind
 from mainspring.core.states import RunState
-from mainspring.testing.history.attempts import Runs
+from mainspring.core.triggers import Once
 from mainspring.testing.history.model import History, Violation
+from mainspring.testing.history.runs import Runs
 
 BOUND = timedelta(seconds=2)
 """Fires and starts with free capacity and no fault near; the product's promise is one second."""
@@ -20,20 +21,42 @@ def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator
     """L1, L2 and L3: away from faults, and a recovery after them, fires are made and carried out at once."""
     recovery = 3 * history.lease
     troubled = [(fault.at, fault.until + recovery) for fault in history.faults]
+    yield from _judge_fires(history, runs, troubled, counts)
     for run in history.runs:
-        if run.fire_at is not None and run.span_id is None and not _meets(troubled, run.fire_at):
-            counts["fires_timed"] += 1
-            if run.created_at > run.fire_at + BOUND and run.state is not RunState.SKIPPED:
-                late = f"fired {run.created_at - run.fire_at} late, far from any fault"
-                yield Violation("L2", format_run_id(run.id), runs.tell(run.id, late))
         yield from _judge_losses(history, run, runs, counts)
         start = _first_start(run, runs)
         due = max(run.due_at, run.created_at)
         if start is not None and not _meets(troubled, due) and _has_room(history, runs, due, start):
             counts["starts_timed"] += 1
             if start > due + BOUND:
-                late = f"started {start - due} late, far from any fault"
-                yield Violation("L1", format_run_id(run.id), runs.tell(run.id, late))
+                yield runs.accuse("L1", run.id, f"started {start - due} late, far from any fault")
+
+
+def _judge_fires(
+    history: History, runs: Runs, troubled: list[tuple[datetime, datetime]], counts: Counter[str]
+) -> Iterator[Violation]:
+    """L2: a fire becomes a run, or part of a span, at once; a span's first fire is where the clock had stopped."""
+    for run in history.runs:
+        if run.fire_at is None or run.span_id is not None or run.kind is RunKind.BACKFILL:
+            continue
+        late = run.created_at - _owed_at(history, (run.job_id, run.version), run.fire_at)
+        if not _meets(troubled, run.fire_at):
+            counts["fires_timed"] += 1
+            if late > BOUND:
+                yield runs.accuse("L2", run.id, f"fired {late} late, far from any fault")
+    for span in history.spans:
+        late = span.created_at - _owed_at(history, (span.job_id, span.version), span.from_at)
+        if span.kind is not SpanKind.BACKFILL and late > BOUND and not _meets(troubled, span.from_at):
+            why = f"{span.kind} for {span.reason} from {span.from_at.isoformat()}, recorded {late} late"
+            yield Violation("L2", f"span {span.id} of {format_job_id(span.job_id)}", (why,))
+
+
+def _owed_at(history: History, version: tuple[JobId, int], fire_at: datetime) -> datetime:
+    """Return when a fire could first be made: an instant that has passed is owed once its job is made or edited."""
+    for change in history.changes:
+        if (change.job_id, change.version) == version and isinstance(change.spec.trigger, Once):
+            return max(fire_at, change.until)
+    return fire_at
 
 
 def _judge_losses(history: History, run: Run, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
@@ -47,11 +70,14 @@ def _judge_losses(history: History, run: Run, runs: Runs, counts: Counter[str]) 
         latest = max([attempt.started_at, *faults]) + 3 * history.lease
         if attempt.finished_at > latest:
             why = f"token {attempt.token} was given back {attempt.finished_at - latest} too late"
-            yield Violation("L3", format_run_id(run.id), runs.tell(run.id, why))
+            yield runs.accuse("L3", run.id, why)
 
 
 def _first_start(run: Run, runs: Runs) -> datetime | None:
-    return min((effect.started_at for effect in runs.effects.get(run.id, [])), default=None)
+    starts = [effect.started_at for effect in runs.effects.get(run.id, [])]
+    if not starts and run.state is RunState.SKIPPED and run.reason == "expired":
+        return run.finished_at  # until then it waited
+    return min(starts, default=None)
 
 
 def _has_room(history: History, runs: Runs, begin: datetime, end: datetime) -> bool:

@@ -1,176 +1,172 @@
-"""Rules about fires: every one recorded once (S1), none that should not be (S2), overlap (S18), misfires (S20)."""
+"""Rules about fires: every one recorded once (S1), none that should not be (S2), each for its own instant."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 
 from mainspring.core.ids import JobId, format_job_id, format_run_id
-from mainspring.core.model import Misfire, Run, RunKind, Span, SpanKind
+from mainspring.core.model import Run, RunKind, Span, SpanKind
 from mainspring.core.states import RunState
-from mainspring.core.triggers import Once, Trigger
-from mainspring.testing.history.model import Change, ChangeKind, History, Violation
-from mainspring.testing.history.oracle import expected_fires
-
-_FAR = datetime(9000, 1, 1, tzinfo=UTC)
-SETTLE = timedelta(seconds=3)
-"""Fires this close to the final read may still be under way."""
+from mainspring.testing.history.model import ChangeKind, History, Violation
+from mainspring.testing.history.runs import Runs
+from mainspring.testing.history.stretches import Stretch, read_stretches
 
 
-@dataclass(slots=True)
-class Stretch:
-    """A time during which one trigger held and the job was paused or was not, whatever else of it was edited.
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """What is on record of one job's fires."""
 
-    The first pair of instants says when it surely and when it possibly had begun; the second the same of its end.
-    """
-
-    trigger: Trigger | None
-    began_by: datetime
-    began_after: datetime
-    ended_after: datetime
-    ended_by: datetime
-    is_first: bool
-    is_paused: bool
-    versions: dict[int, datetime] = field(default_factory=dict)
-    """Each version that held within it, and by when it was surely replaced."""
-
-    def expected(self, slack: timedelta) -> tuple[set[datetime], set[datetime]]:
-        """Return the fires that are surely owed, and those that may be on record."""
-        if isinstance(self.trigger, Once):
-            at = self.trigger.at
-            possible = {at} if at <= self.ended_by + slack else set()
-            # What has just passed when the job is made is owed; after a pause or an edit, it depends.
-            is_sure = at <= self.ended_after - slack and (self.is_first or at > self.began_by + slack)
-            return ({at} if is_sure else set()), possible
-        widest = set(expected_fires(self.trigger, self.began_after - slack, self.ended_by + slack))
-        sure = {at for at in widest if self.began_by + slack < at <= self.ended_after - slack}
-        return sure, widest
-
-
-def read_stretches(history: History) -> dict[JobId, list[Stretch]]:
-    """Return each job's stretches in order."""
-    stretches: dict[JobId, list[Stretch]] = defaultdict(list)
-    horizon = history.read_at - SETTLE
-    for change in history.changes:
-        mine = stretches[change.job_id]
-        current = mine[-1] if mine and mine[-1].ended_by == _FAR else None
-        is_paused = current is not None and current.is_paused
-        if change.kind is ChangeKind.EDITED and current and current.trigger == change.spec.trigger:
-            current.versions[change.version - 1] = change.until
-            current.versions[change.version] = current.ended_by
-            continue
-        if current is not None:
-            current.ended_after, current.ended_by = change.at, change.until
-        if change.kind is not ChangeKind.DELETED:
-            is_paused = change.kind is ChangeKind.PAUSED or (change.kind is ChangeKind.EDITED and is_paused)
-            mine.append(_begin(change, is_first=not mine, is_paused=is_paused))
-    for mine in stretches.values():
-        for stretch in mine:
-            stretch.ended_after = min(stretch.ended_after, horizon)
-            stretch.ended_by = min(stretch.ended_by, history.read_at)
-    return stretches
-
-
-def _begin(change: Change, *, is_first: bool, is_paused: bool) -> Stretch:
-    return Stretch(
-        trigger=change.spec.trigger,
-        began_by=change.until,
-        began_after=change.at,
-        ended_after=_FAR,
-        ended_by=_FAR,
-        is_first=is_first,
-        is_paused=is_paused,
-        versions={change.version: _FAR},
-    )
+    job_id: JobId
+    runs: dict[datetime, list[Run]]
+    spans: list[Span]
+    stretches: list[Stretch]
+    deleted_at: datetime | None
 
 
 def judge_fires(history: History, counts: Counter[str]) -> Iterator[Violation]:
     """S1 and S2: expected and recorded are the same set, each fire once."""
-    runs: dict[JobId, list[Run]] = defaultdict(list)
+    runs: dict[JobId, dict[datetime, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for run in history.runs:
         if run.fire_at is not None and run.kind is not RunKind.BACKFILL:
-            runs[run.job_id].append(run)
+            runs[run.job_id][run.fire_at].append(run)
     spans: dict[JobId, list[Span]] = defaultdict(list)
     for span in history.spans:
         if span.kind is not SpanKind.BACKFILL:
             spans[span.job_id].append(span)
+    deleted = {change.job_id: change.until for change in history.changes if change.kind is ChangeKind.DELETED}
     for job_id, stretches in read_stretches(history).items():
-        sure: set[datetime] = set()
-        possible: dict[datetime, list[Stretch]] = defaultdict(list)
-        for stretch in stretches:
-            owed, allowed = stretch.expected(history.slack)
-            if stretch.is_paused:
-                counts["fires_paused"] += len(owed)
-                yield from _judge_pause(history, job_id, owed, spans[job_id])
-                continue
-            sure |= owed
-            for at in allowed:
-                possible[at].append(stretch)
-        counts["fires_expected"] += len(sure)
-        recorded: dict[datetime, list[Run]] = defaultdict(list)
-        for run in runs[job_id]:
-            assert run.fire_at is not None
-            recorded[run.fire_at].append(run)
-        yield from _judge_job(history, job_id, sure, possible, recorded, spans[job_id], counts)
+        records = _Records(job_id, runs[job_id], spans[job_id], stretches, deleted.get(job_id))
+        yield from _judge_job(history, records, counts)
+
+
+def _judge_job(history: History, records: _Records, counts: Counter[str]) -> Iterator[Violation]:
+    sure: set[datetime] = set()
+    possible: dict[datetime, list[Stretch]] = defaultdict(list)
+    for stretch in records.stretches:
+        owed, allowed = stretch.expected(history.slack)
+        if stretch.is_paused:
+            counts["fires_paused"] += len(owed)
+            yield from _judge_pause(history, records, stretch, owed)
+            continue
+        sure |= owed
+        for at in allowed:
+            possible[at].append(stretch)
+    counts["fires_expected"] += len(sure)
+    for at in sorted(sure | set(records.runs)):
+        yield from _judge_fire(history, records, at, possible.get(at, []), counts, is_sure=at in sure)
 
 
 def _judge_pause(
-    history: History, job_id: JobId, owed: set[datetime], spans: list[Span]
+    history: History, records: _Records, pause: Stretch, owed: set[datetime]
 ) -> Iterator[Violation]:
-    """What would have fired during a pause is on record as a gap (law 4)."""
-    gaps = [span for span in spans if span.kind is SpanKind.GAP]
+    """What would have fired during a pause is on record as one gap, that of this pause (law 4)."""
     for at in sorted(owed):
-        if not any(span.from_at <= at and (span.to_at is None or at <= span.to_at) for span in gaps):
-            yield _violation("S1", job_id, at, [], [], history)
+        covering = [span for span in records.spans if _covers(span, at) and span.version in pause.versions]
+        if [(span.kind, span.reason) for span in covering] != [(SpanKind.GAP, "paused")]:
+            yield _violation("S1", at, records, [], covering, history)
 
 
-def _judge_job(
+def _judge_fire(
     history: History,
-    job_id: JobId,
-    sure: set[datetime],
-    possible: dict[datetime, list[Stretch]],
-    recorded: dict[datetime, list[Run]],
-    spans: list[Span],
+    records: _Records,
+    at: datetime,
+    stretches: list[Stretch],
     counts: Counter[str],
+    *,
+    is_sure: bool,
 ) -> Iterator[Violation]:
-    for at in sorted(sure | set(recorded)):
-        mine = recorded.get(at, [])
-        if not _held_then(possible.get(at, []), mine, at, history.slack):
-            if mine:
-                yield _violation("S2", job_id, at, mine, [], history)
-            continue
-        covering = [span for span in spans if _stands_for(span, at, possible[at])]
-        is_missed = at in sure and not mine and not covering
-        if is_missed or len(mine) > 1 or (mine and covering) or (len(covering) > 1 and at in sure):
-            yield _violation("S1", job_id, at, mine, covering, history)
-        elif covering:
-            counts["fires_in_spans"] += 1
-        elif mine:
-            counts["fires_skipped" if mine[0].state is RunState.SKIPPED else "fires_run"] += 1
+    mine = records.runs.get(at, [])
+    if not _held_then(history, stretches, mine, at):
+        if mine:
+            yield _violation("S2", at, records, mine, [], history)
+        return
+    covering = [span for span in records.spans if _claims(span, at, stretches)]
+    holding = [span for span in covering if _holds(history, records, span, at)]
+    is_missed = is_sure and not mine and not holding
+    if is_missed or len(mine) > 1 or (mine and covering) or (len(covering) > 1 and is_sure):
+        yield _violation("S1", at, records, mine, covering, history)
+    elif covering:
+        counts["fires_in_spans"] += 1
+    elif mine:
+        counts["fires_skipped" if mine[0].state is RunState.SKIPPED else "fires_run"] += 1
 
 
-def _held_then(stretches: list[Stretch], runs: list[Run], at: datetime, slack: timedelta) -> bool:
+def _held_then(history: History, stretches: list[Stretch], runs: list[Run], at: datetime) -> bool:
     """Say whether the trigger gives this instant, and each run's version had not been replaced by then."""
     return bool(stretches) and all(
-        any(at <= stretch.versions.get(run.version, at - 2 * slack) + slack for stretch in stretches)
+        any(
+            run.version in stretch.versions and at <= stretch.versions[run.version] + history.slack
+            for stretch in stretches
+        )
         for run in runs
     )
 
 
-def _stands_for(span: Span, at: datetime, stretches: list[Stretch]) -> bool:
-    if at < span.from_at or (span.to_at is not None and at > span.to_at):
-        return False
-    if span.kind is SpanKind.GAP:
-        return span.reason == "paused" or any(span.version in stretch.versions for stretch in stretches)
+def _covers(span: Span, at: datetime) -> bool:
+    is_within = span.from_at <= at and (span.to_at is None or at <= span.to_at)
+    is_to_come = span.kind is SpanKind.GAP or span.cursor_at is None or at > span.cursor_at
+    return is_within and is_to_come
+
+
+def _claims(span: Span, at: datetime, stretches: list[Stretch]) -> bool:
+    """Say whether a span presents itself as the record of a fire, rightly or not."""
     is_mine = any(span.version in stretch.versions for stretch in stretches)
-    return is_mine and (span.cursor_at is None or at > span.cursor_at)
+    return _covers(span, at) and (is_mine or (span.kind is SpanKind.GAP and span.reason == "paused"))
+
+
+def _holds(history: History, records: _Records, span: Span, at: datetime) -> bool:
+    """Say whether a span may be the record of a fire for the reason that it gives (misfires have their own rule)."""
+    slack = history.slack
+    if span.kind is not SpanKind.GAP:
+        return True
+    if span.reason == "paused":
+        # What was due and not made when the pause began is its record's, what comes after the pause is not.
+        return any(
+            pause.is_paused
+            and pause.began_after - slack <= span.created_at <= pause.began_by + slack
+            and at <= pause.ended_by + slack
+            for pause in records.stretches
+        )
+    if span.reason == "deleted":
+        return records.deleted_at is not None and at <= records.deleted_at + slack
+    return span.reason in {"misfire", "misfire_limit"}
+
+
+def judge_instants(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
+    """S2, S19, L1: a fire's run is for an instant, and due then, or later by no more than its jitter."""
+    spans = {span.id: span for span in history.spans}
+    for run in history.runs:
+        spec = runs.spec_of(run)
+        if run.kind is not RunKind.SCHEDULED or spec is None:
+            continue
+        if run.fire_at is None:
+            yield runs.accuse("S2", run.id, "scheduled, but for no instant")
+        elif run.span_id is not None:
+            counts["fires_caught_up"] += 1
+            span = spans.get(run.span_id)
+            is_its_own = (
+                span is not None
+                and (span.job_id, span.version) == (run.job_id, run.version)
+                and span.kind is SpanKind.CATCH_UP
+                and span.from_at <= run.fire_at
+                and span.cursor_at is not None
+                and run.fire_at <= span.cursor_at
+            )
+            if not is_its_own:
+                yield runs.accuse("S2", run.id, f"made up for span {run.span_id}, which does not say so")
+        elif run.due_at < run.fire_at:
+            yield runs.accuse("S19", run.id, f"due before {run.fire_at.isoformat()}, its fire time")
+        elif run.due_at > run.fire_at + spec.jitter:
+            yield runs.accuse("L1", run.id, f"due later than {run.fire_at.isoformat()} and its jitter")
 
 
 def _violation(
-    rule: str, job_id: JobId, at: datetime, runs: list[Run], spans: list[Span], history: History
+    rule: str, at: datetime, records: _Records, runs: list[Run], spans: list[Span], history: History
 ) -> Violation:
+    job_id = records.job_id
     story = [
         f"{change.at.isoformat()} job {change.kind}, version {change.version}: {change.spec.trigger}"
         for change in history.changes
@@ -187,38 +183,3 @@ def _violation(
         for span in spans
     ]
     return Violation(rule, f"{format_job_id(job_id)} at {at.isoformat()}", tuple(story))
-
-
-def _span(run: Run) -> str:
-    end = run.finished_at.isoformat() if run.finished_at else "now"
-    return f"{format_run_id(run.id)} {run.state} {run.reason or ''}: {run.created_at.isoformat()} to {end}"
-
-
-def judge_misfires(history: History, counts: Counter[str]) -> Iterator[Violation]:
-    """S20: what was late by more than its grace was treated as its policy says, and nothing else was."""
-    rules = {(change.job_id, change.version): change.spec.misfire for change in history.changes}
-    for run in history.runs:
-        rule = rules.get((run.job_id, run.version))
-        if rule is None or run.fire_at is None or run.kind is RunKind.BACKFILL or run.span_id is not None:
-            continue
-        late = run.created_at - run.fire_at
-        is_misfire = run.state is RunState.SKIPPED and run.reason in {"misfire", "misfire_limit"}
-        if is_misfire:
-            counts[f"misfires_{rule.policy}"] += 1
-        if late > rule.grace + history.slack and rule.policy is not Misfire.FIRE_LATEST and not is_misfire:
-            yield Violation("S20", format_run_id(run.id), (_span(run), f"{late} late, policy {rule.policy}"))
-        if is_misfire and late <= rule.grace - history.slack and rule.policy is not Misfire.FIRE_LATEST:
-            yield Violation("S20", format_run_id(run.id), (_span(run), f"skipped though only {late} late"))
-    for span in history.spans:
-        rule = rules.get((span.job_id, span.version))
-        if rule is None or span.to_at is None or not span.reason.startswith("misfire"):
-            continue
-        counts[f"misfires_{rule.policy}"] += 1
-        late = span.created_at - span.to_at
-        is_gap = span.kind is SpanKind.GAP
-        is_unlike = is_gap == (rule.policy is Misfire.FIRE_ALL) and span.reason == "misfire"
-        if rule.policy is Misfire.FIRE_LATEST:
-            is_unlike = False  # an edit keeps the one late fire as a span of its own
-        if is_unlike or (late <= rule.grace - history.slack and rule.policy is not Misfire.FIRE_LATEST):
-            story = f"{span.kind} {span.from_at.isoformat()} to {span.to_at.isoformat()}, {late} late, {rule.policy}"
-            yield Violation("S20", f"span {span.id} of {format_job_id(span.job_id)}", (story,))

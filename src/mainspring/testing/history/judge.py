@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mainspring.testing.history.attempts import (
-    Runs,
-    judge_cancels,
-    judge_effects,
-    judge_ends,
-    judge_submissions,
-)
+from mainspring.testing.history.attempts import judge_effects, judge_ends
+from mainspring.testing.history.cancels import judge_cancels
 from mainspring.testing.history.delays import judge_delays
-from mainspring.testing.history.fires import judge_fires, judge_misfires
+from mainspring.testing.history.fires import judge_fires, judge_instants
+from mainspring.testing.history.misfires import judge_catch_ups, judge_misfires
 from mainspring.testing.history.model import History, Verdict
 from mainspring.testing.history.order import judge_grants, judge_order, judge_passed_over
+from mainspring.testing.history.runs import Runs
+from mainspring.testing.history.submissions import judge_submissions
 
 RULES = {
     "S1": "every due fire has exactly one record",
     "S2": "no fire is recorded that the job, as it was defined then, did not owe",
-    "S3": "what was acknowledged is never lost, and nothing runs that is not on record",
+    "S3": "what was acknowledged is never lost, and nothing runs that nobody asked for",
     "S4": "one key is one run",
     "S5": "an at-most-once run starts at most once",
     "S6": "what succeeded was done",
@@ -48,14 +46,16 @@ def judge(history: History) -> Verdict:
     runs = Runs(history)
     violations = [
         *judge_fires(history, counts),
-        *judge_misfires(history, counts),
+        *judge_instants(history, runs, counts),
+        *judge_misfires(history, runs, counts),
+        *judge_catch_ups(history, counts),
         *judge_submissions(history, runs, counts),
         *judge_effects(history, runs, counts),
         *judge_ends(history, runs, counts),
         *judge_cancels(history, runs, counts),
         *judge_order(history, counts),
         *judge_grants(history, counts),
-        *judge_passed_over(history, counts),
+        *judge_passed_over(history, runs, counts),
         *judge_delays(history, runs, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))

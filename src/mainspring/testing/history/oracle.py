@@ -1,7 +1,8 @@
 """Fire times worked out the slow and plain way, sharing no code with the planner or the cron engine.
 
 An expression's instants are found by asking of every second whether it matches; an interval's by adding it up.
-Only what the workloads use is understood: numbers, `*`, ranges, steps and lists, no day names, no zone changes.
+Only what the workloads use is understood: numbers, `*`, ranges, steps and lists in UTC. Anything else is refused with a
+`ValueError`, because an oracle that guesses accuses the innocent.
 """
 
 from __future__ import annotations
@@ -38,34 +39,40 @@ def _add_up(trigger: Interval, after: datetime, through: datetime) -> list[datet
 
 
 def _try_seconds(trigger: Cron, after: datetime, through: datetime) -> list[datetime]:
-    fields = _read(trigger.expression)
+    if trigger.tz != "UTC":
+        raise ValueError(f"the oracle knows no zone but UTC, and not {trigger.tz}")
+    fields, is_either = _read(trigger.expression)
     instant = after.astimezone(UTC).replace(microsecond=0)
     found = []
     while instant <= through:
-        if instant > after and _matches(fields, instant):
+        if instant > after and _matches(fields, instant, is_either=is_either):
             found.append(instant)
         instant += _SECOND
     return found
 
 
-def _matches(fields: tuple[frozenset[int], ...], instant: datetime) -> bool:
+def _matches(fields: tuple[frozenset[int], ...], instant: datetime, *, is_either: bool) -> bool:
     second, minute, hour, day, month, weekday = fields
+    in_month, in_week = instant.day in day, instant.isoweekday() % 7 in weekday
+    is_day = in_month or in_week if is_either else in_month and in_week
     return (
         instant.second in second
         and instant.minute in minute
         and instant.hour in hour
-        and instant.day in day
         and instant.month in month
-        and instant.isoweekday() % 7 in weekday
+        and is_day
     )
 
 
 @lru_cache(maxsize=1000)
-def _read(expression: str) -> tuple[frozenset[int], ...]:
+def _read(expression: str) -> tuple[tuple[frozenset[int], ...], bool]:
+    """Return the values of each field, and whether one of the two fields for days is enough (both are narrowed)."""
     words = expression.split()
     if len(words) == 5:
         words = ["0", *words]
-    return tuple(_read_field(word, *bounds) for word, bounds in zip(words, _BOUNDS, strict=True))
+    *others, weekday = (_read_field(word, *bounds) for word, bounds in zip(words, _BOUNDS, strict=True))
+    is_either = not (words[3].startswith("*") or words[5].startswith("*"))
+    return (*others, frozenset(day % 7 for day in weekday)), is_either
 
 
 def _read_field(word: str, low: int, high: int) -> frozenset[int]:

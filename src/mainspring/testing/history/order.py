@@ -8,34 +8,50 @@ from collections.abc import Iterator
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
 from mainspring.core.model import Overlap
 from mainspring.core.states import FINAL_STATES, RunState, is_legal
+from mainspring.core.transitions import AttemptOutcome
 from mainspring.testing.history.model import Event, Grant, History, Violation
+from mainspring.testing.history.runs import Runs
+
+_FIRST = frozenset({RunState.PENDING, RunState.BLOCKED, RunState.SKIPPED})
+_ENDINGS = frozenset(outcome.value for outcome in AttemptOutcome)
 
 
 def judge_order(history: History, counts: Counter[str]) -> Iterator[Violation]:
-    """S9, S11, S12: legal steps only, under the newest token only, and none after the end."""
+    """S9, S11, S12: legal steps only, under the newest token only, which always may, and none after the end."""
     events: dict[RunId, list[Event]] = defaultdict(list)
     for event in history.events:
         if event.is_stale:
             counts["stale_writes_refused"] += 1
-        elif event.run_id is not None:
+        if event.run_id is not None:
             events[event.run_id].append(event)
+    on_record = {run.id: run.state for run in history.runs}
     for run_id, mine in events.items():
-        counts["transitions"] += len(mine)
+        steps = [event for event in mine if not event.is_stale]
+        counts["transitions"] += len(steps)
         broken = _first_fault(mine)
         if broken is not None:
             rule, index, why = broken
             yield Violation(rule, format_run_id(run_id), (*map(_tell, mine[: index + 1]), why))
+        elif run_id not in on_record:
+            yield Violation("S3", format_run_id(run_id), (*map(_tell, mine), "committed, but not on record"))
+        elif not steps or steps[-1].target is not on_record[run_id]:
+            why = f"on record as {on_record[run_id]}"
+            yield Violation("S11", format_run_id(run_id), (*map(_tell, mine), why))
 
 
 def _first_fault(events: list[Event]) -> tuple[str, int, str] | None:
     state: RunState | None = None
     token = 0
     for index, event in enumerate(events):
+        if event.is_stale:
+            if state is RunState.RUNNING and event.token == token:
+                return "S9", index, "refused, though it was the holder's"
+            continue
         if state in FINAL_STATES:
             return "S11", index, f"it had ended as {state}"
         if state is None:
-            if event.target is RunState.RUNNING:
-                return "S12", index, "claimed before it was recorded"
+            if event.target not in _FIRST:
+                return "S12", index, f"{event.what} before it was recorded"
         elif not is_legal(state, event.target):
             return "S12", index, f"{state} to {event.target} is no legal step"
         if event.what == "claimed":
@@ -44,6 +60,8 @@ def _first_fault(events: list[Event]) -> tuple[str, int, str] | None:
             token = event.token
         elif state is RunState.RUNNING and event.token != token:
             return "S9", index, f"applied under token {event.token}, but {token} is the holder's"
+        elif state is not RunState.RUNNING and event.what in _ENDINGS:
+            return "S9", index, f"applied under token {event.token}, but nobody held it"
         state = event.target
     return None
 
@@ -52,14 +70,9 @@ def _tell(event: Event) -> str:
     return f"{event.at.isoformat()} {event.what} by {event.actor}: {event.target}, token {event.token}"
 
 
-def judge_passed_over(history: History, counts: Counter[str]) -> Iterator[Violation]:
+def judge_passed_over(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
     """S18, to the letter: at its commit, a fire of a job with overlap `skip` found a live run or none."""
-    skipping = {
-        (change.job_id, change.version) for change in history.changes if change.spec.overlap is Overlap.SKIP
-    }
-    always = {job_id for job_id, _ in skipping} - {
-        change.job_id for change in history.changes if change.spec.overlap is not Overlap.SKIP
-    }
+    skipping = {change.job_id for change in history.changes if change.spec.overlap is Overlap.SKIP}
     live: dict[JobId, set[RunId]] = defaultdict(set)
     for event in history.events:
         if event.is_stale:
@@ -67,15 +80,22 @@ def judge_passed_over(history: History, counts: Counter[str]) -> Iterator[Violat
         mine = live[event.job_id]
         if event.what == "overlap":
             counts["overlaps_skipped"] += 1
-            if not mine:
-                yield Violation("S18", format_job_id(event.job_id), (_tell(event), "nothing was live"))
-        elif event.run_id is None:
+            why = "nothing was live" if not mine else "its overlaps are allowed"
+            if not mine or event.job_id not in skipping:
+                yield Violation("S18", format_job_id(event.job_id), (_tell(event), why))
+        if event.run_id is None:
             continue
-        elif event.what == "fired" and mine and event.job_id in always:
+        if event.what == "fired" and mine and _skips(event.run_id, runs):
             others = ", ".join(format_run_id(run_id) for run_id in sorted(mine))
             yield Violation("S18", format_run_id(event.run_id), (_tell(event), f"still live: {others}"))
-        if event.run_id is not None:
-            (mine.discard if event.target in FINAL_STATES else mine.add)(event.run_id)
+        (mine.discard if event.target in FINAL_STATES else mine.add)(event.run_id)
+
+
+def _skips(run_id: RunId, runs: Runs) -> bool:
+    """Say whether the version of the job that a fire's run was made from skips overlaps."""
+    run = runs.by_id.get(run_id)
+    spec = runs.spec_of(run) if run is not None else None
+    return spec is not None and spec.overlap is Overlap.SKIP
 
 
 def judge_grants(history: History, counts: Counter[str]) -> Iterator[Violation]:
@@ -85,10 +105,20 @@ def judge_grants(history: History, counts: Counter[str]) -> Iterator[Violation]:
         last = newest.get(grant.what)
         if grant.step == "used":
             counts["writes_under_a_right"] += 1
-            if last is not None and (last.step == "ended" or last.epoch != grant.epoch):
+            if last is None:
+                yield Violation("S10", grant.what, (_tell_grant(grant), "it was never given"))
+            elif last.step == "ended" or last.epoch != grant.epoch or _is_anothers(last, grant):
                 yield Violation("S10", grant.what, (_tell_grant(last), _tell_grant(grant)))
-        else:
-            newest[grant.what] = grant
+            continue
+        if grant.step == "given" and last is not None and grant.epoch <= last.epoch:
+            why = "its epoch does not grow"
+            yield Violation("S10", grant.what, (_tell_grant(last), _tell_grant(grant), why))
+        newest[grant.what] = grant
+
+
+def _is_anothers(last: Grant, used: Grant) -> bool:
+    """Say whether a shard's holder is somebody else; a session's writes come through any server."""
+    return used.epoch > 0 and used.actor != last.actor
 
 
 def _tell_grant(grant: Grant) -> str:
