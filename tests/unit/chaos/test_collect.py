@@ -110,7 +110,7 @@ def make_run(*, number: int = 1, output: str | None = None, fire: float | None =
         rank=instant,
         created_at=instant,
         started_at=instant,
-        finished_at=instant,
+        finished_at=instant + timedelta(seconds=9),
         attempt=1,
         token=1,
         crashes=0,
