@@ -278,7 +278,12 @@ class Worker:
         attempt.task = asyncio.create_task(self._carry_out(key, attempt))
 
     async def _carry_out(self, key: tuple[RunId, int], attempt: AttemptTask) -> None:
-        await attempt.run(self._executors)
+        if self._may_be_lost():  # the process was stopped since the lease was taken
+            _log.warning("leases_not_begun", runs=1)
+            attempt.ending = HandedBack(was_started=False)
+            self._waiters.beat.signal()
+        else:
+            await attempt.run(self._executors)
         was_full = self._free_slots() <= 0
         self._active.pop(key, None)
         if attempt.is_dropped or attempt.ending is None:

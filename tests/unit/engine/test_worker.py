@@ -212,6 +212,33 @@ async def test_answer_that_lay_waiting_while_the_process_slept_starts_nothing() 
     assert server.endings == {RunId(1): HandedBack(was_started=False), RunId(2): Success(result=b"2")}
 
 
+class Sleepy(Server):
+    """A server whose worker falls asleep once it has taken a lease, before it begins to work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def _sleep(self) -> None:
+        self.now += 0.06  # three beats of 0.02 s
+        self.errors["beat"] = []
+
+    async def claim(self, call: ClaimCall) -> ClaimReply:
+        reply = await super().claim(call)
+        if reply.leases:
+            self.errors["beat"] = [Unreachable("asleep")] * 1000
+            asyncio.get_running_loop().call_soon(self._sleep)
+        return reply
+
+
+async def test_lease_that_was_taken_before_the_process_slept_is_not_begun_after() -> None:
+    server = Sleepy()
+    async with working(server, lambda: server.now):
+        server.leases = [make_lease(1)]
+        await until(lambda: len(server.endings) == 1)
+    assert server.endings == {RunId(1): HandedBack(was_started=False)}
+
+
 async def test_server_that_fails_whatever_it_is_told_turns_no_success_into_a_failure() -> None:
     server = Server()
     is_broken = True
