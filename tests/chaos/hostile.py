@@ -10,12 +10,15 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
 
+from mainspring.core.ids import format_run_id
+from tests.chaos.effects import read_effects
 from tests.chaos.processes import ROOT, Product
 
 R = TypeVar("R")
@@ -40,10 +43,9 @@ class Mainspring(Product):
 
     def __init__(self, folder: Path, *options: str) -> None:
         super().__init__(folder, receiver=NOBODY, options=options)
-        self.data = folder / "data"
 
     @property
-    def pid(self) -> int:
+    def holder(self) -> int:
         """The process that holds the folder, as the product itself writes it down."""
         return int((self.data / "mainspring.db.lock").read_text())
 
@@ -90,6 +92,13 @@ class Mainspring(Product):
 
         wait_for(is_final, f"the end of {run_id}, {run}", seconds)
         return run
+
+    def endings(self) -> dict[str, list[str | None]]:
+        """Return, for each run that began, how its executions ended by the jobs' own word."""
+        endings: dict[str, list[str | None]] = defaultdict(list)
+        for effect in read_effects(self.effects):
+            endings[format_run_id(effect.run_id)].append(effect.ending)
+        return endings
 
     def errors(self) -> str:
         """Return what it has logged."""

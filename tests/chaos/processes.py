@@ -142,13 +142,19 @@ class Product(Process):
 
     Args:
         receiver: host and port that callbacks may reach.
+        slots: attempts of its embedded worker at a time; 0 is none.
         options: more options of `mainspring up`; one given again wins over the one here.
-        is_watched: start it with the fuse of product.py, and at the same address each time, for workers and clients
-            that live on.
     """
 
     def __init__(
-        self, folder: Path, *, receiver: str, options: Sequence[str] = (), is_watched: bool = False
+        self,
+        folder: Path,
+        *,
+        receiver: str,
+        slots: int = 100,
+        beat_period: float = 1.0,
+        is_watched: bool = False,
+        options: Sequence[str] = (),
     ) -> None:
         super().__init__(folder, name="mainspring", is_watched=is_watched)
         self.data = folder / "data"

@@ -14,8 +14,6 @@ from typing import Any
 import httpx
 import pytest
 
-from mainspring.core.ids import format_run_id
-from tests.chaos.effects import read_effects
 from tests.chaos.hostile import Mainspring, error_of, started, try_up, wait_for
 
 pytestmark = [
@@ -189,9 +187,9 @@ def test_full_disk_loses_and_doubles_nothing_and_passes(disk: Path, tmp_path: Pa
 
         assert sorted(run["run_id"] for run in runs_of(product, later)) == sorted(kept)
         wait_for(lambda: not product.call("GET", "/counts")["RUNNING"], "the end of everything under way")
-        endings = Counter((format_run_id(each.run_id), each.ending) for each in read_effects(product.effects))
-        assert {(run_id, "done") for run_id in done} <= set(endings)
-        assert {(ending, count) for (_, ending), count in endings.items()} == {("done", 1)}
+        endings = product.endings()
+        assert set(done) <= set(endings)
+        assert {tuple(each) for each in endings.values()} == {("done",)}
         assert "Traceback" not in product.errors()
         product.stop()
         assert product.integrity() == "ok"

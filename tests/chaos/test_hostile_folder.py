@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.core.ids import format_run_id
-from tests.chaos.effects import read_effects
 from tests.chaos.hostile import Mainspring, error_of, started, try_up, wait_for
 from tests.chaos.processes import ROOT
 
@@ -27,12 +25,11 @@ def product(tmp_path: Path) -> Iterator[Mainspring]:
 def assert_works(product: Mainspring) -> None:
     run_id = product.submit(product.find_job("chaos-async"))
     assert product.await_end(run_id)["status"] == "SUCCEEDED"
-    effects = [each for each in read_effects(product.effects) if format_run_id(each.run_id) == run_id]
-    assert [effect.ending for effect in effects] == ["done"]
+    assert product.endings()[run_id] == ["done"]
 
 
 def test_whoever_comes_second_is_told_who_has_the_folder(product: Mainspring, tmp_path: Path) -> None:
-    data, holder = product.data, product.pid
+    data, holder = product.data, product.holder
     link, bound = tmp_path / "link", tmp_path / "bound"
     link.symlink_to(data, target_is_directory=True)
     bound.mkdir()
@@ -94,7 +91,7 @@ def test_a_lock_of_the_dead_is_no_obstacle_and_one_of_many_takes_it(
     try:
         wait_for(lambda: sum(each.poll() is not None for each in crowd) == len(crowd) - 1, "all but one gone")
         (winner,) = [each for each in crowd if each.poll() is None]
-        assert product.pid == winner.pid
+        assert product.holder == winner.pid
         for each in crowd:
             if each is not winner:
                 assert each.returncode == 1

@@ -120,7 +120,7 @@ def read_acts(acts: Sequence[str], ids: Mapping[str, RunId], jobs: Mapping[str, 
                 run_id=ids[task_id],
                 job_id=jobs[task_id],
                 token=counts[task_id],
-                attempt=counts[task_id],
+                attempt=1,  # none failed before
                 worker=worker,
                 started_at=_instant(float(at)),
             )

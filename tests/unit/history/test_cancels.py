@@ -62,6 +62,12 @@ def test_cancelled_run_that_is_carried_out() -> None:
     assert story.broken == {"S11"}
 
 
+def test_cancelled_run_that_had_succeeded() -> None:
+    story = Story()
+    story.cancel(story.submit(story.job(), 10), 11, "cancelled")
+    assert story.broken == {"S11"}
+
+
 def test_cancelled_run_that_starts_nevertheless() -> None:
     story, run_id = cancelled()
     story.attempt(run_id, "cancelled")
