@@ -161,7 +161,7 @@ class Product(Process):
         self.address = ""
         self._port = free_port() if is_watched else 0
         self._options = [
-            *("--data", str(self.data), "--beat-period", "1"),
+            *("--data", str(self.data), "--slots", str(slots), "--beat-period", str(beat_period)),
             *("--allow-shell", "--callback-allow", receiver, "--drain", "10"),
             *options,
         ]

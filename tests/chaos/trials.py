@@ -93,8 +93,9 @@ async def open_scene(
     """Provide the processes, not started yet, and end what is left of them."""
     receiver = Receiver(folder / "effects")
     await receiver.start()
-    options = ["--slots", str(slots), "--beat-period", str(BEAT_PERIOD)]
-    product = Product(folder, receiver=receiver.address, options=options, is_watched=True)
+    product = Product(
+        folder, receiver=receiver.address, slots=slots, beat_period=BEAT_PERIOD, is_watched=True
+    )
     remote = [
         Worker(
             folder,
