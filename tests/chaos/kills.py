@@ -32,8 +32,7 @@ async def run_kills(plan: Plan, folder: Path, *, rate: float, calm: float) -> Ou
         scene,
         receiver,
     ):
-        for process in (scene.product, *scene.workers):
-            await asyncio.to_thread(process.start)
+        await scene.start()
         async with under_load(scene, receiver, rate=rate, seed=plan.seed) as stage:
             await asyncio.sleep(calm)
             await Killer(scene, plan.kills).run()
@@ -60,9 +59,8 @@ class Killer:
             await self._restart()
         while self._waiting:
             kill = self._waiting[0]
-            if (
-                not self._scene.product.is_running
-            ):  # it came to its failpoint meanwhile: without it, no worker starts
+            if not self._scene.product.is_running:
+                # It came to its failpoint meanwhile: that kill first, as no worker starts without a server.
                 kill = self._upcoming() or kill
             self._waiting.remove(kill)
             if kill.scope == "worker":
@@ -96,9 +94,8 @@ class Killer:
             try:
                 await asyncio.to_thread(worker.start)
                 break
-            except (
-                Ended
-            ):  # it gives up when it loses the server while it starts; whoever runs it starts it again
+            except Ended:
+                # It gives up when it loses the server while it starts; whoever runs it starts it again.
                 self._scene.reached["worker gave up its start"] += 1
         else:
             raise Ended(f"{worker.name} did not start: see {worker.log.name}")
@@ -118,6 +115,8 @@ class Killer:
 
     async def _await_moment(self, kill: Kill) -> float:
         await asyncio.sleep(kill.after)
+        if not self._scene.product.is_running:
+            raise RuntimeError(f"the server ended by itself: see {self._scene.product.log.name}")
         return await asyncio.to_thread(self._scene.product.kill)
 
     async def _await_failpoint(self, kill: Kill, failpoint: Failpoint) -> float:

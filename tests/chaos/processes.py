@@ -75,17 +75,18 @@ class Process:
 
     def kill(self) -> float:
         """Kill the process and all its descendants with SIGKILL, the root first so that it cannot react; say when."""
-        victims = [self.pid, *descendants(self.pid)]
+        assert self._process is not None
+        victims = [self._process.pid, *descendants(self._process.pid)]
         at = time.time()
         for pid in victims:
             _signal(pid, signal.SIGKILL)
         self.reap()
         return at
 
-    def stop(self) -> None:
-        """End it as a user does."""
+    def stop(self) -> int:
+        """End it as a user does; return its exit status."""
         self.terminate()
-        self.reap()
+        return self.reap()
 
     def terminate(self) -> None:
         """Ask it to end."""
@@ -101,12 +102,13 @@ class Process:
         _signal(self.pid, signal.SIGCONT)
         return time.time()
 
-    def reap(self) -> None:
-        """Wait for its end."""
+    def reap(self) -> int:
+        """Wait for its end; return its exit status."""
         assert self._process is not None
         assert self._process.stdout is not None
-        self._process.wait(60)
+        code = self._process.wait(60)
         self._process.stdout.close()
+        return code
 
     def close(self) -> None:
         """Kill what is left, and let go of the log."""
@@ -157,7 +159,7 @@ class Product(Process):
         super().__init__(folder, name="mainspring", is_watched=is_watched)
         self.data = folder / "data"
         self.address = ""
-        self._port = 0
+        self._port = free_port() if is_watched else 0
         self._options = [
             *("--data", str(self.data), "--slots", str(slots), "--beat-period", str(beat_period)),
             *("--allow-shell", "--callback-allow", receiver, "--drain", "10"),
@@ -165,13 +167,11 @@ class Product(Process):
         ]
 
     def start(self, failpoint: Failpoint | None = None) -> None:
-        """Start and return once it listens, at the same address each time.
+        """Start and return once it listens.
 
         Raises:
             Ended: it ended before it listened.
         """
-        if not self._port:
-            self._port = free_port()
         given = {} if failpoint is None else {FAILPOINT_VARIABLE: str(failpoint)}
         arguments = ["up", _APP, "--port", str(self._port), *self._options]
         self.address = self._spawn(arguments, READY, **given)

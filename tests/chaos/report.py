@@ -66,12 +66,12 @@ def _delays(parts: Sequence[Outcome]) -> dict[str, float]:
     for part in parts:
         if part.fallen:
             fires, starts = ticks(part.history)
-            figures = (
+            told = (
                 longest_delay(part.fallen, fires),
                 longest_delay(part.fallen, starts),
                 longest_silence(starts),
             )
-            for name, figure in zip(found, figures, strict=True):
+            for name, figure in zip(found, told, strict=True):
                 found[name] = max(found[name], round(figure, 2))
     return found
 

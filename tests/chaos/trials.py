@@ -63,6 +63,23 @@ class Scene:
     reached: Counter[str] = field(default_factory=Counter)
     missed_failpoints: list[str] = field(default_factory=list)
 
+    async def start(self) -> None:
+        """Start the server, then the workers."""
+        await asyncio.to_thread(self.product.start)
+        await asyncio.gather(*(asyncio.to_thread(worker.start) for worker in self.workers))
+
+    async def stop(self) -> None:
+        """Stop the workers, then the server.
+
+        Raises:
+            RuntimeError: one did not live to be stopped, or did not end as it should.
+        """
+        for group in (self.workers, [self.product]):
+            codes = await asyncio.gather(*(asyncio.to_thread(process.stop) for process in group))
+            for process, code in zip(group, codes, strict=True):
+                if code != 0:
+                    raise RuntimeError(f"{process.name} ended with {code}: see {process.log.name}")
+
     def blame(self, kind: str, target: str, at: float, until: float) -> None:
         """Note a fault that is over."""
         begin, end = (datetime.fromtimestamp(instant, UTC) for instant in (at, until))
@@ -149,8 +166,7 @@ async def under_load(scene: Scene, receiver: Receiver, *, rate: float, seed: int
 
 async def conclude(scene: Scene, stage: Stage, folder: Path, *, slots: int) -> Outcome:
     """Stop everything in order, read the store, and judge."""
-    for process in (*scene.workers, scene.product):
-        await asyncio.to_thread(process.stop)
+    await scene.stop()
     path = scene.product.data / "mainspring.db"
     final = await read_store(path, scene.log.changes)
     effects = read_effects(folder / "effects")

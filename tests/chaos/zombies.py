@@ -20,8 +20,7 @@ _LOOK = 0.02
 async def run_zombies(plan: Plan, folder: Path, *, rate: float) -> Outcome:
     """Carry out the plan's zombies, those of different workers side by side, and judge."""
     async with open_scene(folder, slots=0, workers=WORKERS, worker_slots=_SLOTS) as (scene, receiver):
-        await asyncio.to_thread(scene.product.start)
-        await asyncio.gather(*(asyncio.to_thread(worker.start) for worker in scene.workers))
+        await scene.start()
         async with under_load(scene, receiver, rate=rate, seed=plan.seed) as stage:
             async with asyncio.TaskGroup() as group:
                 for index, worker in enumerate(scene.workers):

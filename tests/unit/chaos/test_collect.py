@@ -10,11 +10,11 @@ import pytest
 
 from mainspring.core.cron import Cron
 from mainspring.core.ids import format_job_id, format_run_id, make_run_id
-from mainspring.core.model import Run, RunKind, Target
+from mainspring.core.model import Attempt, Run, RunKind, Target
 from mainspring.core.states import RunState
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.factories import at, lane_of, make_new_job, make_new_run, make_spec
-from mainspring.testing.history import Change, ChangeKind, Effect, History, Violation, judge
+from mainspring.testing.history import Change, ChangeKind, Effect, Fault, History, Violation, judge
 from tests.chaos.client import Log, Noted
 from tests.chaos.collect import make_history, read_store, with_token_as_result
 from tests.chaos.effects import Pen, parse_effects, read_effects
@@ -110,7 +110,7 @@ def make_run(*, number: int = 1, output: str | None = None, fire: float | None =
         rank=instant,
         created_at=instant,
         started_at=instant,
-        finished_at=instant,
+        finished_at=instant + timedelta(seconds=9),
         attempt=1,
         token=1,
         crashes=0,
@@ -193,6 +193,32 @@ def test_repeat_without_a_recorded_loss_is_unexplained() -> None:
     runs = [make_run(number=1, fire=0), make_run(number=2, fire=1)]
     effects = [effect_of(runs[0], 1, 0.1), effect_of(runs[0], 1, 0.2), effect_of(runs[1], 1, 1.1)]
     assert names_of(history_of(*runs, effects=tuple(effects))) == {"unexplained"}
+
+
+@pytest.mark.parametrize(("stopped_at", "is_explained"), [(0.2, True), (0.9, True), (1.6, False)])
+def test_late_start_is_explained_by_a_stop_right_after_the_claim_only(
+    stopped_at: float, is_explained: bool
+) -> None:
+    runs = [replace(make_run(number=1, fire=0), token=3, result=b"3"), make_run(number=2, fire=1)]
+    rows = [
+        Attempt(
+            run_id=runs[0].id,
+            token=token,
+            number=1,
+            outcome=outcome,
+            worker="worker-1",
+            started_at=at(start),
+            finished_at=at(end),
+            error=None,
+            output=None,
+        )
+        for token, outcome, start, end in ((1, "lost", 0, 2.0), (3, "succeeded", 2.1, 9))
+    ]
+    late = [effect_of(runs[0], 3, 2.5), effect_of(runs[0], 1, 3.1), effect_of(runs[1], 1, 1.1)]
+    history = history_of(*runs, effects=tuple(late))
+    history.attempts = {runs[0].id: rows}
+    history.faults = [Fault(kind="zombie", target="worker-1", at=at(stopped_at), until=at(3))]
+    assert ("unexplained" not in names_of(history)) == is_explained
 
 
 def test_rule_of_another_kind_has_a_name_too() -> None:

@@ -12,6 +12,8 @@ from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.testing.history.model import Effect, History, Violation
 from mainspring.testing.history.runs import FAILURES, LOSSES, Runs
 
+_MOMENT = timedelta(seconds=1)
+"""How long it may take from a claim's commit to the job's first act, on a host that has much else to do."""
 _BY_ITS_OWN_WORD = {"failed": "failed", "snoozed": "snoozed"}
 """Outcomes that only the job itself can bring about, and the ending that it then writes down."""
 
@@ -46,7 +48,10 @@ def _judge_repeats(
             yield runs.accuse("S7", run.id, f"token {effect.token} started twice")
         own = attempts.get(effect.token)
         if own is not None and effect.started_at > own.finished_at + history.slack:
-            yield runs.accuse("S7", run.id, f"token {effect.token} started though it had ended")
+            if _was_stopped_between(history, own, effect):
+                counts["late_starts_of_zombies"] += 1
+            else:
+                yield runs.accuse("S7", run.id, f"token {effect.token} started though it had ended")
         for token in seen.keys() - {effect.token}:
             ended = attempts.get(token)
             if (
@@ -59,6 +64,22 @@ def _judge_repeats(
                 break
             counts["repeats_explained" if ended.outcome in LOSSES else "retries"] += 1
         seen[effect.token] = effect
+
+
+def _was_stopped_between(history: History, attempt: Attempt, effect: Effect) -> bool:
+    """Say whether a real process was stopped between taking a lease and the job's first act, and lost the lease by it.
+
+    However late a worker looks at its lease, there is an instant after that; only the target, by the token, can tell
+    then. A simulated process (fault `pause`) is never stopped within a step and gets no such leave.
+    """
+    return attempt.outcome == "lost" and any(
+        fault.kind == "zombie"
+        and fault.target == attempt.worker
+        and attempt.started_at - history.slack <= fault.at <= attempt.started_at + _MOMENT
+        and fault.at <= attempt.finished_at <= fault.until
+        and effect.started_at <= fault.until + _MOMENT
+        for fault in history.faults
+    )
 
 
 def judge_ends(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
