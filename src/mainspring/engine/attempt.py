@@ -22,18 +22,31 @@ class AttemptTask:
         ending: how it ended; None while it runs, and for good when the lease was lost.
     """
 
-    __slots__ = ("_is_cancel_wanted", "_is_hand_back_wanted", "ending", "is_dropped", "lease", "task")
+    __slots__ = (
+        "_has_begun",
+        "_is_cancel_wanted",
+        "_is_hand_back_wanted",
+        "ending",
+        "is_dropped",
+        "lease",
+        "task",
+    )
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
         self.task: asyncio.Task[None] | None = None
         self.ending: Ending | None = None
         self.is_dropped = False
+        self._has_begun = False
         self._is_cancel_wanted = False
         self._is_hand_back_wanted = False
 
     async def run(self, executors: Mapping[str, Executor]) -> None:
         """Carry out the attempt and keep how it ended; never raises."""
+        if self._is_cancel_wanted or self._is_hand_back_wanted or self.is_dropped:
+            self.ending = self._ending_when_stopped(was_started=False)
+            return
+        self._has_begun = True
         executor = executors.get(self.lease.spec.target.type)
         try:
             if executor is None:
@@ -41,7 +54,7 @@ class AttemptTask:
             else:
                 self.ending = await executor.execute(_context(self.lease))
         except asyncio.CancelledError:
-            self.ending = self._ending_when_stopped()
+            self.ending = self._ending_when_stopped(was_started=True)
         except Exception as error:  # noqa: BLE001 - an executor's own bug fails the attempt, not the worker
             _log.exception("executor_failed", run=format_run_id(self.lease.run_id))
             self.ending = Failure(error=f"the executor failed: {type(error).__name__}: {error}")
@@ -49,10 +62,10 @@ class AttemptTask:
             # The stop surfaced as a failure of the work (a command's exit status): it ended because of the cancel.
             self.ending = Stopped(error=self.ending.error, output=self.ending.output)
 
-    def _ending_when_stopped(self) -> Ending:
+    def _ending_when_stopped(self, *, was_started: bool) -> Ending:
         if self._is_cancel_wanted:
             return Stopped(error="stopped because a cancel was asked for")
-        return HandedBack(was_started=True)
+        return HandedBack(was_started=was_started)
 
     def cancel(self) -> None:
         """Stop the work because the run's cancel was asked for; what cannot be stopped goes on, and its end counts."""
@@ -73,7 +86,8 @@ class AttemptTask:
             self._stop(GENTLY)
 
     def _stop(self, message: str | None = None) -> None:
-        if self.task is not None:
+        # A task that is cancelled before its first step never runs, not even to say that it has ended.
+        if self.task is not None and self._has_begun:
             self.task.cancel(message)
 
 

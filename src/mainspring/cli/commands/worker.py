@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mainspring.cli.options import executor_options, seconds, server_option
-from mainspring.errors import InvalidInput
+from mainspring.errors import InvalidInput, StoreUnavailable, Unreachable
 
 if TYPE_CHECKING:
     from mainspring.cli.process import StopRequest
     from mainspring.config.settings import Settings
     from mainspring.engine.worker import Worker
     from mainspring.sdk.app import App
+
+
+_RETRY_PAUSE = 1.0
 
 
 @click.command("worker")
@@ -85,8 +89,8 @@ async def _work_for_server(
                 return
             if app is not None:
                 async with AsyncClient(server) as client:
-                    for body in app.definitions():
-                        await client.put_job(body)
+                    if not await stop.race(put_jobs(app, client.put_job)):
+                        return
             await _wait_ready(stop)
     finally:
         await gateway.close()
@@ -106,8 +110,10 @@ async def _work_on_store(
         async with _working(worker, settings, stop) as is_started:
             if not is_started:
                 return
-            for body in app.definitions() if app is not None else ():
-                await engine.client.jobs.upsert(DEFAULT_TENANT, body)
+            if app is not None:
+                put = partial(engine.client.jobs.upsert, DEFAULT_TENANT)
+                if not await stop.race(put_jobs(app, put)):
+                    return
             await _wait_ready(stop)
 
 
@@ -118,6 +124,23 @@ async def _working(worker: Worker, settings: Settings, stop: StopRequest) -> Asy
         yield await stop.race(worker.start())
     finally:
         await worker.stop(grace=settings.drain.total_seconds())
+
+
+async def put_jobs(app: App, put: Callable[[dict[str, Any]], Awaitable[object]]) -> None:
+    """Put the app's jobs; where server or store are away for a moment, wait for them as registering does."""
+    import structlog
+
+    from mainspring.clock import LoopWaiter
+
+    log, waiter = structlog.get_logger(__name__), LoopWaiter()
+    for body in app.definitions():
+        while True:
+            try:
+                await put(body)
+                break
+            except (Unreachable, StoreUnavailable) as error:
+                log.warning("put_job_failed", job=body["name"], error=str(error))
+                await waiter.wait(_RETRY_PAUSE)
 
 
 async def _wait_ready(stop: StopRequest) -> None:
