@@ -115,7 +115,7 @@ class BeatBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
     session_id: SessionText
     held: list[LeaseKey] = []
-    answered: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+    answered: Annotated[int, Meta(ge=0, le=2**62)] | None = None
 
 
 class BeatView(Struct, kw_only=True):
