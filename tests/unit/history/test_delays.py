@@ -125,6 +125,14 @@ def test_run_that_is_carried_out_alone_leaves_no_room() -> None:
     assert story.broken == set()
 
 
+@pytest.mark.parametrize(("waits", "rules"), [(20, set()), (2, {"L1"})])
+def test_worker_empties_itself_for_a_run_that_was_lost(waits: float, rules: set[str]) -> None:
+    story = started(5)
+    run_id = story.submit(story.job(), 24, "lost", "waiting")
+    story.attempt(run_id, "done", after=seconds(waits))
+    assert story.broken == rules
+
+
 def test_run_that_expires_though_there_was_room() -> None:
     story = Story()
     run_id = story.submit(story.job(expires_after=seconds(5)), 40, "waiting")

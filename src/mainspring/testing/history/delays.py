@@ -22,11 +22,18 @@ def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator
     recovery = 3 * history.lease
     troubled = [(fault.at, fault.until + recovery) for fault in history.faults]
     yield from _judge_fires(history, runs, troubled, counts)
+    suspects = list(_waits_of_suspects(history, runs))
     for run in history.runs:
         yield from _judge_losses(history, run, runs, counts)
         start = _first_start(run, runs)
         due = max(run.due_at, run.created_at)
-        if start is not None and not _meets(troubled, due) and _has_room(history, runs, due, start):
+        if (
+            start is None
+            or _meets(troubled, due)
+            or any(begin <= start and due <= end for begin, end in suspects)
+        ):
+            continue
+        if _has_room(history, runs, due, start):
             counts["starts_timed"] += 1
             if start > due + BOUND:
                 yield runs.accuse("L1", run.id, f"started {start - due} late, far from any fault")
@@ -78,6 +85,18 @@ def _first_start(run: Run, runs: Runs) -> datetime | None:
     if not starts and run.state is RunState.SKIPPED and run.reason == "expired":
         return run.finished_at  # until then it waited
     return min(starts, default=None)
+
+
+def _waits_of_suspects(history: History, runs: Runs) -> Iterator[tuple[datetime, datetime]]:
+    """Tell when runs that were lost once waited to be carried out alone: a worker then empties itself for them."""
+    for run in history.runs:
+        is_suspect = False
+        effects = runs.effects.get(run.id, [])
+        for attempt in sorted(runs.attempts.get(run.id, []), key=lambda item: item.token):
+            is_suspect = is_suspect or attempt.outcome == "lost"
+            if is_suspect:
+                later = [effect.started_at for effect in effects if effect.token > attempt.token]
+                yield attempt.finished_at, min(later, default=run.finished_at or history.read_at)
 
 
 def _has_room(history: History, runs: Runs, begin: datetime, end: datetime) -> bool:

@@ -75,9 +75,11 @@ class Nemesis:
             node.stop()
         for _ in range(_LONGEST_WAIT):  # a drain takes its time
             if node.process is None:
-                await asyncio.sleep(plan.seconds)
                 break
             await asyncio.sleep(1)
+        else:
+            node.kill()  # as whoever runs services does
+        await asyncio.sleep(plan.seconds)
         node.boot()
 
     async def _crash(self, plan: FaultPlan, node: Node) -> datetime | None:
@@ -87,15 +89,17 @@ class Nemesis:
         """
         crash = (plan.verb, plan.is_after)
         node.trouble.crash_at = crash
-        for _ in range(_LONGEST_WAIT):
-            if node.trouble.crash_at is not crash:  # reached, or another crash has taken its place
-                found_at = self._world.time()
-                await asyncio.sleep(plan.seconds)
-                node.boot()
-                return found_at
+        waited = 0
+        while node.trouble.crash_at is crash and waited < _LONGEST_WAIT:
             await asyncio.sleep(1)
-        node.trouble.crash_at = None
-        return None
+            waited += 1
+        if node.trouble.crash_at is crash:
+            node.trouble.crash_at = None
+            return None
+        found_at = self._world.time()  # reached, or another crash has taken its place
+        await asyncio.sleep(plan.seconds)
+        node.boot()
+        return found_at
 
     async def _pause(self, seconds: float, node: Node) -> None:
         process = node.process
