@@ -10,7 +10,7 @@ import structlog
 from mainspring.core.liveness import Watch, look
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import NodeFacts
+from mainspring.ports.store_types import NodeFacts, ShardLease
 
 _log = structlog.get_logger(__name__)
 
@@ -57,21 +57,23 @@ class Shards:
         """Beat, look who owns what, and take what is free."""
         await self._store.beat_node(self._node, now=now)
         shards = await self._store.read_shards()
-        counters = {
-            shard.node_id: shard.node_beats
-            for shard in shards
-            if shard.node_id is not None and shard.node_beats is not None and shard.node_id != self._node.id
-        }
+        owned: dict[int, int] = {}
+        free: dict[int, int] = {}
+        others: list[ShardLease] = []
+        counters: dict[str, int] = {}
+        for lease in shards:
+            shard, epoch, node_id, beats = lease
+            if node_id == self._node.id:
+                owned[shard] = epoch
+            elif node_id is None or beats is None:
+                free[shard] = epoch
+            else:
+                counters[node_id] = beats
+                others.append(lease)
         self._watch, silent = look(self._watch, counters, at=self._clock.monotonic(), period=self._period)
         if not self._store.capabilities.concurrent_writers:
             silent = list(counters)
-        owned: dict[int, int] = {}
-        free: dict[int, int] = {}
-        for shard in shards:
-            if shard.node_id == self._node.id:
-                owned[shard.shard] = shard.epoch
-            elif shard.node_id is None or shard.node_beats is None or shard.node_id in silent:
-                free[shard.shard] = shard.epoch
+        free |= {lease.shard: lease.epoch for lease in others if lease.node_id in silent}
         if free:
             taken = await self._store.take_shards(self._node.id, free, now=now)
             owned |= taken

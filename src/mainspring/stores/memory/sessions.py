@@ -96,13 +96,11 @@ class NodeVerbs:
             row.beats += 1
 
     async def read_shards(self) -> list[ShardLease]:
-        nodes = self._tables.nodes
-        leases = []
-        for shard, row in enumerate(self._tables.shards):
-            owner = nodes.get(row.node_id) if row.node_id is not None else None
-            beats = owner.beats if owner is not None else None
-            leases.append(ShardLease(shard, row.epoch, row.node_id, beats))
-        return leases
+        beats: dict[str | None, int] = {node_id: row.beats for node_id, row in self._tables.nodes.items()}
+        return [
+            ShardLease(shard, row.epoch, row.node_id, beats.get(row.node_id))
+            for shard, row in enumerate(self._tables.shards)
+        ]
 
     async def take_shards(
         self, node_id: str, expected: Mapping[int, int], *, now: datetime
