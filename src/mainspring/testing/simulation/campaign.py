@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -95,7 +96,10 @@ def run_campaign(
     tally = Tally(store=store)
     started = time.perf_counter()
     workers = processes or os.cpu_count() or 1
-    with multiprocessing.get_context("spawn").Pool(workers, maxtasksperchild=500) as pool:
+    # Ctrl-C is the parent's affair.
+    quiet = (signal.SIGINT, signal.SIG_IGN)
+    pool_of = partial(multiprocessing.get_context("spawn").Pool, maxtasksperchild=500)
+    with pool_of(workers, initializer=signal.signal, initargs=quiet) as pool:
         for outcome in pool.imap_unordered(
             partial(_simulate_seed, store), range(first, first + count), chunksize=4
         ):
