@@ -13,7 +13,8 @@ from mainspring.engine.gateway import LocalGateway
 from mainspring.engine.janitor import Janitor, Retention
 from mainspring.engine.jobs import Accepted
 from mainspring.engine.planner import Planner
-from mainspring.engine.reaper import Reaper, Unheard
+from mainspring.engine.reaper import Reaper
+from mainspring.engine.refusals import Refusals
 from mainspring.engine.service import Service, ServiceRunner
 from mainspring.engine.shards import Ownership, Shards
 from mainspring.engine.spans import SpanDrain
@@ -69,7 +70,7 @@ class Engine:
         # One cache: what the planner has read ahead, the claim need not read.
         definitions = Definitions(store)
         self.desk = ClaimDesk(store, clock=tools.clock, wakeups=self.wakeups, waiter=tools.waiter())
-        self._unheard = Unheard()
+        self._refusals = Refusals()
         self.gateway = LocalGateway(
             store,
             self.desk,
@@ -78,7 +79,7 @@ class Engine:
             wakeups=self.wakeups,
             beat_period=settings.beat_period,
             definitions=definitions,
-            unheard=self._unheard,
+            refusals=self._refusals,
         )
         self.client = Client(
             store, clock=tools.clock, ids=tools.ids, wakeups=self.wakeups, accepted=settings.accepted
@@ -95,7 +96,14 @@ class Engine:
         self, node: NodeFacts, settings: EngineSettings, definitions: Definitions
     ) -> list[Service]:
         store, tools, ownership = self.store, self._tools, self.ownership
-        self._shards = Shards(store, node=node, ownership=ownership, clock=tools.clock, waiter=tools.waiter())
+        self._shards = Shards(
+            store,
+            node=node,
+            ownership=ownership,
+            clock=tools.clock,
+            waiter=tools.waiter(),
+            refusals=self._refusals,
+        )
         return [
             self._shards,
             Planner(
@@ -120,7 +128,7 @@ class Engine:
                 waiter=tools.waiter(),
                 beat_period=settings.beat_period.total_seconds(),
                 definitions=definitions,
-                unheard=self._unheard,
+                refusals=self._refusals,
             ),
             Janitor(store, waiter=tools.waiter(), retention=settings.retention),
         ]

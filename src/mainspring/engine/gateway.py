@@ -26,7 +26,8 @@ from mainspring.core.transitions import (
 from mainspring.engine.claims import ClaimDesk
 from mainspring.engine.combine import Combiner
 from mainspring.engine.definitions import Definitions
-from mainspring.engine.reaper import Unheard, facts_of
+from mainspring.engine.reaper import facts_of
+from mainspring.engine.refusals import Refusals
 from mainspring.engine.wakeups import Wakeups
 from mainspring.errors import InvalidInput, StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource
@@ -72,11 +73,11 @@ class LocalGateway:
         wakeups: Wakeups,
         beat_period: timedelta = timedelta(seconds=10),
         definitions: Definitions | None = None,
-        unheard: Unheard | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
         self._store = store
         self._desk = desk
-        self._unheard = unheard or Unheard()
+        self._refusals = refusals or Refusals()
         self._clock = clock
         self._random = random
         self._wakeups = wakeups
@@ -122,7 +123,7 @@ class LocalGateway:
         try:
             (result,) = await self._beats([Beat(session_id=session_id, held=held, answered=answered)])
         except StoreUnavailable:
-            self._unheard.sessions.add(session_id)
+            self._refusals.sessions.add(session_id)
             raise
         return BeatReply(is_session_live=result.is_session_live, lost=result.lost, cancel=result.cancel)
 
@@ -152,7 +153,7 @@ class LocalGateway:
         try:
             return tuple(await self._reports([_storable(report) for report in reports]))
         except StoreUnavailable:
-            self._unheard.has_reports = True
+            self._refusals.has_reports = True
             raise
 
     async def _report_all(self, reports: Sequence[Report]) -> Sequence[ReportResult]:

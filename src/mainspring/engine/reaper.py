@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import structlog
 
 from mainspring.core.ids import SessionId
-from mainspring.core.liveness import Watch, forget, look
+from mainspring.core.liveness import PERIODS_OF_SILENCE, Watch, forget, look
 from mainspring.core.model import JobSpec
 from mainspring.core.transitions import AttemptFacts, Failure, Transition, failed, lost
 from mainspring.engine.definitions import Definitions
+from mainspring.engine.refusals import Refusals
 from mainspring.engine.wakeups import Wakeups
+from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
 from mainspring.ports.store import Store
 from mainspring.ports.store_types import ApplyResult, HeldRun
@@ -24,19 +25,6 @@ DEADLINE_MARGIN = timedelta(seconds=15)
 """The worker enforces a run's timeout itself; the reaper steps in when that did not happen."""
 MAX_LOOK_GAP = 5.0
 """Looks further apart than so many seconds do not count as watching all along."""
-
-
-@dataclass(slots=True)
-class Unheard:
-    """What workers said since the reaper's last look and the store did not take: on a full disk it only gives.
-
-    Attributes:
-        sessions: those whose heartbeats were refused; they are not silent.
-        has_reports: whether reports were refused, so that runs which have ended look as if they had not.
-    """
-
-    sessions: set[SessionId] = field(default_factory=set)
-    has_reports: bool = False
 
 
 class Reaper:
@@ -54,7 +42,7 @@ class Reaper:
         waiter: Waiter,
         beat_period: float = 10.0,
         definitions: Definitions | None = None,
-        unheard: Unheard | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -63,7 +51,7 @@ class Reaper:
         self._definitions = definitions or Definitions(store)
         self.waiter = waiter
         self._beat_period = beat_period
-        self._unheard = unheard or Unheard()
+        self._refusals = refusals or Refusals()
         self._watch: Watch[SessionId] | None = None
         self._watching_since = 0.0
         self._looked_at: float | None = None
@@ -87,24 +75,28 @@ class Reaper:
         overdue = await self._store.list_overdue(now=now - DEADLINE_MARGIN, limit=BATCH)
         at = self._clock.monotonic()
         is_first = self._looked_at is None or at - self._looked_at > MAX_LOOK_GAP
-        if is_first or self._unheard.has_reports:
+        if is_first or self._refusals.has_reports:
             self._watching_since = at
-        self._unheard.has_reports = False
+        self._refusals.has_reports = False
         self._looked_at = at
-        is_watching = at - self._watching_since >= DEADLINE_MARGIN.total_seconds()
+        margin = DEADLINE_MARGIN.total_seconds()
+        is_watching = at - self._watching_since >= margin and self._refusals.is_clear(at, margin)
         return overdue if is_watching else []
 
     async def _judge_sessions(self, now: datetime) -> None:
         sessions = await self._store.list_sessions()
         counters = {session.id: session.beats for session in sessions}
         if self._watch is not None:
-            self._watch = forget(self._watch, self._unheard.sessions)
-        self._unheard.sessions.clear()
-        self._watch, silent = look(
-            self._watch, counters, at=self._clock.monotonic(), period=self._beat_period
-        )
-        if silent:
-            dead = await self._store.expire_sessions([(key, counters[key]) for key in silent], now=now)
+            self._watch = forget(self._watch, self._refusals.sessions)
+        self._refusals.sessions.clear()
+        at = self._clock.monotonic()
+        self._watch, silent = look(self._watch, counters, at=at, period=self._beat_period)
+        if silent and self._refusals.is_clear(at, PERIODS_OF_SILENCE * self._beat_period):
+            try:
+                dead = await self._store.expire_sessions([(key, counters[key]) for key in silent], now=now)
+            except StoreUnavailable:
+                self._refusals.refuse()
+                raise
             gone = [key for key, is_dead in zip(silent, dead, strict=True) if is_dead]
             _log.warning("sessions_lost", sessions=gone)
 

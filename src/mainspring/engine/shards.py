@@ -8,6 +8,8 @@ from datetime import datetime
 import structlog
 
 from mainspring.core.liveness import Watch, look
+from mainspring.engine.refusals import Refusals
+from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
 from mainspring.ports.store_types import NodeFacts, ShardLease
@@ -44,6 +46,7 @@ class Shards:
         clock: Clock,
         waiter: Waiter,
         period: float = 2.0,
+        refusals: Refusals | None = None,
     ) -> None:
         self._store = store
         self._node = node
@@ -51,11 +54,17 @@ class Shards:
         self._clock = clock
         self.waiter = waiter
         self._period = period
+        self._refusals = refusals or Refusals()
         self._watch: Watch[str] | None = None
 
     async def tick(self, now: datetime) -> float:
         """Beat, look who owns what, and take what is free."""
-        await self._store.beat_node(self._node, now=now)
+        try:
+            await self._store.beat_node(self._node, now=now)
+        except StoreUnavailable:
+            self._refusals.refuse()
+            raise
+        self._refusals.accept(self._clock.monotonic())
         shards = await self._store.read_shards()
         owned: dict[int, int] = {}
         free: dict[int, int] = {}

@@ -306,7 +306,13 @@ class Worker:
                 continue
             asked_at = self._monotonic()
             try:
-                reply = await self._gateway.beat(self._session_id, self.held, answered=self._answered)
+                # A call that hangs (a connection that broke without a word) must not use up the whole lease.
+                async with asyncio.timeout(self._beat_period):
+                    reply = await self._gateway.beat(self._session_id, self.held, answered=self._answered)
+            except TimeoutError as error:
+                _say("beat_failed", error)
+                self._waiters.beat.signal()
+                continue
             except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
                 # Nobody is declared dead by an outage of the store; go on working and try again.
                 _say("beat_failed", error)

@@ -239,6 +239,36 @@ async def test_run_not_started_in_time_expires(bench: Bench) -> None:
     assert (run.state, run.reason) == (RunState.SKIPPED, "expired")
 
 
+async def test_worker_that_another_server_could_not_hear_is_not_judged_by_this_one(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    runtime = bench.runtime
+    run_id = await submit(bench, delivery="at_most_once")
+    worker = await runtime.worker()
+    await worker.claim()
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime.store, "beat_node", refuse)
+        for _ in range(12):  # the worker's own heartbeats are refused elsewhere
+            runtime.clock.advance(5)
+            with pytest.raises(StoreUnavailable):
+                await runtime.tick("shards")
+            await runtime.tick("reaper")
+    for _ in range(5):  # there is room again, and everybody has time to say so
+        runtime.clock.advance(5)
+        await runtime.tick("shards")
+        await runtime.tick("reaper")
+    assert (await bench.run(run_id)).state is RunState.RUNNING
+    for _ in range(5):  # who still says nothing is gone
+        runtime.clock.advance(5)
+        await runtime.tick("shards")
+        await runtime.tick("reaper")
+    assert (await bench.run(run_id)).state is RunState.FAILED
+    assert (await bench.run(run_id)).reason == "lost"
+
+
 async def test_repeated_claim_gets_the_same_leases(bench: Bench) -> None:
     await submit(bench)
     worker = await bench.runtime.worker()

@@ -233,6 +233,24 @@ async def test_beat_says_which_claims_were_answered() -> None:
         assert server.answered[-1] == 0  # numbers begin anew with a session
 
 
+class Mute(Server):
+    """A server whose first heartbeat is never answered."""
+
+    async def beat(
+        self, session_id: SessionId, held: tuple[tuple[RunId, int], ...], *, answered: int | None = None
+    ) -> BeatReply:
+        if self.beats == 0:
+            self.beats = 1
+            await asyncio.get_running_loop().create_future()
+        return await super().beat(session_id, held, answered=answered)
+
+
+async def test_heartbeat_that_hangs_is_given_up_for_the_next() -> None:
+    server = Mute()
+    async with working(server):
+        await until(lambda: server.beats >= 3)
+
+
 class Sleepy(Server):
     """A server whose worker falls asleep once it has taken a lease, before it begins to work."""
 

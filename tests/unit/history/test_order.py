@@ -279,3 +279,34 @@ def test_event_has_a_story() -> None:
     story.alter_event(2, token=7)
     assert "succeeded by server-1: SUCCEEDED, token 7" in story.told
     assert isinstance(story.history.events[0], Event)
+
+
+# -- S23: deaths -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "end", "rules"),
+    [
+        ("outage", 40, {"S23"}),
+        ("full", 40, {"S23"}),
+        ("pause", 40, set()),
+        ("cut", 40, set()),
+        ("pause", 3, {"S23"}),
+    ],
+)
+def test_living_worker_dies_of_its_own_fault_only(kind: str, end: float, rules: set[str]) -> None:
+    story = Story()
+    story.fault(2, end, kind)
+    story.grant("session 9", "given", when=1)
+    story.grant("session 9", "used", when=2)
+    story.grant("session 9", "expired", when=41)
+    assert story.broken == rules
+
+
+def test_nothing_is_accepted_from_the_dead() -> None:
+    story = Story()
+    story.fault(2, 40, "pause")
+    story.grant("session 9", "given")
+    story.grant("session 9", "expired", when=41)
+    story.grant("session 9", "used", when=42)
+    assert story.broken == {"S10"}

@@ -62,6 +62,8 @@ class Role(StrEnum):
     UPKEEP = "upkeep"
 
 
+_BEAT_TIMEOUT = 5.0
+"""Seconds: a heartbeat on a connection that broke without a word must not use up the lease of everybody in it."""
 _EASY = frozenset({Role.EDIT, Role.READ, Role.UPKEEP})
 """Roles whose plans are left to the planner."""
 
@@ -175,7 +177,9 @@ class _Slots:
         return await asyncpg.connect(
             options.dsn,
             timeout=options.connect_timeout,
-            command_timeout=options.command_timeout,
+            command_timeout=min(options.command_timeout, _BEAT_TIMEOUT)
+            if self._role is Role.BEAT
+            else options.command_timeout,
             statement_cache_size=options.statement_cache,
             max_cached_statement_lifetime=0,
             server_settings=settings_for(self._role),

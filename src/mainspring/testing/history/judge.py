@@ -10,7 +10,7 @@ from mainspring.testing.history.delays import judge_delays
 from mainspring.testing.history.fires import judge_fires, judge_instants
 from mainspring.testing.history.misfires import judge_catch_ups, judge_misfires
 from mainspring.testing.history.model import History, Verdict
-from mainspring.testing.history.order import judge_grants, judge_order, judge_passed_over
+from mainspring.testing.history.order import judge_deaths, judge_grants, judge_order, judge_passed_over
 from mainspring.testing.history.runs import Runs
 from mainspring.testing.history.submissions import judge_submissions
 
@@ -31,6 +31,7 @@ RULES = {
     "S18": "the overlap policy holds",
     "S19": "nothing starts before it is due",
     "S20": "the misfire policy holds",
+    "S23": "a store that is away, or takes no writes, is nobody's death",
     "S25": "a result is that of the attempt that was accepted",
     "S27": "nothing is stuck",
     "L1": "what is due starts at once",
@@ -55,6 +56,7 @@ def judge(history: History) -> Verdict:
         *judge_cancels(history, runs, counts),
         *judge_order(history, counts),
         *judge_grants(history, counts),
+        *judge_deaths(history, counts),
         *judge_passed_over(history, runs, counts),
         *judge_delays(history, runs, counts),
     ]

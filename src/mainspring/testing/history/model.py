@@ -109,7 +109,8 @@ class Grant:
     Attributes:
         what: `shard 7` or `session 12`.
         epoch: of a shard; 0 for sessions, which are never given twice.
-        step: `given`, `used` (a write under it was accepted) or `ended`.
+        step: `given`, `used` (a write under it was accepted), `ended`, or `expired` (its holder was declared
+            dead, but lived).
     """
 
     at: datetime

@@ -12,6 +12,8 @@ from mainspring.core.transitions import AttemptOutcome
 from mainspring.testing.history.model import Event, Grant, History, Violation
 from mainspring.testing.history.runs import Runs
 
+STORE_FAULTS = frozenset({"outage", "full"})
+"""What is done to the store alone."""
 _FIRST = frozenset({RunState.PENDING, RunState.BLOCKED, RunState.SKIPPED})
 _ENDINGS = frozenset(outcome.value for outcome in AttemptOutcome)
 
@@ -107,13 +109,25 @@ def judge_grants(history: History, counts: Counter[str]) -> Iterator[Violation]:
             counts["writes_under_a_right"] += 1
             if last is None:
                 yield Violation("S10", grant.what, (_tell_grant(grant), "it was never given"))
-            elif last.step == "ended" or last.epoch != grant.epoch or _is_anothers(last, grant):
+            elif last.step in {"ended", "expired"} or last.epoch != grant.epoch or _is_anothers(last, grant):
                 yield Violation("S10", grant.what, (_tell_grant(last), _tell_grant(grant)))
             continue
         if grant.step == "given" and last is not None and grant.epoch <= last.epoch:
             why = "its epoch does not grow"
             yield Violation("S10", grant.what, (_tell_grant(last), _tell_grant(grant), why))
         newest[grant.what] = grant
+
+
+def judge_deaths(history: History, counts: Counter[str]) -> Iterator[Violation]:
+    """S23: a store that is away, or takes no writes, is nobody's death; who is declared dead had another fault."""
+    recovery = 3 * history.lease
+    others = [fault for fault in history.faults if fault.kind not in STORE_FAULTS]
+    for grant in history.grants:
+        if grant.step == "expired":
+            counts["declared_dead_alive"] += 1
+            if not any(fault.at <= grant.at <= fault.until + recovery for fault in others):
+                why = "nothing had happened to its worker"
+                yield Violation("S23", grant.what, (_tell_grant(grant), why))
 
 
 def _is_anothers(last: Grant, used: Grant) -> bool:

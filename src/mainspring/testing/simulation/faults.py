@@ -31,7 +31,7 @@ class Nemesis:
 
     def heal(self) -> None:
         """Start and free whatever does not run, and mend all connections."""
-        self._world.is_store_down = False
+        self._world.is_store_down = self._world.is_store_full = False
         self._world.failure_rate = 0.0
         for node in self._world.nodes.values():
             node.trouble.is_cut = node.trouble.is_lossy = node.trouble.is_cut_off = False
@@ -48,7 +48,7 @@ class Nemesis:
         world.recorder.reached[f"fault_{plan.kind}"] += 1
         node = world.nodes.get(plan.target)
         if node is None:
-            await self._store_outage(plan.seconds)
+            await self._break_store("is_store_full" if plan.kind == "full" else "is_store_down", plan.seconds)
         elif plan.kind == "crash_at":
             began = await self._crash(plan, node)
         elif plan.kind in {"kill", "stop"}:
@@ -61,12 +61,12 @@ class Nemesis:
             fault = Fault(kind=plan.kind, target=plan.target, at=began, until=world.time())
             world.recorder.faults.append(fault)
 
-    async def _store_outage(self, seconds: float) -> None:
-        self._world.is_store_down = True
-        self._take("outage", "")
+    async def _break_store(self, how: str, seconds: float) -> None:
+        setattr(self._world, how, True)
+        self._take("store", how)
         await asyncio.sleep(seconds)
-        if self._release("outage", ""):
-            self._world.is_store_down = False
+        if self._release("store", how):
+            setattr(self._world, how, False)
 
     async def _end(self, plan: FaultPlan, node: Node) -> None:
         if plan.kind == "kill":

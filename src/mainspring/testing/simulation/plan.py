@@ -225,8 +225,8 @@ def _make_faults(
     lease = 3 * beat_period
     for _ in range(random.choice([0, 2, 5, 10, 20])):
         kind = random.choices(
-            ["kill", "pause", "stop", "outage", "cut", "lossy", "slow", "crash_at", "cut_off"],
-            [4, 5, 1, 1, 3, 2, 2, 5, 2],
+            ["kill", "pause", "stop", "outage", "full", "cut", "lossy", "slow", "crash_at", "cut_off"],
+            [4, 5, 1, 1, 1, 3, 2, 2, 5, 2],
         )[0]
         verb = random.choice(CRASH_VERBS) if kind == "crash_at" else ""
         earliest, latest = (0.0 if kind == "crash_at" else 2.0), seconds * 0.9
@@ -237,7 +237,7 @@ def _make_faults(
                 at=round(random.uniform(earliest, latest), 3),
                 seconds=round(random.choice([0.2, 1.0, lease * random.uniform(0.8, 1.2), lease * 3]), 3),
                 kind=kind,
-                target="" if kind == "outage" else random.choice(names),
+                target="" if kind in {"outage", "full"} else random.choice(names),
                 verb=verb,
                 is_after=random.random() < 0.5,
             )

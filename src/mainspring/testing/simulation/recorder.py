@@ -307,9 +307,10 @@ class Recorder:
     def _note_judged(self, actor: str, judged: Any, given: Mapping[str, Any], results: list[bool]) -> None:
         for (session_id, _), is_dead in zip(judged, results, strict=True):
             if is_dead:
-                self._grant(f"session {session_id}", 0, "ended", actor)
+                is_alive = self.workers[session_id] in self.alive
+                self._grant(f"session {session_id}", 0, "expired" if is_alive else "ended", actor)
                 self.say(f"session {session_id} of {self.workers[session_id]} declared dead by {actor}")
-                if self.workers[session_id] in self.alive:
+                if is_alive:
                     self.reached["lease_expired_while_its_holder_lives"] += 1
 
     def _note_closed(self, actor: str, ids: Any, given: Mapping[str, Any], result: None) -> None:

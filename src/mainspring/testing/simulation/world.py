@@ -19,8 +19,9 @@ from mainspring.testing.simulation.loop import Process, VirtualLoop
 from mainspring.testing.simulation.plan import Plan
 from mainspring.testing.simulation.recorder import Recorder
 
+_READING = ("read_", "list_", "get_", "count_")
 LOST_PATIENCE = 3.0
-"""Seconds after which a call without an answer is given up."""
+"""Seconds after which a call to another process is given up when its answer was lost."""
 
 
 @dataclass(slots=True)
@@ -71,6 +72,7 @@ class World:
         store: where all of it ends up; on SQLite the one of the running server.
         folder: where SQLite's files are; None on the memory store.
         is_store_down: nobody reaches the store.
+        is_store_full: it can be read, but takes no write.
         failure_rate: share of store calls that fail, half of them after the commit.
         worst_clock: by how much any process's clock was off, at most.
     """
@@ -83,8 +85,14 @@ class World:
     folder: Path | None = None
     nodes: dict[str, Node] = field(default_factory=dict)
     is_store_down: bool = False
+    is_store_full: bool = False
     failure_rate: float = 0.0
     worst_clock: timedelta = timedelta(0)
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which a store call without an answer is given up: less than a lease, as drivers are set up."""
+        return min(LOST_PATIENCE, self.plan.beat_period)
 
     def note_fault(self, kind: str, target: str, seconds: float) -> None:
         """Write down that something goes wrong from now on, for so long."""
@@ -164,9 +172,10 @@ class StoreLink:
             await self._maybe_crash(verb, is_after=False)
         fate = random.random() / world.failure_rate if world.failure_rate else 1.0
         if fate < 1.0:
-            world.note_fault("flaw", node.name, LOST_PATIENCE)
-        if world.is_store_down or trouble.is_cut or fate < 0.5:
-            await asyncio.sleep(random.choice([0.0, LOST_PATIENCE]))
+            world.note_fault("flaw", node.name, world.patience)
+        is_refused = world.is_store_full and not verb.startswith(_READING)
+        if world.is_store_down or trouble.is_cut or fate < 0.5 or is_refused:
+            await asyncio.sleep(random.choice([0.0, world.patience]))
             world.recorder.reached["store_call_failed_before_commit"] += 1
             raise StoreUnavailable(f"{verb}: no connection")
         result = await getattr(world.store, verb)(*args, **given)
@@ -178,7 +187,7 @@ class StoreLink:
         await world.loop.nap(self._latency())
         if trouble.is_lossy or 0.5 <= fate < 1.0:
             world.recorder.reached["commit_whose_answer_was_lost"] += 1
-            await asyncio.sleep(random.choice([0.0, LOST_PATIENCE]))
+            await asyncio.sleep(random.choice([0.0, world.patience]))
             raise StoreUnavailable(f"{verb}: the answer was lost")
         return result
 
