@@ -41,19 +41,39 @@ async def run_campaign(
     return outcomes, figures(plan, outcomes, time.monotonic() - began)
 
 
+def _count(text: str) -> int:
+    """Read how often harm is to be done."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
+    return int(text)
+
+
+def _rate(text: str) -> float:
+    """Read how many submissions a second there are to be."""
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return rate
+
+
 def main() -> None:
     """Run a campaign from the command line; exit status 0 only if nothing was violated."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--zombies", type=int, default=0)
+    parser.add_argument("--kills", type=_count, default=50, metavar="N")
+    parser.add_argument("--zombies", type=_count, default=0, metavar="N")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rate", type=float, default=20.0, help="submissions a second")
+    parser.add_argument("--rate", type=_rate, default=20.0, help="submissions a second")
     parser.add_argument(
         "--sweep", action="store_true", help="a failpoint for every kill, not every other one"
     )
     parser.add_argument("--plan", action="store_true", help="print what would be done, and do nothing")
     parser.add_argument("--keep", type=Path, help="a folder to work in and keep")
     options = parser.parse_args()
+    if not options.kills + options.zombies:
+        parser.error("no kills and no zombies: nothing would be proved")
     plan = draw_plan(options.seed, kills=options.kills, zombies=options.zombies, is_sweep=options.sweep)
     print("\n".join(plan.lines()), flush=True)
     if options.plan:

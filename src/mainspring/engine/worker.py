@@ -231,6 +231,8 @@ class Worker:
         return min(slots - len(self._active), 2 * slots - len(self._active) - len(self._ended))
 
     def _may_claim(self) -> bool:
+        if self._may_be_lost():  # what came would be handed back; the next heartbeat tells
+            return False
         if any(attempt.lease.is_alone for attempt in self._active.values()):
             return False
         if self._is_yielding_to_suspect and self.held:
@@ -320,6 +322,8 @@ class Worker:
             if not reply.is_session_live:
                 await self._renew_session()
                 continue
+            if self._may_be_lost():
+                self._waiters.claim.signal()
             self._confirmed_at = asked_at
             for key in reply.lost:
                 self._lose(key)

@@ -14,6 +14,8 @@ from mainspring.testing.history.runs import FAILURES, LOSSES, Runs
 
 _MOMENT = timedelta(seconds=1)
 """How long it may take from a claim's commit to the job's first act, on a host that has much else to do."""
+_RETURNS = 5
+"""So many times a run may be handed back without any fault: jobs that cannot be done where they were claimed."""
 _BY_ITS_OWN_WORD = {"failed": "failed", "snoozed": "snoozed"}
 """Outcomes that only the job itself can bring about, and the ending that it then writes down."""
 
@@ -101,6 +103,11 @@ def judge_ends(history: History, runs: Runs, counts: Counter[str]) -> Iterator[V
             yield from _judge_skip(history, run, spec, runs)
         yield from _judge_outcomes(run, attempts, runs)
         yield from _judge_limits(run, spec, attempts, runs)
+        returned = sum(attempt.outcome == "handed_back" for attempt in attempts)
+        if returned > _RETURNS + len(history.faults):
+            yield runs.accuse(
+                "S8", run.id, f"handed back {returned} times, far more often than anything happened"
+            )
         yield from _judge_backoffs(history, run, spec, attempts, runs)
 
 

@@ -111,7 +111,8 @@ def _search(first: int, seeds: int, store: str, processes: int | None) -> int:
         click.echo(f"seed {seed}: {story}")
     click.echo(json.dumps(tally.summary()))
     if tally.failed:
-        click.echo("a rule was broken; tell the story with --replay SEED --shrink", err=True)
+        how = "" if store == "memory" else f" --store {store}"
+        click.echo(f"a rule was broken; tell the story with{how} --replay SEED --shrink", err=True)
         return 1
     if is_broken_off:
         click.echo(f"broken off after {tally.seeds} of {seeds} seeds", err=True)
