@@ -49,8 +49,9 @@ def balance_fires(
         from_at: where the period begins.
         to_at: where it ends.
         recorded: nominal times of the version's scheduled runs, skipped ones among them, in any order.
-        spans: of the same version. A gap is the record of all its fires; a catch-up is the record of those after its
-            cursor, the others have runs; a backfill is no record, because its fires are not the schedule's own.
+        spans: of the same version. A gap is the record of all its fires; an open catch-up is the record of those
+            after its cursor, the others have runs; a backfill is no record, because its fires are not the schedule's
+            own.
     """
     records = Counter(instant for instant in recorded if from_at <= instant <= to_at)
     spans = list(spans)
@@ -72,7 +73,9 @@ def _stands_for(span: Span, instant: datetime) -> bool:
         or (span.to_at is not None and instant > span.to_at)
     ):
         return False
-    return span.kind is SpanKind.GAP or span.cursor_at is None or instant > span.cursor_at
+    if span.kind is SpanKind.GAP:
+        return True
+    return span.is_open and (span.cursor_at is None or instant > span.cursor_at)
 
 
 def _in_order(records: Counter[datetime]) -> Iterator[datetime]:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -78,6 +79,13 @@ GAP, CATCH_UP, BACKFILL = SpanKind.GAP, SpanKind.CATCH_UP, SpanKind.BACKFILL
 )
 def test_spans_stand_for_their_fires(kind: SpanKind, ends: tuple[Any, ...], missing: tuple[int, ...]) -> None:
     assert balance((), make_span(kind, *ends)).missing == minutes(*missing)
+
+
+def test_catch_up_that_ended_stands_for_nothing_that_it_left() -> None:
+    ended = replace(make_span(CATCH_UP, *minutes(2, 4, 3)), is_open=False)
+    assert balance(minutes(1, 2, 3, 5), ended).missing == minutes(4)
+    drained = replace(ended, cursor_at=at(240))
+    assert balance(minutes(1, 2, 3, 4, 5), drained).is_even
 
 
 def test_open_gap_lasts() -> None:

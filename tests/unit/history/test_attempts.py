@@ -353,6 +353,40 @@ def test_run_that_expired() -> None:
     assert story.broken == set(), story.told
 
 
+@pytest.mark.parametrize(("after", "rules"), [(4.9, set()), (5.2, {"S1"})])
+def test_run_that_begins_after_its_expiry(after: float, rules: set[str]) -> None:
+    story = Story()
+    story.fault(5, 20)
+    run_id = story.submit(story.job(expires_after=seconds(5)), 10, "waiting")
+    story.attempt(run_id, "done", after=seconds(after))
+    assert story.broken == rules
+
+
+def test_run_that_was_given_in_time_may_be_carried_out_again_after_its_expiry() -> None:
+    story = Story()
+    story.fault(5, 20)
+    run_id = story.submit(story.job(expires_after=seconds(5)), 10, "lost", "waiting")
+    story.attempt(run_id, "done", after=seconds(9))
+    assert story.broken == set()
+
+
+def test_fire_that_is_skipped_for_an_invented_reason() -> None:
+    story = Story()
+    job = story.job(every(10))
+    story.fires(job, 10, 20, 30, 40)
+    story.fire(job, 50, reason="blackout")
+    assert story.broken == {"S1"}
+
+
+def test_run_that_goes_back_and_forth() -> None:
+    story = Story()
+    run_id = story.submit(story.job(), 10, *["handed_back"] * 6, "waiting")
+    story.attempt(run_id, "done")
+    assert story.broken == {"S8"}
+    story.fault(1, 2)
+    assert story.broken == set()
+
+
 def test_run_that_expired_too_soon() -> None:
     story = Story()
     story.fault(9, 20)

@@ -243,3 +243,25 @@ def test_backfill_has_no_misfires() -> None:
     story.gap(job, 10, 30, "misfire", when=35)
     story.fires(job, 40, 50)
     assert story.broken == set()
+
+
+# -- what a catch-up leaves ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("cursor", "rules"), [(30, set()), (20, {"S1"}), (None, {"S1"})])
+def test_catch_up_that_ended_was_drained(cursor: float | None, rules: set[str]) -> None:
+    story, job = outage("fire_all")
+    come_to = None if cursor is None else at(cursor)
+    span = story.catch_up(job, 10, 30, "misfire", 34, cursor_at=come_to)
+    for instant in (10, 20, 30):
+        if cursor is not None and instant <= cursor:
+            story.make_up(job, span, instant, 34.1)
+    story.fires(job, 40, 50)
+    assert story.broken == rules
+
+
+def test_catch_up_of_a_deleted_job_is_left_as_it_is() -> None:
+    story, job = outage("fire_all")
+    story.catch_up(job, 10, 30, "misfire", 34, cursor_at=None)
+    story.delete(job, 34.5)
+    assert story.broken == set()

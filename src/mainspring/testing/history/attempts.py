@@ -14,6 +14,8 @@ from mainspring.testing.history.runs import FAILURES, LOSSES, Runs
 
 _MOMENT = timedelta(seconds=1)
 """How long it may take from a claim's commit to the job's first act, on a host that has much else to do."""
+_REASONS = frozenset({"expired", "overlap", "misfire", "misfire_limit"})
+"""Why a run may be skipped."""
 _RETURNS = 5
 """So many times a run may be handed back without any fault: jobs that cannot be done where they were claimed."""
 _BY_ITS_OWN_WORD = {"failed": "failed", "snoozed": "snoozed"}
@@ -36,7 +38,21 @@ def judge_effects(history: History, runs: Runs, counts: Counter[str]) -> Iterato
         earliest = run.due_at if run.fire_at is None else max(run.due_at, run.fire_at)
         if any(effect.started_at < earliest - history.slack for effect in effects):
             yield runs.accuse("S19", run_id, "started before it was due")
+        if spec is not None and spec.expires_after is not None:
+            yield from _judge_expiry(history, run, spec.expires_after, effects, runs)
         yield from _judge_repeats(history, runs, run, effects, counts)
+
+
+def _judge_expiry(
+    history: History, run: Run, expires_after: timedelta, effects: list[Effect], runs: Runs
+) -> Iterator[Violation]:
+    """S1: what was not given to a worker by its expiry is skipped, not begun."""
+    first = min(effect.token for effect in effects)
+    given = {attempt.token: attempt.started_at for attempt in runs.attempts.get(run.id, [])}
+    given_at = run.started_at if first == run.token else given.get(first)
+    latest = max(run.due_at, run.created_at) + expires_after
+    if given_at is not None and given_at > latest + history.slack:
+        yield runs.accuse("S1", run.id, f"given to a worker at {given_at.isoformat()}, after its expiry")
 
 
 def _judge_repeats(
@@ -146,6 +162,8 @@ def _judge_skip(history: History, run: Run, spec: JobSpec, runs: Runs) -> Iterat
     """A reason is given, and it holds; that of misfires is looked at by their own rule."""
     if run.reason is None:
         yield runs.accuse("S1", run.id, "skipped without a reason")
+    elif run.reason not in _REASONS:
+        yield runs.accuse("S1", run.id, f"skipped for {run.reason!r}, which is no reason")
     if run.reason == "overlap" and spec.overlap is not Overlap.SKIP:
         yield runs.accuse("S18", run.id, "skipped as an overlap, which its job allows")
     if run.reason == "expired":

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from mainspring.core.ids import format_job_id
 from mainspring.core.model import JobSpec, Misfire, Run, RunKind, Span, SpanKind
 from mainspring.core.states import RunState
-from mainspring.testing.history.model import History, Violation
+from mainspring.testing.history.model import ChangeKind, History, Violation
 from mainspring.testing.history.oracle import expected_fires
 from mainspring.testing.history.runs import Runs
 from mainspring.testing.history.stretches import read_stretches
@@ -109,16 +109,24 @@ def _wrong_catch_up(spec: JobSpec, span: Span, to_at: datetime, slack: timedelta
 
 
 def judge_catch_ups(history: History, counts: Counter[str]) -> Iterator[Violation]:
-    """S27: a catch-up comes to its end where the job and the system are there to carry it out."""
+    """S27, S1: a catch-up comes to its end where job and system are there to carry it out, and ends no sooner."""
     stretches = read_stretches(history)
     calm_since = history.healed_at + 3 * history.lease
     specs = {(change.job_id, change.version): change.spec for change in history.changes}
+    deleted = {change.job_id for change in history.changes if change.kind is ChangeKind.DELETED}
     for span in history.spans:
         spec = specs.get((span.job_id, span.version))
-        if not span.is_open or span.kind is not SpanKind.CATCH_UP or span.to_at is None or spec is None:
+        if span.kind is not SpanKind.CATCH_UP or span.to_at is None or spec is None:
+            continue
+        left = len(expected_fires(spec.trigger, (span.cursor_at or span.from_at - _TICK), span.to_at))
+        if not span.is_open:
+            counts["catch_ups_ended"] += 1
+            if left and span.job_id not in deleted:
+                story = f"{span.from_at.isoformat()} to {span.to_at.isoformat()}, come to {span.cursor_at}"
+                why = f"ended with {left} left"
+                yield Violation("S1", f"span {span.id} of {format_job_id(span.job_id)}", (story, why))
             continue
         counts["catch_ups_open"] += 1
-        left = len(expected_fires(spec.trigger, (span.cursor_at or span.from_at - _TICK), span.to_at))
         idle_from = max(span.created_at, calm_since)
         free = sum(
             (
