@@ -203,6 +203,17 @@ async def fill_disk(
             await bench.runtime.tick("reaper")
 
 
+async def test_jump_of_the_wall_clock_is_nobodys_silence(bench: Bench) -> None:
+    run_id = await submit(bench, delivery="at_most_once", timeout="10h")
+    worker = await bench.runtime.worker()
+    await worker.claim()
+    for _ in range(4):
+        await bench.runtime.tick("reaper")
+        bench.runtime.clock.set(bench.runtime.clock.now() + timedelta(hours=1))
+    await bench.runtime.tick("reaper")
+    assert (await bench.run(run_id)).state is RunState.RUNNING
+
+
 async def test_heartbeats_that_a_full_disk_refused_are_nobodys_silence(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,6 +297,17 @@ async def test_lease_whose_claim_answer_was_lost_is_released_after_two_beats(ben
     await worker.beat()
     run = await bench.run(run_id)
     assert (run.state, run.crashes) == (RunState.PENDING, 0)
+
+
+async def test_forgotten_lease_of_an_at_most_once_run_counts_as_begun(bench: Bench) -> None:
+    run_id = await submit(bench, delivery="at_most_once")
+    worker = await bench.runtime.worker()
+    await worker.claim()
+    worker.held.clear()
+    for _ in range(2):
+        await worker.beat()
+    run = await bench.run(run_id)
+    assert (run.state, run.reason) == (RunState.FAILED, "lost")
 
 
 async def test_repeated_report_is_applied_again(bench: Bench) -> None:

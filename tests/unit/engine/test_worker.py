@@ -217,6 +217,18 @@ async def test_answer_that_lay_waiting_while_the_process_slept_starts_nothing() 
     assert server.endings == {RunId(1): HandedBack(was_started=False), RunId(2): Success(result=b"2")}
 
 
+async def test_what_has_ended_is_reported_though_the_session_is_lost() -> None:
+    server = Server()
+    server.errors["report"] = [Unreachable("away")] * 3
+    async with working(server):
+        server.leases = [make_lease(1)]
+        await until(lambda: len(server.errors["report"]) < 3)
+        server.is_live = False
+        await until(lambda: server.registered == 2)
+        await until(lambda: len(server.endings) == 1)
+    assert server.endings == {RunId(1): Success(result=b"1")}
+
+
 async def test_beat_says_which_claims_were_answered() -> None:
     server = Server()
     server.release.clear()
