@@ -55,10 +55,10 @@ class Scene:
     """What the fixture holds.
 
     Attributes:
-        job: due now; `waiting`, `held` and `suspect` are its runs, each in a lane of its own.
+        job: due now; `waiting`, `held`, `other` and `suspect` are its runs, each in a lane of its own.
         quiet: due now too, with an open span and an interned lane without runs; skips fires while it has a live run.
         paused: has an open gap.
-        first: the session that holds `held`.
+        first: the session that holds `held` and `other`.
         second: another one, without runs.
         epochs: of node-1, which owns all shards; node-2 owns none.
     """
@@ -68,6 +68,7 @@ class Scene:
     paused: Job
     waiting: RunId
     held: HeldRun
+    other: HeldRun
     suspect: RunId
     first: SessionId
     second: SessionId
@@ -95,6 +96,7 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
     crashed = await running_run(store, job, session_id=first, lane=_lane("suspect"))
     await store.apply([transitions.lost(facts_of(crashed), job.spec, now=START)], now=START)
     held = await running_run(store, job, session_id=first, lane=_lane("held"))
+    other = await running_run(store, job, session_id=first, lane=_lane("other"))
     [waiting] = await submit(store, job, lane=_lane("waiting"), expires_at=EXPIRY)
     key = IdempotencyKey(key="old", request_hash=b"before", expires_at=at(5))
     ended = await submit(store, quiet, submit_key=key)
@@ -108,6 +110,7 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
         paused=paused,
         waiting=waiting,
         held=await read_held(store, held.run_id),
+        other=await read_held(store, other.run_id),
         suspect=crashed.run_id,
         first=first,
         second=second,
@@ -147,7 +150,7 @@ _TOUCHES = tuple(
     (frozenset(names.split()), frozenset(kinds.split()))
     for names, kinds in {
         "claim claim_again claim_first claim_alone claim_batch": "run session",
-        "succeed fail bury hand_back lose": "run",
+        "succeed fail bury hand_back lose apply_batch apply_backwards": "run",
         "beat beat_batch": "run session",
         "expire_session close_sessions": "session",
         "cancel cancel_batch expire_runs": "run",
@@ -241,6 +244,21 @@ async def lose(store: PostgresStore, scene: Scene) -> Any:
 
 
 @_verb()
+async def apply_batch(store: PostgresStore, scene: Scene) -> Any:
+    ends = [
+        transitions.succeeded(scene.other.run_id, scene.other.token, b"1"),
+        transitions.handed_back(facts_of(scene.held), scene.job.spec, now=NOW, was_started=False),
+    ]
+    return await store.apply(ends, now=NOW)
+
+
+@_verb()
+async def apply_backwards(store: PostgresStore, scene: Scene) -> Any:
+    ends = [transitions.lost(facts_of(run), scene.job.spec, now=NOW) for run in (scene.held, scene.other)]
+    return await store.apply(ends, now=NOW)
+
+
+@_verb()
 async def beat(store: PostgresStore, scene: Scene) -> Any:
     held = ((scene.held.run_id, scene.held.token),)
     return await store.beat_sessions([Beat(session_id=scene.first, held=held)], now=NOW)
@@ -272,7 +290,7 @@ async def cancel(store: PostgresStore, scene: Scene) -> Any:
 
 @_verb()
 async def cancel_batch(store: PostgresStore, scene: Scene) -> Any:
-    runs = [scene.waiting, scene.held.run_id, scene.suspect]
+    runs = [scene.waiting, scene.held.run_id, scene.suspect, scene.other.run_id]
     return await store.cancel_runs(runs, reason="test", now=NOW)
 
 

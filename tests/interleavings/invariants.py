@@ -45,7 +45,7 @@ def the_run(tables: Tables, run_id: int) -> dict[str, Any]:
 def judge_runs(scene: Scene, tables: Tables) -> None:
     ids = [row["id"] for table in ("run", "run_history", "dead_run") for row in tables[table]]
     assert len(ids) == len(set(ids)), "a run stands in two tables"
-    assert {scene.waiting, scene.held.run_id, scene.suspect} <= set(ids), "a run is gone"
+    assert {scene.waiting, scene.held.run_id, scene.other.run_id, scene.suspect} <= set(ids), "a run is gone"
     lanes = {lane["id"] for lane in tables["lane"]}
     assert all(row["lane_id"] in lanes for row in tables["run"]), "a live run has no lane"
     assert the_run(tables, scene.held.run_id)["token"] >= scene.held.token
@@ -130,7 +130,7 @@ def judge_result(  # noqa: PLR0912 -- one verb after the other
             }
             assert held["state"] != "SUCCEEDED"
     if name in {"cancel", "cancel_batch"}:
-        runs = (scene.waiting, scene.held.run_id, scene.suspect)
+        runs = (scene.waiting, scene.held.run_id, scene.suspect, scene.other.run_id)
         for run_id, answer in zip(runs, result, strict=False):
             row = the_run(tables, run_id)
             if answer is CancelResult.CANCELLED:

@@ -22,6 +22,8 @@ TRIPLES = (
     "lose expire_session beat",
     "lose claim cancel_batch",
     "succeed expire_session prune_sessions",
+    "apply_batch apply_backwards cancel_batch",
+    "apply_batch expire_session claim_batch",
     # one run, two who want it, and a third that takes it away
     "claim claim_first cancel",
     "claim claim_first expire_runs",
