@@ -193,6 +193,27 @@ GUARDS: tuple[Guard, ...] = (
         "a run that is delayed or backs off waits",
         (Edit(_LEASES, "index.between(low, (now, _LAST))", "index.between(low, None)"),),
     ),
+    Guard(
+        "three periods of silence",
+        "a worker whose heartbeat is a little late is not declared dead",
+        (Edit("mainspring.core.liveness", "PERIODS_OF_SILENCE = 3", "PERIODS_OF_SILENCE = 1"),),
+    ),
+    Guard(
+        "no claim after a silence",
+        "a worker that may have been declared dead does not claim what it can only hand back",
+        (
+            Edit(
+                "mainspring.engine.worker",
+                "if self._may_be_lost():  # what came would be handed back; the next heartbeat tells",
+                "if not self._may_be_lost:",
+            ),
+        ),
+    ),
+    Guard(
+        "expiry at the claim",
+        "a run that expired is not begun",
+        (Edit(_LEASES, "if not run.is_expired(now):", "if run is not None:"),),
+    ),
 )
 
 
