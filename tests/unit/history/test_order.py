@@ -303,6 +303,13 @@ def test_living_worker_dies_of_its_own_fault_only(kind: str, end: float, rules: 
     assert story.broken == rules
 
 
+def test_session_that_its_worker_never_heard_of_may_end() -> None:
+    story = Story()
+    story.grant("session 9", "given", when=1)
+    story.grant("session 9", "expired", when=41)
+    assert story.broken == set()
+
+
 def test_nothing_is_accepted_from_the_dead() -> None:
     story = Story()
     story.fault(2, 40, "pause")

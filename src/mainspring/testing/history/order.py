@@ -119,11 +119,15 @@ def judge_grants(history: History, counts: Counter[str]) -> Iterator[Violation]:
 
 
 def judge_deaths(history: History, counts: Counter[str]) -> Iterator[Violation]:
-    """S23: a store that is away, or takes no writes, is nobody's death; who is declared dead had another fault."""
+    """S23: a store that is away, or takes no writes, is nobody's death; who is declared dead had another fault.
+
+    A session of which the worker never heard (the answer to its registration was lost) is nobody's.
+    """
     recovery = 3 * history.lease
     others = [fault for fault in history.faults if fault.kind not in STORE_FAULTS]
+    used = {grant.what for grant in history.grants if grant.step == "used"}
     for grant in history.grants:
-        if grant.step == "expired":
+        if grant.step == "expired" and grant.what in used:
             counts["declared_dead_alive"] += 1
             if not any(fault.at <= grant.at <= fault.until + recovery for fault in others):
                 why = "nothing had happened to its worker"
