@@ -142,7 +142,7 @@ async def working(server: Server, monotonic: Callable[[], float] = lambda: 0.0) 
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(25):
         while not condition():  # noqa: ASYNC110 -- of what the worker does nobody is told
             await asyncio.sleep(0.01)
 
