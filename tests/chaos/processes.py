@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,7 +28,7 @@ class Ended(RuntimeError):
     """A process ended before it was ready."""
 
 
-class Process:
+class Process(ABC):
     """A process of the product, started and killed any number of times.
 
     Args:
@@ -65,13 +66,13 @@ class Process:
             return False
         return True
 
+    @abstractmethod
     def start(self) -> None:
         """Start and return once it is ready.
 
         Raises:
             Ended: it ended before that.
         """
-        raise NotImplementedError
 
     def kill(self) -> float:
         """Kill the process and all its descendants with SIGKILL, the root first so that it cannot react; say when."""

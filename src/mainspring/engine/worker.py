@@ -307,17 +307,16 @@ class Worker:
                 await self._renew_session()
                 continue
             asked_at = self._monotonic()
+            # A call that hangs (a connection that broke without a word) must not use up the whole lease.
+            limit = asyncio.timeout(self._beat_period)
             try:
-                # A call that hangs (a connection that broke without a word) must not use up the whole lease.
-                async with asyncio.timeout(self._beat_period):
+                async with limit:
                     reply = await self._gateway.beat(self._session_id, self.held, answered=self._answered)
-            except TimeoutError as error:
-                _say("beat_failed", error)
-                self._waiters.beat.signal()
-                continue
             except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
                 # Nobody is declared dead by an outage of the store; go on working and try again.
                 _say("beat_failed", error)
+                if limit.expired():  # a period has passed already
+                    self._waiters.beat.signal()
                 continue
             if not reply.is_session_live:
                 await self._renew_session()

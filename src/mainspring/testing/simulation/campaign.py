@@ -34,6 +34,7 @@ REQUIRED = (
     "lease_unknown_to_its_worker",
     "holder_told_of_a_loss",
     "job_killed_its_worker",
+    "fault_full",
     "misfires_skip",
     "misfires_fire_latest",
     "misfires_fire_all",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from random import Random
@@ -46,7 +47,7 @@ T = TypeVar("T")
 _DRAIN = 5.0
 
 
-class _Node:
+class _Node(ABC):
     """What servers and workers have in common: a process that comes and goes."""
 
     def __init__(self, world: World, name: str) -> None:
@@ -101,11 +102,11 @@ class _Node:
             process.kill()
             self._forget()
 
-    async def _run(self, process: Process) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _run(self, process: Process) -> None: ...
 
-    async def _shut_down(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _shut_down(self) -> None: ...
 
     async def make_engine(self, process: Process, node: NodeFacts | None) -> tuple[Engine, StoreClock]:
         """Put the real engine together on this process's connection; waits for the store like a supervisor does."""
