@@ -18,6 +18,7 @@ from mainspring.core.states import RunState
 from mainspring.errors import SchemaMismatch, StoreUnavailable
 from mainspring.ports.store_types import (
     ApplyResult,
+    Beat,
     CancelResult,
     ClaimedRun,
     FireResult,
@@ -555,3 +556,16 @@ async def test_reader_of_the_history_does_not_make_upkeep_fail(store: PostgresSt
         await store.prepare_history(now=START)
         assert await store.prune_history(before=START, limit=10) == 0
     await store.prepare_history(now=START)
+
+
+async def test_heartbeat_on_a_connection_that_hangs_is_given_up_before_other_calls_are(
+    store: PostgresStore, raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.stores.postgres.connection._BEAT_TIMEOUT", 0.2)
+    session_id = await add_session(store)
+    async with raw.transaction():
+        await raw.execute("SELECT FROM session FOR UPDATE")
+        with pytest.raises(StoreUnavailable):
+            await store.beat_sessions([Beat(session_id=session_id, held=())], now=at(1))
+    [result] = await store.beat_sessions([Beat(session_id=session_id, held=())], now=at(2))
+    assert result.is_session_live
