@@ -245,6 +245,7 @@ def _lease(run: ClaimedRun, spec: JobSpec) -> Lease:
         payload=run.payload if run.payload is not None else spec.payload,
         idempotency_key=run.target_key if run.target_key is not None else format_run_id(run.run_id),
         is_alone=run.is_alone,
+        is_cancel_requested=run.is_cancel_requested,
         spec=spec,
     )
 

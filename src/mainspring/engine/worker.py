@@ -275,6 +275,8 @@ class Worker:
         if key in self._active or key in self._ended:
             return  # a repeated answer
         attempt = AttemptTask(lease)
+        if lease.is_cancel_requested:
+            attempt.cancel()
         self._active[key] = attempt
         attempt.task = asyncio.create_task(self._carry_out(key, attempt))
 

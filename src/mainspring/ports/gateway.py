@@ -52,7 +52,11 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """The right to carry out one attempt: worker session + token (design 1)."""
+    """The right to carry out one attempt: worker session + token (design 1).
+
+    Attributes:
+        is_cancel_requested: the cancel was asked for while the answer was on its way: report it stopped, do not begin.
+    """
 
     run_id: RunId
     token: int
@@ -65,6 +69,7 @@ class Lease:
     payload: bytes | None
     idempotency_key: str
     is_alone: bool
+    is_cancel_requested: bool
     spec: JobSpec
 
 

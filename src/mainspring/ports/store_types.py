@@ -253,7 +253,11 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedRun:
-    """What a claim returns of a run; the gateway adds the definition. Positional for speed."""
+    """What a claim returns of a run; the gateway adds the definition. Positional for speed.
+
+    Attributes:
+        is_cancel_requested: only in a repeated answer: the cancel was asked for after the first one.
+    """
 
     run_id: RunId
     token: int
@@ -266,6 +270,7 @@ class ClaimedRun:
     payload: bytes | None
     target_key: str | None
     is_alone: bool
+    is_cancel_requested: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,7 @@ class LeaseView(Struct, kw_only=True):
     payload: Any
     idempotency_key: str
     is_alone: bool
+    is_cancel_requested: bool = False
 
 
 class DefinitionView(Struct, kw_only=True):
@@ -246,6 +247,7 @@ def _from_lease(lease: Lease) -> LeaseView:
         payload=None if lease.payload is None else msgspec.Raw(lease.payload),
         idempotency_key=lease.idempotency_key,
         is_alone=lease.is_alone,
+        is_cancel_requested=lease.is_cancel_requested,
     )
 
 
@@ -278,6 +280,7 @@ def to_claim_reply(answer: ClaimAnswerIn) -> ClaimReply:
             payload=_text(item.payload),
             idempotency_key=item.idempotency_key,
             is_alone=item.is_alone,
+            is_cancel_requested=item.is_cancel_requested,
             spec=specs[item.job_id, item.version],
         )
         for item in answer.leases

@@ -100,6 +100,7 @@ def lease_batches(draw: st.DrawFn) -> tuple[Lease, ...]:
                 payload=draw(JSON),
                 idempotency_key=draw(TEXTS),
                 is_alone=draw(st.booleans()),
+                is_cancel_requested=draw(st.booleans()),
                 spec=specs[job_id, version],
             )
         )

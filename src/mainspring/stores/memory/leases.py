@@ -207,4 +207,5 @@ def _view_claim(run: RunRow) -> ClaimedRun:
         run.payload,
         run.target_key,
         run.is_alone,
+        run.is_cancel_requested,
     )

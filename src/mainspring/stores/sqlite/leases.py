@@ -224,7 +224,9 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
     session = {"session_id": request.session_id, "number": request.number}
     if request.number == claimer[0]:
         again = fetch_all(db, "repeat_claim", session)
-        return ClaimResult(tuple(_claimed(row, is_alone=bool(row[10])) for row in again))
+        return ClaimResult(
+            tuple(_claimed(row, is_alone=bool(row[10]), is_cancel_requested=bool(row[11])) for row in again)
+        )
     execute(db, "set_claim_number", session)
     held = fetch_first(
         db, "is_holding" if request.is_alone else "is_holding_alone", {"session_id": request.session_id}
@@ -245,7 +247,7 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
     return ClaimResult(tuple(_claimed(row, is_alone=request.is_alone) for row in rows))
 
 
-def _claimed(row: Row, *, is_alone: bool) -> ClaimedRun:
+def _claimed(row: Row, *, is_alone: bool, is_cancel_requested: bool = False) -> ClaimedRun:
     return ClaimedRun(
         row[0],
         row[1],
@@ -258,4 +260,5 @@ def _claimed(row: Row, *, is_alone: bool) -> ClaimedRun:
         row[8],
         row[9],
         is_alone,
+        is_cancel_requested,
     )

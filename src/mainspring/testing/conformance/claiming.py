@@ -116,7 +116,18 @@ class Claiming:
         session_id = await add_session(store)
         [leased] = await claim(store, session_id, now=at(5))
         assert leased == ClaimedRun(
-            run_id, 1, job.id, 1, job.tenant, 1, None, at(-1), b"[1]", "key", is_alone=False
+            run_id,
+            1,
+            job.id,
+            1,
+            job.tenant,
+            1,
+            None,
+            at(-1),
+            b"[1]",
+            "key",
+            is_alone=False,
+            is_cancel_requested=False,
         )
         [run] = await store.get_runs([run_id])
         assert run is not None
@@ -317,6 +328,14 @@ class ClaimRepeats:
         await store.apply([transitions.succeeded(done.run_id, done.token)], now=at(1))
         await hand_back(store, lost, now=1)
         assert await store.claim_runs([request], now=at(2)) == [ClaimResult((kept,))]
+
+    async def test_repeat_tells_which_cancels_were_asked_for(self, store: Store) -> None:
+        request, result = await self._first(store)
+        first, second, third = result.runs
+        await store.cancel_runs([second.run_id], reason="operator", now=at(1))
+        [again] = await store.claim_runs([request], now=at(2))
+        asked = {run.run_id: run.is_cancel_requested for run in again.runs}
+        assert asked == {first.run_id: False, second.run_id: True, third.run_id: False}
 
     async def test_repeat_leaves_out_runs_that_another_session_has_now(self, store: Store) -> None:
         request, result = await self._first(store, number=1)

@@ -183,7 +183,8 @@ WITH claimer AS MATERIALIZED (
 )
 SELECT
     claimed.id, claimed.token, claimed.job_id, claimed.version, lane.tenant, claimed.attempt, claimed.fire_at,
-    claimed.due_at, claimed.payload, claimed.target_key, claimed.is_alone, claimed.lane_id, claimed.rank
+    claimed.due_at, claimed.payload, claimed.target_key, claimed.is_alone,
+    claimed.cancel_requested_at IS NOT NULL, claimed.lane_id, claimed.rank
 FROM claimer
 LEFT JOIN (
     claimed CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = claimed.lane_id LIMIT 1) AS lane
@@ -217,7 +218,8 @@ WITH claimer AS MATERIALIZED (
 )
 SELECT
     claimed.id, claimed.token, claimed.job_id, claimed.version, lane.tenant, claimed.attempt, claimed.fire_at,
-    claimed.due_at, claimed.payload, claimed.target_key, claimed.is_alone, claimed.lane_id, claimed.rank
+    claimed.due_at, claimed.payload, claimed.target_key, claimed.is_alone,
+    claimed.cancel_requested_at IS NOT NULL, claimed.lane_id, claimed.rank
 FROM claimer
 LEFT JOIN (
     claimed CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = claimed.lane_id LIMIT 1) AS lane
@@ -226,7 +228,7 @@ LEFT JOIN (
 -- name: repeat_claim
 -- The leases of the session's last request, as far as they still run: one row at least where the session is live.
 SELECT run.id, run.token, run.job_id, run.version, lane.tenant, run.attempt, run.fire_at, run.due_at, run.payload,
-       run.target_key, run.is_alone, run.lane_id, run.rank
+       run.target_key, run.is_alone, run.cancel_requested_at IS NOT NULL, run.lane_id, run.rank
 FROM session
 LEFT JOIN (run JOIN lane ON lane.id = run.lane_id)
     ON run.session_id = session.id AND run.state = 'RUNNING' AND run.claim_number = :number

@@ -106,7 +106,7 @@ WHERE id IN (SELECT value FROM json_each(:run_ids));
 -- name: repeat_claim
 SELECT
     run.id, run.token, run.job_id, run.version, lane.tenant, run.attempt, run.fire_at, run.due_at, run.payload,
-    run.target_key, run.is_alone
+    run.target_key, run.is_alone, run.cancel_requested_at IS NOT NULL
 FROM run INDEXED BY run_held
 CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.session_id = :session_id AND run.state = 'RUNNING' AND run.claim_number = :number
