@@ -168,7 +168,8 @@ class RunStore(Protocol):
         Takes from the request's lanes in their order, in order of rank within a lane, runs with
         `low <= rank <= now` that are not parked and not expired. A session that is not live gets nothing
         (`is_session_live` False); its row is held FOR SHARE. A request whose number is the session's last one is a
-        repeat: it gets the leases it got then, as far as they still run under the same token, and nothing new.
+        repeat: it gets the leases it got then, as far as they still run under the same token, and nothing new. One
+        with a lower number is late: its caller gave it up, and it gets nothing.
         `is_alone` requests get at most one run that has crashed a worker, and only when the session runs nothing;
         others get only runs without a crash, and nothing while the session carries out a run alone.
         """

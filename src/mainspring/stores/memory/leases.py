@@ -43,6 +43,8 @@ class LeaseVerbs:
         if session.claim_number == request.number:
             before = (lease for lease in session.claimed if tables.is_held(lease[0], lease[1], session.id))
             return ClaimResult(tuple(_view_claim(tables.runs[run_id]) for run_id, _ in before))
+        if request.number < session.claim_number:
+            return ClaimResult(())
         taken = list(islice(self._candidates(request, now), self._allowance(request, session)))
         for run in taken:
             self._start(run, session, request, now)

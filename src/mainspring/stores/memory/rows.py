@@ -206,7 +206,7 @@ class SessionRow:
     last_beat_at: datetime
     ended_at: datetime | None = None
     beats: int = 0
-    claim_number: int | None = None
+    claim_number: int = -1
     claimed: tuple[tuple[RunId, int], ...] = ()
     missing: frozenset[tuple[RunId, int]] = frozenset()
     running: RunIndex = field(default_factory=OrderedIndex)

@@ -227,6 +227,8 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
         return ClaimResult(
             tuple(_claimed(row, is_alone=bool(row[10]), is_cancel_requested=bool(row[11])) for row in again)
         )
+    if request.number < claimer[0]:
+        return _NOTHING
     execute(db, "set_claim_number", session)
     held = fetch_first(
         db, "is_holding" if request.is_alone else "is_holding_alone", {"session_id": request.session_id}

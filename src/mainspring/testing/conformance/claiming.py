@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 from mainspring.core import transitions
@@ -348,6 +349,15 @@ class ClaimRepeats:
         rest = await claim(store, request.session_id, limit=9)
         assert len(rest) == 2
         assert not set(ids_of(rest)) & set(ids_of(result.runs))
+
+    async def test_request_that_is_late_takes_nothing(self, store: Store) -> None:
+        request, _ = await self._first(store)
+        newer = replace(request, number=request.number + 1, limit=1)
+        [result] = await store.claim_runs([newer], now=at(1))
+        # The worker gave it up long ago: whatever it took would be held by nobody.
+        assert await store.claim_runs([request], now=at(2)) == [ClaimResult(())]
+        assert await store.claim_runs([newer], now=at(3)) == [result]
+        assert (await store.count_runs("default"))[RunState.RUNNING] == 4
 
     async def test_same_number_of_another_session_is_no_repeat(self, store: Store) -> None:
         request, _ = await self._first(store)

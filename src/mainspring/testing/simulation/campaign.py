@@ -35,6 +35,8 @@ REQUIRED = (
     "holder_told_of_a_loss",
     "job_killed_its_worker",
     "fault_full",
+    "request_between_processes_carried_out_late",
+    "store_call_carried_out_late",
     "misfires_skip",
     "misfires_fire_latest",
     "misfires_fire_all",
@@ -44,7 +46,12 @@ REQUIRED = (
     *(f"crash_{moment}_{verb}" for verb in CRASH_VERBS for moment in ("before", "after")),
 )
 """What a campaign must have met, each at least once; else it is void."""
-NEEDS_SEVERAL_NODES = {"two_nodes_planned_the_same_fire", "fire_fenced", "fire_lost"}
+NEEDS_SEVERAL_NODES = {
+    "two_nodes_planned_the_same_fire",
+    "fire_fenced",
+    "fire_lost",
+    "store_call_carried_out_late",
+}
 """What cannot be met where one process holds the store."""
 
 

@@ -35,6 +35,7 @@ class Nemesis:
         self._world.failure_rate = 0.0
         for node in self._world.nodes.values():
             node.trouble.is_cut = node.trouble.is_lossy = node.trouble.is_cut_off = False
+            node.trouble.is_late = False
             node.trouble.slowness = 1.0
             node.trouble.crash_at = None
             if node.process is not None:
@@ -112,7 +113,7 @@ class Nemesis:
             process.go_on()
 
     async def _trouble(self, plan: FaultPlan, node: Node) -> None:
-        name = {"cut": "is_cut", "lossy": "is_lossy", "cut_off": "is_cut_off"}.get(plan.kind, "slowness")
+        name = "slowness" if plan.kind == "slow" else f"is_{plan.kind}"
         setattr(node.trouble, name, _SLOWNESS if name == "slowness" else True)
         self._take(node.name, name)
         await asyncio.sleep(plan.seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from random import Random
 from typing import Any, TypeVar, cast
@@ -14,7 +15,7 @@ from mainspring.core.ids import RunId, SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.jobs import Accepted
 from mainspring.engine.worker import Worker, WorkerSettings, WorkerWaiters
-from mainspring.errors import StoreUnavailable, Unreachable
+from mainspring.errors import MainspringError, StoreUnavailable, Unreachable
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import InlineRunner
 from mainspring.ports.gateway import (
@@ -146,6 +147,11 @@ class _Node(ABC):
         if self._is_cut_off(caller):
             await asyncio.sleep(LOST_PATIENCE)
             raise Unreachable("the request was lost")
+        late = self.world.straggle(self.name, self.random) if caller.is_late or self.trouble.is_late else None
+        if late is not None:
+            _ = self.process.spawn(self._carry_out_late(call, late))
+            await asyncio.sleep(LOST_PATIENCE)
+            raise Unreachable("no answer came in time")
         future: asyncio.Future[T] = loop.create_future()
         self._calls.append(future)
         _ = self.process.spawn(self._carry_out(call, future))
@@ -172,6 +178,12 @@ class _Node(ABC):
         else:
             if not future.done():
                 future.set_result(result)
+
+    async def _carry_out_late(self, call: Callable[[], Awaitable[T]], seconds: float) -> None:
+        await self.world.loop.nap(seconds)
+        self.world.recorder.reached["request_between_processes_carried_out_late"] += 1
+        with suppress(MainspringError):  # nobody is there to be told
+            await call()
 
     def _delay(self) -> float:
         return self.random.random() * 0.002 * self.trouble.slowness

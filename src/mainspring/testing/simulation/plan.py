@@ -125,7 +125,12 @@ def _draw(seed: int, seconds: float) -> Plan:
         drift=random.choice([0.0, 1e-4, 1e-2]),
         jobs=jobs,
         actions=_make_actions(random, jobs, seconds),
-        faults=_make_faults(random, names, seconds, beat_period),
+        faults=tuple(
+            sorted(
+                (*_make_faults(random, names, seconds, beat_period), *_make_stragglers(seed, names, seconds)),
+                key=lambda fault: fault.at,
+            )
+        ),
     )
 
 
@@ -246,6 +251,20 @@ def _make_faults(
     starts = [fault for fault in faults if fault.verb in {"take_shards", "add_sessions"}]
     faults += [replace(fault, at=fault.at + 0.1, seconds=0.2, kind="kill", verb="") for fault in starts]
     return tuple(sorted(faults, key=lambda fault: fault.at))
+
+
+def _make_stragglers(seed: int, names: Sequence[str], seconds: float) -> tuple[FaultPlan, ...]:
+    """Draw when requests are carried out late, from a source of its own: other draws stay as they are."""
+    random = Random(f"late:{seed}")
+    return tuple(
+        FaultPlan(
+            at=round(random.uniform(2.0, seconds * 0.8), 3),
+            seconds=round(random.uniform(1.0, 20.0), 3),
+            kind="late",
+            target=random.choice(names),
+        )
+        for _ in range(random.choice([0, 0, 1, 3]))
+    )
 
 
 def write_plan(plan: Plan) -> bytes:

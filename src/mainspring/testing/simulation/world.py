@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -20,6 +21,7 @@ from mainspring.testing.simulation.plan import Plan
 from mainspring.testing.simulation.recorder import Recorder
 
 _READING = ("read_", "list_", "get_", "count_")
+LATE_SHARE = 0.3
 LOST_PATIENCE = 3.0
 """Seconds after which a call to another process is given up when its answer was lost."""
 
@@ -32,6 +34,7 @@ class Trouble:
         is_cut: requests to the store do not arrive.
         is_lossy: the store's answers are lost after the commit.
         is_cut_off: nothing passes between it and other processes.
+        is_late: some requests from and to it are carried out long after their callers gave them up.
         slowness: by what latencies are multiplied.
         crash_at: (verb, is_after) of the store call at which it is to crash next.
     """
@@ -39,6 +42,7 @@ class Trouble:
     is_cut: bool = False
     is_lossy: bool = False
     is_cut_off: bool = False
+    is_late: bool = False
     slowness: float = 1.0
     crash_at: tuple[str, bool] | None = None
 
@@ -99,6 +103,14 @@ class World:
         now = self.time()
         fault = Fault(kind=kind, target=target, at=now, until=now + timedelta(seconds=seconds))
         self.recorder.faults.append(fault)
+
+    def straggle(self, target: str, random: Random) -> float | None:
+        """Draw for how many seconds a request lies on its way, if it does; all have arrived when the faults end."""
+        seconds = random.uniform(0.0, 9 * self.plan.beat_period)
+        if random.random() >= LATE_SHARE or self.loop.time() + seconds >= self.plan.seconds:
+            return None
+        self.note_fault("late", target, seconds)
+        return seconds
 
     def random(self, purpose: str) -> Random:
         """Return a random source for one purpose, so that other purposes do not disturb it."""
@@ -178,6 +190,8 @@ class StoreLink:
             await asyncio.sleep(random.choice([0.0, world.patience]))
             world.recorder.reached["store_call_failed_before_commit"] += 1
             raise StoreUnavailable(f"{verb}: no connection")
+        if trouble.is_late and world.folder is None and not verb.startswith(_READING):
+            await self._maybe_straggle(verb, args, given)
         result = await getattr(world.store, verb)(*args, **given)
         world.recorder.note(verb, node.name, args, given, result)
         if "now" in given:
@@ -190,6 +204,27 @@ class StoreLink:
             await asyncio.sleep(random.choice([0.0, world.patience]))
             raise StoreUnavailable(f"{verb}: the answer was lost")
         return result
+
+    async def _maybe_straggle(self, verb: str, args: tuple[Any, ...], given: dict[str, Any]) -> None:
+        """Perhaps leave a request on its way: it is carried out when its caller has long given it up."""
+        seconds = self._world.straggle(self._node.name, self._random)
+        if seconds is None:
+            return
+        loop = self._world.loop
+        _ = loop.create_task(self._carry_out_late(seconds, verb, args, given), context=Context())
+        await asyncio.sleep(self._world.patience)
+        raise StoreUnavailable(f"{verb}: no answer came in time")
+
+    async def _carry_out_late(
+        self, seconds: float, verb: str, args: tuple[Any, ...], given: dict[str, Any]
+    ) -> None:
+        world = self._world
+        await world.loop.nap(seconds)
+        if world.is_store_down or world.is_store_full:
+            return
+        result = await getattr(world.store, verb)(*args, **given)
+        world.recorder.note(verb, self._node.name, args, given, result)
+        world.recorder.reached["store_call_carried_out_late"] += 1
 
     def _latency(self) -> float:
         spread = self._random.random()

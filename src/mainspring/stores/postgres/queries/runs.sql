@@ -158,7 +158,7 @@ CROSS JOIN LATERAL (
 -- for it, the rest would not see what the session runs since then (another claim's run alone): no row, look again.
 WITH claimer AS MATERIALIZED (
     UPDATE session SET claim_number = :number
-    WHERE id = :session_id AND state = 'live' AND claim_number <> :number
+    WHERE id = :session_id AND state = 'live' AND claim_number < :number
       AND xmin = (SELECT seen.xmin FROM session AS seen WHERE seen.id = :session_id)
     RETURNING id
 ), picked AS MATERIALIZED (
@@ -195,7 +195,7 @@ LEFT JOIN (
 -- by a statement before (lock_claimers).
 WITH claimer AS MATERIALIZED (
     UPDATE session SET claim_number = :number
-    WHERE id = :session_id AND state = 'live' AND claim_number <> :number
+    WHERE id = :session_id AND state = 'live' AND claim_number < :number
     RETURNING id
 ), picked AS MATERIALIZED (
     SELECT candidate.id
@@ -227,12 +227,14 @@ LEFT JOIN (
 
 -- name: repeat_claim
 -- The leases of the session's last request, as far as they still run: one row at least where the session is live.
+-- A request before the last one is late: its caller gave it up, so it gets nothing.
 SELECT run.id, run.token, run.job_id, run.version, lane.tenant, run.attempt, run.fire_at, run.due_at, run.payload,
        run.target_key, run.is_alone, run.cancel_requested_at IS NOT NULL, run.lane_id, run.rank
 FROM session
 LEFT JOIN (run JOIN lane ON lane.id = run.lane_id)
     ON run.session_id = session.id AND run.state = 'RUNNING' AND run.claim_number = :number
-WHERE session.id = :session_id AND session.state = 'live' AND session.claim_number = :number;
+    AND session.claim_number = :number
+WHERE session.id = :session_id AND session.state = 'live' AND session.claim_number >= :number;
 
 -- name: apply_successes
 -- The end of nearly every run: a success at the first claim, whose token is the same for all.
