@@ -124,7 +124,12 @@ def _draw(seed: int, seconds: float) -> Plan:
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
         jobs=jobs,
-        actions=_make_actions(random, jobs, seconds),
+        actions=tuple(
+            sorted(
+                (*_make_actions(random, jobs, seconds), *_make_policy_edits(seed, jobs, seconds)),
+                key=lambda action: action.at,
+            )
+        ),
         faults=tuple(
             sorted(
                 (*_make_faults(random, names, seconds, beat_period), *_make_stragglers(seed, names, seconds)),
@@ -206,6 +211,37 @@ def _make_actions(random: Random, jobs: Sequence[JobPlan], seconds: float) -> tu
             later = min(round(instant + random.uniform(1, 20), 3), seconds)
             actions.append(Action(at=later, kind="resume", job=job))
     return tuple(sorted(actions, key=lambda action: action.at))
+
+
+_POLICIES: tuple[dict[str, Any], ...] = (
+    {"delivery": "at_most_once"},
+    {"delivery": "at_least_once"},
+    {"overlap": "skip"},
+    {"overlap": "allow"},
+    {"retry": {"max_retries": 0}},
+    {"retry": {"max_retries": 2, "backoff": "fixed", "delay": "1s"}},
+    {"misfire": {"policy": "skip", "grace": "1s"}},
+    {"misfire": {"policy": "fire_all", "grace": "3s"}},
+    {"expires_after": "5s"},
+    {"expires_after": None},
+    {"poison_limit": 1},
+    {"jitter": "1s"},
+    {"queue": "other"},
+)
+
+
+def _make_policy_edits(seed: int, jobs: Sequence[JobPlan], seconds: float) -> tuple[Action, ...]:
+    """Draw edits of policies while runs of the version before are under way, from a source of its own."""
+    random = Random(f"policies:{seed}")
+    return tuple(
+        Action(
+            at=round(random.uniform(5, seconds), 3),
+            kind="edit",
+            job=random.choice(jobs).name,
+            body=random.choice(_POLICIES),
+        )
+        for _ in range(random.choice([0, 0, 2, 6]))
+    )
 
 
 CRASH_VERBS = (
