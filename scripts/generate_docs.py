@@ -1,11 +1,13 @@
-"""Write the pages that are made from code; with --check, only say whether they are current.
+"""Write the pages, and the parts of pages, that are made from code; with --check, only say whether they are current.
 
 .venv/bin/python scripts/generate_docs.py [--check]
 """
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from mainspring.core.states import EDGES, FINAL_STATES, READY_STATES, RunState
@@ -53,7 +55,19 @@ def state_machine() -> str:
     return "\n".join(lines)
 
 
-PAGES = {ROOT / "docs" / "explanation" / "state_machine.md": state_machine}
+SHOWN = re.compile(r"(<!-- Shows (\S+); [^>]*-->\n\n```\w+\n).*?(```\n)", re.DOTALL)
+
+
+def write_a_worker() -> str:
+    """Return the page on writing a worker, with the files in it that it says it shows."""
+    page = (ROOT / "docs" / "howto" / "write-a-worker.md").read_text()
+    return SHOWN.sub(lambda found: found[1] + (ROOT / found[2]).read_text() + found[3], page)
+
+
+PAGES: dict[Path, Callable[[], str]] = {
+    ROOT / "docs" / "explanation" / "state_machine.md": state_machine,
+    ROOT / "docs" / "howto" / "write-a-worker.md": write_a_worker,
+}
 
 
 def main() -> int:

@@ -27,24 +27,48 @@ from mainspring.ports.gateway import (
     Lease,
     Registration,
     Report,
+    ReportResult,
     Stopped,
 )
 
-SessionText = Annotated[str, Meta(pattern="^ses_[0-9]{1,18}$", examples=["ses_17"])]
-Names = Annotated[list[Annotated[str, Meta(max_length=200)]], Meta(max_length=10_000)]
+OUTCOMES = ["success", "failure", "snooze", "handed_back", "stopped"]
+RESULTS = [result.value for result in ReportResult]
+RUN_EXAMPLE = "run_00000000001yf"
+JOB_EXAMPLE = "job_01m7yv7wr6e6nrt8p6jmm2gz6f"
+SessionText = Annotated[
+    str,
+    Meta(
+        pattern="^ses_[0-9]{1,18}$",
+        examples=["ses_17"],
+        description="The session, as `register` answered it.",
+    ),
+]
+RunText = Annotated[str, Meta(examples=[RUN_EXAMPLE], description="The run.")]
+JobText = Annotated[str, Meta(examples=[JOB_EXAMPLE], description="The job.")]
+Token = Annotated[
+    int,
+    Meta(ge=0, le=2**31 - 1, description="The lease's token: grows with every claim and loss of the run."),
+]
+Name = Annotated[str, Meta(max_length=200)]
 
 
 class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """What a worker offers for the length of a session."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=200)]
-    host: Annotated[str, Meta(max_length=255)] = ""
-    pid: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
-    slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS)] = 1
-    queues: Names = []
-    types: Names = []
-    functions: Names = []
-    labels: Names = []
+    name: Annotated[str, Meta(min_length=1, max_length=200, description="Its name, for people.")]
+    host: Annotated[str, Meta(max_length=255, description="Its host, for people.")] = ""
+    pid: Annotated[int, Meta(ge=0, le=2**31 - 1, description="Its process, for people.")] = 0
+    slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS, description="Attempts at a time; for people.")] = 1
+    queues: Annotated[list[Name], Meta(max_length=10_000, description="Queues it serves; none is all.")] = []
+    types: Annotated[
+        list[Name], Meta(max_length=10_000, description="Target types it carries out: `http`, `shell`.")
+    ] = []
+    functions: Annotated[
+        list[Name], Meta(max_length=10_000, description="Functions it carries out, by name.")
+    ] = []
+    labels: Annotated[
+        list[Name], Meta(max_length=10_000, description="Labels it offers; a job needs all of its own.")
+    ] = []
 
 
 class SessionBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -57,107 +81,154 @@ class SessionGranted(Struct, kw_only=True):
     """A granted session."""
 
     session_id: SessionText
-    beat_period_seconds: float
+    beat_period_seconds: Annotated[
+        float, Meta(description="Beat at least so often; three periods of silence end the session.")
+    ]
 
 
 class ClaimBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """A request for work; the same number again gets the same answer."""
 
     session_id: SessionText
-    number: Annotated[int, Meta(ge=1, le=2**62)]
-    limit: Annotated[int, Meta(ge=0, le=100_000)]
-    wait_seconds: Annotated[float, Meta(ge=0, le=30)] = 0
-    is_idle: bool = False
+    number: Annotated[
+        int,
+        Meta(ge=1, le=2**62, description="From 1, one more for each new claim; the same to repeat one."),
+    ]
+    limit: Annotated[int, Meta(ge=0, le=100_000, description="Leases at most: the free slots.")]
+    wait_seconds: Annotated[
+        float, Meta(ge=0, le=30, description="How long to hold the call while there is nothing.")
+    ] = 0
+    is_idle: Annotated[bool, Meta(description="This worker holds no lease.")] = False
 
 
 class LeaseView(Struct, kw_only=True):
     """The right to carry out one attempt."""
 
-    run_id: str
-    token: int
-    job_id: str
-    version: int
-    tenant: str
-    attempt: int
-    fire_time: datetime | None
-    due_at: datetime
-    payload: Any
-    idempotency_key: str
-    is_alone: bool
-    is_cancel_requested: bool = False
+    run_id: RunText
+    token: Token
+    job_id: JobText
+    version: Annotated[int, Meta(description="With `job_id`: which of the definitions holds.")]
+    tenant: Annotated[str, Meta(description="Whose run it is.")]
+    attempt: Annotated[int, Meta(description="From 1; a lost, handed back or snoozed one keeps its number.")]
+    fire_time: Annotated[
+        datetime | None, Meta(description="The nominal instant of a scheduled run; null for others.")
+    ]
+    due_at: Annotated[datetime, Meta(description="When it was to start.")]
+    payload: Annotated[Any, Meta(description="The run's own, else the job's; null without one.")]
+    idempotency_key: Annotated[
+        str, Meta(description="The submitter's, else the run's id: the same for all attempts.")
+    ]
+    is_alone: Annotated[
+        bool, Meta(description="Suspected of killing workers: claim nothing else until it has ended.")
+    ]
+    is_cancel_requested: Annotated[
+        bool, Meta(description="Its cancel was asked for: do not begin it, report `stopped`.")
+    ]
 
 
 class DefinitionView(Struct, kw_only=True):
     """A kept definition, sent once for all leases of one answer that need it."""
 
-    job_id: str
-    version: int
-    definition: dict[str, Any]
+    job_id: JobText
+    version: Annotated[int, Meta(description="Which version of the job.")]
+    definition: Annotated[
+        dict[str, Any], Meta(description="The full form, as `GET /api/v1/jobs/{job_id}` has it.")
+    ]
 
 
 class ClaimAnswerView(Struct, kw_only=True):
     """Leases with their definitions."""
 
-    leases: list[LeaseView]
-    definitions: list[DefinitionView]
-    is_session_live: bool
-    is_alone_waiting: bool
+    leases: Annotated[
+        list[LeaseView], Meta(description="At most `limit`, in the order in which to begin them.")
+    ]
+    definitions: Annotated[
+        list[DefinitionView], Meta(description="Each job version that the leases name, once.")
+    ]
+    is_session_live: Annotated[bool, Meta(description="False: the session is dead, register anew.")]
+    is_alone_waiting: Annotated[
+        bool, Meta(description="Claim no more until nothing is held, then claim with `is_idle`.")
+    ]
 
 
 class LeaseKey(Struct, kw_only=True, forbid_unknown_fields=True):
     """A lease by run and token."""
 
-    run_id: str
-    token: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+    run_id: RunText
+    token: Token
 
 
 class BeatBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """A heartbeat: what the session holds, and the number of the last claim whose answer has arrived."""
 
     session_id: SessionText
-    held: list[LeaseKey] = []
-    answered: Annotated[int, Meta(ge=0, le=2**62)] | None = None
+    held: Annotated[
+        list[LeaseKey],
+        Meta(description="Every lease under way, and those that ended and are not yet reported."),
+    ] = []
+    answered: Annotated[
+        Annotated[int, Meta(ge=0, le=2**62)] | None,
+        Meta(description="The last claim answered when `held` was read, 0 before; null takes it for all."),
+    ] = None
 
 
 class BeatView(Struct, kw_only=True):
     """What a heartbeat brings back."""
 
-    is_session_live: bool
-    lost: list[LeaseKey]
-    cancel: list[LeaseKey]
+    is_session_live: Annotated[
+        bool, Meta(description="False: the session is dead and all that is held is lost; register anew.")
+    ]
+    lost: Annotated[
+        list[LeaseKey], Meta(description="Of those held, no longer this session's: stop, report nothing.")
+    ]
+    cancel: Annotated[
+        list[LeaseKey], Meta(description="Of those held, to be cancelled: stop, report `stopped`.")
+    ]
 
 
 class ReportItem(Struct, kw_only=True, forbid_unknown_fields=True):
-    """How one attempt ended.
+    """How one attempt ended. Fields that its outcome does not take are ignored."""
 
-    `outcome` is `success`, `failure`, `snooze`, `handed_back` or `stopped`; the other fields go with it.
-    """
-
-    run_id: str
-    token: Annotated[int, Meta(ge=0, le=2**31 - 1)]
-    outcome: str
+    run_id: RunText
+    token: Token
+    # The list is for the description alone: what is wrong is answered with the report's own place.
+    outcome: Annotated[
+        str,
+        Meta(description="How it ended; the other fields go with it.", extra_json_schema={"enum": OUTCOMES}),
+    ]
     # By a factory, because a default of this type cannot be described in a schema.
-    result: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
-    output: str | None = None
-    error: str | None = None
-    is_retryable: bool = True
-    is_timeout: bool = False
-    retry_after_seconds: Annotated[float, Meta(ge=0, le=86_400)] | None = None
-    delay_seconds: Annotated[float, Meta(ge=0, le=31_536_000)] | None = None
-    was_started: bool = True
+    result: Annotated[
+        msgspec.Raw, Meta(description="Of a success or failure: any JSON, at most 64 KiB and 64 levels deep.")
+    ] = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
+    output: Annotated[str | None, Meta(description="What the attempt printed.")] = None
+    error: Annotated[str | None, Meta(description="Of a failure or one stopped: why.")] = None
+    is_retryable: Annotated[bool, Meta(description="Of a failure; false: not to be tried again.")] = True
+    is_timeout: Annotated[bool, Meta(description="Of a failure: it ran into its time limit.")] = False
+    retry_after_seconds: Annotated[
+        Annotated[float, Meta(ge=0, le=86_400)] | None,
+        Meta(description="Of a failure: not before so long; the job's backoff holds when it is longer."),
+    ] = None
+    delay_seconds: Annotated[
+        Annotated[float, Meta(ge=0, le=31_536_000)] | None,
+        Meta(description="Of a snooze, which needs it: how long it lasts."),
+    ] = None
+    was_started: Annotated[bool, Meta(description="Of one handed back: whether anything was begun.")] = True
 
 
 class ReportBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """Reports of a session."""
 
     session_id: SessionText
-    reports: list[ReportItem]
+    reports: Annotated[list[ReportItem], Meta(description="One for each attempt.")]
 
 
 class ReportView(Struct, kw_only=True):
-    """One result per report: `applied`, `stale` or `missing`."""
+    """What became of each report; all three are final."""
 
-    results: list[str]
+    results: Annotated[
+        list[Annotated[str, Meta(extra_json_schema={"enum": RESULTS})]],
+        Meta(description="One word for each report, in order; `stale` and `missing` changed nothing."),
+    ]
 
 
 def read_session(text: str) -> SessionId:
@@ -253,6 +324,7 @@ def _from_lease(lease: Lease) -> LeaseView:
 
 class _LeaseIn(LeaseView, kw_only=True):
     payload: msgspec.Raw
+    is_cancel_requested: bool = False  # an older server does not say
 
 
 class ClaimAnswerIn(Struct, kw_only=True):

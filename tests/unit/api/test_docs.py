@@ -8,9 +8,7 @@ import json
 import re
 import shlex
 import shutil
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -338,78 +336,3 @@ def test_examples_cover_every_kind_of_call() -> None:
         assert part in commands
     statuses = {status for _, status, _ in EXAMPLE.findall(API)}
     assert {"200", "201", "202", "404", "422"} <= statuses
-
-
-# -- the worker of the page -------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def minimal_worker(address: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the page's worker as it stands there."""
-    (code,) = re.findall(r"```python\n(.*?)```", PROTOCOL, re.DOTALL)
-    assert len(code.splitlines()) <= 60
-    (folder / "worker.py").write_text(code)
-    arguments = [sys.executable, "-I", "worker.py", address.removeprefix("http://")]
-    with (folder / "worker.log").open("wb") as log:
-        process = subprocess.Popen(arguments, cwd=folder, env=environment(), stdout=log, stderr=log)
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-
-
-def submit(address: str, job_id: str, payload: object) -> Callable[[], Any]:
-    run_id = ask(address, "POST", f"jobs/{job_id}/run", {"payload": payload})["run_id"]
-    return lambda: ask(address, "GET", f"runs/{run_id}")
-
-
-def test_worker_of_the_page_carries_out_runs(tmp_path: Path) -> None:
-    with (
-        server("--data", tmp_path / "data", "--slots", 0, "--beat-period", 1, cwd=tmp_path) as (_, address),
-        minimal_worker(address, tmp_path) as process,
-    ):
-        wait_until(lambda: bool(ask(address, "GET", "workers")["items"]))
-        add = ask(address, "POST", "jobs", {"name": "add", "function": "add", "retry": {"max_retries": 0}})
-        nap = ask(address, "POST", "jobs", {"name": "nap", "function": "nap", "retry": {"max_retries": 0}})
-
-        look = submit(address, add["job_id"], {"x": 1, "y": 2})
-        wait_until(lambda: look()["status"] == "SUCCEEDED")
-        assert look()["result"] == 3
-
-        look = submit(address, add["job_id"], {"x": 1, "z": 2})
-        wait_until(lambda: look()["status"] == "FAILED")
-        assert "TypeError" in look()["error"]
-
-        look = submit(address, nap["job_id"], {"seconds": 60})
-        wait_until(lambda: look()["status"] == "RUNNING")
-        ask(address, "POST", f"runs/{look()['run_id']}/cancel")
-        wait_until(lambda: look()["status"] == "CANCELLED")
-
-        ask(address, "PATCH", f"jobs/{nap['job_id']}", {"timeout": "200ms"})
-        look = submit(address, nap["job_id"], {"seconds": 60})
-        wait_until(lambda: look()["status"] == "FAILED")
-        assert look()["reason"] == "retries_exhausted"
-        assert look()["attempts"][0]["outcome"] == "timed_out"
-
-        process.send_signal(signal.SIGTERM)
-        look = submit(address, add["job_id"], {"x": 2, "y": 2})  # ends the long poll
-        assert process.wait(SECONDS) == 0
-        assert look()["status"] in {"SUCCEEDED", "PENDING"}
-        assert ask(address, "GET", "workers")["items"] == []
-
-
-def test_worker_of_the_page_opens_a_new_session_when_its_own_is_dead(tmp_path: Path) -> None:
-    with (
-        server("--data", tmp_path / "data", "--slots", 0, "--beat-period", 0.3, cwd=tmp_path) as (_, address),
-        minimal_worker(address, tmp_path) as process,
-    ):
-        wait_until(lambda: bool(ask(address, "GET", "workers")["items"]))
-        add = ask(address, "POST", "jobs", {"name": "add", "function": "add"})
-        process.send_signal(signal.SIGSTOP)
-        wait_until(lambda: ask(address, "GET", "workers")["items"] == [])
-        look = submit(address, add["job_id"], {"x": 1, "y": 2})
-        process.send_signal(signal.SIGCONT)
-        wait_until(lambda: look()["status"] == "SUCCEEDED")
-        wait_until(lambda: bool(ask(address, "GET", "workers")["items"]))
-        assert ask(address, "GET", "workers")["items"][0]["session_id"] != "ses_1"

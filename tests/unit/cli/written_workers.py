@@ -1,0 +1,144 @@
+"""The workers that the docs show, started as the page says, and what tests need around them."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.processes import environment
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "howto" / "write-a-worker.md").read_text()
+WORKERS = ["python", "shell"]
+PATIENCE = 90.0
+"""Seconds for what takes less than one: these tests share their machine."""
+
+
+def write_functions(folder: Path) -> Path:
+    """Write the programs that the page shows into a folder, under the names that it gives them."""
+    folder.mkdir()
+    for name, text in re.findall(r"^`(\w+)`:\n\n```sh\n(#!.*?)```", PAGE, re.DOTALL | re.MULTILINE):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    assert sorted(path.name for path in folder.iterdir()) == ["add", "nap"]
+    return folder
+
+
+def need_tools() -> None:
+    """Skip without curl and jq, which `scripts/services` installs where it may; on CI that is a failure."""
+    missing = [name for name in ("curl", "jq") if shutil.which(name) is None]
+    if missing:
+        reason = f"there is no {' and no '.join(missing)} here"
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+
+
+def wait_until(is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def has_processes(session: int) -> bool:
+    """Say whether any process of a session of the system is alive, zombies aside."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, its_session = path.read_text().rpartition(")")[2].split()[:4]
+            if int(its_session) == session and state != "Z":
+                return True
+    return False
+
+
+class Written:
+    """A worker of the page under way, in a process group of its own."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process = process
+        self.log = log
+
+    def send_to_all(self, number: signal.Signals) -> None:
+        os.killpg(self.process.pid, number)
+
+    def drain(self) -> int:
+        """Ask the worker to end, and return its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+
+@contextlib.contextmanager
+def written_worker(kind: str, address: str, folder: Path) -> Iterator[Written]:
+    """Start one of the two workers."""
+    server = address.removeprefix("http://")
+    if kind == "python":
+        arguments = [sys.executable, "-I", str(ROOT / "examples" / "worker.py"), server]
+    else:
+        need_tools()
+        functions = write_functions(folder / "functions")
+        arguments = [str(ROOT / "examples" / "worker.sh"), server, str(functions)]
+    log = folder / "worker.log"
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            arguments,
+            cwd=folder,
+            env=environment(TMPDIR=str(folder)),
+            stdout=errors,
+            stderr=errors,
+            start_new_session=True,
+        )
+    worker = Written(process, log)
+    try:
+        yield worker
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            worker.send_to_all(signal.SIGKILL)
+        process.wait()
+
+
+def ask(address: str, method: str, path: str, body: object = None) -> Any:
+    link = http.client.HTTPConnection(address.removeprefix("http://"), timeout=PATIENCE)
+    with contextlib.closing(link):
+        text = None if body is None else json.dumps(body)
+        link.request(method, f"/api/v1/{path}", text, {"Content-Type": "application/json"})
+        answer = link.getresponse()
+        told = answer.read()
+        assert answer.status < 300, told
+        return json.loads(told)
+
+
+def sessions(address: str) -> list[str]:
+    """Return the live sessions."""
+    return [item["session_id"] for item in ask(address, "GET", "workers")["items"]]
+
+
+def make_job(address: str, function: str, **policies: object) -> str:
+    """Make a job of the worker's function, of the same name; return its id."""
+    job = ask(address, "POST", "jobs", {"name": function, "function": function, **policies})
+    return str(job["job_id"])
+
+
+class Submitted:
+    """A run and what has become of it."""
+
+    def __init__(self, address: str, job_id: str, payload: object) -> None:
+        self._address = address
+        self.id: str = ask(address, "POST", f"jobs/{job_id}/run", {"payload": payload})["run_id"]
+
+    def look(self) -> Any:
+        return ask(self._address, "GET", f"runs/{self.id}")
+
+    def wait_for(self, status: str) -> Any:
+        wait_until(lambda: self.look()["status"] == status)
+        return self.look()
