@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 def environment(**more: str) -> dict[str, str]:

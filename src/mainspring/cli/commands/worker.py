@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mainspring.cli.options import executor_options, seconds, server_option
+from mainspring.cli.options import executor_options, seconds, servers_option
 from mainspring.errors import InvalidInput, StoreUnavailable, Unreachable
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _RETRY_PAUSE = 1.0
 
 @click.command("worker")
 @click.argument("app_reference", metavar="[MODULE:APP]", required=False)
-@server_option
+@servers_option
 @click.option("--store", metavar="URL", help="Work straight from postgresql://… instead of by a server.")
 @click.option(
     "--queue", "queues", multiple=True, metavar="NAME", help="A queue to serve; repeatable; default all."
@@ -32,7 +32,9 @@ _RETRY_PAUSE = 1.0
 @click.option("--label", "labels", multiple=True, metavar="NAME", help="What this worker offers; repeatable.")
 @click.option("--name", help="The worker's name; by default HOST-PID.")
 @executor_options
-def worker_command(app_reference: str | None, server: str, store: str | None, **given: Any) -> None:
+def worker_command(
+    app_reference: str | None, servers: tuple[str, ...], store: str | None, **given: Any
+) -> None:
     """Carry out jobs until SIGTERM or SIGINT, then finish what is under way.
 
     Prints "ready" when it has registered. MODULE:APP names an app (like hello:app) whose functions it carries out
@@ -52,7 +54,7 @@ def worker_command(app_reference: str | None, server: str, store: str | None, **
         "allow_shell": given["allow_shell"],
         "callback_allow": given["callback_allow"],
         "slots": given["slots"],
-        "drain": seconds(given["drain"]),
+        "drain": seconds(given["drain"], "drain"),
     }
     if store is not None:
         location = StoreLocation.parse(store)
@@ -66,7 +68,7 @@ def worker_command(app_reference: str | None, server: str, store: str | None, **
     if store is not None:
         run_process(lambda stop: _work_on_store(settings, app, stop, names))
     else:
-        run_process(lambda stop: _work_for_server(server, settings, app, stop, names))
+        run_process(lambda stop: _work_for_server(",".join(servers), settings, app, stop, names))
 
 
 async def _work_for_server(
