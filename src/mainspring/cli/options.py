@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from mainspring.errors import InvalidInput
 
@@ -79,7 +80,7 @@ def beat_option(function: F) -> F:
         show_default=True,
         type=float,
         metavar="SECONDS",
-        help="Between a worker's heartbeats; the same for all servers on one store.",
+        help="Between a worker's heartbeats; the same for all processes on one store.",
     )(function)
 
 
@@ -130,6 +131,28 @@ def seconds(value: float, field: str) -> timedelta:
     if not math.isfinite(value) or abs(value) > _LONGEST:
         raise InvalidInput(field, f"{value} is not a number of seconds up to {_LONGEST}")
     return timedelta(seconds=value)
+
+
+def given_arguments(context: click.Context, *, leave_out: Collection[str]) -> list[str]:
+    """Return what a command was given on its command line, so that another process can be given the same.
+
+    What came from the environment comes from there again.
+    """
+    options: list[str] = []
+    arguments: list[str] = []
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in leave_out or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[name]
+        if isinstance(parameter, click.Argument):
+            arguments.append(str(value))
+        elif isinstance(parameter, click.Option) and parameter.is_flag:
+            options.append(parameter.opts[0])
+        else:
+            values = value if parameter.multiple else [value]
+            options += [f"{parameter.opts[0]}={each}" for each in values]
+    return [*options, "--", *arguments]
 
 
 def _add(function: F, *options: Callable[[F], F]) -> F:

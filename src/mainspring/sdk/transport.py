@@ -155,7 +155,7 @@ class Transport:
                 if server != asked[-1] and (may_repeat or isinstance(error, _NOTHING_SENT)):
                     continue
                 reason = str(error) or type(error).__name__
-                message = f"no answer from {server} ({reason}); is `mainspring up` running there?"
+                message = f"no answer from {server} ({reason}); is a Mainspring server running there?"
                 raise Unreachable(message) from error
             self._chosen = server
             return server, response.status, text

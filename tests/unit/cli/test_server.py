@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ import pytest
 
 from mainspring.cli.calling import call
 from mainspring.cli.main import run_command
-from tests.unit.cli.processes import Running, run, running
+from tests.unit.cli.processes import Running, await_that, run, running
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
@@ -32,7 +31,6 @@ async def add(x: int, y: int) -> int:
 @app.job(name="tick", every="1s")
 async def tick() -> None: ...
 """
-PATIENCE = 120.0
 
 
 @pytest.fixture
@@ -47,13 +45,6 @@ def server(dsn: str, *arguments: object, cwd: Path, port: object = 0) -> Iterato
         "server", "--store", dsn, "--port", port, "--beat-period", 1, *arguments, cwd=cwd
     ) as process:
         yield process, process.wait_for("listening on ")
-
-
-def await_that(what: str, check: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not check():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
 
 
 def add(url: str) -> None:
@@ -129,6 +120,17 @@ def test_api_and_scheduler_apart(folder: Path, postgres_database: str) -> None:
             assert process.stop() == 0
         for scheduler in schedulers:
             assert scheduler.lines == ["scheduling\n"]
+    assert "Traceback" not in (folder / "stderr.log").read_text()
+
+
+def test_a_server_stops_while_a_worker_waits_for_work(folder: Path) -> None:
+    options = ("--store", "memory://", "--port", 0, "--drain", 86_400)
+    with running("server", *options, cwd=folder) as process:
+        url = process.wait_for("listening on ")
+        with running("worker", "shop:app", "--server", url, cwd=folder) as worker:
+            worker.wait_for("ready")
+            assert process.stop() == 0
+            assert worker.stop() == 0
     assert "Traceback" not in (folder / "stderr.log").read_text()
 
 
