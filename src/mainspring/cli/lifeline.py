@@ -32,9 +32,13 @@ class Lifeline:
         loop = asyncio.get_running_loop()
 
         def notice() -> None:
-            with contextlib.suppress(BlockingIOError, ConnectionError):
+            try:
                 if self._socket.recv(16):
                     return
+            except BlockingIOError:
+                return
+            except ConnectionError:  # closed with a word unread
+                pass
             loop.remove_reader(self._socket)
             stop.ask()
 
