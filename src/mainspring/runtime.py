@@ -171,20 +171,18 @@ async def _retire_predecessors(store: Store, clock: Clock) -> None:
 
 
 @asynccontextmanager
-async def open_server(
-    settings: Settings, *, registry: FunctionRegistry | None = None
-) -> AsyncIterator[Engine]:
-    """Run the engine with its embedded worker (none with `slots` 0) until the block ends."""
-    registry = registry or FunctionRegistry()
-    async with open_engine(settings, registry=registry) as engine:
-        if not settings.slots:
-            yield engine
-            return
-        await _retire_predecessors(engine.store, engine.clock)
-        worker = make_worker(engine.gateway, settings, registry, name=f"{_EMBEDDED}{os.getpid()}")
-        engine.wakeups.subscribe_cancels(worker.beat_now)
-        await worker.start()
-        try:
-            yield engine
-        finally:
-            await worker.stop(grace=settings.drain.total_seconds())
+async def run_embedded_worker(
+    engine: Engine, settings: Settings, registry: FunctionRegistry
+) -> AsyncIterator[None]:
+    """Run a worker in the engine's own process (none with `slots` 0) until the block ends, then drain it."""
+    if not settings.slots:
+        yield
+        return
+    await _retire_predecessors(engine.store, engine.clock)
+    worker = make_worker(engine.gateway, settings, registry, name=f"{_EMBEDDED}{os.getpid()}")
+    engine.wakeups.subscribe_cancels(worker.beat_now)
+    await worker.start()
+    try:
+        yield
+    finally:
+        await worker.stop(grace=settings.drain.total_seconds())

@@ -20,6 +20,7 @@ _COMMANDS = {
     "job": ("job", "job_group", "Add, look at, change and run jobs."),
     "next": ("next", "next_command", "Show when a cron expression fires; needs no server."),
     "run": ("run", "run_group", "Look at and cancel runs."),
+    "server": ("server", "server_command", "Run API and scheduler; several share one PostgreSQL."),
     "up": ("up", "up_command", "Run scheduler, API and a worker in one process."),
     "worker": ("worker", "worker_command", "Carry out jobs for a server, or straight from PostgreSQL."),
 }

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from mainspring.errors import InvalidInput
 
 DEFAULT_SERVER = "http://127.0.0.1:8620"
+_LONGEST = 86_400
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -21,7 +26,22 @@ def server_option(function: F) -> F:
         show_default=True,
         show_envvar=True,
         metavar="URL",
-        help="The server's address.",
+        help="The server's address; several that share a store are separated by commas.",
+    )(function)
+
+
+def servers_option(function: F) -> F:
+    """Add --server, which may be given several times."""
+    return click.option(
+        "--server",
+        "servers",
+        envvar="MAINSPRING_SERVER",
+        multiple=True,
+        default=(DEFAULT_SERVER,),
+        show_default=True,
+        show_envvar=True,
+        metavar="URL",
+        help="The server's address; of several that share a store (repeated, or separated by commas) one is enough.",
     )(function)
 
 
@@ -30,9 +50,44 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
-def executor_options(function: F) -> F:
-    """Add what a process that carries out jobs is told about its executors."""
-    options = (
+def store_options(function: F) -> F:
+    """Add --data and --store of a process that owns or shares a store."""
+    return _add(
+        function,
+        click.option(
+            "--data", metavar="DIR", help="Folder of the SQLite store; by default ./mainspring-data."
+        ),
+        click.option("--store", metavar="URL", help="postgresql://…, sqlite:///FOLDER or memory://."),
+    )
+
+
+def api_options(function: F) -> F:
+    """Add where the API is served."""
+    return _add(
+        function,
+        click.option("--host", default="127.0.0.1", show_default=True, help="A loopback address."),
+        click.option(
+            "--port", default=8620, show_default=True, type=int, help="Port of the API; 0 is any free one."
+        ),
+    )
+
+
+def beat_option(function: F) -> F:
+    """Add --beat-period."""
+    return click.option(
+        "--beat-period",
+        default=10.0,
+        show_default=True,
+        type=float,
+        metavar="SECONDS",
+        help="Between a worker's heartbeats; the same for all processes on one store.",
+    )(function)
+
+
+def target_options(function: F) -> F:
+    """Add what jobs may reach."""
+    return _add(
+        function,
         click.option("--allow-shell", is_flag=True, help="Allow shell commands as jobs."),
         click.option(
             "--callback-allow",
@@ -40,21 +95,68 @@ def executor_options(function: F) -> F:
             metavar="ENTRY",
             help="An internal target that callbacks may reach: network or host, with or without :port; repeatable.",
         ),
-        click.option("--slots", default=100, show_default=True, type=int, help="Attempts at a time."),
-        click.option(
-            "--drain",
-            default=30.0,
-            show_default=True,
-            type=click.FloatRange(0, 86_400),
-            metavar="SECONDS",
-            help="How long a stop waits for attempts under way.",
-        ),
     )
+
+
+def slots_option(function: F) -> F:
+    """Add --slots."""
+    return click.option("--slots", default=100, show_default=True, type=int, help="Attempts at a time.")(
+        function
+    )
+
+
+def drain_option(function: F) -> F:
+    """Add --drain."""
+    return click.option(
+        "--drain",
+        default=30.0,
+        show_default=True,
+        type=click.FloatRange(0, _LONGEST),
+        metavar="SECONDS",
+        help="How long a stop waits for what is under way.",
+    )(function)
+
+
+def executor_options(function: F) -> F:
+    """Add what a process that carries out jobs is told about its executors."""
+    return _add(function, target_options, slots_option, drain_option)
+
+
+def seconds(value: float, field: str) -> timedelta:
+    """Return a duration given in seconds.
+
+    Raises:
+        InvalidInput: it is no number of seconds.
+    """
+    if not math.isfinite(value) or abs(value) > _LONGEST:
+        raise InvalidInput(field, f"{value} is not a number of seconds up to {_LONGEST}")
+    return timedelta(seconds=value)
+
+
+def given_arguments(context: click.Context, *, leave_out: Collection[str]) -> list[str]:
+    """Return what a command was given on its command line, so that another process can be given the same.
+
+    What came from the environment comes from there again.
+    """
+    options: list[str] = []
+    arguments: list[str] = []
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in leave_out or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[name]
+        if isinstance(parameter, click.Argument):
+            arguments.append(str(value))
+        elif isinstance(parameter, click.Option) and parameter.is_flag:
+            options.append(parameter.opts[0])
+        else:
+            values = value if parameter.multiple else [value]
+            options += [f"{parameter.opts[0]}={each}" for each in values]
+    return [*options, "--", *arguments]
+
+
+def _add(function: F, *options: Callable[[F], F]) -> F:
+    """Add options in the order in which the help is to show them."""
     for option in reversed(options):
         function = option(function)
     return function
-
-
-def seconds(value: float) -> timedelta:
-    """Return a duration given in seconds."""
-    return timedelta(seconds=value)

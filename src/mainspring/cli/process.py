@@ -8,19 +8,26 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
+T = TypeVar("T")
 _STOPPED_AT_ONCE = 130
 _GC_THRESHOLDS = (50_000, 20, 50)
 
 
 class StopRequest:
-    """Becomes set with SIGTERM or SIGINT; a second one ends the process at once."""
+    """Becomes set with SIGTERM or SIGINT; a second signal ends the process at once.
+
+    Attributes:
+        on_repeat: what is still to be done before the process is ended so.
+    """
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
+        self._was_signalled = False
+        self.on_repeat: Callable[[], None] | None = None
 
     @property
     def is_set(self) -> bool:
@@ -32,10 +39,17 @@ class StopRequest:
         await self._event.wait()
 
     def set(self) -> None:
-        """Ask the process to stop; asked again, end it."""
-        if self._event.is_set():
+        """Take a signal: ask the process to stop; with the second one, end it."""
+        if self._was_signalled:
+            if self.on_repeat is not None:
+                self.on_repeat()
             # Everything acknowledged is durable, and what was under way is carried out again.
             os._exit(_STOPPED_AT_ONCE)
+        self._was_signalled = True
+        self._event.set()
+
+    def ask(self) -> None:
+        """Ask the process to stop, otherwise than by a signal; asking again changes nothing."""
         self._event.set()
 
     async def race(self, work: Coroutine[Any, Any, None]) -> bool:
@@ -52,19 +66,19 @@ class StopRequest:
         return True
 
 
-def run_process(work: Callable[[StopRequest], Awaitable[None]]) -> None:
-    """Carry out work on an event loop of its own, with signals set as a stop request."""
+def run_process(work: Callable[[StopRequest], Awaitable[T]]) -> T:
+    """Carry out work on an event loop of its own, with signals set as a stop request, and return what it gave."""
     _configure_logs()
 
-    async def run() -> None:
+    async def run() -> T:
         stop = StopRequest()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        await work(stop)
+        return await work(stop)
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(run())
+        return runner.run(run())
 
 
 def settle_memory() -> None:

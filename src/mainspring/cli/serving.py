@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import math
 import socket
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,6 @@ from mainspring.errors import MainspringError
 if TYPE_CHECKING:
     from mainspring.config.settings import Settings
     from mainspring.engine.assembly import Engine
-
-_SHUTDOWN_SECONDS = 1
 
 
 @contextlib.contextmanager
@@ -40,8 +39,14 @@ def listen(host: str, port: int) -> Iterator[socket.socket]:
 
 
 @contextlib.asynccontextmanager
-async def serve(engine: Engine, settings: Settings, listener: socket.socket) -> AsyncIterator[None]:
-    """Serve the API until the block ends; requests that then still wait are told to try again."""
+async def serve(
+    engine: Engine, settings: Settings, listener: socket.socket, *, patience: float
+) -> AsyncIterator[None]:
+    """Serve the API until the block ends.
+
+    Args:
+        patience: seconds that requests under way then have; what is not answered by then is told to try again.
+    """
 
     async def ping() -> None:
         await engine.store.read_time()
@@ -53,7 +58,7 @@ async def serve(engine: Engine, settings: Settings, listener: socket.socket) -> 
         http="httptools",
         log_config=None,
         server_header=False,
-        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        timeout_graceful_shutdown=math.ceil(patience),
         timeout_keep_alive=75,
         ws="none",
     )
@@ -70,6 +75,7 @@ async def serve(engine: Engine, settings: Settings, listener: socket.socket) -> 
         logging.getLogger("uvicorn.error").setLevel(
             logging.CRITICAL
         )  # it counts cut-off long polls as errors
+        engine.desk.close()  # workers that wait for work would use up the patience
         server.should_exit = True
         await serving
 

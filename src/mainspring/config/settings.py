@@ -59,6 +59,8 @@ class Settings:
         beat_period: seconds between a worker's heartbeats; three silent periods are a loss.
         drain: how long a stop waits for attempts under way before they are handed back.
         history: how long finished runs are kept.
+        has_api: serve the API; without it the process only schedules.
+        has_scheduler: run the scheduler's services; without it the process only answers.
     """
 
     store: StoreLocation = StoreLocation("sqlite", str(DEFAULT_DATA))
@@ -70,6 +72,8 @@ class Settings:
     beat_period: timedelta = timedelta(seconds=10)
     drain: timedelta = timedelta(seconds=30)
     history: timedelta = timedelta(days=30)
+    has_api: bool = True
+    has_scheduler: bool = True
 
     def __post_init__(self) -> None:
         """Check the values, each by its name.
@@ -88,6 +92,23 @@ class Settings:
             raise InvalidInput("beat_period", "must be between 0.1 and 300 seconds")
         if self.history < timedelta(minutes=1):
             raise InvalidInput("history", "must be at least a minute")
+        self._check_split()
+
+    def _check_split(self) -> None:
+        """Refuse a process that would do nothing, or that would need another one beside it where there can be none."""
+        if self.has_api and self.has_scheduler:
+            return
+        if not self.has_api and not self.has_scheduler:
+            message = "together with no_api it leaves nothing to run; give one of the two, or neither"
+            raise InvalidInput("no_scheduler", message)
+        if self.store.scheme != "postgresql":
+            flag = "no_scheduler" if self.has_api else "no_api"
+            kind = "SQLite" if self.store.scheme == "sqlite" else "memory"
+            message = (
+                f"a store in {kind} can have one process only, which must do everything; "
+                "leave it out, or give --store postgresql://…"
+            )
+            raise InvalidInput(flag, message)
 
 
 def is_loopback(host: str) -> bool:

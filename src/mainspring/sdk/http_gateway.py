@@ -8,6 +8,7 @@ from datetime import timedelta
 import msgspec
 
 from mainspring.core.ids import RunId, SessionId
+from mainspring.ports.clock import RandomSource
 from mainspring.ports.gateway import (
     BeatReply,
     ClaimCall,
@@ -17,7 +18,7 @@ from mainspring.ports.gateway import (
     ReportResult,
     Session,
 )
-from mainspring.sdk.transport import Transport
+from mainspring.sdk.transport import ANSWER_SECONDS, Transport
 from mainspring.wire import protocol
 from mainspring.wire.protocol import (
     BeatBody,
@@ -33,16 +34,25 @@ from mainspring.wire.protocol import (
 _PATH = "/api/v1/worker"
 _PART_BYTES = 800_000
 """Of reports in one request, at most; a server reads 1 MiB."""
+_FIRST_SHARE = 0.6
+"""Of a period, that a server has to answer a heartbeat before another one is asked. More than half, so that the worker
+gives up first, and beats again at once, where none of them answers."""
 
 
 class HttpGateway:
-    """Implements `WorkerGateway` on a server's address.
+    """Implements `WorkerGateway` on a server's address, or on those of several that share a store.
 
-    Every call may be repeated: sessions are cheap, claims carry a number, reports a token.
+    Every call may be repeated: sessions are cheap, claims carry a number, reports a token. When a server does not
+    answer, the repeat goes to another one; the worker's own backoff lies between. Heartbeats, which are rare and
+    must not come late, and the last words go there at once.
+
+    Args:
+        server: the address; several are separated by commas.
     """
 
-    def __init__(self, server: str) -> None:
-        self._transport = Transport(server)
+    def __init__(self, server: str, *, random: RandomSource | None = None) -> None:
+        self._transport = Transport(server, random=random)
+        self._beat_seconds = ANSWER_SECONDS  # the worker gives up sooner
 
     async def start(self) -> None:
         """Open the HTTP session."""
@@ -56,10 +66,10 @@ class HttpGateway:
         """Open a session."""
         body = protocol.from_registration(registration)
         granted = await self._transport.call("POST", f"{_PATH}/register", SessionGranted, body=body)
-        return Session(
-            id=protocol.read_session(granted.session_id),
-            beat_period=timedelta(seconds=granted.beat_period_seconds),
-        )
+        beat_period = timedelta(seconds=granted.beat_period_seconds)
+        if len(self._transport.servers) > 1:
+            self._beat_seconds = granted.beat_period_seconds * _FIRST_SHARE
+        return Session(id=protocol.read_session(granted.session_id), beat_period=beat_period)
 
     async def claim(self, call: ClaimCall) -> ClaimReply:
         """Take leases, waiting up to `call.wait` for the first."""
@@ -74,9 +84,10 @@ class HttpGateway:
         body = BeatBody(
             session_id=protocol.show_session(session_id), held=protocol.from_keys(held), answered=answered
         )
-        return protocol.to_beat_reply(
-            await self._transport.call("POST", f"{_PATH}/beat", BeatView, body=body)
+        view = await self._transport.call(
+            "POST", f"{_PATH}/beat", BeatView, body=body, may_repeat=True, seconds=self._beat_seconds
         )
+        return protocol.to_beat_reply(view)
 
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
         """Say how attempts ended, in as many requests as it takes; after an error all of it may be repeated."""
@@ -90,7 +101,7 @@ class HttpGateway:
     async def leave(self, session_id: SessionId) -> None:
         """End the session."""
         body = SessionBody(session_id=protocol.show_session(session_id))
-        await self._transport.call("POST", f"{_PATH}/leave", type(None), body=body)
+        await self._transport.call("POST", f"{_PATH}/leave", type(None), body=body, may_repeat=True)
 
 
 def _parts(reports: Iterable[Report]) -> Iterator[list[ReportItem]]:

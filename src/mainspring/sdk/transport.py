@@ -1,14 +1,15 @@
-"""HTTP calls to a server: one session, errors as exceptions of our own."""
+"""HTTP calls to a server, or to one of several: one session, errors as exceptions of our own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 import aiohttp
 import msgspec
 
+from mainspring.clock import system_random
 from mainspring.errors import (
     Conflict,
     InvalidInput,
@@ -18,9 +19,14 @@ from mainspring.errors import (
     Unreachable,
 )
 
+if TYPE_CHECKING:
+    from mainspring.ports.clock import RandomSource
+
 T = TypeVar("T")
 _CONNECT_SECONDS = 5.0
-_ANSWER_SECONDS = 35.0
+ANSWER_SECONDS = 35.0
+"""How long a server may take to answer; more than a claim may wait for work."""
+_NOTHING_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
 class _FieldError(msgspec.Struct):
@@ -34,24 +40,39 @@ class _Problem(msgspec.Struct):
     errors: list[_FieldError] | None = None
 
 
-class Transport:
-    """Sends requests to one server.
+def read_servers(text: str) -> tuple[str, ...]:
+    """Read one address or several, separated by commas.
 
-    Args:
-        server: its address, like http://127.0.0.1:8620.
+    Raises:
+        InvalidInput: one of them is no address, or there is none.
     """
-
-    def __init__(self, server: str) -> None:
+    servers = [server.strip().rstrip("/") for server in text.split(",")]
+    for server in servers:
         if not server.startswith(("http://", "https://")):
             raise InvalidInput("server", f"{server[:80]!r} is not an address like http://127.0.0.1:8620")
-        self._server = server.rstrip("/")
+    return tuple(dict.fromkeys(servers))
+
+
+class Transport:
+    """Sends requests to a server.
+
+    Of several servers on one store it stays with one, chosen at random so that callers spread, until that one does not
+    answer or says that it cannot.
+
+    Args:
+        server: its address, like http://127.0.0.1:8620; several are separated by commas.
+    """
+
+    def __init__(self, server: str, *, random: RandomSource | None = None) -> None:
+        self.servers = read_servers(server)
+        self._random = random or system_random()
+        self._chosen = self._shuffled(self.servers)[0]
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
         """Open the session."""
         if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS, connect=_CONNECT_SECONDS)
-            self._session = aiohttp.ClientSession(timeout=timeout, trust_env=False)
+            self._session = aiohttp.ClientSession(trust_env=False)
 
     async def close(self) -> None:
         """Close the session."""
@@ -77,37 +98,85 @@ class Transport:
         body: object = msgspec.UNSET,
         query: Mapping[str, str | int | None] | None = None,
         headers: Mapping[str, str] | None = None,
+        may_repeat: bool = False,
+        seconds: float = ANSWER_SECONDS,
     ) -> T:
         """Send a request and decode its answer.
+
+        A server that cannot be connected to has not got the request, so another one is asked in its place. Where one
+        fell silent over it, only a request that may be repeated is; the next one goes elsewhere in any case.
+
+        Args:
+            may_repeat: carried out twice it does no harm; a GET never does.
+            seconds: how long one server may take.
 
         Raises:
             Unreachable: no answer came; whether the request was carried out is unknown.
             StoreUnavailable: the server's store does not answer.
             InvalidInput, NotFound, Conflict: the server refuses.
         """
-        await self.start()
-        assert self._session is not None
         data = None if body is msgspec.UNSET else msgspec.json.encode(body)
         parameters = {name: str(value) for name, value in (query or {}).items() if value is not None}
-        all_headers = {"Content-Type": "application/json", **(headers or {})}
-        try:
-            async with self._session.request(
-                method, f"{self._server}{path}", data=data, params=parameters, headers=all_headers
-            ) as response:
-                text = await response.read()
-                status = response.status
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            reason = str(error) or type(error).__name__
-            message = f"no answer from {self._server} ({reason}); is `mainspring up` running there?"
-            raise Unreachable(message) from error
+        request = _Request(
+            method, path, data, parameters, {"Content-Type": "application/json", **(headers or {})}, seconds
+        )
+        server, status, text = await self._ask(request, may_repeat=may_repeat or method == "GET")
         if status >= 400:
-            raise _refusal(status, text, path)
+            refusal = _refusal(status, text, path)
+            if isinstance(refusal, StoreUnavailable):
+                self._leave(server)
+            raise refusal
         if answer is type(None) or not text:
             return None  # type: ignore[return-value]  # the caller asked for nothing
         try:
             return msgspec.json.decode(text, type=answer)
         except msgspec.DecodeError as error:
-            raise Unreachable(f"{self._server} answered what is not understood: {error}") from error
+            raise Unreachable(f"{server} answered what is not understood: {error}") from error
+
+    async def _ask(self, request: _Request, *, may_repeat: bool) -> tuple[str, int, bytes]:
+        """Return who answered, with which status, and what."""
+        await self.start()
+        assert self._session is not None
+        others = self._shuffled([server for server in self.servers if server != self._chosen])
+        asked = [self._chosen, *others]
+        for server in asked:
+            try:
+                async with self._session.request(
+                    request.method,
+                    f"{server}{request.path}",
+                    data=request.data,
+                    params=request.query,
+                    headers=request.headers,
+                    timeout=aiohttp.ClientTimeout(total=request.seconds, connect=_CONNECT_SECONDS),
+                ) as response:
+                    text = await response.read()
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                self._leave(server)
+                if server != asked[-1] and (may_repeat or isinstance(error, _NOTHING_SENT)):
+                    continue
+                reason = str(error) or type(error).__name__
+                message = f"no answer from {server} ({reason}); is a Mainspring server running there?"
+                raise Unreachable(message) from error
+            self._chosen = server
+            return server, response.status, text
+        raise AssertionError("there is a server to ask")
+
+    def _leave(self, server: str) -> None:
+        """Let the next request go to another server, unless one that went on at the same time has seen to it."""
+        if server == self._chosen and len(self.servers) > 1:
+            self._chosen = self._shuffled([other for other in self.servers if other != server])[0]
+
+    def _shuffled(self, servers: Sequence[str]) -> list[str]:
+        return sorted(servers, key=lambda _: self._random.random())
+
+
+class _Request(NamedTuple):
+    method: str
+    path: str
+    data: bytes | None
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    seconds: float
 
 
 def _refusal(status: int, text: bytes, path: str) -> MainspringError:

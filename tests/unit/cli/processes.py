@@ -9,10 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -39,6 +39,14 @@ def run(
         timeout=SECONDS,
         check=False,
     )
+
+
+def await_that(what: str, check: Callable[[], object]) -> None:
+    """Wait until `check` holds."""
+    deadline = time.monotonic() + 2 * SECONDS
+    while not check():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
 
 
 class Running:

@@ -1,0 +1,63 @@
+"""`mainspring server`: API and scheduler without a worker; several of them share one PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from mainspring.cli.options import (
+    api_options,
+    beat_option,
+    drain_option,
+    seconds,
+    store_options,
+    target_options,
+)
+from mainspring.errors import InvalidInput
+
+
+@click.command("server")
+@store_options
+@api_options
+@click.option("--no-api", is_flag=True, help="Only schedule: no port is taken. Needs PostgreSQL.")
+@click.option("--no-scheduler", is_flag=True, help="Only serve the API and give out work. Needs PostgreSQL.")
+@target_options
+@drain_option
+@beat_option
+@click.pass_context
+def server_command(
+    context: click.Context, /, data: str | None, store: str | None, host: str, port: int, **given: Any
+) -> None:
+    """Run API and scheduler until SIGTERM or SIGINT; jobs are carried out by `mainspring worker`.
+
+    Prints "listening on URL" when it is ready, with --no-api "scheduling". On PostgreSQL any number of servers share
+    a store; on SQLite or in memory there is exactly one.
+    """
+    from mainspring.cli.hosting import read_location, run_host
+    from mainspring.config.settings import Settings
+    from mainspring.executors.egress import make_policy
+
+    settings = Settings(
+        store=read_location(data, store),
+        host=host,
+        port=port,
+        allow_shell=given["allow_shell"],
+        callback_allow=given["callback_allow"],
+        slots=0,
+        beat_period=seconds(given["beat_period"], "beat_period"),
+        drain=seconds(given["drain"], "drain"),
+        has_api=not given["no_api"],
+        has_scheduler=not given["no_scheduler"],
+    )
+    if not settings.has_api:
+        _refuse_address(context)
+    make_policy(settings.callback_allow)  # workers use it; a server only says what is wrong with it
+    run_host(settings, store_option="data" if store is None else "store")
+
+
+def _refuse_address(context: click.Context) -> None:
+    for field in ("host", "port"):
+        if context.get_parameter_source(field) is ParameterSource.COMMANDLINE:
+            raise InvalidInput(field, "with --no-api nothing is served; leave it out, or leave --no-api out")

@@ -1,0 +1,159 @@
+"""Callers that know several servers: one is enough to be answered, and what may not be repeated is not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from itertools import cycle
+
+import pytest
+
+from mainspring.core.ids import SessionId
+from mainspring.errors import InvalidInput, StoreUnavailable, Unreachable
+from mainspring.ports.gateway import Registration
+from mainspring.sdk.client import AsyncClient
+from mainspring.sdk.http_gateway import HttpGateway
+from mainspring.sdk.transport import read_servers
+from mainspring.testing.manual import ManualRuntime
+from tests.unit.api.serving import make_api, serving
+
+REGISTRATION = Registration(name="far", host="elsewhere", pid=7, slots=5)
+NOBODY = "http://127.0.0.1:9"
+
+
+class Keeps:
+    """Leaves servers in the order in which they are named."""
+
+    def random(self) -> float:
+        return 0.5
+
+
+class Turns:
+    """Turns two servers round whenever they are shuffled."""
+
+    def __init__(self) -> None:
+        self._numbers = cycle([0.9, 0.1])
+
+    def random(self) -> float:
+        return next(self._numbers)
+
+
+@contextlib.asynccontextmanager
+async def odd_server(answer: bytes | None) -> AsyncIterator[tuple[str, list[bytes]]]:
+    """A server that gives always the same answer, hangs up on every request (b""), or never answers (None)."""
+    requests: list[bytes] = []
+    over = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append((await reader.readline()).rstrip())
+        if answer is None:
+            await over.wait()
+        elif answer:
+            writer.write(answer)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    async with server:
+        try:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", requests
+        finally:
+            over.set()
+
+
+@pytest.fixture
+async def good(runtime: ManualRuntime) -> AsyncIterator[str]:
+    async with serving(make_api(runtime)) as address:
+        yield address
+
+
+@contextlib.asynccontextmanager
+async def gateway(*servers: str) -> AsyncIterator[HttpGateway]:
+    made = HttpGateway(",".join(servers), random=Keeps())
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+@pytest.mark.parametrize("text", ["", "a", "http://a,", "http://a,b", ","])
+def test_what_is_no_address_is_refused_by_name(text: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        read_servers(text)
+    assert caught.value.field == "server"
+
+
+def test_addresses_are_read_once_each() -> None:
+    assert read_servers("http://a/, https://b ,http://a") == ("http://a", "https://b")
+
+
+async def test_a_server_that_is_not_there_has_not_got_the_request(runtime: ManualRuntime, good: str) -> None:
+    async with gateway(NOBODY, good) as far:
+        session = await far.register(REGISTRATION)
+    assert [found.id for found in await runtime.store.list_sessions()] == [session.id]
+    async with AsyncClient(f"{NOBODY},{good}", random=Keeps()) as client:
+        await client.create_job({"name": "a-job", "callback_url": "https://example.com/"})
+
+
+async def test_a_request_whose_answer_is_missing_is_not_repeated_of_itself(good: str) -> None:
+    async with odd_server(b"") as (bad, requests), AsyncClient(f"{bad},{good}", random=Keeps()) as client:
+        body = {"name": "a-job", "callback_url": "https://example.com/"}
+        with pytest.raises(Unreachable):
+            await client.create_job(body)
+        assert requests == [b"POST /api/v1/jobs HTTP/1.1"]
+        await client.create_job(body)  # the caller's own repeat goes elsewhere
+        assert len(requests) == 1
+
+
+async def test_a_question_is_asked_elsewhere_at_once(good: str) -> None:
+    async with odd_server(b"") as (bad, requests), AsyncClient(f"{bad},{good}", random=Keeps()) as client:
+        assert (await client.list_jobs()).items == []
+        asked = len(requests)  # the library asks once more by itself
+        assert asked
+        assert (await client.list_jobs()).items == []
+        assert len(requests) == asked
+
+
+async def test_a_server_whose_store_is_away_is_left(good: str) -> None:
+    answer = b"HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n"
+    async with odd_server(answer) as (bad, requests), gateway(bad, good) as far:
+        with pytest.raises(StoreUnavailable):
+            await far.register(REGISTRATION)
+        await far.register(REGISTRATION)
+        assert len(requests) == 1
+
+
+async def test_a_heartbeat_goes_elsewhere_while_its_server_hangs(runtime: ManualRuntime, good: str) -> None:
+    async with gateway(good, NOBODY) as near:
+        session = await near.register(REGISTRATION)
+    async with odd_server(None) as (bad, requests):
+        far = HttpGateway(f"{bad},{good}", random=Keeps())
+        far._beat_seconds = 0.05
+        await far.start()
+        try:
+            assert (await far.beat(session.id, ())).is_session_live
+        finally:
+            await far.close()
+        assert len(requests) == 1
+
+
+async def test_a_heartbeat_has_the_more_part_of_its_period_for_the_first_of_several(good: str) -> None:
+    async with gateway(good) as alone, gateway(good, NOBODY) as several:
+        period = (await alone.register(REGISTRATION)).beat_period
+        assert alone._beat_seconds > period.total_seconds()
+        await several.register(REGISTRATION)
+        assert timedelta(seconds=several._beat_seconds) == period * 0.6
+
+
+async def test_nobody_answers(good: str) -> None:
+    async with gateway(NOBODY, "http://127.0.0.1:7") as far:
+        with pytest.raises(Unreachable, match=r"no answer from http://127\.0\.0\.1:7"):
+            await far.beat(SessionId(1), ())
+
+
+async def test_callers_spread_over_the_servers() -> None:
+    chosen = {HttpGateway("http://a,http://b", random=kind())._transport._chosen for kind in (Keeps, Turns)}
+    assert chosen == {"http://a", "http://b"}
