@@ -31,6 +31,7 @@ async def add(x: int, y: int) -> int:
 @app.job(name="tick", every="1s")
 async def tick() -> None: ...
 """
+pytestmark = pytest.mark.timeout(600)  # many processes start, on a host that may be busy
 
 
 @pytest.fixture
@@ -77,7 +78,6 @@ def assert_works(url: str) -> None:
 
 
 @pytest.mark.postgres
-@pytest.mark.timeout(600)  # many processes start, on a host that may be busy
 def test_servers_on_one_store_stand_in_for_each_other(folder: Path, postgres_database: str) -> None:
     with contextlib.ExitStack() as stack:
         first, first_url = stack.enter_context(server(postgres_database, cwd=folder))
@@ -99,7 +99,6 @@ def test_servers_on_one_store_stand_in_for_each_other(folder: Path, postgres_dat
 
 
 @pytest.mark.postgres
-@pytest.mark.timeout(600)  # many processes start, on a host that may be busy
 def test_api_and_scheduler_apart(folder: Path, postgres_database: str) -> None:
     with contextlib.ExitStack() as stack:
         api, url = stack.enter_context(server(postgres_database, "--no-scheduler", cwd=folder))
