@@ -20,7 +20,7 @@ import asyncpg
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import RandomSource
 from mainspring.stores._sql.queries import Query
-from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role, dial, settings_for
+from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role, begin_with, dial, settings_for
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -32,6 +32,8 @@ _TRANSIENT = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
 _TRANSIENT_TRIES = 10
 _LOST_TRIES = 4
+_PATIENT_TRIES = 2
+"""A call is not tried again after so many times the time of one command: a blackhole takes all of it each time."""
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.5
 _BEAT_TIMEOUT = 5.0
@@ -87,10 +89,19 @@ class _Slots:
 
     def __init__(self, role: Role, options: ConnectionOptions) -> None:
         count = (options.per_role or {}).get(role, 1)
-        self._role = role
         self._options = options
+        self._settings = settings_for(role)
+        self.begin = begin_with(options, self._settings)
         self._semaphore = asyncio.Semaphore(count)
         self._idle: list[Connection | None] = [None] * count
+
+        self._is_for_beats = role is Role.BEAT
+
+    @property
+    def patience(self) -> float:
+        """Seconds for one command."""
+        longest = self._options.command_timeout
+        return min(longest, _BEAT_TIMEOUT) if self._is_for_beats else longest
 
     async def borrow(self) -> Connection | None:
         """Wait for a place of the role; its connection may still have to be opened."""
@@ -104,10 +115,7 @@ class _Slots:
 
     async def connect(self) -> Connection:
         """Open a connection."""
-        patience = self._options.command_timeout
-        if self._role is Role.BEAT:
-            patience = min(patience, _BEAT_TIMEOUT)
-        return await dial(self._options, settings=settings_for(self._role), command_timeout=patience)
+        return await dial(self._options, settings=self._settings, command_timeout=self.patience)
 
     async def close(self, timeout: float) -> None:
         """Disconnect what is idle, which after the last call is everything."""
@@ -205,13 +213,14 @@ class Connections:
         connection = await slots.borrow()
         try:
             tries = 0
+            deadline = asyncio.get_running_loop().time() + _PATIENT_TRIES * slots.patience
             while True:
                 tries += 1
                 progress = _Progress()
                 try:
                     if connection is None or connection.is_closed():
                         connection = await slots.connect()
-                    return await self._try(connection, call, progress)
+                    return await self._try(connection, slots.begin, call, progress)
                 except call.transient as error:
                     if tries >= _TRANSIENT_TRIES:
                         raise StoreUnavailable(
@@ -221,18 +230,21 @@ class Connections:
                     await _discard(connection, error, self._options.connect_timeout)
                     connection = None
                     may_retry = call.is_repeatable or not progress.is_sent
-                    if tries >= _LOST_TRIES or not may_retry or self._closing.is_set():
+                    is_late = asyncio.get_running_loop().time() >= deadline
+                    if tries >= _LOST_TRIES or is_late or not may_retry or self._closing.is_set():
                         raise StoreUnavailable(_describe(error, is_sent=progress.is_sent)) from error
                 await self._pause(tries)
         finally:
             slots.give_back(connection)
 
-    async def _try(self, connection: Connection, call: _Call[R], progress: _Progress) -> R:
+    async def _try(self, connection: Connection, begin: str, call: _Call[R], progress: _Progress) -> R:
         session = Session(connection, self._statements)
-        if call.is_atomic:
+        # Through a pooler even one statement needs a transaction: for its settings, and because it is sent in two
+        # messages, which would otherwise reach two connections of the server.
+        if call.is_atomic and not self._options.is_pooled:
             progress.is_sent = True
             return await call.work(session)
-        await connection.execute("BEGIN")
+        await connection.execute(begin)
         try:
             result = await call.work(session)
         except BaseException:

@@ -42,6 +42,9 @@ class Role(StrEnum):
 _EASY = frozenset({Role.EDIT, Role.READ, Role.UPKEEP})
 """Roles whose plans are left to the planner."""
 
+_AT_START = frozenset({"timezone", "application_name"})
+"""Settings that every pooler takes when a client connects, and keeps with it. Others PgBouncer refuses there."""
+
 _COMMON_SETTINGS = {
     "timezone": "UTC",
     "jit": "off",
@@ -73,6 +76,9 @@ class ConnectionOptions:
     Attributes:
         statement_cache: prepared statements kept per connection; 0 for poolers that cannot keep them.
         per_role: connections for a role, where it is not one.
+        is_pooled: a pooler in between lends a server's connection for one transaction at a time (PgBouncer in
+            transaction mode), so that nothing may be left on it: neither settings nor LISTEN.
+        listen_dsn: where hints are listened for, if not at `dsn`: past a pooler.
     """
 
     dsn: str
@@ -80,17 +86,43 @@ class ConnectionOptions:
     command_timeout: float = 30.0
     statement_cache: int = 200
     per_role: Mapping[Role, int] | None = None
+    is_pooled: bool = False
+    listen_dsn: str | None = None
+
+    @property
+    def carries_hints(self) -> bool:
+        """Whether there is a way to LISTEN."""
+        return not self.is_pooled or self.listen_dsn is not None
+
+
+def begin_with(options: ConnectionOptions, settings: Mapping[str, str]) -> str:
+    """Return what begins a transaction with these settings: one message, one round trip."""
+    if not options.is_pooled:
+        return "BEGIN"
+    return "; ".join(["BEGIN", *_assignments("SET LOCAL", settings)])
 
 
 async def dial(
     options: ConnectionOptions, *, settings: Mapping[str, str], command_timeout: float | None
 ) -> Connection:
-    """Open a connection with these settings of the server."""
-    return await asyncpg.connect(
+    """Open a connection with these settings of the server; a pooled one has them from `begin_with` alone."""
+    connection = await asyncpg.connect(
         options.dsn,
         timeout=options.connect_timeout,
         command_timeout=command_timeout,
         statement_cache_size=options.statement_cache,
         max_cached_statement_lifetime=0,
-        server_settings=dict(settings),
+        server_settings={name: value for name, value in settings.items() if name in _AT_START},
     )
+    later = _assignments("SET", settings)
+    if later and not options.is_pooled:
+        try:
+            await connection.execute("; ".join(later), timeout=options.connect_timeout)
+        except BaseException:
+            connection.terminate()
+            raise
+    return connection
+
+
+def _assignments(verb: str, settings: Mapping[str, str]) -> list[str]:
+    return [f"{verb} {name} TO '{value}'" for name, value in settings.items() if name not in _AT_START]

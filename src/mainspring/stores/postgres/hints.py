@@ -7,6 +7,7 @@ transaction of its own that writes nothing, after the commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -32,11 +33,13 @@ class PostgresHints:
     """Hints between the processes on one database.
 
     Args:
-        options: where the database is; a DSN alone will do.
+        options: where the database is, its `listen_dsn` first; a DSN alone will do. Not a pooler in transaction
+            mode: through that nothing is heard, without an error.
     """
 
     def __init__(self, options: ConnectionOptions | str) -> None:
-        self._options = ConnectionOptions(options) if isinstance(options, str) else options
+        given = ConnectionOptions(options) if isinstance(options, str) else options
+        self._options = replace(given, dsn=given.listen_dsn or given.dsn, is_pooled=False, statement_cache=0)
         self._connection: Connection | None = None
         self._own_pid = 0
         self._hear: Callable[[Hint], None] = _ignore
