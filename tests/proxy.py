@@ -36,6 +36,10 @@ class Cut(StrEnum):
 class Proxy:
     """Passes connections on to a server.
 
+    Args:
+        dsn: where it is.
+        rewrite: what is replaced in each client's first message, and by what of the same length.
+
     Attributes:
         flow: what happens to bytes now.
         delay: seconds that every piece of data waits, each way.
@@ -43,11 +47,13 @@ class Proxy:
         hellos: the first message of each client that named itself.
     """
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, *, rewrite: tuple[bytes, bytes] = (b"", b"")) -> None:
         parts = urlsplit(dsn)
         assert parts.hostname is not None
         assert parts.port is not None
+        assert len(rewrite[0]) == len(rewrite[1])
         self._dsn = dsn
+        self.rewrite = rewrite
         self._address = (parts.hostname, parts.port)
         self._links: set[_Link] = set()
         self._server: asyncio.Server | None = None
@@ -60,8 +66,8 @@ class Proxy:
 
     @property
     def dsn(self) -> str:
-        """The server's DSN, by way of the proxy."""
-        return self._dsn.replace(f":{self._address[1]}", f":{self.port}", 1)
+        """The server's DSN, by way of the proxy, in plain text: clients name themselves in what they send first."""
+        return self._dsn.replace(f":{self._address[1]}", f":{self.port}", 1) + "?sslmode=disable"
 
     @property
     def connections(self) -> int:
@@ -155,6 +161,7 @@ class _Link:
             if b"application_name" in data and not self._hello:
                 self._hello = data
                 self._proxy.hellos.append(data)
+                data = data.replace(*self._proxy.rewrite)
             cut = self._proxy.take_cut(self._hello, data)
             if cut is Cut.REQUEST:
                 self.reset()
@@ -199,9 +206,9 @@ def _abort(writer: asyncio.StreamWriter) -> None:
 
 
 @asynccontextmanager
-async def open_proxy(dsn: str) -> AsyncIterator[Proxy]:
+async def open_proxy(dsn: str, *, rewrite: tuple[bytes, bytes] = (b"", b"")) -> AsyncIterator[Proxy]:
     """Start a proxy in front of the server of a DSN, and stop it in the end."""
-    proxy = Proxy(dsn)
+    proxy = Proxy(dsn, rewrite=rewrite)
     await proxy.start()
     try:
         yield proxy

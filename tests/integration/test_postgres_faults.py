@@ -37,7 +37,7 @@ from tests.proxy import Cut, Flow, Proxy, open_proxy
 
 pytestmark = pytest.mark.postgres
 
-PATIENCE = 120
+PATIENCE = 50
 
 
 @pytest.fixture(scope="module")

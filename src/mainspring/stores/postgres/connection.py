@@ -20,7 +20,14 @@ import asyncpg
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import RandomSource
 from mainspring.stores._sql.queries import Query
-from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role, begin_with, dial, settings_for
+from mainspring.stores.postgres.dialing import (
+    LOST,
+    ConnectionOptions,
+    Dialer,
+    Role,
+    begin_with,
+    settings_for,
+)
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -87,9 +94,10 @@ class _Progress:
 class _Slots:
     """The connections of one role; the one used last is used first."""
 
-    def __init__(self, role: Role, options: ConnectionOptions) -> None:
+    def __init__(self, role: Role, options: ConnectionOptions, dialer: Dialer) -> None:
         count = (options.per_role or {}).get(role, 1)
         self._options = options
+        self._dialer = dialer
         self._settings = settings_for(role)
         self.begin = begin_with(options, self._settings)
         self._semaphore = asyncio.Semaphore(count)
@@ -115,7 +123,7 @@ class _Slots:
 
     async def connect(self) -> Connection:
         """Open a connection."""
-        return await dial(self._options, settings=self._settings, command_timeout=self.patience)
+        return await self._dialer.dial(settings=self._settings, command_timeout=self.patience)
 
     async def close(self, timeout: float) -> None:
         """Disconnect what is idle, which after the last call is everything."""
@@ -129,7 +137,11 @@ class _Slots:
 
 
 class Connections:
-    """All connections of one store."""
+    """All connections of one store.
+
+    Attributes:
+        dialer: opens them; it remembers which host did last.
+    """
 
     def __init__(
         self, options: ConnectionOptions, queries: Mapping[str, Query], random: RandomSource
@@ -137,7 +149,8 @@ class Connections:
         self._options = options
         self._statements = {name: query.positional() for name, query in queries.items()}
         self._random = random
-        self._roles = {role: _Slots(role, options) for role in Role}
+        self.dialer = Dialer(options)
+        self._roles = {role: _Slots(role, options, self.dialer) for role in Role}
         self._calls: set[asyncio.Task[Any]] = set()
         self._closing = asyncio.Event()
         self._is_open = False
@@ -229,10 +242,14 @@ class Connections:
                 except LOST as error:
                     await _discard(connection, error, self._options.connect_timeout)
                     connection = None
-                    may_retry = call.is_repeatable or not progress.is_sent
+                    # A standby's refusal is an answer: after a failover the call goes to the new primary.
+                    is_in_doubt = progress.is_sent and not isinstance(
+                        error, asyncpg.ReadOnlySQLTransactionError
+                    )
+                    may_retry = call.is_repeatable or not is_in_doubt
                     is_late = asyncio.get_running_loop().time() >= deadline
                     if tries >= _LOST_TRIES or is_late or not may_retry or self._closing.is_set():
-                        raise StoreUnavailable(_describe(error, is_sent=progress.is_sent)) from error
+                        raise StoreUnavailable(_describe(error, is_in_doubt=is_in_doubt)) from error
                 await self._pause(tries)
         finally:
             slots.give_back(connection)
@@ -280,7 +297,7 @@ async def _discard(connection: Connection | None, error: BaseException, timeout:
     connection.terminate()
 
 
-def _describe(error: BaseException, *, is_sent: bool) -> str:
+def _describe(error: BaseException, *, is_in_doubt: bool) -> str:
     what = str(error) or type(error).__name__
-    doubt = "; whether the last write took effect is not known" if is_sent else ""
+    doubt = "; whether the last write took effect is not known" if is_in_doubt else ""
     return f"PostgreSQL did not answer: {what}{doubt}"

@@ -14,7 +14,7 @@ import asyncpg
 
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.hints import Hint
-from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, dial
+from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Dialer
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -39,7 +39,9 @@ class PostgresHints:
 
     def __init__(self, options: ConnectionOptions | str) -> None:
         given = ConnectionOptions(options) if isinstance(options, str) else options
-        self._options = replace(given, dsn=given.listen_dsn or given.dsn, is_pooled=False, statement_cache=0)
+        self._dialer = Dialer(
+            replace(given, dsn=given.listen_dsn or given.dsn, is_pooled=False, statement_cache=0)
+        )
         self._connection: Connection | None = None
         self._own_pid = 0
         self._hear: Callable[[Hint], None] = _ignore
@@ -56,7 +58,7 @@ class PostgresHints:
         self._hear = hear
         connection: Connection | None = None
         try:
-            connection = await dial(self._options, settings=_SETTINGS, command_timeout=_PATIENCE)
+            connection = await self._dialer.dial(settings=_SETTINGS, command_timeout=_PATIENCE)
             # Asked of the server: what a pooler in session mode says at the start is its own number.
             self._own_pid = await connection.fetchval("SELECT pg_backend_pid()")
             await connection.add_listener(_CHANNEL, self._on_notification)

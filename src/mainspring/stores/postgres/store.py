@@ -13,7 +13,7 @@ from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.claims import ClaimVerbs
 from mainspring.stores.postgres.clocks import ClockVerbs
 from mainspring.stores.postgres.connection import Connections
-from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role, dial
+from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.ends import EndVerbs
 from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.jobs import JobVerbs
@@ -57,7 +57,7 @@ class PostgresStore(
         """Bring the schema up to date, and accept calls."""
         try:
             # No command time-out: another server's migration is worth waiting for.
-            connection = await dial(self._options, settings={}, command_timeout=None)
+            connection = await self._connections.dialer.dial(settings={}, command_timeout=None)
             try:
                 await migrate(connection, queries=self._queries)
             finally:
