@@ -225,7 +225,7 @@ async def test_blackhole_hangs_nobody_and_is_recovered_from(store: PostgresStore
 async def test_beat_into_a_blackhole_is_given_up_after_its_own_time(
     store: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.stores.postgres.connection._BEAT_TIMEOUT", 0.3)
+    monkeypatch.setattr("mainspring.stores.postgres.connection._BEAT_TIMEOUT", 2.0)
     session_id = await add_session(store)
     beat = Beat(session_id=session_id, held=())
     proxy.reset()

@@ -24,6 +24,9 @@ from mainspring.stores.postgres.sessions import SessionVerbs
 from mainspring.stores.postgres.upkeep import UpkeepVerbs
 
 
+_SETTINGS = {"application_name": "mainspring-schema"}
+
+
 class PostgresStore(
     JobVerbs, ClockVerbs, RunVerbs, ClaimVerbs, EndVerbs, SessionVerbs, NodeVerbs, UpkeepVerbs
 ):
@@ -57,7 +60,7 @@ class PostgresStore(
         """Bring the schema up to date, and accept calls."""
         try:
             # No command time-out: another server's migration is worth waiting for.
-            connection = await self._connections.dialer.dial(settings={}, command_timeout=None)
+            connection = await self._connections.dialer.dial(settings=_SETTINGS, command_timeout=None)
             try:
                 await migrate(connection, queries=self._queries)
             finally:
