@@ -23,7 +23,6 @@ from mainspring.stores.postgres.schema import PACKAGE, migrate
 from mainspring.stores.postgres.sessions import SessionVerbs
 from mainspring.stores.postgres.upkeep import UpkeepVerbs
 
-
 _SETTINGS = {"application_name": "mainspring-schema"}
 
 
