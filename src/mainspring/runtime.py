@@ -6,9 +6,11 @@ import os
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -22,9 +24,13 @@ from mainspring.engine.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.executor import Executor
 from mainspring.ports.gateway import Registration, WorkerGateway
+from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
 from mainspring.ports.store_types import NodeFacts
 from mainspring.registry import FunctionRegistry
+
+if TYPE_CHECKING:
+    from mainspring.stores.postgres import ConnectionOptions
 
 _log = structlog.get_logger(__name__)
 _SAMPLE_PERIOD = 5.0
@@ -38,7 +44,7 @@ def make_store(location: StoreLocation) -> Store:
     if location.scheme == "postgresql":
         from mainspring.stores.postgres import PostgresStore
 
-        return PostgresStore(location.target, random=system_random())
+        return PostgresStore(_connection_options(location), random=system_random())
     if location.scheme == "sqlite":
         from mainspring.stores.sqlite import SqliteStore
 
@@ -46,6 +52,26 @@ def make_store(location: StoreLocation) -> Store:
     from mainspring.stores.memory import MemoryStore
 
     return MemoryStore(time=host_time)
+
+
+def make_hints(location: StoreLocation, store: Store) -> HintChannel | None:
+    """Make the channel for hints between the processes on this store; None where there is none to be had."""
+    if location.scheme == "postgresql" and store.capabilities.carries_hints:
+        from mainspring.stores.postgres import PostgresHints
+
+        return PostgresHints(_connection_options(location))
+    return None
+
+
+def _connection_options(location: StoreLocation) -> ConnectionOptions:
+    from mainspring.stores.postgres import ConnectionOptions
+
+    options = ConnectionOptions(location.target, is_pooled=location.is_pooled, listen_dsn=location.listen)
+    # Poolers that lend connections know prepared statements of late only (PgBouncer since 1.21), and where it is set.
+    size = location.statement_cache
+    if size is None:
+        size = 0 if location.is_pooled else options.statement_cache
+    return replace(options, statement_cache=size)
 
 
 def make_executors(settings: Settings, registry: FunctionRegistry, *, slots: int) -> dict[str, Executor]:
@@ -97,6 +123,7 @@ async def open_engine(
                 retention=Retention(history=settings.history),
                 accepted=_accepted(settings, registry),
             ),
+            hints=make_hints(settings.store, store),
         )
         try:
             await engine.start(ClockSampler(clock, waiter=LoopWaiter()))

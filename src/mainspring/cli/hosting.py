@@ -21,8 +21,8 @@ _LAST_ANSWERS = 1.0
 """Seconds for requests under way, where attempts had the drain for themselves before."""
 
 
-def read_location(data: str | None, store: str | None) -> StoreLocation:
-    """Return the store that --data or --store names; by default SQLite in the usual folder.
+def read_location(data: str | None, store: str | None, listen: str | None = None) -> StoreLocation:
+    """Return the store that --data or --store (with --listen-store) names; by default SQLite in the usual folder.
 
     Raises:
         InvalidInput: both are given, or it cannot be read.
@@ -32,7 +32,9 @@ def read_location(data: str | None, store: str | None) -> StoreLocation:
     if data is not None and store is not None:
         raise InvalidInput("store", "says the same as --data; give one of them")
     if store is not None:
-        return StoreLocation.parse(store)
+        return StoreLocation.parse(store, listen=listen)
+    if listen is not None:
+        raise InvalidInput("listen_store", "goes with --store postgresql://…")
     return StoreLocation("sqlite", data if data is not None else str(DEFAULT_DATA))
 
 

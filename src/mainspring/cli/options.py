@@ -50,6 +50,15 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
+def listen_store_option(function: F) -> F:
+    """Add --listen-store."""
+    return click.option(
+        "--listen-store",
+        metavar="URL",
+        help="postgresql://… past a pooler in transaction mode, for wake-ups; without it they come by polling.",
+    )(function)
+
+
 def store_options(function: F) -> F:
     """Add --data and --store of a process that owns or shares a store."""
     return _add(
@@ -58,6 +67,7 @@ def store_options(function: F) -> F:
             "--data", metavar="DIR", help="Folder of the SQLite store; by default ./mainspring-data."
         ),
         click.option("--store", metavar="URL", help="postgresql://…, sqlite:///FOLDER or memory://."),
+        listen_store_option,
     )
 
 

@@ -40,7 +40,7 @@ def server_command(
     from mainspring.executors.egress import make_policy
 
     settings = Settings(
-        store=read_location(data, store),
+        store=read_location(data, store, given["listen_store"]),
         host=host,
         port=port,
         allow_shell=given["allow_shell"],

@@ -28,7 +28,7 @@ def up_command(
     from mainspring.config.settings import Settings
 
     settings = Settings(
-        store=read_location(data, store),
+        store=read_location(data, store, given["listen_store"]),
         host=host,
         port=port,
         allow_shell=given["allow_shell"],

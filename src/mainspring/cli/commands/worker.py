@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from mainspring.cli.options import beat_option, executor_options, given_arguments, seconds, servers_option
+from mainspring.cli.options import (
+    beat_option,
+    executor_options,
+    given_arguments,
+    listen_store_option,
+    seconds,
+    servers_option,
+)
 from mainspring.errors import InvalidInput, StoreUnavailable, Unreachable
 
 if TYPE_CHECKING:
@@ -32,6 +39,7 @@ _RETRY_PAUSE = 1.0
 @click.argument("app_reference", metavar="[MODULE:APP]", required=False)
 @servers_option
 @click.option("--store", metavar="URL", help="Work straight from postgresql://… instead of by a server.")
+@listen_store_option
 @click.option(
     "--queue", "queues", multiple=True, metavar="NAME", help="A queue to serve; repeatable; default all."
 )
@@ -113,11 +121,13 @@ def _read_settings(store: str | None, given: dict[str, Any]) -> Settings:
         "drain": seconds(given["drain"], "drain"),
     }
     if store is not None:
-        location = StoreLocation.parse(store)
+        location = StoreLocation.parse(store, listen=given["listen_store"])
         if location.scheme != "postgresql":
             message = "only PostgreSQL can be worked from directly; for others give --server"
             raise InvalidInput("store", message)
         common["store"] = location
+    elif given["listen_store"] is not None:
+        raise InvalidInput("listen_store", "goes with --store")
     return Settings(**common)
 
 

@@ -13,7 +13,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import asyncpg
@@ -21,6 +20,14 @@ import asyncpg
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import RandomSource
 from mainspring.stores._sql.queries import Query
+from mainspring.stores.postgres.dialing import (
+    LOST,
+    ConnectionOptions,
+    Dialer,
+    Role,
+    begin_with,
+    settings_for,
+)
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -30,81 +37,14 @@ R = TypeVar("R")
 _TRANSIENT = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 """The server undid the transaction and asks for another try."""
 
-_LOST = (
-    OSError,  # TimeoutError among them
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.ReadOnlySQLTransactionError,  # after a failover the old address may be a standby
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-)
-"""The connection broke or is of no use any more."""
-
 _TRANSIENT_TRIES = 10
 _LOST_TRIES = 4
+_PATIENT_TRIES = 2
+"""A call is not tried again after so many times the time of one command: a blackhole takes all of it each time."""
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.5
-
-
-class Role(StrEnum):
-    """What a connection is for."""
-
-    SUBMIT = "submit"
-    CLAIM = "claim"
-    APPLY = "apply"
-    FIRE = "fire"
-    BEAT = "beat"
-    WATCH = "watch"
-    EDIT = "edit"
-    READ = "read"
-    UPKEEP = "upkeep"
-
-
 _BEAT_TIMEOUT = 5.0
 """Seconds: a heartbeat on a connection that broke without a word must not use up the lease of everybody in it."""
-_EASY = frozenset({Role.EDIT, Role.READ, Role.UPKEEP})
-"""Roles whose plans are left to the planner."""
-
-_COMMON_SETTINGS = {
-    "timezone": "UTC",
-    "jit": "off",
-    "idle_in_transaction_session_timeout": "60s",  # a frozen process must not keep its row locks for ever
-}
-
-# The other roles find every row by index, in the order of the arguments. A plan made while the tables were empty, or
-# by statistics that a burst has overtaken, may say otherwise and is kept until the next ANALYZE: forbid it.
-_PINNED_SETTINGS = {
-    "plan_cache_mode": "force_generic_plan",
-    "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-    "enable_bitmapscan": "off",
-    "enable_sort": "off",
-}
-
-
-def settings_for(role: Role) -> dict[str, str]:
-    """Return the server settings of a role's connections."""
-    pinned = {} if role in _EASY else _PINNED_SETTINGS
-    return {**_COMMON_SETTINGS, **pinned, "application_name": f"mainspring-{role.value}"}
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionOptions:
-    """How to connect.
-
-    Attributes:
-        statement_cache: prepared statements kept per connection; 0 for poolers that cannot keep them.
-        per_role: connections for a role, where it is not one.
-    """
-
-    dsn: str
-    connect_timeout: float = 5.0
-    command_timeout: float = 30.0
-    statement_cache: int = 200
-    per_role: Mapping[Role, int] | None = None
 
 
 class Session:
@@ -154,12 +94,22 @@ class _Progress:
 class _Slots:
     """The connections of one role; the one used last is used first."""
 
-    def __init__(self, role: Role, options: ConnectionOptions) -> None:
+    def __init__(self, role: Role, options: ConnectionOptions, dialer: Dialer) -> None:
         count = (options.per_role or {}).get(role, 1)
-        self._role = role
         self._options = options
+        self._dialer = dialer
+        self._settings = settings_for(role)
+        self.begin = begin_with(options, self._settings)
         self._semaphore = asyncio.Semaphore(count)
         self._idle: list[Connection | None] = [None] * count
+
+        self._is_for_beats = role is Role.BEAT
+
+    @property
+    def patience(self) -> float:
+        """Seconds for one command."""
+        longest = self._options.command_timeout
+        return min(longest, _BEAT_TIMEOUT) if self._is_for_beats else longest
 
     async def borrow(self) -> Connection | None:
         """Wait for a place of the role; its connection may still have to be opened."""
@@ -173,17 +123,7 @@ class _Slots:
 
     async def connect(self) -> Connection:
         """Open a connection."""
-        options = self._options
-        return await asyncpg.connect(
-            options.dsn,
-            timeout=options.connect_timeout,
-            command_timeout=min(options.command_timeout, _BEAT_TIMEOUT)
-            if self._role is Role.BEAT
-            else options.command_timeout,
-            statement_cache_size=options.statement_cache,
-            max_cached_statement_lifetime=0,
-            server_settings=settings_for(self._role),
-        )
+        return await self._dialer.dial(settings=self._settings, command_timeout=self.patience)
 
     async def close(self, timeout: float) -> None:
         """Disconnect what is idle, which after the last call is everything."""
@@ -192,12 +132,16 @@ class _Slots:
         for connection in connections:
             try:
                 await connection.close(timeout=timeout)
-            except (*_LOST, asyncpg.PostgresError):
+            except (*LOST, asyncpg.PostgresError):
                 connection.terminate()
 
 
 class Connections:
-    """All connections of one store."""
+    """All connections of one store.
+
+    Attributes:
+        dialer: opens them; it remembers which host did last.
+    """
 
     def __init__(
         self, options: ConnectionOptions, queries: Mapping[str, Query], random: RandomSource
@@ -205,7 +149,8 @@ class Connections:
         self._options = options
         self._statements = {name: query.positional() for name, query in queries.items()}
         self._random = random
-        self._roles = {role: _Slots(role, options) for role in Role}
+        self.dialer = Dialer(options)
+        self._roles = {role: _Slots(role, options, self.dialer) for role in Role}
         self._calls: set[asyncio.Task[Any]] = set()
         self._closing = asyncio.Event()
         self._is_open = False
@@ -281,34 +226,42 @@ class Connections:
         connection = await slots.borrow()
         try:
             tries = 0
+            deadline = asyncio.get_running_loop().time() + _PATIENT_TRIES * slots.patience
             while True:
                 tries += 1
                 progress = _Progress()
                 try:
                     if connection is None or connection.is_closed():
                         connection = await slots.connect()
-                    return await self._try(connection, call, progress)
+                    return await self._try(connection, slots.begin, call, progress)
                 except call.transient as error:
                     if tries >= _TRANSIENT_TRIES:
                         raise StoreUnavailable(
                             f"PostgreSQL: gave up after {tries} tries ({error})"
                         ) from error
-                except _LOST as error:
+                except LOST as error:
                     await _discard(connection, error, self._options.connect_timeout)
                     connection = None
-                    may_retry = call.is_repeatable or not progress.is_sent
-                    if tries >= _LOST_TRIES or not may_retry or self._closing.is_set():
-                        raise StoreUnavailable(_describe(error, is_sent=progress.is_sent)) from error
+                    # A standby's refusal is an answer: after a failover the call goes to the new primary.
+                    is_in_doubt = progress.is_sent and not isinstance(
+                        error, asyncpg.ReadOnlySQLTransactionError
+                    )
+                    may_retry = call.is_repeatable or not is_in_doubt
+                    is_late = asyncio.get_running_loop().time() >= deadline
+                    if tries >= _LOST_TRIES or is_late or not may_retry or self._closing.is_set():
+                        raise StoreUnavailable(_describe(error, is_in_doubt=is_in_doubt)) from error
                 await self._pause(tries)
         finally:
             slots.give_back(connection)
 
-    async def _try(self, connection: Connection, call: _Call[R], progress: _Progress) -> R:
+    async def _try(self, connection: Connection, begin: str, call: _Call[R], progress: _Progress) -> R:
         session = Session(connection, self._statements)
-        if call.is_atomic:
+        # Through a pooler even one statement needs a transaction: for its settings, and because it is sent in two
+        # messages, which would otherwise reach two connections of the server.
+        if call.is_atomic and not self._options.is_pooled:
             progress.is_sent = True
             return await call.work(session)
-        await connection.execute("BEGIN")
+        await connection.execute(begin)
         try:
             result = await call.work(session)
         except BaseException:
@@ -330,7 +283,7 @@ async def _roll_back(connection: Connection) -> None:
     try:
         if not connection.is_closed():
             await connection.execute("ROLLBACK")
-    except (*_LOST, asyncpg.PostgresError):
+    except (*LOST, asyncpg.PostgresError):
         connection.terminate()
 
 
@@ -339,12 +292,12 @@ async def _discard(connection: Connection | None, error: BaseException, timeout:
     if connection is None:
         return
     if isinstance(error, TimeoutError) and not connection.is_closed():
-        with suppress(*_LOST, asyncpg.PostgresError):
+        with suppress(*LOST, asyncpg.PostgresError):
             await connection.close(timeout=timeout)
     connection.terminate()
 
 
-def _describe(error: BaseException, *, is_sent: bool) -> str:
+def _describe(error: BaseException, *, is_in_doubt: bool) -> str:
     what = str(error) or type(error).__name__
-    doubt = "; whether the last write took effect is not known" if is_sent else ""
+    doubt = "; whether the last write took effect is not known" if is_in_doubt else ""
     return f"PostgreSQL did not answer: {what}{doubt}"

@@ -12,7 +12,8 @@ from mainspring.ports.store_types import StoreCapabilities
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.claims import ClaimVerbs
 from mainspring.stores.postgres.clocks import ClockVerbs
-from mainspring.stores.postgres.connection import ConnectionOptions, Connections, Role
+from mainspring.stores.postgres.connection import Connections
+from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.ends import EndVerbs
 from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.jobs import JobVerbs
@@ -22,9 +23,7 @@ from mainspring.stores.postgres.schema import PACKAGE, migrate
 from mainspring.stores.postgres.sessions import SessionVerbs
 from mainspring.stores.postgres.upkeep import UpkeepVerbs
 
-_CAPABILITIES = StoreCapabilities(
-    concurrent_writers=True, is_durable=True, time_precision=timedelta(microseconds=1)
-)
+_SETTINGS = {"application_name": "mainspring-schema"}
 
 
 class PostgresStore(
@@ -32,8 +31,8 @@ class PostgresStore(
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 
-    A pooler in between must keep a session for each client (PgBouncer: session mode, with the settings of
-    `connection.settings_for` let through).
+    A pooler in between may keep a session for each client, which needs nothing, or lend a connection for each
+    transaction (`ConnectionOptions.is_pooled`).
 
     Args:
         options: where the database is; a DSN alone will do.
@@ -49,18 +48,23 @@ class PostgresStore(
     @property
     def capabilities(self) -> StoreCapabilities:
         """What this store can do."""
-        return _CAPABILITIES
+        return StoreCapabilities(
+            concurrent_writers=True,
+            is_durable=True,
+            time_precision=timedelta(microseconds=1),
+            carries_hints=self._options.carries_hints,
+        )
 
     async def open(self) -> None:
         """Bring the schema up to date, and accept calls."""
         try:
             # No command time-out: another server's migration is worth waiting for.
-            connection = await asyncpg.connect(self._options.dsn, timeout=self._options.connect_timeout)
+            connection = await self._connections.dialer.dial(settings=_SETTINGS, command_timeout=None)
             try:
                 await migrate(connection, queries=self._queries)
             finally:
                 await connection.close()
-        except (OSError, asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError) as error:
+        except LOST as error:
             raise StoreUnavailable(
                 f"PostgreSQL did not answer: {str(error) or type(error).__name__}"
             ) from error
