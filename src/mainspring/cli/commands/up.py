@@ -26,6 +26,16 @@ if TYPE_CHECKING:
 @click.option("--port", default=8620, show_default=True, type=int, help="Port of the API; 0 is any free one.")
 @executor_options
 @click.option("--beat-period", default=10.0, show_default=True, metavar="SECONDS", help="Between heartbeats.")
+@click.option(
+    "--node-period", default=1.4, show_default=True, metavar="SECONDS", help="Between those of servers."
+)
+@click.option(
+    "--clock-limit",
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Host off by more: no scheduling.",
+)
 def up_command(
     app_reference: str | None, data: str | None, store: str | None, host: str, port: int, **given: Any
 ) -> None:
@@ -46,6 +56,8 @@ def up_command(
         callback_allow=given["callback_allow"],
         slots=given["slots"],
         beat_period=seconds(given["beat_period"]),
+        node_period=seconds(given["node_period"]),
+        clock_limit=seconds(given["clock_limit"]),
         drain=seconds(given["drain"]),
     )
     app = load_app(app_reference) if app_reference else None
