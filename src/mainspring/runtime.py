@@ -20,6 +20,7 @@ from mainspring.core.cron.zones import tzdata_version
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.janitor import Retention
 from mainspring.engine.jobs import Accepted
+from mainspring.engine.shards import ShardSettings
 from mainspring.engine.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.executor import Executor
@@ -116,10 +117,13 @@ async def open_engine(
         await clock.sample()
         engine = Engine(
             store,
-            Tools(clock=clock, random=system_random(), ids=UuidSource(), waiter=LoopWaiter),
+            Tools(
+                clock=clock, random=system_random(), ids=UuidSource(), waiter=LoopWaiter, host_time=host_time
+            ),
             EngineSettings(
                 node=_node_facts() if with_scheduler else None,
                 beat_period=settings.beat_period,
+                shards=ShardSettings(period=settings.node_period, clock_limit=settings.clock_limit),
                 retention=Retention(history=settings.history),
                 accepted=_accepted(settings, registry),
             ),

@@ -52,6 +52,7 @@ ONLY_POSTGRES = {
     "lock_empty_lanes": "row locks: PostgreSQL looks twice, SQLite once in delete_empty_lanes",
     "lock_schema": "an advisory lock",
     "lock_shards": "row locks",
+    "pick_shards": "row locks",
     "prepare_history": "partitions",
     "submit_runs": "insert_runs with the checks of a submission; SQLite makes them before",
 }

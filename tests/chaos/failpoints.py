@@ -20,6 +20,7 @@ COUNTS = {
     # how often each verb is called within a second or two of load, roughly: a failpoint lies among those calls
     "open": 1,
     "beat_node": 1,
+    "expire_nodes": 1,
     "take_shards": 1,
     "add_sessions": 1,
     "expire_sessions": 1,
@@ -46,7 +47,8 @@ COUNTS = {
 WRITING_VERBS = tuple(COUNTS)
 """The store's writing verbs; `open` stands for its migration.
 
-Not among them: `add_spans`, which nothing calls yet, and `prepare_history`, which writes nothing on SQLite.
+Not among them: `add_spans`, which nothing calls yet, `prepare_history`, which writes nothing on SQLite,
+`release_shards`, for which it takes a second server, and `record_tzdata`, which only the first start of a store calls.
 """
 STOPPING_VERBS = frozenset({"close_sessions", "leave_shards"})
 """Verbs that are called only when a process ends in order."""

@@ -138,6 +138,9 @@ async def test_query_can_be_prepared(plain: Any, name: str) -> None:
         (Role.BEAT, "lock_sessions", {"session_pkey"}),
         (Role.BEAT, "held_by_sessions", {"run_held"}),
         (Role.BEAT, "beat_sessions", {"session_pkey"}),
+        (Role.BEAT, "pick_shards", {"shard_lease_pkey"}),
+        (Role.BEAT, "take_shards", {"shard_lease_pkey"}),
+        (Role.BEAT, "expire_nodes", {"node_pkey"}),
     ],
 )
 async def test_hot_query_walks_its_indexes_and_sorts_nothing(

@@ -28,6 +28,7 @@ TABLES = (
     "lane",
     "node",
     "shard_lease",
+    "cluster",
     "idempotency",
 )
 _OWN_IDS = frozenset({"job", "lane", "span"})

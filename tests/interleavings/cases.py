@@ -60,6 +60,7 @@ class Scene:
         paused: has an open gap.
         first: the session that holds `held` and `other`.
         second: another one, without runs.
+        node_beats: the counter of node-1.
         epochs: of node-1, which owns all shards; node-2 owns none.
     """
 
@@ -73,6 +74,7 @@ class Scene:
     first: SessionId
     second: SessionId
     beats: int
+    node_beats: int
     span: SpanId
     epochs: dict[int, int]
     lanes: tuple[Any, ...]
@@ -115,6 +117,7 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
         first=first,
         second=second,
         beats=beats,
+        node_beats=(await store.read_cluster()).nodes[0].beats,
         span=span.id,
         epochs=epochs,
         lanes=await all_lanes(store),
@@ -158,7 +161,8 @@ _TOUCHES = tuple(
         "submit_keyed submit_old_key submit_new_lanes": "job lane key",
         "edit edit_batch rename rename_other add_fresh pause pause_quiet resume delete delete_batch": "job",
         "fire fire_batch advance": "job lane shard",
-        "take leave beat_node": "shard",
+        "take take_batch release leave beat_node expire_node": "shard",
+        "record_tzdata": "cluster",
         "prune_lanes": "lane run",
         "prune_keys": "key",
         "prune_sessions": "session run",
@@ -418,10 +422,21 @@ async def advance(store: PostgresStore, scene: Scene) -> Any:
     return await store.advance_spans([step], epochs=scene.epochs, now=NOW)
 
 
-@_verb()
+@_verb(idle={})
 async def take(store: PostgresStore, scene: Scene) -> Any:
+    return await store.take_shards("node-2", {SHARD: scene.epochs[SHARD]}, now=NOW)
+
+
+@_verb(idle={})
+async def take_batch(store: PostgresStore, scene: Scene) -> Any:
     expected = {shard: scene.epochs[shard] for shard in (SHARD + 1, SHARD)}
     return await store.take_shards("node-2", expected, now=NOW)
+
+
+@_verb()
+async def release(store: PostgresStore, scene: Scene) -> Any:
+    epochs = {shard: scene.epochs[shard] for shard in (SHARD + 1, SHARD)}
+    return await store.release_shards("node-1", epochs, now=NOW)
 
 
 @_verb()
@@ -433,6 +448,16 @@ async def leave(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def beat_node(store: PostgresStore, scene: Scene) -> Any:
     return await store.beat_node(make_node("node-1"), now=NOW)
+
+
+@_verb(idle=[False])
+async def expire_node(store: PostgresStore, scene: Scene) -> Any:
+    return await store.expire_nodes([("node-1", scene.node_beats)], now=NOW)
+
+
+@_verb()
+async def record_tzdata(store: PostgresStore, scene: Scene) -> Any:
+    return await store.record_tzdata("2026b", expected=None, now=NOW)
 
 
 # -- the janitor -----------------------------------------------------------------------------------------------

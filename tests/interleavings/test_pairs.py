@@ -22,6 +22,10 @@ PIECEMEAL = {
         {"claim_batch", "hand_back"}
     ): "requests of one call are claims one after the other, not at one instant",
     frozenset({"claim_batch", "lose"}): "the same",
+    **dict.fromkeys(
+        (frozenset({"take_batch", other}) for other in ("take", "fire", "fire_batch", "advance")),
+        "passes over the one shard that the other one holds, and takes the other",
+    ),
 }
 """Pairs whose results need not be those of a serial order, and why; the invariants hold for them as for all."""
 

@@ -20,6 +20,7 @@ from mainspring.api.openapi import complete, known_parameters
 from mainspring.api.reading import AnyRequest, read_query
 from mainspring.api.routes import jobs, runs, system, worker
 from mainspring.engine.client import Client
+from mainspring.engine.shards import Shards
 from mainspring.ports.gateway import WorkerGateway
 
 
@@ -29,6 +30,7 @@ def create_api(
     *,
     store_name: str,
     ping: Callable[[], Awaitable[object]],
+    shards: Shards | None = None,
 ) -> Litestar:
     """Make the ASGI application.
 
@@ -37,10 +39,13 @@ def create_api(
         gateway: where workers' calls go.
         store_name: what `/health` calls the store.
         ping: asks the store for a sign of life; raises `StoreUnavailable`.
+        shards: whose figures `/health` shows; None where this process does not schedule.
     """
     api = Router("/api/v1", route_handlers=[*jobs.ROUTES, *runs.ROUTES])
     protocol = Router("/api/v1/worker", route_handlers=worker.ROUTES)
-    state = State({"client": client, "gateway": gateway, "store_name": store_name, "ping": ping})
+    state = State(
+        {"client": client, "gateway": gateway, "store_name": store_name, "ping": ping, "shards": shards}
+    )
     config = OpenAPIConfig(
         title="Mainspring",
         version=version("mainspring"),

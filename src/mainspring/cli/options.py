@@ -94,6 +94,29 @@ def beat_option(function: F) -> F:
     )(function)
 
 
+def node_options(function: F) -> F:
+    """Add how servers divide what is to be scheduled."""
+    return _add(
+        function,
+        click.option(
+            "--node-period",
+            default=1.4,
+            show_default=True,
+            type=float,
+            metavar="SECONDS",
+            help="Between a server's heartbeats; the same for all servers on one store.",
+        ),
+        click.option(
+            "--clock-limit",
+            default=5.0,
+            show_default=True,
+            type=float,
+            metavar="SECONDS",
+            help="A host whose clock differs from the store's by more schedules nothing.",
+        ),
+    )
+
+
 def target_options(function: F) -> F:
     """Add what jobs may reach."""
     return _add(

@@ -51,7 +51,9 @@ async def serve(
     async def ping() -> None:
         await engine.store.read_time()
 
-    api = create_api(engine.client, engine.gateway, store_name=settings.store.scheme, ping=ping)
+    api = create_api(
+        engine.client, engine.gateway, store_name=settings.store.scheme, ping=ping, shards=engine.shards
+    )
     config = uvicorn.Config(
         _told_to_come_back(api),
         access_log=False,

@@ -101,6 +101,8 @@ class Settings:
         callback_allow: internal targets that HTTP callbacks may reach (networks or hosts, with or without a port).
         slots: attempts that the embedded worker carries out at a time; 0 is no embedded worker.
         beat_period: seconds between a worker's heartbeats; three silent periods are a loss.
+        node_period: seconds between a server's heartbeats; a dead one's shards are taken within four.
+        clock_limit: by how much the host's clock may differ from the store's; beyond, the server schedules nothing.
         drain: how long a stop waits for attempts under way before they are handed back.
         history: how long finished runs are kept.
         has_api: serve the API; without it the process only schedules.
@@ -114,6 +116,8 @@ class Settings:
     callback_allow: tuple[str, ...] = ()
     slots: int = 100
     beat_period: timedelta = timedelta(seconds=10)
+    node_period: timedelta = timedelta(seconds=1.4)
+    clock_limit: timedelta = timedelta(seconds=5)
     drain: timedelta = timedelta(seconds=30)
     history: timedelta = timedelta(days=30)
     has_api: bool = True
@@ -134,6 +138,10 @@ class Settings:
             raise InvalidInput("slots", f"{self.slots} is not between 0 and {MAX_SLOTS}")
         if not timedelta(seconds=0.1) <= self.beat_period <= timedelta(minutes=5):
             raise InvalidInput("beat_period", "must be between 0.1 and 300 seconds")
+        if not timedelta(seconds=0.1) <= self.node_period <= timedelta(minutes=1):
+            raise InvalidInput("node_period", "must be between 0.1 and 60 seconds")
+        if self.clock_limit < timedelta(seconds=0.1):
+            raise InvalidInput("clock_limit", "must be at least 0.1 seconds")
         if self.history < timedelta(minutes=1):
             raise InvalidInput("history", "must be at least a minute")
         self._check_split()

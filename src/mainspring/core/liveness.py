@@ -20,10 +20,15 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A counter's value and when (monotonic seconds) it was first seen."""
+    """A counter's value and when (monotonic seconds) it was first seen.
+
+    Attributes:
+        alive_since: when its owner was first seen; it was watched, and never silent, since.
+    """
 
     counter: int
     since: float
+    alive_since: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +59,29 @@ def look(
     silent: list[K] = []
     for key, counter in counters.items():
         seen = known.get(key)
-        if seen is None or seen.counter != counter:
-            seen = Sighting(counter, at)
-        elif at - seen.since >= PERIODS_OF_SILENCE * period:
+        if seen is None:
+            seen = Sighting(counter, at, at)
+        elif seen.counter != counter:
+            was_silent = watch is not None and _is_silent(seen, watch.looked_at, period)
+            seen = Sighting(counter, at, at if was_silent else seen.alive_since)
+        elif _is_silent(seen, at, period):
             silent.append(key)
         sightings[key] = seen
     return Watch(sightings, at), silent
+
+
+def list_settled(watch: Watch[K], *, period: float) -> list[K]:
+    """Return the keys whose counters were seen to rise over three periods: as long to be trusted as to be given up."""
+    return [
+        key
+        for key, seen in watch.sightings.items()
+        if seen.since - seen.alive_since >= PERIODS_OF_SILENCE * period
+        and not _is_silent(seen, watch.looked_at, period)
+    ]
+
+
+def _is_silent(seen: Sighting, at: float, period: float) -> bool:
+    return at - seen.since >= PERIODS_OF_SILENCE * period
 
 
 def forget(watch: Watch[K], keys: Collection[K]) -> Watch[K]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from mainspring.engine.claims import ClaimDesk
 from mainspring.engine.client import Client
@@ -13,11 +13,12 @@ from mainspring.engine.gateway import LocalGateway
 from mainspring.engine.hints import HintExchange
 from mainspring.engine.janitor import Janitor, Retention
 from mainspring.engine.jobs import Accepted
+from mainspring.engine.ownership import Ownership
 from mainspring.engine.planner import Planner
 from mainspring.engine.reaper import Reaper
 from mainspring.engine.refusals import Refusals
 from mainspring.engine.service import Service, ServiceRunner
-from mainspring.engine.shards import Ownership, Shards
+from mainspring.engine.shards import Shards, ShardSettings
 from mainspring.engine.spans import SpanDrain
 from mainspring.engine.wakeups import Wakeups
 from mainspring.ports.clock import Clock, IdSource, RandomSource, Waiter
@@ -32,12 +33,14 @@ class Tools:
 
     Attributes:
         waiter: makes a waiter; every service gets one of its own.
+        host_time: the host's own wall clock, to be compared with the store's; None: it is not judged.
     """
 
     clock: Clock
     random: RandomSource
     ids: IdSource
     waiter: Callable[[], Waiter]
+    host_time: Callable[[], datetime] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +50,12 @@ class EngineSettings:
     Attributes:
         node: who it is as a scheduler; without it, it only gives out work (a worker straight on the store).
         beat_period: seconds between the heartbeats of its workers.
+        shards: how it divides the shards with other nodes.
     """
 
     node: NodeFacts | None
     beat_period: timedelta
+    shards: ShardSettings = field(default_factory=ShardSettings)
     retention: Retention = field(default_factory=Retention)
     accepted: Accepted | None = None
 
@@ -64,6 +69,7 @@ class Engine:
     Attributes:
         desk: where workers' claims wait.
         ownership: the shards that its services believe to own.
+        shards: takes and gives them up; None in an engine that is no scheduler.
         services: by name, in the order in which they are started.
     """
 
@@ -94,7 +100,7 @@ class Engine:
             store, clock=tools.clock, ids=tools.ids, wakeups=self.wakeups, accepted=settings.accepted
         )
         self.ownership = Ownership()
-        self._shards: Shards | None = None
+        self.shards: Shards | None = None
         services: list[Service] = [self.desk]
         self._exchange: HintExchange | None = None
         if hints is not None:
@@ -111,16 +117,18 @@ class Engine:
         self, node: NodeFacts, settings: EngineSettings, definitions: Definitions
     ) -> list[Service]:
         store, tools, ownership = self.store, self._tools, self.ownership
-        self._shards = Shards(
+        self.shards = Shards(
             store,
             node=node,
             ownership=ownership,
             clock=tools.clock,
             waiter=tools.waiter(),
+            settings=settings.shards,
             refusals=self._refusals,
+            host_time=tools.host_time,
         )
         return [
-            self._shards,
+            self.shards,
             Planner(
                 store,
                 ownership=ownership,
@@ -149,13 +157,13 @@ class Engine:
         ]
 
     async def start(self, *others: Service) -> None:
-        """Take what shards are free, so that a lone node owns everything before it is up; run all services.
+        """Take this node's share of free shards, so that a lone one owns all before it is up; run all services.
 
         Args:
             others: further services of this process, which are started first.
         """
-        if self._shards is not None:
-            await self._shards.tick(self.clock.now())
+        if self.shards is not None:
+            await self.shards.tick(self.clock.now())
         self._run([*others, *self.services.values()])
 
     def _run(self, services: Sequence[Service]) -> None:
@@ -171,5 +179,5 @@ class Engine:
             await self._runners.pop().stop()
         if self._exchange is not None:
             await self._exchange.close()
-        if self._shards is not None:
-            await self._shards.leave(self.clock.now())
+        if self.shards is not None:
+            await self.shards.leave(self.clock.now())

@@ -9,11 +9,12 @@ from uuid import UUID
 
 import structlog
 
+from mainspring.core.ids import job_shard
 from mainspring.core.model import JobSpec, Overlap
 from mainspring.core.planning import plan_fires
 from mainspring.engine.definitions import Definitions
 from mainspring.engine.making import make_fired_run, span_of
-from mainspring.engine.shards import Ownership
+from mainspring.engine.ownership import Ownership
 from mainspring.engine.wakeups import Wakeups
 from mainspring.ports.clock import Waiter
 from mainspring.ports.store import Store
@@ -54,6 +55,7 @@ class Planner:
         self._read_at: datetime | None = None
         self._is_stale = True
         wakeups.subscribe_clocks(self._on_clocks_changed)
+        ownership.subscribe_gains(self._on_clocks_changed)
 
     def _on_clocks_changed(self) -> None:
         self._is_stale = True
@@ -90,6 +92,10 @@ class Planner:
         return due
 
     async def _fire(self, due: list[DueClock], now: datetime) -> None:
+        epochs = self._ownership.epochs
+        due = [
+            clock for clock in due if job_shard(clock.job_id) in epochs
+        ]  # others were given up since they were read
         specs = await self._definitions.load((clock.job_id, clock.version) for clock in due)
         planned: list[tuple[DueClock, Fire]] = []
         for clock in due:
@@ -98,19 +104,20 @@ class Planner:
             if fire is not None:
                 planned.append((clock, fire))
         fires = [fire for _, fire in planned]
-        results = await self._store.record_fires(fires, epochs=self._ownership.epochs, now=now)
+        results = await self._store.record_fires(fires, epochs=epochs, now=now)
         has_runs = False
+        fenced: set[int] = set()
         for (clock, fire), result in zip(planned, results, strict=True):
             if result.status is FireStatus.FIRED:
                 has_runs = has_runs or bool(result.run_ids)
                 self._push_following(clock, fire, now)
             elif result.status is FireStatus.FENCED:
-                _log.warning("planner_fenced", job_id=str(clock.job_id))
-                self._ownership.forget()
-                self._heap.clear()
-                break
+                fenced.add(job_shard(clock.job_id))
             else:
                 self._is_stale = True
+        if fenced:
+            _log.warning("planner_fenced", shards=sorted(fenced))
+            self._ownership.fence(fenced, used=epochs)
         if has_runs:
             self._wakeups.runs_ready()
 

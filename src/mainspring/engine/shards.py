@@ -1,38 +1,72 @@
-"""Which shards this node owns, and under which epochs (design 2, law 3)."""
+"""Takes a node's share of the shards, gives up what others are to own, and keeps its heartbeat going (design 2, 5)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
 
 import structlog
 
-from mainspring.core.liveness import Watch, look
+from mainspring.core.liveness import PERIODS_OF_SILENCE, Watch, list_settled, look
+from mainspring.core.shards import Holding, Refusal, choose_tzdata, divide, refuse_clock
+from mainspring.engine.ownership import Ownership
 from mainspring.engine.refusals import Refusals
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import NodeFacts, ShardLease
+from mainspring.ports.store_types import NodeFacts, NodeState
 
 _log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardSettings:
+    """How nodes divide the shards.
+
+    Attributes:
+        period: between a node's heartbeats. A dead node's shards are taken within four periods: one in which the
+            others may just have seen it, and three of silence.
+        clock_limit: by how much a host's clock may differ from the store's; beyond, its node owns no shards.
+    """
+
+    period: timedelta = timedelta(seconds=1.4)
+    clock_limit: timedelta = timedelta(seconds=5)
 
 
 @dataclass(slots=True)
-class Ownership:
-    """The shards that this node believes to own; every scheduler write carries their epochs and is checked."""
+class ShardFigures:
+    """What a node shows of its shards; the counts are since its start.
 
-    epochs: dict[int, int] = field(default_factory=dict)
+    Attributes:
+        owned: shards that it plans for.
+        nodes: nodes that are alive, itself among them.
+        taken, released: shards that it took, and gave up to a living node.
+        fenced: shards that a refused write showed to be lost.
+        refusal: why it owns none; None where nothing speaks against it.
+        skew: by how many seconds its host's clock is ahead of the store's.
+        tzdata, recorded_tzdata: the version of its zone data, and the one that the store records.
+    """
 
-    def forget(self) -> None:
-        """Give up the belief, after a write was fenced off; the next tick of `Shards` looks afresh."""
-        self.epochs = {}
+    tzdata: str
+    recorded_tzdata: str | None = None
+    owned: int = 0
+    nodes: int = 0
+    taken: int = 0
+    released: int = 0
+    fenced: int = 0
+    refusal: Refusal | None = None
+    skew: float = 0.0
 
 
 class Shards:
-    """Takes shards that nobody alive owns and keeps the node's heartbeat going.
+    """One look at all nodes and shards after another, each followed by what it calls for.
 
-    One live node owns everything; another takes over when its counter has been still for three periods. Where the
-    store can have one process only, an owner found at the start is a predecessor and its shards are taken at once.
+    The heartbeat comes last: a counter that rises says that its node has looked, given up and taken, so that nobody
+    leaves shards to one that cannot take them. Where the store can have one process only, all other nodes are
+    predecessors, and dead.
     """
 
     name = "shards"
@@ -45,52 +79,148 @@ class Shards:
         ownership: Ownership,
         clock: Clock,
         waiter: Waiter,
-        period: float = 2.0,
+        settings: ShardSettings | None = None,
         refusals: Refusals | None = None,
+        host_time: Callable[[], datetime] | None = None,
     ) -> None:
         self._store = store
         self._node = node
         self._ownership = ownership
         self._clock = clock
         self.waiter = waiter
-        self._period = period
+        self._settings = settings or ShardSettings()
+        self._period = self._settings.period.total_seconds()
         self._refusals = refusals or Refusals()
+        self._host_time = host_time
         self._watch: Watch[str] | None = None
+        self.figures = ShardFigures(tzdata=node.tzdata)
+        ownership.subscribe_fences(waiter.signal)
 
     async def tick(self, now: datetime) -> float:
-        """Beat, look who owns what, and take what is free."""
-        try:
-            await self._store.beat_node(self._node, now=now)
-        except StoreUnavailable:
-            self._refusals.refuse()
-            raise
-        self._refusals.accept(self._clock.monotonic())
-        shards = await self._store.read_shards()
-        owned: dict[int, int] = {}
-        free: dict[int, int] = {}
-        others: list[ShardLease] = []
-        counters: dict[str, int] = {}
-        for lease in shards:
-            shard, epoch, node_id, beats = lease
-            if node_id == self._node.id:
-                owned[shard] = epoch
-            elif node_id is None or beats is None:
-                free[shard] = epoch
-            else:
-                counters[node_id] = beats
-                others.append(lease)
-        self._watch, silent = look(self._watch, counters, at=self._clock.monotonic(), period=self._period)
-        if not self._store.capabilities.concurrent_writers:
-            silent = list(counters)
-        free |= {lease.shard: lease.epoch for lease in others if lease.node_id in silent}
-        if free:
-            taken = await self._store.take_shards(self._node.id, free, now=now)
-            owned |= taken
-            _log.info("shards_taken", count=len(taken), node=self._node.id)
-        self._ownership.epochs = owned
+        """Look who is alive and who owns what; give up and take what this calls for; beat."""
+        cluster = await self._store.read_cluster()
+        others = [node for node in cluster.nodes if node.facts.id != self._node.id]
+        living = await self._bury_silent(others, now)
+        refusal = await self._judge_self(cluster.tzdata, living, now)
+        is_known = len(others) < len(cluster.nodes)
+        if not is_known:  # else others would hold what it takes for a dead node's
+            await self._beat(refusal, now)
+        if refusal is None:
+            await self._divide(living, now)
+        else:
+            await self._give_up(now)
+        self.figures.owned = len(self._ownership.epochs)
+        self.figures.fenced = self._ownership.fenced
+        self.figures.nodes = 1 + len(living)
+        if is_known:
+            await self._beat(refusal, now)
         return self._period
 
     async def leave(self, now: datetime) -> None:
         """Give up all shards, so that another node may take them at once."""
-        epochs, self._ownership.epochs = self._ownership.epochs, {}
+        epochs = self._ownership.epochs
+        self._ownership.update({})
         await self._store.leave_shards(self._node.id, epochs, now=now)
+
+    async def _beat(self, refusal: Refusal | None, now: datetime) -> None:
+        await self._write(self._store.beat_node(self._node, refusal=refusal, now=now))
+        self._refusals.accept(self._clock.monotonic())
+
+    async def _write(self, call: Awaitable[T]) -> T:
+        try:
+            return await call
+        except StoreUnavailable:
+            self._refusals.refuse()
+            raise
+
+    async def _bury_silent(self, others: Sequence[NodeState], now: datetime) -> list[NodeState]:
+        """Remove nodes that have been silent for three periods, and return the others."""
+        counters = {node.facts.id: node.beats for node in others}
+        at = self._clock.monotonic()
+        self._watch, silent = look(self._watch, counters, at=at, period=self._period)
+        if not self._store.capabilities.concurrent_writers:
+            silent = list(counters)
+        elif not self._refusals.is_clear(at, PERIODS_OF_SILENCE * self._period):
+            return list(others)
+        if silent:
+            judged = [(node_id, counters[node_id]) for node_id in silent]
+            dead = await self._write(self._store.expire_nodes(judged, now=now))
+            gone = [node_id for node_id, is_dead in zip(silent, dead, strict=True) if is_dead]
+            _log.warning("nodes_lost", nodes=gone)
+        return [node for node in others if node.facts.id not in silent]
+
+    async def _judge_self(
+        self, recorded: str | None, living: Sequence[NodeState], now: datetime
+    ) -> Refusal | None:
+        """Say why this node owns no shards, if something speaks against it; record its zone data's version if due."""
+        figures, mine = self.figures, self._node.tzdata
+        refusal = None
+        if self._host_time is not None:
+            skew = self._host_time() - self._clock.now()
+            figures.skew = skew.total_seconds()
+            was_refused = figures.refusal is Refusal.CLOCK
+            if refuse_clock(skew, limit=self._settings.clock_limit, was_refused=was_refused):
+                refusal = Refusal.CLOCK
+        if refusal is None:
+            versions = [node.facts.tzdata for node in living if node.refusal is not Refusal.CLOCK]
+            chosen = choose_tzdata(recorded, mine, versions)
+            if chosen is not None:
+                if await self._write(self._store.record_tzdata(chosen, expected=recorded, now=now)):
+                    recorded = chosen
+                else:  # somebody else was first
+                    recorded = (await self._store.read_cluster()).tzdata
+            if recorded != mine:
+                refusal = Refusal.TZDATA
+        figures.recorded_tzdata = recorded
+        if refusal is not figures.refusal:
+            tell = _log.info if refusal is None else _log.warning
+            event = "shards_accepted" if refusal is None else "shards_refused"
+            tell(event, reason=refusal, skew=figures.skew, tzdata=mine, recorded_tzdata=recorded)
+            figures.refusal = refusal
+        return refusal
+
+    async def _divide(self, living: Sequence[NodeState], now: datetime) -> None:
+        assert self._watch is not None
+        # By the version itself: a node that refused may not know yet that what is recorded has changed.
+        present = {
+            node.facts.id
+            for node in living
+            if node.refusal is not Refusal.CLOCK and node.facts.tzdata == self._node.tzdata
+        }
+        known = list_settled(self._watch, period=self._period)
+        division = divide(
+            self._node.id,
+            await self._read_holdings(),
+            used=self._ownership.epochs,
+            present=present,
+            settled=present.intersection(known),
+        )
+        if division.released:
+            await self._write(
+                self._store.release_shards(self._node.id, division.released, now=now),
+            )
+            self.figures.released += len(division.released)
+            _log.info("shards_released", count=len(division.released), node=self._node.id)
+        taken: dict[int, int] = {}
+        if division.wanted:
+            taken = await self._write(self._store.take_shards(self._node.id, division.wanted, now=now))
+            self.figures.taken += len(taken)
+            _log.info("shards_taken", count=len(taken), node=self._node.id)
+        self._ownership.update(division.kept | taken)
+
+    async def _give_up(self, now: datetime) -> None:
+        """Plan for nothing any more, and let others take what this node holds."""
+        self._ownership.update({})
+        held = {
+            shard: epoch for shard, epoch, holder in await self._read_holdings() if holder == self._node.id
+        }
+        if held:
+            await self._write(self._store.release_shards(self._node.id, held, now=now))
+            self.figures.released += len(held)
+
+    async def _read_holdings(self) -> list[Holding]:
+        """Return all shards; those of nodes that are gone have no holder."""
+        return [
+            Holding(shard, epoch, None if beats is None else node_id)
+            for shard, epoch, node_id, beats in await self._store.read_shards()
+        ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.ids import job_shard
 from mainspring.core.model import JobSpec, Overlap, RunKind, Span, SpanKind
 from mainspring.core.planning import walk_stretch
 from mainspring.engine.definitions import Definitions
 from mainspring.engine.making import make_caught_up_run
-from mainspring.engine.shards import Ownership
+from mainspring.engine.ownership import Ownership
 from mainspring.engine.wakeups import Wakeups
 from mainspring.ports.clock import Waiter
 from mainspring.ports.store import Store
@@ -57,8 +58,13 @@ class SpanDrain:
             if (span.job_id, span.version) in specs
         ]
         results = await self._store.advance_spans(steps, epochs=epochs, now=now)
-        if any(result.status is FireStatus.FENCED for result in results):
-            self._ownership.forget()
+        fenced = {
+            job_shard(step.job_id)
+            for step, result in zip(steps, results, strict=True)
+            if result.status is FireStatus.FENCED
+        }
+        if fenced:
+            self._ownership.fence(fenced, used=epochs)
         if any(result.run_ids for result in results):
             self._wakeups.runs_ready()
         return PERIOD

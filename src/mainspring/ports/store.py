@@ -19,6 +19,7 @@ from typing import Protocol
 
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import Attempt, Job, JobSpec, Lane, Run, Span
+from mainspring.core.shards import Refusal
 from mainspring.core.states import RunState
 from mainspring.core.transitions import Transition
 from mainspring.ports.store_types import (
@@ -31,6 +32,7 @@ from mainspring.ports.store_types import (
     ClaimRequest,
     ClaimResult,
     ClockChange,
+    Cluster,
     DueClock,
     EditResult,
     Epochs,
@@ -272,8 +274,23 @@ class SessionStore(Protocol):
 class NodeStore(Protocol):
     """Scheduler nodes and the shards they own."""
 
-    async def beat_node(self, node: NodeFacts, *, now: datetime) -> None:
-        """Insert the node or raise its counter."""
+    async def beat_node(self, node: NodeFacts, *, refusal: Refusal | None = None, now: datetime) -> None:
+        """Insert the node or raise its counter, and say why it owns no shards, if it refuses to."""
+        ...
+
+    async def read_cluster(self) -> Cluster:
+        """Return the recorded version of the zone data and all nodes with their counters."""
+        ...
+
+    async def record_tzdata(self, version: str, *, expected: str | None, now: datetime) -> bool:
+        """Record the version of the zone data where what is recorded is still `expected`; say whether it was."""
+        ...
+
+    async def expire_nodes(self, judged: Sequence[tuple[str, int]], *, now: datetime) -> list[bool]:
+        """Remove nodes whose counter is still the one that was judged; say which.
+
+        Their shards are free from then on. A node that was not dead comes back with its next heartbeat.
+        """
         ...
 
     async def read_shards(self) -> list[ShardLease]:
@@ -283,7 +300,17 @@ class NodeStore(Protocol):
     async def take_shards(
         self, node_id: str, expected: Mapping[int, int], *, now: datetime
     ) -> dict[int, int]:
-        """Take shards whose epoch is the expected one; return the new epoch (old + 1) of those taken."""
+        """Take shards whose epoch is the expected one; return the new epoch (old + 1) of those taken.
+
+        Passes over shards under which a write is under way: that defers, and the taker comes again.
+        """
+        ...
+
+    async def release_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:
+        """Let others take shards held with these epochs.
+
+        The epochs stay: until one is taken, writes under its epoch are good.
+        """
         ...
 
     async def leave_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from mainspring.core.ids import JobId, LaneId, RunId, SessionId, SpanId
 from mainspring.core.model import JobSpec, LaneKey, RunKind, SpanKind
+from mainspring.core.shards import Refusal
 
 Epochs = Mapping[int, int]
 """Shard -> epoch under which the writer believes to own it."""
@@ -393,6 +394,34 @@ class NodeFacts:
     pid: int
     version: str
     tzdata: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """A node as its last heartbeat left it; `beats` is the counter that its heartbeats raise.
+
+    Attributes:
+        refusal: why it owns no shards; None where nothing speaks against it.
+    """
+
+    facts: NodeFacts
+    beats: int
+    refusal: Refusal | None
+    started_at: datetime
+    last_beat_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What the store knows of its nodes as a whole.
+
+    Attributes:
+        tzdata: the version of the zone data that nodes must have to own shards; None before the first one.
+        nodes: in order of id, dead ones that nobody has found yet among them.
+    """
+
+    tzdata: str | None
+    nodes: tuple[NodeState, ...]
 
 
 class ShardLease(NamedTuple):

@@ -138,6 +138,7 @@ class ManualRuntime:
         self.gateway = self._engine.gateway
         self.client = self._engine.client
         self.ownership = self._engine.ownership
+        self.shards = self._engine.shards
         self.services = self._engine.services
         self._executors: list[Executor] = []
 

@@ -24,7 +24,13 @@ async def runtime() -> AsyncIterator[ManualRuntime]:
 
 @pytest.fixture
 async def http(runtime: ManualRuntime) -> AsyncIterator[AsyncTestClient[Litestar]]:
-    api = create_api(runtime.client, runtime.gateway, store_name="memory", ping=runtime.store.read_time)
+    api = create_api(
+        runtime.client,
+        runtime.gateway,
+        store_name="memory",
+        ping=runtime.store.read_time,
+        shards=runtime.shards,
+    )
     async with AsyncTestClient(api, base_url="http://127.0.0.1:8620") as client:
         yield client
 

@@ -94,7 +94,19 @@ async def test_store_that_does_not_answer_is_503(http: Http, runtime: ManualRunt
 
 
 async def test_health(http: Http) -> None:
-    assert (await http.get("/health")).json()["status"] == "ok"
+    body = (await http.get("/health")).json()
+    assert body["status"] == "ok"
+    assert body["scheduler"] == {
+        "shards": 256,
+        "nodes": 1,
+        "refusal": None,
+        "clock_skew": 0.0,
+        "tzdata": "test",
+        "recorded_tzdata": "test",
+        "taken": 256,
+        "released": 0,
+        "fenced": 0,
+    }
 
 
 async def test_openapi_is_valid_and_complete(http: Http) -> None:

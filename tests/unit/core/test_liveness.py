@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.liveness import PERIODS_OF_SILENCE, Watch, look
+from mainspring.core.liveness import PERIODS_OF_SILENCE, Watch, list_settled, look
 
 PERIOD = 10.0
 Look = tuple[float, dict[str, int]]
@@ -111,3 +111,45 @@ def test_moving_counter_is_never_declared_whatever_the_rhythm(gaps: list[float],
         moment += gap
         looks.append((moment, {"a": int((moment + delay) // PERIOD)}))
     assert not any(watch_all(looks))
+
+
+def settle(looks: list[Look]) -> list[list[str]]:
+    """Take all looks; return who had settled after each."""
+    watch: Watch[str] | None = None
+    settled = []
+    for moment, counters in looks:
+        watch, _ = look(watch, counters, at=moment, period=PERIOD)
+        settled.append(list_settled(watch, period=PERIOD))
+    return settled
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        ([(0.0, 1), (10.0, 2), (20.0, 3), (29.0, 3)], [False] * 4),
+        ([(0.0, 1), (10.0, 2), (20.0, 3), (30.0, 4)], [False] * 3 + [True]),
+        ([(0.0, 1), (10.0, 1), (20.0, 1), (29.0, 1)], [False] * 4),  # may be dead since the first look
+        ([(0.0, 1), (10.0, 2), (20.0, 3), (30.0, 4), (45.1, 5)], [False] * 3 + [True, False]),  # not watched
+        ([(0.0, 1), (10.0, 2), (20.0, 2), (30.0, 2)], [False] * 4),  # may be dead since the second look
+        (
+            [(10.0 * n, max(1, n - 2)) for n in range(7)] + [(69.9, 5), (70.0, 6)],
+            [False] * 8 + [True],  # silent in between: as new
+        ),
+    ],
+)
+def test_settled_is_who_was_seen_alive_for_three_periods(
+    looks: list[tuple[float, int]], expected: list[bool]
+) -> None:
+    found = settle([(moment, {"a": counter}) for moment, counter in looks])
+    assert [bool(settled) for settled in found] == expected
+
+
+@given(looks_strategy)
+def test_nobody_is_settled_and_silent(steps: list[tuple[float, dict[str, int]]]) -> None:
+    moment = 0.0
+    looks: list[Look] = []
+    for gap, counters in steps:
+        moment += gap
+        looks.append((moment, counters))
+    for silent, settled in zip(watch_all(looks), settle(looks), strict=True):
+        assert not set(silent) & set(settled)

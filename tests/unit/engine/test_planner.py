@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from mainspring.core.ids import SHARDS, job_shard
 from mainspring.core.model import SpanKind
 from mainspring.core.states import RunState
 from mainspring.testing.factories import at
@@ -159,7 +160,9 @@ async def test_planner_fences_itself_when_another_node_took_the_shards(bench: Be
     clock.advance(3)
     await bench.runtime.tick("planner")
     assert await bench.runs(job_id) == []
-    assert bench.runtime.ownership.epochs == {}
+    assert set(range(SHARDS)) - bench.runtime.ownership.epochs.keys() == {job_shard(job_id)}
+    await bench.runtime.tick("shards")
+    assert bench.runtime.ownership.epochs == {shard: epoch + 2 for shard, epoch in epochs.items()}
 
 
 @pytest.mark.parametrize("count", [1, 450])

@@ -13,7 +13,7 @@ from mainspring.api.tenancy import engine_of
 from mainspring.core.cron import Cron, CronError
 from mainspring.core.definition.fields import read_instant
 from mainspring.errors import InvalidInput
-from mainspring.wire.views import FiresView, HealthView, WorkerList, view_worker
+from mainspring.wire.views import FiresView, HealthView, WorkerList, view_scheduler, view_worker
 
 MAX_FIRES = 100
 
@@ -21,8 +21,10 @@ MAX_FIRES = 100
 @get("/health", operation_id="get_health", summary="Say whether the server and its store answer")
 async def get_health(request: AnyRequest) -> HealthView:
     """Answer 200 when the store is reachable, 503 when not."""
-    await request.app.state.ping()
-    return HealthView(status="ok", store=request.app.state.store_name, version=version("mainspring"))
+    state = request.app.state
+    await state.ping()
+    scheduler = view_scheduler(state.shards.figures) if state.shards is not None else None
+    return HealthView(status="ok", store=state.store_name, version=version("mainspring"), scheduler=scheduler)
 
 
 @get("/api/v1/workers", operation_id="list_workers", summary="List live workers")

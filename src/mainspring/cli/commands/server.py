@@ -11,6 +11,7 @@ from mainspring.cli.options import (
     api_options,
     beat_option,
     drain_option,
+    node_options,
     seconds,
     store_options,
     target_options,
@@ -26,6 +27,7 @@ from mainspring.errors import InvalidInput
 @target_options
 @drain_option
 @beat_option
+@node_options
 @click.pass_context
 def server_command(
     context: click.Context, /, data: str | None, store: str | None, host: str, port: int, **given: Any
@@ -47,6 +49,8 @@ def server_command(
         callback_allow=given["callback_allow"],
         slots=0,
         beat_period=seconds(given["beat_period"], "beat_period"),
+        node_period=seconds(given["node_period"], "node_period"),
+        clock_limit=seconds(given["clock_limit"], "clock_limit"),
         drain=seconds(given["drain"], "drain"),
         has_api=not given["no_api"],
         has_scheduler=not given["no_scheduler"],

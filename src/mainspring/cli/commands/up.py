@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from mainspring.cli.options import api_options, beat_option, executor_options, seconds, store_options
+from mainspring.cli.options import (
+    api_options,
+    beat_option,
+    executor_options,
+    node_options,
+    seconds,
+    store_options,
+)
 
 
 @click.command("up")
@@ -15,6 +22,7 @@ from mainspring.cli.options import api_options, beat_option, executor_options, s
 @api_options
 @executor_options
 @beat_option
+@node_options
 def up_command(
     app_reference: str | None, data: str | None, store: str | None, host: str, port: int, **given: Any
 ) -> None:
@@ -35,6 +43,8 @@ def up_command(
         callback_allow=given["callback_allow"],
         slots=given["slots"],
         beat_period=seconds(given["beat_period"], "beat_period"),
+        node_period=seconds(given["node_period"], "node_period"),
+        clock_limit=seconds(given["clock_limit"], "clock_limit"),
         drain=seconds(given["drain"], "drain"),
     )
     app = load_app(app_reference) if app_reference else None

@@ -8,8 +8,9 @@ from uuid import UUID
 
 from mainspring.core.ids import JobId, LaneId, RunId, SessionId, SpanId, job_shard
 from mainspring.core.model import Job, JobSpec, LaneKey, Run, RunKind, Span, SpanKind
+from mainspring.core.shards import Refusal
 from mainspring.core.states import READY_STATES, RunState
-from mainspring.ports.store_types import HeldRun, NewSession, NodeFacts, SessionFacts
+from mainspring.ports.store_types import HeldRun, NewSession, NodeFacts, NodeState, SessionFacts
 from mainspring.stores.memory.index import OrderedIndex
 
 RankIndex = OrderedIndex[tuple[datetime, RunId]]
@@ -238,7 +239,20 @@ class NodeRow:
     """A scheduler node."""
 
     facts: NodeFacts
+    refusal: Refusal | None
+    started_at: datetime
+    last_beat_at: datetime
     beats: int = 0
+
+    def view(self) -> NodeState:
+        """Return what the store shows of it."""
+        return NodeState(
+            facts=self.facts,
+            beats=self.beats,
+            refusal=self.refusal,
+            started_at=self.started_at,
+            last_beat_at=self.last_beat_at,
+        )
 
 
 @dataclass(slots=True)

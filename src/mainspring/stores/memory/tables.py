@@ -62,6 +62,7 @@ class Tables:
         self.sessions: dict[SessionId, SessionRow] = {}
         self.nodes: dict[str, NodeRow] = {}
         self.shards = [ShardRow() for _ in range(SHARDS)]
+        self.tzdata: str | None = None
 
         self._run_sequence = count(1)
         self._span_sequence = count(1)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from mainspring.ports.store_types import Epochs, NodeFacts, ShardLease
+from asyncpg import Record
+
+from mainspring.core.shards import Refusal
+from mainspring.ports.store_types import Cluster, Epochs, NodeFacts, NodeState, ShardLease
 from mainspring.stores.postgres.connection import Connections, Session
 from mainspring.stores.postgres.dialing import Role
 
@@ -15,7 +18,7 @@ class NodeVerbs:
 
     _connections: Connections
 
-    async def beat_node(self, node: NodeFacts, *, now: datetime) -> None:
+    async def beat_node(self, node: NodeFacts, *, refusal: Refusal | None = None, now: datetime) -> None:
         await self._connections.fetch(
             Role.BEAT,
             "beat_node",
@@ -25,8 +28,33 @@ class NodeVerbs:
             pid=node.pid,
             version=node.version,
             tzdata=node.tzdata,
+            refusal=refusal,
             now=now,
         )
+
+    async def read_cluster(self) -> Cluster:
+        rows = await self._connections.fetch(Role.WATCH, "read_cluster", is_repeatable=True)
+        return Cluster(rows[0]["recorded"], tuple(_node_of(row) for row in rows if row["id"] is not None))
+
+    async def record_tzdata(self, version: str, *, expected: str | None, now: datetime) -> bool:
+        rows = await self._connections.fetch(
+            Role.BEAT, "record_tzdata", is_repeatable=False, version=version, expected=expected
+        )
+        return bool(rows)
+
+    async def expire_nodes(self, judged: Sequence[tuple[str, int]], *, now: datetime) -> list[bool]:
+        if not judged:
+            return []
+        ordered = sorted(judged)
+        rows = await self._connections.fetch(
+            Role.BEAT,
+            "expire_nodes",
+            is_repeatable=False,
+            node_ids=[node_id for node_id, _ in ordered],
+            beats=[beats for _, beats in ordered],
+        )
+        expired = {row["id"] for row in rows}
+        return [node_id in expired for node_id, _ in judged]
 
     async def read_shards(self) -> list[ShardLease]:
         rows = await self._connections.fetch(Role.WATCH, "read_shards", is_repeatable=True)
@@ -40,21 +68,49 @@ class NodeVerbs:
 
         async def work(session: Session) -> dict[int, int]:
             shards = sorted(expected)
-            await session.fetch("lock_shards", shards=shards)
+            free = await session.fetch(
+                "pick_shards", shards=shards, epochs=[expected[shard] for shard in shards]
+            )
+            picked = [row["shard"] for row in free]
             rows = await session.fetch(
-                "take_shards", node_id=node_id, shards=shards, epochs=[expected[shard] for shard in shards]
+                "take_shards", node_id=node_id, shards=picked, epochs=[expected[shard] for shard in picked]
             )
             return {row["shard"]: row["epoch"] for row in rows}
 
         return await self._connections.transact(Role.BEAT, work)
 
+    async def release_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:
+        if not epochs:
+            return
+
+        async def work(session: Session) -> None:
+            await _release(session, node_id, epochs)
+
+        await self._connections.transact(Role.BEAT, work, is_repeatable=True)
+
     async def leave_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:
         async def work(session: Session) -> None:
-            shards = sorted(epochs)
-            await session.fetch("lock_shards", shards=shards)
-            await session.execute(
-                "leave_shards", node_id=node_id, shards=shards, epochs=[epochs[shard] for shard in shards]
-            )
+            await _release(session, node_id, epochs)
             await session.execute("remove_node", node_id=node_id)
 
         await self._connections.transact(Role.BEAT, work, is_repeatable=True)
+
+
+async def _release(session: Session, node_id: str, epochs: Epochs) -> None:
+    shards = sorted(epochs)
+    await session.fetch("lock_shards", shards=shards)
+    await session.execute(
+        "leave_shards", node_id=node_id, shards=shards, epochs=[epochs[shard] for shard in shards]
+    )
+
+
+def _node_of(row: Record) -> NodeState:
+    return NodeState(
+        facts=NodeFacts(
+            id=row["id"], host=row["host"], pid=row["pid"], version=row["version"], tzdata=row["tzdata"]
+        ),
+        beats=row["beats"],
+        refusal=None if row["refusal"] is None else Refusal(row["refusal"]),
+        started_at=row["started_at"],
+        last_beat_at=row["last_beat_at"],
+    )

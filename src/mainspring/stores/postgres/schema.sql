@@ -17,6 +17,13 @@ CREATE INDEX attempt_run ON ONLY public.attempt USING btree (run_id, token);
 
 -- PARTITION attempt_default DEFAULT
 
+CREATE TABLE cluster (
+    id smallint NOT NULL,
+    tzdata text,
+    CONSTRAINT cluster_is_one CHECK ((id = 1)),
+    CONSTRAINT cluster_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE dead_run (
     id bigint NOT NULL,
     job_id uuid NOT NULL,
@@ -123,6 +130,7 @@ CREATE TABLE node (
     beats bigint NOT NULL DEFAULT 0,
     started_at timestamp with time zone NOT NULL,
     last_beat_at timestamp with time zone NOT NULL,
+    refusal text,
     CONSTRAINT node_pkey PRIMARY KEY (id)
 );
 

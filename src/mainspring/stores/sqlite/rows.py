@@ -13,9 +13,10 @@ import msgspec
 
 from mainspring.core.ids import JobId, LaneId, RunId, SessionId, SpanId
 from mainspring.core.model import Attempt, Job, Lane, LaneKey, Priority, Run, RunKind, Span, SpanKind
+from mainspring.core.shards import Refusal
 from mainspring.core.states import RunState
 from mainspring.ports.codec import decode_spec
-from mainspring.ports.store_types import HeldRun, SessionFacts
+from mainspring.ports.store_types import HeldRun, NodeFacts, NodeState, SessionFacts
 
 Row = tuple[Any, ...]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -186,4 +187,15 @@ def make_session(row: Row) -> SessionFacts:
         beats=row[9],
         started_at=to_instant(row[10]),
         last_beat_at=to_instant(row[11]),
+    )
+
+
+def make_node(row: Row) -> NodeState:
+    """Make a node from the columns of `read_cluster` after the first."""
+    return NodeState(
+        facts=NodeFacts(id=row[0], host=row[1], pid=row[2], version=row[3], tzdata=row[4]),
+        beats=row[5],
+        refusal=None if row[6] is None else Refusal(row[6]),
+        started_at=to_instant(row[7]),
+        last_beat_at=to_instant(row[8]),
     )

@@ -16,6 +16,11 @@ CREATE INDEX attempt_finished ON attempt (finished_at);
 
 CREATE INDEX attempt_run ON attempt (run_id, token);
 
+CREATE TABLE cluster (
+    id INTEGER PRIMARY KEY CONSTRAINT cluster_is_one CHECK (id = 1),
+    tzdata TEXT
+) STRICT;
+
 CREATE TABLE dead_run (
     id INTEGER PRIMARY KEY,
     job_id BLOB NOT NULL,
@@ -117,7 +122,7 @@ CREATE TABLE node (
     beats INTEGER NOT NULL DEFAULT 0,
     started_at INTEGER NOT NULL,
     last_beat_at INTEGER NOT NULL
-) STRICT;
+, refusal TEXT) STRICT;
 
 CREATE TABLE queue (
     name TEXT PRIMARY KEY,

@@ -1,4 +1,4 @@
-"""Worker sessions, nodes and upkeep on SQLite."""
+"""Worker sessions and upkeep on SQLite."""
 
 from __future__ import annotations
 
@@ -9,15 +9,7 @@ from datetime import datetime
 import apsw
 
 from mainspring.core.ids import SessionId
-from mainspring.ports.store_types import (
-    Beat,
-    BeatResult,
-    Epochs,
-    NewSession,
-    NodeFacts,
-    SessionFacts,
-    ShardLease,
-)
+from mainspring.ports.store_types import Beat, BeatResult, NewSession, SessionFacts
 from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all, fetch_first
 from mainspring.stores.sqlite.rows import make_held, make_session, to_json, to_micros
 
@@ -64,54 +56,6 @@ class SessionPart(Part):
             ]
 
         return await self._write(work)
-
-
-class NodePart(Part):
-    """Implements `NodeStore`."""
-
-    async def beat_node(self, node: NodeFacts, *, now: datetime) -> None:
-        """See `NodeStore`."""
-        values = {
-            "id": node.id,
-            "host": node.host,
-            "pid": node.pid,
-            "version": node.version,
-            "tzdata": node.tzdata,
-            "now": to_micros(now),
-        }
-        await self._write(lambda db: fetch_all(db, "beat_node", values))
-
-    async def read_shards(self) -> list[ShardLease]:
-        """See `NodeStore`."""
-        rows = await self._read(lambda db: fetch_all(db, "read_shards"))
-        return [ShardLease(*row) for row in rows]
-
-    async def take_shards(
-        self, node_id: str, expected: Mapping[int, int], *, now: datetime
-    ) -> dict[int, int]:
-        """See `NodeStore`."""
-        del now
-
-        def work(db: apsw.Connection) -> dict[int, int]:
-            taken = {}
-            for shard, epoch in sorted(expected.items()):
-                row = fetch_first(db, "take_shard", {"node_id": node_id, "shard": shard, "epoch": epoch})
-                if row is not None:
-                    taken[shard] = row[0]
-            return taken
-
-        return await self._write(work)
-
-    async def leave_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:
-        """See `NodeStore`."""
-        del now
-        values = [{"node_id": node_id, "shard": shard, "epoch": epoch} for shard, epoch in epochs.items()]
-
-        def work(db: apsw.Connection) -> None:
-            execute_many(db, "leave_shard", values)
-            execute(db, "remove_node", {"node_id": node_id})
-
-        await self._write(work)
 
 
 class UpkeepPart(Part):

@@ -15,9 +15,10 @@ from mainspring.stores.sqlite.clocks import ClockPart
 from mainspring.stores.sqlite.connection import Lane, LaneThread, LockFile, Transactions, translate
 from mainspring.stores.sqlite.jobs import JobPart
 from mainspring.stores.sqlite.leases import LeasePart
+from mainspring.stores.sqlite.nodes import NodePart
 from mainspring.stores.sqlite.rows import to_instant
 from mainspring.stores.sqlite.runs import RunPart
-from mainspring.stores.sqlite.sessions import NodePart, SessionPart, UpkeepPart
+from mainspring.stores.sqlite.sessions import SessionPart, UpkeepPart
 
 _PACKAGE = "mainspring.stores.sqlite"
 _CAPABILITIES = StoreCapabilities(

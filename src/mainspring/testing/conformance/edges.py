@@ -182,6 +182,8 @@ class EmptyLists:
         await store.close_sessions([], now=START)
         assert await store.expire_sessions([], now=START) == []
         assert await store.take_shards("nobody", {}, now=START) == {}
+        assert await store.expire_nodes([], now=START) == []
+        await store.release_shards("nobody", {}, now=START)
 
     async def test_every_read_of_an_empty_store_is_empty(self, store: Store) -> None:
         assert await store.list_jobs("default") == []

@@ -255,6 +255,9 @@ class Walk:
         await self.agree(lambda side: side.store.beat_node(node, now=self.now))
         taken = await self.agree(lambda side: side.store.take_shards(node.id, epochs, now=self.now))
         self.seen_epochs.append(self.seen_epochs[-1] | taken)
+        if self.chance(0.3):
+            given_up = {shard: epoch for shard, epoch in self.seen_epochs[-1].items() if self.chance(0.1)}
+            await self.agree(lambda side: side.store.release_shards(node.id, given_up, now=self.now))
 
     async def fire(self) -> None:
         epochs = await self.some_epochs()

@@ -25,6 +25,7 @@ REQUIRED = (
     "two_nodes_planned_the_same_fire",
     "fire_fenced",
     "fire_lost",
+    "shards_taken_from_a_living_node",
     "cancel_raced_completion",
     "claim_answer_repeated",
     "claim_under_a_dead_session",
@@ -47,9 +48,8 @@ REQUIRED = (
 )
 """What a campaign must have met, each at least once; else it is void."""
 NEEDS_SEVERAL_NODES = {
-    "two_nodes_planned_the_same_fire",
-    "fire_fenced",
-    "fire_lost",
+    *("two_nodes_planned_the_same_fire", "fire_fenced", "fire_lost"),
+    *("shards_taken_from_a_living_node", "crash_before_release_shards", "crash_after_release_shards"),
     "store_call_carried_out_late",
 }
 """What cannot be met where one process holds the store."""

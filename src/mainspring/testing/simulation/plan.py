@@ -250,7 +250,7 @@ CRASH_VERBS = (
     # the reaper
     *("list_sessions", "expire_sessions", "list_orphans", "list_overdue", "expire_runs"),
     # shards
-    *("beat_node", "read_shards", "take_shards"),
+    *("beat_node", "read_cluster", "read_shards", "expire_nodes", "take_shards", "release_shards"),
     # claims, and the workers' gateway
     *("read_lanes", "claim_runs", "add_sessions", "beat_sessions", "read_held", "apply"),
     # clients

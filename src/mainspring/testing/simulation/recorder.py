@@ -57,6 +57,7 @@ class Recorder:
         self._ended: set[tuple[RunId, int, str]] = set()
         self._cancel_requested: set[RunId] = set()
         self._fired: dict[tuple[JobId, datetime], str] = {}
+        self._owners: dict[int, str] = {}
         self._notes: dict[str, Callable[[str, Any, Mapping[str, Any], Any], None]] = {
             "add_jobs": self._note_added,
             "edit_jobs": self._note_edited,
@@ -287,9 +288,12 @@ class Recorder:
     def _grant(self, what: str, epoch: int, step: str, actor: str) -> None:
         self.grants.append(Grant(at=self._time(), what=what, epoch=epoch, step=step, actor=actor))
 
-    def _note_taken(self, actor: str, _: Any, given: Mapping[str, Any], taken: dict[int, int]) -> None:
+    def _note_taken(self, actor: str, node_id: Any, given: Mapping[str, Any], taken: dict[int, int]) -> None:
         if taken:
             self.say(f"{len(taken)} shards taken by {actor}")
+            if {self._owners.get(shard, node_id) for shard in taken} & self.alive - {node_id}:
+                self.reached["shards_taken_from_a_living_node"] += 1
+            self._owners |= dict.fromkeys(taken, node_id)
         for shard, epoch in taken.items():
             self._grant(f"shard {shard}", epoch, "given", actor)
 

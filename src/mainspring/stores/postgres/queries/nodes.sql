@@ -1,11 +1,34 @@
 -- Scheduler nodes and the shards they own.
 
 -- name: beat_node
-INSERT INTO node (id, host, pid, version, tzdata, started_at, last_beat_at)
-VALUES (:id, :host, :pid, :version, :tzdata, :now, :now)
+INSERT INTO node (id, host, pid, version, tzdata, refusal, started_at, last_beat_at)
+VALUES (:id, :host, :pid, :version, :tzdata, :refusal, :now, :now)
 ON CONFLICT (id) DO UPDATE
 SET host = excluded.host, pid = excluded.pid, version = excluded.version, tzdata = excluded.tzdata,
-    beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
+    refusal = excluded.refusal, beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
+
+-- name: read_cluster
+-- One row without a node where there is none.
+SELECT
+    cluster.tzdata AS recorded, node.id, node.host, node.pid, node.version, node.tzdata, node.beats, node.refusal,
+    node.started_at, node.last_beat_at
+FROM cluster LEFT JOIN node ON true
+ORDER BY node.id COLLATE "C";
+
+-- name: record_tzdata
+UPDATE cluster SET tzdata = :version WHERE tzdata IS NOT DISTINCT FROM :expected RETURNING tzdata;
+
+-- name: expire_nodes
+-- A node whose row is locked is just beating: not dead.
+DELETE FROM node
+WHERE node.id = ANY(ARRAY(
+    SELECT silent.id
+    FROM unnest(:node_ids::text[], :beats::bigint[]) AS judged (id, beats)
+    CROSS JOIN LATERAL (
+        SELECT node.id FROM node WHERE node.id = judged.id AND node.beats = judged.beats FOR UPDATE SKIP LOCKED
+    ) AS silent
+))
+RETURNING node.id;
 
 -- name: read_shards
 SELECT shard_lease.shard, shard_lease.epoch, shard_lease.node_id, node.beats
@@ -17,6 +40,16 @@ ORDER BY shard_lease.shard;
 SELECT lease.shard
 FROM unnest(:shards::smallint[]) AS wanted (shard)
 CROSS JOIN LATERAL (SELECT shard FROM shard_lease WHERE shard_lease.shard = wanted.shard FOR NO KEY UPDATE) AS lease;
+
+-- name: pick_shards
+-- As lock_shards, for who takes: a write under way, of a process that hangs perhaps, does not hold up the others.
+SELECT lease.shard
+FROM unnest(:shards::smallint[], :epochs::bigint[]) AS expected (shard, epoch)
+CROSS JOIN LATERAL (
+    SELECT shard FROM shard_lease
+    WHERE shard_lease.shard = expected.shard AND shard_lease.epoch = expected.epoch
+    FOR NO KEY UPDATE SKIP LOCKED
+) AS lease;
 
 -- name: take_shards
 UPDATE shard_lease SET epoch = shard_lease.epoch + 1, node_id = :node_id

@@ -1,0 +1,131 @@
+"""Which node is to own which shard, and which node may own any (design 5, law 3).
+
+Every node decides for itself from what it sees of the others; nobody leads. Rendezvous hashing (highest random weight)
+makes nodes that see the same others agree, and moves only what has to move when a node comes or goes. Where they
+disagree for a moment, the epochs of the shard leases keep it harmless.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from functools import lru_cache
+from hashlib import shake_256
+from struct import unpack
+from typing import NamedTuple
+
+from mainspring.core.ids import SHARDS
+
+_RELEASE = re.compile(r"\d{4}[a-z]+")
+_RETURN_SHARE = 0.5
+"""A clock that was refused counts as right again within this share of the limit, so that it does not flap."""
+
+
+class Refusal(StrEnum):
+    """Why a node owns no shards."""
+
+    CLOCK = "clock"
+    TZDATA = "tzdata"
+
+
+class Holding(NamedTuple):
+    """A shard as one node sees it; `holder` is None where nobody alive holds it."""
+
+    shard: int
+    epoch: int
+    holder: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """What a node does about the shards after a look; each maps a shard to its epoch.
+
+    Attributes:
+        kept: to plan for: what it holds, and what it has released and nobody has taken yet.
+        released: to give up, because another one is to own it.
+        wanted: to take.
+    """
+
+    kept: dict[int, int]
+    released: dict[int, int]
+    wanted: dict[int, int]
+
+
+@lru_cache(maxsize=1024)
+def weigh(node_id: str) -> tuple[int, ...]:
+    """Return a node's weight for each shard: the same in every process, on every machine, for ever."""
+    return unpack(f">{SHARDS}Q", shake_256(node_id.encode()).digest(8 * SHARDS))
+
+
+@lru_cache(maxsize=16)
+def find_owners(nodes: frozenset[str]) -> tuple[str | None, ...]:
+    """Return for each shard the node with the highest weight; None where there are no nodes."""
+    if not nodes:
+        return (None,) * SHARDS
+    ranked = [(weigh(node), node) for node in sorted(nodes)]
+    return tuple(max((weights[shard], node) for weights, node in ranked)[1] for shard in range(SHARDS))
+
+
+def divide(
+    me: str,
+    holdings: Iterable[Holding],
+    *,
+    used: Mapping[int, int],
+    present: Collection[str],
+    settled: Collection[str],
+) -> Division:
+    """Decide what a node keeps, gives up and takes.
+
+    A free shard is taken by its owner among all who are present, so that a node that has just come gets its share of
+    what is free. A shard in use is given up only for one that has settled: who comes and goes moves nothing. What was
+    given up is used until another one takes it, which raises the epoch: a hand-over between living nodes has no gap.
+
+    Args:
+        me: the deciding node; it counts as present and settled.
+        used: shards and epochs that it planned for until now.
+        present: nodes that are not known to be dead and do not refuse.
+        settled: those of them that have been seen alive for a while.
+    """
+    takers = find_owners(frozenset(present) | {me})
+    keepers = find_owners(frozenset(settled) | {me})
+    division = Division(kept={}, released={}, wanted={})
+    for shard, epoch, holder in holdings:
+        if holder == me:
+            division.kept[shard] = epoch
+            if keepers[shard] != me:
+                division.released[shard] = epoch
+        elif holder is None:
+            if used.get(shard) == epoch:
+                division.kept[shard] = epoch
+            if takers[shard] == me:
+                division.wanted[shard] = epoch
+    return division
+
+
+def refuse_clock(skew: timedelta, *, limit: timedelta, was_refused: bool) -> bool:
+    """Say whether a host's clock is too far from the store's for its node to own shards."""
+    return abs(skew) > (limit * _RETURN_SHARE if was_refused else limit)
+
+
+def choose_tzdata(recorded: str | None, mine: str, others: Iterable[str]) -> str | None:
+    """Return the version of the zone data that a node is to record; None to leave what is recorded.
+
+    The recorded version stays as long as a node that is alive has it. Once nobody has, the newest version among the
+    living is recorded, by one that has it: an upgrade, node by node, is over when the last old node stops.
+
+    Args:
+        others: the versions of the other nodes that are alive and could own shards but for their version.
+    """
+    living = {mine, *others}
+    if recorded in living:
+        return None
+    return mine if mine == max(living, key=_age) else None
+
+
+def _age(version: str) -> tuple[bool, str]:
+    return _RELEASE.fullmatch(
+        version
+    ) is not None, version  # other names than 2026a cannot be compared with it
