@@ -124,6 +124,10 @@ class ClaimDesk:
         for item in list(self._waiting.values()):
             self._resolve(item, ClaimAnswer())
 
+    def welcome(self, session_id: SessionId) -> None:
+        """Note that a session was just opened: its first call cannot be a repeat of one that another desk served."""
+        self._last_numbers[session_id] = 0
+
     def forget(self, session_id: SessionId) -> None:
         """Drop what is kept of a session that has ended."""
         self._abilities.pop(session_id, None)
@@ -146,17 +150,23 @@ class ClaimDesk:
                 self._resolve(item, ClaimAnswer(is_session_live=False))
                 continue
             request = self._request(item.call, now)
-            is_repeat = item.call.number != self._last_numbers.get(item.call.session_id, 0) + 1
-            if request.lanes or is_repeat:
+            if request.lanes or self._may_repeat(item.call):
                 asked.append(item)
                 requests.append(request)
             else:
                 self._answer_if_over(item, now)
+        for item in asked:  # should this fail, nobody knows what the store has given to them
+            self._last_numbers.pop(item.call.session_id, None)
         results = await self._store.claim_runs(requests, now=now)
         self._take(asked, results, now)
         if self._waiting and not self._has_news:
             self._wakeups.runs_wanted()
         return self._delay(now)
+
+    def _may_repeat(self, call: ClaimCall) -> bool:
+        """Say whether the store may have given leases to this very number: then it is asked, ready runs or not."""
+        last = self._last_numbers.get(call.session_id)
+        return last is None or call.number != last + 1
 
     def _take(self, asked: list[_Waiting], results: list[ClaimResult], now: datetime) -> None:
         taken: dict[str, int] = {}

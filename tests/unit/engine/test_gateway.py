@@ -9,14 +9,17 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from mainspring.clock import LoopWaiter
 from mainspring.core.ids import SessionId
 from mainspring.core.states import RunState
 from mainspring.core.transitions import MAX_SNOOZE, Failure, Transition
+from mainspring.engine.claims import ClaimDesk
 from mainspring.engine.runs import Submission
+from mainspring.engine.wakeups import Wakeups
 from mainspring.errors import InvalidInput, StoreUnavailable
 from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import ClaimCall, Ending, Registration, Report, ReportResult, Stopped
-from mainspring.ports.store_types import ApplyResult
+from mainspring.ports.store_types import ApplyResult, ClaimRequest, ClaimResult
 from mainspring.testing.manual import TENANT, ManualWorker
 from tests.unit.engine.conftest import Bench
 
@@ -147,3 +150,37 @@ async def test_each_long_poll_waits_although_the_one_before_came_back_empty(benc
         bench.runtime.clock.advance(20)
         await bench.runtime.tick("claims")
         assert (await asyncio.wait_for(asking, 1)).leases == ()
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+async def test_leases_of_a_claim_that_failed_after_its_commit_are_told_at_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, is_moved: bool
+) -> None:
+    job_id = await bench.add()
+    run = await bench.runtime.client.runs.submit(TENANT, Submission(job_id=job_id))
+    worker = await bench.runtime.worker()
+    desk = bench.runtime.desk
+    claim_runs = bench.runtime.store.claim_runs
+
+    async def lose_the_answer(requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
+        await claim_runs(requests, now=now)
+        monkeypatch.undo()
+        raise StoreUnavailable("the answer was lost")
+
+    monkeypatch.setattr(bench.runtime.store, "claim_runs", lose_the_answer)
+    call = ClaimCall(
+        session_id=worker.session_id, number=1, limit=1, wait=timedelta(seconds=20), is_idle=True
+    )
+    waiting = asyncio.create_task(desk.claim(call))
+    await asyncio.sleep(0)
+    with pytest.raises(StoreUnavailable):
+        await desk.tick(bench.runtime.clock.now())
+    if is_moved:  # the worker gave up, and asks another server
+        desk = ClaimDesk(
+            bench.runtime.store, clock=bench.runtime.clock, wakeups=Wakeups(), waiter=LoopWaiter()
+        )
+        waiting = asyncio.create_task(desk.claim(call))
+        await asyncio.sleep(0)
+    await desk.tick(bench.runtime.clock.now())
+    answer = await asyncio.wait_for(waiting, 1)
+    assert [claimed.run_id for claimed in answer.runs] == [run.run_id]
