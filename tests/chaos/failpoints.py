@@ -47,8 +47,8 @@ COUNTS = {
 WRITING_VERBS = tuple(COUNTS)
 """The store's writing verbs; `open` stands for its migration.
 
-Not among them: `add_spans`, which nothing calls yet, `prepare_history`, which writes nothing on SQLite, `release_shards`,
-for which it takes a second server, and `record_tzdata`, which only the first start of a store calls.
+Not among them: `add_spans`, which nothing calls yet, `prepare_history`, which writes nothing on SQLite,
+`release_shards`, for which it takes a second server, and `record_tzdata`, which only the first start of a store calls.
 """
 STOPPING_VERBS = frozenset({"close_sessions", "leave_shards"})
 """Verbs that are called only when a process ends in order."""
