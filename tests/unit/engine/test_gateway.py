@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from random import Random
 
 import pytest
 
@@ -176,8 +177,9 @@ async def test_leases_of_a_claim_that_failed_after_its_commit_are_told_at_once(
     with pytest.raises(StoreUnavailable):
         await desk.tick(bench.runtime.clock.now())
     if is_moved:  # the worker gave up, and asks another server
+        runtime = bench.runtime
         desk = ClaimDesk(
-            bench.runtime.store, clock=bench.runtime.clock, wakeups=Wakeups(), waiter=LoopWaiter()
+            runtime.store, clock=runtime.clock, random=Random(1), wakeups=Wakeups(), waiter=LoopWaiter()
         )
         waiting = asyncio.create_task(desk.claim(call))
         await asyncio.sleep(0)
