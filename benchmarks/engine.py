@@ -27,6 +27,7 @@ from mainspring.cli.process import settle_memory
 from mainspring.config import Settings, StoreLocation
 from mainspring.engine.assembly import Engine
 from mainspring.engine.runs import Submission
+from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.registry import FunctionRegistry
 from mainspring.runtime import make_worker, open_engine, open_server
 from mainspring.signals import current_attempt
@@ -164,6 +165,30 @@ async def start_lag(location: str, count: int, seconds: float) -> list[float]:
     return sorted(lags)
 
 
+async def wakeup_lag(dsn: str, count: int) -> list[float]:
+    """Return ms, sorted, from a submit on one server to the answer of a long poll that waits at another."""
+    settings = settings_for(dsn, slots=0)
+    lags = []
+    async with (
+        open_engine(settings, registry=noop_registry(), with_scheduler=False) as front,
+        open_engine(settings, with_scheduler=False) as back,
+    ):
+        job = await front.client.jobs.create("default", {"name": "noop", "function": "noop"})
+        offer = Registration(name="bench", host="here", pid=1, slots=count, functions=("noop",))
+        session = await back.gateway.register(offer)
+        for number in range(1, count + 1):
+            call = ClaimCall(
+                session_id=session.id, number=number, limit=1, wait=timedelta(seconds=30), is_idle=False
+            )
+            waiting = asyncio.create_task(back.gateway.claim(call))
+            await asyncio.sleep(0.05)
+            before = time.perf_counter()
+            await front.client.runs.submit("default", Submission(job_id=job.id))
+            assert (await waiting).leases
+            lags.append((time.perf_counter() - before) * 1000)
+    return sorted(lags)
+
+
 @asynccontextmanager
 async def fresh_database(dsn: str) -> AsyncIterator[str]:
     """Make an empty database on the server and drop it afterwards."""
@@ -191,6 +216,9 @@ async def measure(quick: bool, dsn: str | None) -> list[Row]:
             rows += throughput_rows("PostgreSQL, two worker processes", submits, executed)
         async with fresh_database(dsn) as database:
             rows += lag_rows("PostgreSQL", await start_lag(database, due, seconds))
+        async with fresh_database(dsn) as database:
+            lags = await wakeup_lag(database, 100 if quick else 400)
+            rows += lag_rows("PostgreSQL, other server", lags, what="submit to claim")
     return rows
 
 
@@ -201,15 +229,11 @@ def throughput_rows(where: str, submits: float, executed: float) -> list[Row]:
     ]
 
 
-def lag_rows(where: str, lags: list[float]) -> list[Row]:
+def lag_rows(where: str, lags: list[float], *, what: str = "start minus due") -> list[Row]:
+    places = {"p50": len(lags) // 2, "p99": int(len(lags) * 0.99), "max": len(lags) - 1}
     return [
-        {"name": f"start minus due, p50, {where}", "value": round(lags[len(lags) // 2], 2), "unit": "ms"},
-        {
-            "name": f"start minus due, p99, {where}",
-            "value": round(lags[int(len(lags) * 0.99)], 2),
-            "unit": "ms",
-        },
-        {"name": f"start minus due, max, {where}", "value": round(lags[-1], 2), "unit": "ms"},
+        {"name": f"{what}, {name}, {where}", "value": round(lags[place], 2), "unit": "ms"}
+        for name, place in places.items()
     ]
 
 

@@ -22,6 +22,7 @@ from mainspring.engine.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.executor import Executor
 from mainspring.ports.gateway import Registration, WorkerGateway
+from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
 from mainspring.ports.store_types import NodeFacts
 from mainspring.registry import FunctionRegistry
@@ -46,6 +47,15 @@ def make_store(location: StoreLocation) -> Store:
     from mainspring.stores.memory import MemoryStore
 
     return MemoryStore(time=host_time)
+
+
+def make_hints(location: StoreLocation, store: Store) -> HintChannel | None:
+    """Make the channel for hints between the processes on this store; None where there is none to be had."""
+    if location.scheme == "postgresql" and store.capabilities.carries_hints:
+        from mainspring.stores.postgres import PostgresHints
+
+        return PostgresHints(location.target)
+    return None
 
 
 def make_executors(settings: Settings, registry: FunctionRegistry, *, slots: int) -> dict[str, Executor]:
@@ -97,6 +107,7 @@ async def open_engine(
                 retention=Retention(history=settings.history),
                 accepted=_accepted(settings, registry),
             ),
+            hints=make_hints(settings.store, store),
         )
         try:
             await engine.start(ClockSampler(clock, waiter=LoopWaiter()))

@@ -10,6 +10,7 @@ from mainspring.engine.claims import ClaimDesk
 from mainspring.engine.client import Client
 from mainspring.engine.definitions import Definitions
 from mainspring.engine.gateway import LocalGateway
+from mainspring.engine.hints import HintExchange
 from mainspring.engine.janitor import Janitor, Retention
 from mainspring.engine.jobs import Accepted
 from mainspring.engine.planner import Planner
@@ -20,6 +21,7 @@ from mainspring.engine.shards import Ownership, Shards
 from mainspring.engine.spans import SpanDrain
 from mainspring.engine.wakeups import Wakeups
 from mainspring.ports.clock import Clock, IdSource, RandomSource, Waiter
+from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
 from mainspring.ports.store_types import NodeFacts
 
@@ -56,20 +58,27 @@ class EngineSettings:
 class Engine:
     """Use cases, the workers' gateway and the services of one process, all on one store.
 
+    Args:
+        hints: the way to other processes on the same store, where it has one; the engine connects and closes it.
+
     Attributes:
         desk: where workers' claims wait.
         ownership: the shards that its services believe to own.
         services: by name, in the order in which they are started.
     """
 
-    def __init__(self, store: Store, tools: Tools, settings: EngineSettings) -> None:
+    def __init__(
+        self, store: Store, tools: Tools, settings: EngineSettings, *, hints: HintChannel | None = None
+    ) -> None:
         self.store = store
         self.clock = tools.clock
         self._tools = tools
         self.wakeups = Wakeups()
         # One cache: what the planner has read ahead, the claim need not read.
         definitions = Definitions(store)
-        self.desk = ClaimDesk(store, clock=tools.clock, wakeups=self.wakeups, waiter=tools.waiter())
+        self.desk = ClaimDesk(
+            store, clock=tools.clock, random=tools.random, wakeups=self.wakeups, waiter=tools.waiter()
+        )
         self._refusals = Refusals()
         self.gateway = LocalGateway(
             store,
@@ -87,6 +96,12 @@ class Engine:
         self.ownership = Ownership()
         self._shards: Shards | None = None
         services: list[Service] = [self.desk]
+        self._exchange: HintExchange | None = None
+        if hints is not None:
+            self._exchange = HintExchange(
+                hints, wakeups=self.wakeups, clock=tools.clock, random=tools.random, waiter=tools.waiter()
+            )
+            services.append(self._exchange)
         if settings.node is not None:
             services += self._make_scheduler(settings.node, settings, definitions)
         self.services: dict[str, Service] = {service.name: service for service in services}
@@ -154,5 +169,7 @@ class Engine:
         self.desk.close()
         while self._runners:
             await self._runners.pop().stop()
+        if self._exchange is not None:
+            await self._exchange.close()
         if self._shards is not None:
             await self._shards.leave(self.clock.now())

@@ -11,13 +11,15 @@ from mainspring.core.ids import LaneId, SessionId
 from mainspring.core.model import Lane
 from mainspring.engine.wakeups import Wakeups
 from mainspring.errors import StoreUnavailable
-from mainspring.ports.clock import Clock, Waiter
+from mainspring.ports.clock import Clock, RandomSource, Waiter
 from mainspring.ports.gateway import ClaimCall
 from mainspring.ports.store import Store
 from mainspring.ports.store_types import ClaimedRun, ClaimRequest, ClaimResult, SessionFacts
 
 POLL_PERIOD = 0.5
-"""How often lanes are looked at without a hint: what another process committed is found by then."""
+"""How often lanes are looked at without a hint, at the latest: what another process committed is found by then."""
+POLL_JITTER = 0.25
+"""The part of the period by which looks come earlier at random, so that many servers do not fall into step."""
 SESSIONS_PERIOD = 5.0
 """A call is answered empty only when its session was seen alive within so many seconds."""
 LOW_LAG = timedelta(seconds=5)
@@ -61,9 +63,13 @@ class ClaimDesk:
 
     name = "claims"
 
-    def __init__(self, store: Store, *, clock: Clock, wakeups: Wakeups, waiter: Waiter) -> None:
+    def __init__(
+        self, store: Store, *, clock: Clock, random: RandomSource, wakeups: Wakeups, waiter: Waiter
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._random = random
+        self._wakeups = wakeups
         self.waiter = waiter
         self._waiting: dict[SessionId, _Waiting] = {}
         self._abilities: dict[SessionId, _Abilities] = {}
@@ -72,6 +78,7 @@ class ClaimDesk:
         self._last_numbers: dict[SessionId, int] = {}
         self._view = _LaneView()
         self._served: dict[str, float] = {}
+        self._poll_period = POLL_PERIOD
         self._has_news = True
         wakeups.subscribe_runs(self._on_runs_ready)
 
@@ -147,6 +154,8 @@ class ClaimDesk:
                 self._answer_if_over(item, now)
         results = await self._store.claim_runs(requests, now=now)
         self._take(asked, results, now)
+        if self._waiting and not self._has_news:
+            self._wakeups.runs_wanted()
         return self._delay(now)
 
     def _take(self, asked: list[_Waiting], results: list[ClaimResult], now: datetime) -> None:
@@ -167,10 +176,11 @@ class ClaimDesk:
 
     async def _read_lanes(self, now: datetime) -> None:
         at = self._clock.monotonic()
-        if self._has_news or at - self._view.read_at >= POLL_PERIOD or self._is_rank_reached(now):
+        if self._has_news or at - self._view.read_at >= self._poll_period or self._is_rank_reached(now):
             self._has_news = False
             self._view.lanes = await self._store.read_lanes(())
             self._view.read_at = at
+            self._poll_period = POLL_PERIOD * (1 - POLL_JITTER * self._random.random())
 
     def _is_rank_reached(self, now: datetime) -> bool:
         return any(
@@ -240,7 +250,7 @@ class ClaimDesk:
         if self._has_news:
             return 0.0
         at = self._clock.monotonic()
-        delay = min(POLL_PERIOD, *(item.until - at for item in self._waiting.values()))
+        delay = min(self._poll_period, *(item.until - at for item in self._waiting.values()))
         for lane in self._view.lanes:
             for rank in (lane.oldest_rank, lane.oldest_suspect_rank):
                 if rank is not None and rank > now:

@@ -1,44 +1,60 @@
-"""Hints within one process that there is something to do; losing one costs latency only (law 1, design 6)."""
+"""Hints that there is something to do, within one process; losing one costs latency only (law 1, design 6)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from mainspring.ports.hints import Hint
+
 
 class Wakeups:
-    """Passes hints from whoever committed a change to the services that wait for it.
+    """Passes hints from whoever committed a change to the services that wait for it, and to other processes.
 
     Signals go out after the commit, from the event loop's thread.
     """
 
     def __init__(self) -> None:
-        self._on_runs: list[Callable[[], None]] = []
-        self._on_clocks: list[Callable[[], None]] = []
-        self._on_cancels: list[Callable[[], None]] = []
+        self._signals: dict[Hint, list[Callable[[], None]]] = {hint: [] for hint in Hint}
+        self._forwards: list[Callable[[Hint], None]] = []
 
     def subscribe_runs(self, signal: Callable[[], None]) -> None:
         """Call `signal` when runs may have become ready."""
-        self._on_runs.append(signal)
+        self._signals[Hint.RUNS].append(signal)
 
     def subscribe_clocks(self, signal: Callable[[], None]) -> None:
         """Call `signal` when a job's clock was set from outside the planner."""
-        self._on_clocks.append(signal)
+        self._signals[Hint.CLOCKS].append(signal)
 
     def subscribe_cancels(self, signal: Callable[[], None]) -> None:
         """Call `signal` when a RUNNING run's cancel was asked for."""
-        self._on_cancels.append(signal)
+        self._signals[Hint.CANCELS].append(signal)
+
+    def forward_to(self, forward: Callable[[Hint], None]) -> None:
+        """Call `forward` with each hint of this process's own making, for other processes to hear."""
+        self._forwards.append(forward)
 
     def cancel_requested(self) -> None:
         """Say that a cancel was asked for; workers in this process beat at once to learn of it."""
-        for signal in self._on_cancels:
-            signal()
+        self._say(Hint.CANCELS)
 
     def runs_ready(self) -> None:
         """Say that runs were inserted or given back."""
-        for signal in self._on_runs:
-            signal()
+        self._say(Hint.RUNS)
+
+    def runs_wanted(self) -> None:
+        """Say that workers of this process wait, and found nothing that is ready."""
+        self._say(Hint.WANTED)
 
     def clocks_changed(self) -> None:
         """Say that jobs were added, edited, resumed or deleted."""
-        for signal in self._on_clocks:
+        self._say(Hint.CLOCKS)
+
+    def hear(self, hint: Hint) -> None:
+        """Pass a hint on within this process: another one said it, so it is not forwarded."""
+        for signal in self._signals[hint]:
             signal()
+
+    def _say(self, hint: Hint) -> None:
+        self.hear(hint)
+        for forward in self._forwards:
+            forward(hint)

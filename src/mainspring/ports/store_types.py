@@ -23,11 +23,13 @@ class StoreCapabilities:
         concurrent_writers: several processes may write at once (row locks, SKIP LOCKED).
         is_durable: what was acknowledged survives the process.
         time_precision: the finest difference that a stored instant keeps.
+        carries_hints: a `HintChannel` to other processes on it can be had; else they find by polling what was done.
     """
 
     concurrent_writers: bool
     is_durable: bool
     time_precision: timedelta
+    carries_hints: bool = False
 
 
 # -- jobs ------------------------------------------------------------------------------------------------------

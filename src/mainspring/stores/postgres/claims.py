@@ -10,7 +10,8 @@ from typing import Any
 from asyncpg import Record
 
 from mainspring.ports.store_types import ClaimedRun, ClaimRequest, ClaimResult
-from mainspring.stores.postgres.connection import Connections, Role, Session
+from mainspring.stores.postgres.connection import Connections, Session
+from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.rows import EVER
 
 _FIELDS = len(fields(ClaimedRun))

@@ -8,7 +8,8 @@ from datetime import datetime
 from mainspring.core.ids import JobId, SpanId, job_shard
 from mainspring.core.model import Span
 from mainspring.ports.store_types import DueClock, Epochs, Fire, FireResult, FireStatus, NewSpan, SpanStep
-from mainspring.stores.postgres.connection import Connections, Role, Session
+from mainspring.stores.postgres.connection import Connections, Session
+from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.inserts import LaneIds, insert_planned
 from mainspring.stores.postgres.rows import columns_of_spans, span_of
 

@@ -13,7 +13,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import asyncpg
@@ -21,6 +20,7 @@ import asyncpg
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import RandomSource
 from mainspring.stores._sql.queries import Query
+from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role, dial, settings_for
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -30,81 +30,12 @@ R = TypeVar("R")
 _TRANSIENT = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 """The server undid the transaction and asks for another try."""
 
-_LOST = (
-    OSError,  # TimeoutError among them
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.ReadOnlySQLTransactionError,  # after a failover the old address may be a standby
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-)
-"""The connection broke or is of no use any more."""
-
 _TRANSIENT_TRIES = 10
 _LOST_TRIES = 4
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.5
-
-
-class Role(StrEnum):
-    """What a connection is for."""
-
-    SUBMIT = "submit"
-    CLAIM = "claim"
-    APPLY = "apply"
-    FIRE = "fire"
-    BEAT = "beat"
-    WATCH = "watch"
-    EDIT = "edit"
-    READ = "read"
-    UPKEEP = "upkeep"
-
-
 _BEAT_TIMEOUT = 5.0
 """Seconds: a heartbeat on a connection that broke without a word must not use up the lease of everybody in it."""
-_EASY = frozenset({Role.EDIT, Role.READ, Role.UPKEEP})
-"""Roles whose plans are left to the planner."""
-
-_COMMON_SETTINGS = {
-    "timezone": "UTC",
-    "jit": "off",
-    "idle_in_transaction_session_timeout": "60s",  # a frozen process must not keep its row locks for ever
-}
-
-# The other roles find every row by index, in the order of the arguments. A plan made while the tables were empty, or
-# by statistics that a burst has overtaken, may say otherwise and is kept until the next ANALYZE: forbid it.
-_PINNED_SETTINGS = {
-    "plan_cache_mode": "force_generic_plan",
-    "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-    "enable_bitmapscan": "off",
-    "enable_sort": "off",
-}
-
-
-def settings_for(role: Role) -> dict[str, str]:
-    """Return the server settings of a role's connections."""
-    pinned = {} if role in _EASY else _PINNED_SETTINGS
-    return {**_COMMON_SETTINGS, **pinned, "application_name": f"mainspring-{role.value}"}
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionOptions:
-    """How to connect.
-
-    Attributes:
-        statement_cache: prepared statements kept per connection; 0 for poolers that cannot keep them.
-        per_role: connections for a role, where it is not one.
-    """
-
-    dsn: str
-    connect_timeout: float = 5.0
-    command_timeout: float = 30.0
-    statement_cache: int = 200
-    per_role: Mapping[Role, int] | None = None
 
 
 class Session:
@@ -173,17 +104,10 @@ class _Slots:
 
     async def connect(self) -> Connection:
         """Open a connection."""
-        options = self._options
-        return await asyncpg.connect(
-            options.dsn,
-            timeout=options.connect_timeout,
-            command_timeout=min(options.command_timeout, _BEAT_TIMEOUT)
-            if self._role is Role.BEAT
-            else options.command_timeout,
-            statement_cache_size=options.statement_cache,
-            max_cached_statement_lifetime=0,
-            server_settings=settings_for(self._role),
-        )
+        patience = self._options.command_timeout
+        if self._role is Role.BEAT:
+            patience = min(patience, _BEAT_TIMEOUT)
+        return await dial(self._options, settings=settings_for(self._role), command_timeout=patience)
 
     async def close(self, timeout: float) -> None:
         """Disconnect what is idle, which after the last call is everything."""
@@ -192,7 +116,7 @@ class _Slots:
         for connection in connections:
             try:
                 await connection.close(timeout=timeout)
-            except (*_LOST, asyncpg.PostgresError):
+            except (*LOST, asyncpg.PostgresError):
                 connection.terminate()
 
 
@@ -293,7 +217,7 @@ class Connections:
                         raise StoreUnavailable(
                             f"PostgreSQL: gave up after {tries} tries ({error})"
                         ) from error
-                except _LOST as error:
+                except LOST as error:
                     await _discard(connection, error, self._options.connect_timeout)
                     connection = None
                     may_retry = call.is_repeatable or not progress.is_sent
@@ -330,7 +254,7 @@ async def _roll_back(connection: Connection) -> None:
     try:
         if not connection.is_closed():
             await connection.execute("ROLLBACK")
-    except (*_LOST, asyncpg.PostgresError):
+    except (*LOST, asyncpg.PostgresError):
         connection.terminate()
 
 
@@ -339,7 +263,7 @@ async def _discard(connection: Connection | None, error: BaseException, timeout:
     if connection is None:
         return
     if isinstance(error, TimeoutError) and not connection.is_closed():
-        with suppress(*_LOST, asyncpg.PostgresError):
+        with suppress(*LOST, asyncpg.PostgresError):
             await connection.close(timeout=timeout)
     connection.terminate()
 

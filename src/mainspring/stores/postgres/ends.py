@@ -15,7 +15,8 @@ from mainspring.core.ids import RunId
 from mainspring.core.states import READY_STATES, RunState
 from mainspring.core.transitions import AttemptOutcome, Transition
 from mainspring.ports.store_types import ApplyResult, CancelResult, Followup, HeldRun, NewRun
-from mainspring.stores.postgres.connection import Connections, Role, Session
+from mainspring.stores.postgres.connection import Connections, Session
+from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.inserts import LaneIds, insert_planned
 from mainspring.stores.postgres.rows import held_of, sparse
 

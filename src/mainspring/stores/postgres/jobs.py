@@ -21,7 +21,8 @@ from mainspring.ports.store_types import (
     NewJob,
     NewSpan,
 )
-from mainspring.stores.postgres.connection import Connections, Role, Session
+from mainspring.stores.postgres.connection import Connections, Session
+from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.rows import columns_of_spans, job_of
 
 _BEFORE_ALL = UUID(int=0)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from mainspring.ports.store_types import Epochs, NodeFacts, ShardLease
-from mainspring.stores.postgres.connection import Connections, Role, Session
+from mainspring.stores.postgres.connection import Connections, Session
+from mainspring.stores.postgres.dialing import Role
 
 
 class NodeVerbs:

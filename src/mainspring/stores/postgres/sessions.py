@@ -8,7 +8,8 @@ from datetime import datetime
 
 from mainspring.core.ids import SessionId
 from mainspring.ports.store_types import Beat, BeatResult, HeldRun, NewSession, SessionFacts
-from mainspring.stores.postgres.connection import Connections, Role, Session
+from mainspring.stores.postgres.connection import Connections, Session
+from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.rows import held_of
 
 Lease = tuple[int, int]

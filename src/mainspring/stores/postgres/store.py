@@ -12,7 +12,8 @@ from mainspring.ports.store_types import StoreCapabilities
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.claims import ClaimVerbs
 from mainspring.stores.postgres.clocks import ClockVerbs
-from mainspring.stores.postgres.connection import ConnectionOptions, Connections, Role
+from mainspring.stores.postgres.connection import Connections
+from mainspring.stores.postgres.dialing import ConnectionOptions, Role
 from mainspring.stores.postgres.ends import EndVerbs
 from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.jobs import JobVerbs
@@ -23,7 +24,7 @@ from mainspring.stores.postgres.sessions import SessionVerbs
 from mainspring.stores.postgres.upkeep import UpkeepVerbs
 
 _CAPABILITIES = StoreCapabilities(
-    concurrent_writers=True, is_durable=True, time_precision=timedelta(microseconds=1)
+    concurrent_writers=True, is_durable=True, time_precision=timedelta(microseconds=1), carries_hints=True
 )
 
 
@@ -33,7 +34,7 @@ class PostgresStore(
     """Implements `Store` on PostgreSQL 15 or later.
 
     A pooler in between must keep a session for each client (PgBouncer: session mode, with the settings of
-    `connection.settings_for` let through).
+    `dialing.settings_for` let through).
 
     Args:
         options: where the database is; a DSN alone will do.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from mainspring.stores.postgres.connection import Connections, Role, Session
+from mainspring.stores.postgres.connection import Connections, Session
+from mainspring.stores.postgres.dialing import Role
 
 
 class UpkeepVerbs:
