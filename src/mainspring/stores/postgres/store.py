@@ -13,19 +13,23 @@ from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.claims import ClaimVerbs
 from mainspring.stores.postgres.clocks import ClockVerbs
 from mainspring.stores.postgres.connection import Connections
-from mainspring.stores.postgres.dialing import ConnectionOptions, Role
+from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.ends import EndVerbs
 from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.jobs import JobVerbs
 from mainspring.stores.postgres.nodes import NodeVerbs
 from mainspring.stores.postgres.runs import RunVerbs
 from mainspring.stores.postgres.schema import PACKAGE, migrate
+from mainspring.stores.postgres.servers import Losses
 from mainspring.stores.postgres.sessions import SessionVerbs
 from mainspring.stores.postgres.upkeep import UpkeepVerbs
 
 _CAPABILITIES = StoreCapabilities(
     concurrent_writers=True, is_durable=True, time_precision=timedelta(microseconds=1), carries_hints=True
 )
+
+_READS_PER_LOOK = 3
+"""A sample of the clock makes three reads and takes the shortest: the one with the look falls out."""
 
 
 class PostgresStore(
@@ -46,6 +50,7 @@ class PostgresStore(
         self._queries = load_queries(PACKAGE)
         self._connections = Connections(self._options, self._queries, random)
         self._lane_ids = LaneIds()
+        self._reads = 0
 
     @property
     def capabilities(self) -> StoreCapabilities:
@@ -56,12 +61,12 @@ class PostgresStore(
         """Bring the schema up to date, and accept calls."""
         try:
             # No command time-out: another server's migration is worth waiting for.
-            connection = await asyncpg.connect(self._options.dsn, timeout=self._options.connect_timeout)
+            connection = await self._connections.servers.connect(settings={}, command_timeout=None)
             try:
                 await migrate(connection, queries=self._queries)
             finally:
                 await connection.close()
-        except (OSError, asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError) as error:
+        except LOST as error:
             raise StoreUnavailable(
                 f"PostgreSQL did not answer: {str(error) or type(error).__name__}"
             ) from error
@@ -73,8 +78,16 @@ class PostgresStore(
         """Finish what is under way and disconnect."""
         await self._connections.close()
 
+    @property
+    def losses(self) -> Losses:
+        """What this process knows to be lost by failovers of the database."""
+        return self._connections.servers.losses
+
     async def read_time(self) -> datetime:
-        """Return the server's clock."""
+        """Return the server's clock; now and then see, too, that it is the right server."""
         [row] = await self._connections.fetch(Role.READ, "read_time", is_repeatable=True)
+        self._reads += 1
+        if self._reads % _READS_PER_LOOK == 0:
+            await self._connections.look()
         now: datetime = row["now"]
         return now
