@@ -64,7 +64,7 @@ def await_that(find: Callable[[], Any]) -> Any:
 
 def job_id(url: str, name: str) -> str:
     jobs = call(url, "/api/v1/jobs?limit=100")["items"]
-    return next(job["job_id"] for job in jobs if job["name"] == name)
+    return str(next(job["job_id"] for job in jobs if job["name"] == name))
 
 
 def done_runs(url: str, name: str) -> list[Any]:
