@@ -1,4 +1,4 @@
-"""The old primary comes back after a failover: nobody writes there (ADR 0014)."""
+"""The old primary comes back after a failover: nobody writes there (ADR 0012)."""
 
 from dataclasses import replace
 
