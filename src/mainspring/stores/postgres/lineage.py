@@ -117,6 +117,9 @@ class Recent:
     """What callers were told lately: runs submitted and fired.
 
     Noting a call costs one append of what is there anyway; nothing is looked into before there was a failover.
+
+    Attributes:
+        is_complete: whether nothing of the last looks had to be dropped for want of room.
     """
 
     def __init__(self) -> None:

@@ -234,6 +234,7 @@ class Servers:
             "to_timeline": failover.after.timeline,
             "missing_wal_bytes": failover.missing_wal,
             "runs_checked": len(ids),
+            "are_all_checked": self.recent.is_complete,  # of the last minute
         }
         if lost:
             shown = [format_run_id(RunId(run_id)) for run_id in lost[:_SHOWN]]
