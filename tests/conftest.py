@@ -8,7 +8,15 @@ import pytest
 import structlog
 from hypothesis import settings
 
-from tests.postgres import NO_POSTGRES, missing_reason, server_dsn, temporary_database
+from tests.postgres import (
+    NO_PGBOUNCER,
+    NO_POSTGRES,
+    missing_pooler_reason,
+    missing_reason,
+    pooled_dsn,
+    server_dsn,
+    temporary_database,
+)
 
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -38,6 +46,16 @@ def postgres_server() -> str:
     return dsn
 
 
+@pytest.fixture(scope="session")
+def pooled_server(postgres_server: str) -> str:
+    """The DSN of the same server through PgBouncer in transaction mode. Skips where there is none."""
+    del postgres_server
+    dsn = pooled_dsn()
+    if dsn is None:
+        pytest.skip(missing_pooler_reason())
+    return dsn
+
+
 @pytest.fixture
 def postgres_database(postgres_server: str) -> Iterator[str]:
     """The DSN of a fresh, empty database, dropped after the test. For sync and async tests alike."""
@@ -55,7 +73,8 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
     reasons = [
         report.longrepr[2].removeprefix("Skipped: ")
         for report in reporter.stats.get("skipped", [])
-        if isinstance(report.longrepr, tuple) and NO_POSTGRES in report.longrepr[2]
+        if isinstance(report.longrepr, tuple)
+        and any(missing in report.longrepr[2] for missing in (NO_POSTGRES, NO_PGBOUNCER))
     ]
     if not reasons:
         return result

@@ -12,7 +12,10 @@ import asyncpg
 
 DSN = "MAINSPRING_TEST_POSTGRES"
 REASON = "MAINSPRING_TEST_POSTGRES_REASON"
+POOLED_DSN = "MAINSPRING_TEST_PGBOUNCER"
+POOLED_REASON = "MAINSPRING_TEST_PGBOUNCER_REASON"
 NO_POSTGRES = "no PostgreSQL"
+NO_PGBOUNCER = "no PgBouncer"
 """What every skip for want of a server begins with; the last line of a test run counts them by it."""
 
 _numbers = itertools.count(1)
@@ -21,6 +24,17 @@ _numbers = itertools.count(1)
 def server_dsn() -> str | None:
     """Return the address of the server for tests, without a database; None where there is none."""
     return os.environ.get(DSN) or None
+
+
+def pooled_dsn() -> str | None:
+    """Return the way to the same server through PgBouncer in transaction mode; None where there is none."""
+    return os.environ.get(POOLED_DSN) or None
+
+
+def missing_pooler_reason() -> str:
+    """Say why there is no PgBouncer, as the reason of a skip."""
+    why = os.environ.get(POOLED_REASON) or "none was started (scripts/services run -- …)"
+    return f"{NO_PGBOUNCER}: {why}"
 
 
 def missing_reason() -> str:

@@ -6,9 +6,11 @@ import os
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -27,6 +29,9 @@ from mainspring.ports.store import Store
 from mainspring.ports.store_types import NodeFacts
 from mainspring.registry import FunctionRegistry
 
+if TYPE_CHECKING:
+    from mainspring.stores.postgres import ConnectionOptions
+
 _log = structlog.get_logger(__name__)
 _SAMPLE_PERIOD = 5.0
 _EMBEDDED = "embedded-"
@@ -39,7 +44,7 @@ def make_store(location: StoreLocation) -> Store:
     if location.scheme == "postgresql":
         from mainspring.stores.postgres import PostgresStore
 
-        return PostgresStore(location.target, random=system_random())
+        return PostgresStore(_connection_options(location), random=system_random())
     if location.scheme == "sqlite":
         from mainspring.stores.sqlite import SqliteStore
 
@@ -54,8 +59,19 @@ def make_hints(location: StoreLocation, store: Store) -> HintChannel | None:
     if location.scheme == "postgresql" and store.capabilities.carries_hints:
         from mainspring.stores.postgres import PostgresHints
 
-        return PostgresHints(location.target)
+        return PostgresHints(_connection_options(location))
     return None
+
+
+def _connection_options(location: StoreLocation) -> ConnectionOptions:
+    from mainspring.stores.postgres import ConnectionOptions
+
+    options = ConnectionOptions(location.target, is_pooled=location.is_pooled, listen_dsn=location.listen)
+    # Poolers that lend connections know prepared statements of late only (PgBouncer since 1.21), and where it is set.
+    size = location.statement_cache
+    if size is None:
+        size = 0 if location.is_pooled else options.statement_cache
+    return replace(options, statement_cache=size)
 
 
 def make_executors(settings: Settings, registry: FunctionRegistry, *, slots: int) -> dict[str, Executor]:

@@ -1,4 +1,4 @@
-"""The old primary comes back after a failover: nobody writes there (ADR 0012)."""
+"""The old primary comes back after a failover: nobody writes there (ADR 0013)."""
 
 from dataclasses import replace
 

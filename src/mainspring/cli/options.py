@@ -30,6 +30,15 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
+def listen_store_option(function: F) -> F:
+    """Add --listen-store."""
+    return click.option(
+        "--listen-store",
+        metavar="URL",
+        help="postgresql://… past a pooler in transaction mode, for wake-ups; without it they come by polling.",
+    )(function)
+
+
 def executor_options(function: F) -> F:
     """Add what a process that carries out jobs is told about its executors."""
     options = (

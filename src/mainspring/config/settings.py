@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import ip_address
@@ -14,31 +15,74 @@ from mainspring.ports.gateway import MAX_SLOTS
 DEFAULT_PORT = 8620
 DEFAULT_DATA = Path("mainspring-data")
 DATABASE_NAME = "mainspring.db"
+_OWN_PARAMETERS = frozenset({"pooler", "statement_cache"})
+"""Parameters of a PostgreSQL DSN that the driver does not know."""
+_MAX_STATEMENTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """Where the store is: a folder for SQLite, a DSN for PostgreSQL, or this process's memory."""
+    """Where the store is: a folder for SQLite, a DSN for PostgreSQL, or this process's memory.
+
+    Attributes:
+        is_pooled: the DSN leads to a pooler that lends connections for a transaction at a time.
+        statement_cache: prepared statements that each connection keeps; None is what suits the DSN.
+        listen: the DSN at which PostgreSQL itself is reached for wake-ups, where the first one leads to a pooler.
+    """
 
     scheme: str
     target: str
+    is_pooled: bool = False
+    statement_cache: int | None = None
+    listen: str | None = None
 
     @classmethod
-    def parse(cls, url: str) -> StoreLocation:
+    def parse(cls, url: str, *, listen: str | None = None) -> StoreLocation:
         """Read `postgresql://…`, `sqlite:///FOLDER` or `memory://`.
 
+        A PostgreSQL DSN may name several hosts, and bear the parameters `pooler=transaction` and
+        `statement_cache=N` beside the driver's own.
+
+        Args:
+            listen: a second DSN, for wake-ups past a pooler.
+
         Raises:
-            InvalidInput: the scheme is unknown or the folder is missing.
+            InvalidInput: the scheme is unknown, the folder is missing, a parameter is wrong.
         """
         scheme, separator, rest = url.partition("://")
         if separator and scheme in {"postgresql", "postgres"}:
-            return cls("postgresql", url)
+            return cls._parse_dsn(url, listen)
+        if listen is not None:
+            raise InvalidInput("listen_store", "only a store on PostgreSQL has wake-ups between processes")
         if separator and scheme == "sqlite" and rest:
             return cls("sqlite", rest.removeprefix("/") if rest.startswith("//") else rest)
         if separator and scheme == "memory":
             return cls("memory", "")
         raise InvalidInput(
             "store", f"{_without_password(url)!r} is not postgresql://…, sqlite:///FOLDER or memory://"
+        )
+
+    @classmethod
+    def _parse_dsn(cls, url: str, listen: str | None) -> StoreLocation:
+        dsn, own = _split_parameters(url)
+        pooler, cache = own.get("pooler"), own.get("statement_cache")
+        if pooler not in {None, "transaction"}:
+            message = f"pooler={pooler!r} is not 'transaction'; a pooler in session mode needs no parameter"
+            raise InvalidInput("store", message)
+        if cache is not None and not (cache.isascii() and cache.isdigit() and int(cache) <= _MAX_STATEMENTS):
+            message = f"statement_cache={cache!r} is not a number from 0 to {_MAX_STATEMENTS}"
+            raise InvalidInput("store", message)
+        if listen is not None:
+            if listen.partition("://")[0] not in {"postgresql", "postgres"}:
+                raise InvalidInput("listen_store", f"{_without_password(listen)!r} is not postgresql://…")
+            listen, others = _split_parameters(listen)
+            if "pooler" in others:
+                raise InvalidInput(
+                    "listen_store", "leads to a pooler; name PostgreSQL itself, or leave it out to poll"
+                )
+        size = int(cache) if cache is not None else None
+        return cls(
+            "postgresql", dsn, is_pooled=pooler is not None, statement_cache=size, listen=listen or None
         )
 
     @property
@@ -100,11 +144,33 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def _split_parameters(url: str) -> tuple[str, dict[str, str]]:
+    """Return the DSN without the parameters that are ours, and those."""
+    base, separator, query = url.partition("?")
+    rest: list[str] = []
+    own: dict[str, str] = {}
+    for part in query.split("&"):
+        name, _, value = part.partition("=")
+        if name not in _OWN_PARAMETERS:
+            rest.append(part)
+        elif name in own:
+            raise InvalidInput("store", f"{name} is given twice")
+        else:
+            own[name] = value
+    kept = "&".join(filter(None, rest))
+    return base + separator + kept if kept else base, own
+
+
 def _without_password(url: str) -> str:
     try:
         parts = urlsplit(url)
-        if parts.password is None:
+        query = re.sub(r"(?<![^&])(password|sslpassword)=[^&]*", r"\1=***", parts.query)
+        if query != parts.query:
+            parts = parts._replace(query=query)
+        elif parts.password is None:
             return url
+        if parts.password is None:
+            return parts.geturl()
         return parts._replace(netloc=f"{parts.username}:***@{parts.netloc.rpartition('@')[2]}").geturl()
     except ValueError:
         return url.partition("://")[0] + "://…"

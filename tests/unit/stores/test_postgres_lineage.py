@@ -5,7 +5,6 @@ import pytest
 from mainspring.core.ids import RunId
 from mainspring.ports.store_types import FireResult, FireStatus, SubmitResult, SubmitStatus
 from mainspring.stores.postgres.lineage import Failover, Lineage, Recent, Standing, WrongServer
-from mainspring.stores.postgres.servers import split_hosts
 from mainspring.testing.factories import at
 
 FIRST = Standing(system=7, timeline=1, position=1000, replayed=None)
@@ -86,22 +85,3 @@ def test_no_more_than_so_many_results_are_kept() -> None:
     for _ in range(13):
         recent.turn()
     assert list(recent.told()) == []
-
-
-@pytest.mark.parametrize(
-    ("dsn", "hosts"),
-    [
-        ("postgresql://h/d", ["postgresql://h/d"]),
-        ("postgresql:///d?host=/run", ["postgresql:///d?host=/run"]),
-        (
-            "postgresql://u:p%2C@a:1,b:2/d?target_session_attrs=read-write",
-            [
-                "postgresql://u:p%2C@a:1/d?target_session_attrs=read-write",
-                "postgresql://u:p%2C@b:2/d?target_session_attrs=read-write",
-            ],
-        ),
-        ("postgresql://[::1]:1,[::2]/d", ["postgresql://[::1]:1/d", "postgresql://[::2]/d"]),
-    ],
-)
-def test_dsn_is_split_into_one_for_each_host(dsn: str, hosts: list[str]) -> None:
-    assert split_hosts(dsn) == hosts

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mainspring.cli.options import executor_options, seconds
+from mainspring.cli.options import executor_options, listen_store_option, seconds
 from mainspring.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @click.argument("app_reference", metavar="[MODULE:APP]", required=False)
 @click.option("--data", metavar="DIR", help="Folder of the SQLite store; by default ./mainspring-data.")
 @click.option("--store", metavar="URL", help="postgresql://…, sqlite:///FOLDER or memory://.")
+@listen_store_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="A loopback address.")
 @click.option("--port", default=8620, show_default=True, type=int, help="Port of the API; 0 is any free one.")
 @executor_options
@@ -39,7 +40,7 @@ def up_command(
     from mainspring.config.settings import Settings
 
     settings = Settings(
-        store=_location(data, store),
+        store=_location(data, store, given["listen_store"]),
         host=host,
         port=port,
         allow_shell=given["allow_shell"],
@@ -53,13 +54,15 @@ def up_command(
     run_process(lambda stop: _up(settings, app, stop, option=option))
 
 
-def _location(data: str | None, store: str | None) -> Any:
+def _location(data: str | None, store: str | None, listen: str | None) -> Any:
     from mainspring.config.settings import DEFAULT_DATA, StoreLocation
 
     if data is not None and store is not None:
         raise InvalidInput("store", "says the same as --data; give one of them")
     if store is not None:
-        return StoreLocation.parse(store)
+        return StoreLocation.parse(store, listen=listen)
+    if listen is not None:
+        raise InvalidInput("listen_store", "goes with --store postgresql://…")
     return StoreLocation("sqlite", data if data is not None else str(DEFAULT_DATA))
 
 

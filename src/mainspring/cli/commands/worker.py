@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mainspring.cli.options import executor_options, seconds, server_option
+from mainspring.cli.options import executor_options, listen_store_option, seconds, server_option
 from mainspring.errors import InvalidInput, StoreUnavailable, Unreachable
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _RETRY_PAUSE = 1.0
 @click.argument("app_reference", metavar="[MODULE:APP]", required=False)
 @server_option
 @click.option("--store", metavar="URL", help="Work straight from postgresql://… instead of by a server.")
+@listen_store_option
 @click.option(
     "--queue", "queues", multiple=True, metavar="NAME", help="A queue to serve; repeatable; default all."
 )
@@ -55,11 +56,13 @@ def worker_command(app_reference: str | None, server: str, store: str | None, **
         "drain": seconds(given["drain"]),
     }
     if store is not None:
-        location = StoreLocation.parse(store)
+        location = StoreLocation.parse(store, listen=given["listen_store"])
         if location.scheme != "postgresql":
             message = "only PostgreSQL can be worked from directly; for others give --server"
             raise InvalidInput("store", message)
         common["store"] = location
+    elif given["listen_store"] is not None:
+        raise InvalidInput("listen_store", "goes with --store")
     settings = Settings(**common)
     app = load_app(app_reference) if app_reference else None
     names = {"name": given["name"], "queues": given["queues"], "labels": given["labels"]}

@@ -20,7 +20,7 @@ import asyncpg
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import RandomSource
 from mainspring.stores._sql.queries import Query
-from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role, settings_for
+from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role, begin_with, settings_for
 from mainspring.stores.postgres.lineage import WrongServer
 from mainspring.stores.postgres.servers import UNSUPPORTED, Servers
 
@@ -34,6 +34,8 @@ _TRANSIENT = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
 _TRANSIENT_TRIES = 10
 _LOST_TRIES = 4
+_PATIENT_TRIES = 2
+"""A call is not tried again after so many times the time of one command: a blackhole takes all of it each time."""
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.5
 _BEAT_TIMEOUT = 5.0
@@ -89,12 +91,21 @@ class _Slots:
 
     def __init__(self, role: Role, options: ConnectionOptions, servers: Servers) -> None:
         count = (options.per_role or {}).get(role, 1)
-        self._role = role
         self._options = options
         self._servers = servers
+        self._settings = settings_for(role)
+        self.begin = begin_with(options, self._settings)
         self._semaphore = asyncio.Semaphore(count)
         self._idle: list[Connection | None] = [None] * count
         self._opened: list[Connection] = []
+
+        self._is_for_beats = role is Role.BEAT
+
+    @property
+    def patience(self) -> float:
+        """Seconds for one command."""
+        longest = self._options.command_timeout
+        return min(longest, _BEAT_TIMEOUT) if self._is_for_beats else longest
 
     async def borrow(self) -> Connection | None:
         """Wait for a place of the role; its connection may still have to be opened."""
@@ -108,10 +119,7 @@ class _Slots:
 
     async def connect(self) -> Connection:
         """Open a connection."""
-        patience = self._options.command_timeout
-        if self._role is Role.BEAT:
-            patience = min(patience, _BEAT_TIMEOUT)
-        connection = await self._servers.connect(settings=settings_for(self._role), command_timeout=patience)
+        connection = await self._servers.connect(settings=self._settings, command_timeout=self.patience)
         self._opened = [other for other in self._opened if not other.is_closed()] + [connection]
         return connection
 
@@ -132,7 +140,11 @@ class _Slots:
 
 
 class Connections:
-    """All connections of one store."""
+    """All connections of one store.
+
+    Attributes:
+        servers: opens them, and knows which server is the right one.
+    """
 
     def __init__(
         self, options: ConnectionOptions, queries: Mapping[str, Query], random: RandomSource
@@ -226,7 +238,7 @@ class Connections:
         except LOST as error:
             await _discard(connection, error, self._options.connect_timeout)
             connection = None
-            raise StoreUnavailable(_describe(error, is_sent=False)) from error
+            raise StoreUnavailable(_describe(error, is_in_doubt=False)) from error
         finally:
             slots.give_back(connection)
         if not is_newest:
@@ -243,6 +255,7 @@ class Connections:
         connection = await slots.borrow()
         try:
             tries = 0
+            deadline = asyncio.get_running_loop().time() + _PATIENT_TRIES * slots.patience
             while True:
                 tries += 1
                 progress = _Progress()
@@ -251,7 +264,7 @@ class Connections:
                         connection = await slots.connect()
                     if self._settled < self._lost:
                         await self._wait_until_settled(connection)
-                    return await self._try(connection, call, progress)
+                    return await self._try(connection, slots.begin, call, progress)
                 except call.transient as error:
                     if tries >= _TRANSIENT_TRIES:
                         raise StoreUnavailable(
@@ -260,12 +273,17 @@ class Connections:
                 except (*LOST, WrongServer) as error:
                     await _discard(connection, error, self._options.connect_timeout)
                     connection = None
-                    self._lost += progress.is_sent
-                    may_retry = call.is_repeatable or not progress.is_sent
-                    if tries >= _LOST_TRIES or not may_retry or self._closing.is_set():
+                    # A standby's refusal is an answer: after a failover the call goes to the new primary.
+                    is_in_doubt = progress.is_sent and not isinstance(
+                        error, asyncpg.ReadOnlySQLTransactionError
+                    )
+                    self._lost += is_in_doubt
+                    may_retry = call.is_repeatable or not is_in_doubt
+                    is_late = asyncio.get_running_loop().time() >= deadline
+                    if tries >= _LOST_TRIES or is_late or not may_retry or self._closing.is_set():
                         if isinstance(error, WrongServer):
                             raise
-                        raise StoreUnavailable(_describe(error, is_sent=progress.is_sent)) from error
+                        raise StoreUnavailable(_describe(error, is_in_doubt=is_in_doubt)) from error
                 await self._pause(tries)
         finally:
             slots.give_back(connection)
@@ -281,12 +299,14 @@ class Connections:
             await connection.execute(self._settle)
         self._settled = max(self._settled, lost)
 
-    async def _try(self, connection: Connection, call: _Call[R], progress: _Progress) -> R:
+    async def _try(self, connection: Connection, begin: str, call: _Call[R], progress: _Progress) -> R:
         session = Session(connection, self._statements)
-        if call.is_atomic:
+        # Through a pooler even one statement needs a transaction: for its settings, and because it is sent in two
+        # messages, which would otherwise reach two connections of the server.
+        if call.is_atomic and not self._options.is_pooled:
             progress.is_sent = True
             return await call.work(session)
-        await connection.execute("BEGIN")
+        await connection.execute(begin)
         try:
             result = await call.work(session)
         except BaseException:
@@ -322,7 +342,7 @@ async def _discard(connection: Connection | None, error: BaseException, timeout:
     connection.terminate()
 
 
-def _describe(error: BaseException, *, is_sent: bool) -> str:
+def _describe(error: BaseException, *, is_in_doubt: bool) -> str:
     what = str(error) or type(error).__name__
-    doubt = "; whether the last write took effect is not known" if is_sent else ""
+    doubt = "; whether the last write took effect is not known" if is_in_doubt else ""
     return f"PostgreSQL did not answer: {what}{doubt}"

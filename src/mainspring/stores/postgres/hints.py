@@ -7,13 +7,14 @@ transaction of its own that writes nothing, after the commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.hints import Hint
-from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, dial
+from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Dialer
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -32,11 +33,15 @@ class PostgresHints:
     """Hints between the processes on one database.
 
     Args:
-        options: where the database is; a DSN alone will do.
+        options: where the database is, its `listen_dsn` first; a DSN alone will do. Not a pooler in transaction
+            mode: through that nothing is heard, without an error.
     """
 
     def __init__(self, options: ConnectionOptions | str) -> None:
-        self._options = ConnectionOptions(options) if isinstance(options, str) else options
+        given = ConnectionOptions(options) if isinstance(options, str) else options
+        self._dialer = Dialer(
+            replace(given, dsn=given.listen_dsn or given.dsn, is_pooled=False, statement_cache=0)
+        )
         self._connection: Connection | None = None
         self._own_pid = 0
         self._hear: Callable[[Hint], None] = _ignore
@@ -53,7 +58,7 @@ class PostgresHints:
         self._hear = hear
         connection: Connection | None = None
         try:
-            connection = await dial(self._options, settings=_SETTINGS, command_timeout=_PATIENCE)
+            connection = await self._dialer.dial(settings=_SETTINGS, command_timeout=_PATIENCE)
             # Asked of the server: what a pooler in session mode says at the start is its own number.
             self._own_pid = await connection.fetchval("SELECT pg_backend_pid()")
             await connection.add_listener(_CHANNEL, self._on_notification)

@@ -1,4 +1,4 @@
-"""Which server is the right one after a failover, and what the failover has cost (ADR 0012).
+"""Which server is the right one after a failover, and what the failover has cost (ADR 0013).
 
 PostgreSQL counts promotions: each begins a new timeline. A process remembers the newest that it has seen, and refuses
 every server that is behind it. What it was told lately is remembered as well, so that it can say after a promotion

@@ -6,14 +6,20 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import asyncpg
 import structlog
 
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.stores._sql.queries import Query
-from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role, dial, settings_for
+from mainspring.stores.postgres.dialing import (
+    LOST,
+    ConnectionOptions,
+    Dialer,
+    Role,
+    settings_for,
+    split_hosts,
+)
 from mainspring.stores.postgres.lineage import Failover, Lineage, Recent, Standing, WrongServer
 
 if TYPE_CHECKING:
@@ -75,7 +81,7 @@ class Servers:
     """
 
     def __init__(self, options: ConnectionOptions, queries: Mapping[str, Query]) -> None:
-        self._hosts = [replace(options, dsn=dsn) for dsn in split_hosts(options.dsn)]
+        self._hosts = [Dialer(replace(options, dsn=dsn)) for dsn in split_hosts(options.dsn)]
         self._options = options
         self._queries = {
             name: queries[name].positional()[0]
@@ -160,12 +166,12 @@ class Servers:
         }
 
     async def _dial(
-        self, host: ConnectionOptions, settings: Mapping[str, str], command_timeout: float | None
+        self, host: Dialer, settings: Mapping[str, str], command_timeout: float | None
     ) -> _Arrival | Exception:
         """Connect to one host and ask where it stands; a failure is an answer, too: others may do better."""
         since = self._lineage.newest
         try:
-            connection = await dial(host, settings=settings, command_timeout=command_timeout)
+            connection = await host.dial(settings=settings, command_timeout=command_timeout)
             try:
                 return _Arrival(connection, await self._ask(connection), since)
             except BaseException:
@@ -202,17 +208,24 @@ class Servers:
             WrongServer: it is a standby.
         """
         try:
-            row = await connection.fetchrow(
-                self._queries["read_standing"], timeout=self._options.connect_timeout
+            [row] = await asyncio.wait_for(
+                self._fetch(connection, "read_standing"), self._options.connect_timeout
             )
         except UNSUPPORTED as error:
             if not self._is_untold:
                 self._is_untold = True
                 _log.warning("failovers_cannot_be_seen", error=str(error))
             return None
-        if row is None or row["timeline"] is None:
+        if row["timeline"] is None:
             raise WrongServer("the server is a standby")
         return Standing(row["system"], row["timeline"], row["position"], row["replayed"])
+
+    async def _fetch(self, connection: Connection, name: str, *values: object) -> list[asyncpg.Record]:
+        """Return a query's rows; through a pooler in a transaction, which keeps its messages together."""
+        if not self._options.is_pooled:
+            return await connection.fetch(self._queries[name], *values)
+        async with connection.transaction():
+            return await connection.fetch(self._queries[name], *values)
 
     async def _account(self, connection: Connection, failover: Failover | None) -> None:
         """Find out what a failover has cost, and say it."""
@@ -223,9 +236,9 @@ class Servers:
         lost: list[int] = []
         if told:
             instants = [instant for _, instant in told]
-            rows = await connection.fetch(self._queries["find_lost_runs"], ids, instants)
+            rows = await self._fetch(connection, "find_lost_runs", ids, instants)
             lost = [row["id"] for row in rows]
-            await connection.fetch(self._queries["pass_run_sequence"], max(ids) // _SHARDS + 1)
+            await self._fetch(connection, "pass_run_sequence", max(ids) // _SHARDS + 1)
         self.losses.failovers += 1
         self.losses.runs += len(lost)
         self.losses.wal_bytes += failover.missing_wal
@@ -255,14 +268,3 @@ def _part_with(task: asyncio.Task[_Arrival | Exception]) -> None:
     """Close what a dial brought that nobody waits for any more."""
     if not task.cancelled() and isinstance(found := task.result(), _Arrival):
         found.connection.terminate()
-
-
-def split_hosts(dsn: str) -> list[str]:
-    """Return one DSN for each host that a DSN names, in its order."""
-    netloc = urlsplit(dsn).netloc
-    credentials, at, hosts = netloc.rpartition("@")
-    names = hosts.split(",")
-    if len(names) < 2:
-        return [dsn]
-    head, tail = dsn.split(netloc, 1)
-    return [f"{head}{credentials}{at}{name}{tail}" for name in names]

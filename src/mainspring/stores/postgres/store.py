@@ -24,9 +24,7 @@ from mainspring.stores.postgres.servers import Losses
 from mainspring.stores.postgres.sessions import SessionVerbs
 from mainspring.stores.postgres.upkeep import UpkeepVerbs
 
-_CAPABILITIES = StoreCapabilities(
-    concurrent_writers=True, is_durable=True, time_precision=timedelta(microseconds=1), carries_hints=True
-)
+_SETTINGS = {"application_name": "mainspring-schema"}
 
 _READS_PER_LOOK = 3
 """A sample of the clock makes three reads and takes the shortest: the one with the look falls out."""
@@ -37,8 +35,8 @@ class PostgresStore(
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 
-    A pooler in between must keep a session for each client (PgBouncer: session mode, with the settings of
-    `dialing.settings_for` let through).
+    A pooler in between may keep a session for each client, which needs nothing, or lend a connection for each
+    transaction (`ConnectionOptions.is_pooled`).
 
     Args:
         options: where the database is; a DSN alone will do.
@@ -55,13 +53,18 @@ class PostgresStore(
     @property
     def capabilities(self) -> StoreCapabilities:
         """What this store can do."""
-        return _CAPABILITIES
+        return StoreCapabilities(
+            concurrent_writers=True,
+            is_durable=True,
+            time_precision=timedelta(microseconds=1),
+            carries_hints=self._options.carries_hints,
+        )
 
     async def open(self) -> None:
         """Bring the schema up to date, and accept calls."""
         try:
             # No command time-out: another server's migration is worth waiting for.
-            connection = await self._connections.servers.connect(settings={}, command_timeout=None)
+            connection = await self._connections.servers.connect(settings=_SETTINGS, command_timeout=None)
             try:
                 await migrate(connection, queries=self._queries)
             finally:

@@ -1,0 +1,301 @@
+"""The PostgreSQL store over a network that breaks: never applied twice, nothing hangs, all well afterwards."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+import pytest
+
+from mainspring.core import transitions
+from mainspring.core.model import Job
+from mainspring.errors import StoreUnavailable
+from mainspring.ports.hints import Hint
+from mainspring.ports.store_types import Beat
+from mainspring.stores.postgres import ConnectionOptions, PostgresHints, PostgresStore
+from mainspring.testing.factories import (
+    START,
+    add_job,
+    add_session,
+    all_lanes,
+    at,
+    facts_of,
+    make_claim,
+    make_edit,
+    make_fire,
+    make_new_job,
+    own_shards,
+    read_job,
+    running_run,
+    submit,
+)
+from tests.postgres import temporary_database
+from tests.postgres_databases import open_store, template_database
+from tests.proxy import Cut, Flow, Proxy, open_proxy
+
+pytestmark = pytest.mark.postgres
+
+PATIENCE = 50
+
+
+@pytest.fixture(scope="module")
+def template(postgres_server: str) -> Iterator[str]:
+    with template_database(postgres_server) as name:
+        yield name
+
+
+@pytest.fixture
+def dsn(postgres_server: str, template: str) -> Iterator[str]:
+    with temporary_database(postgres_server, template=template) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+async def proxy(dsn: str) -> AsyncIterator[Proxy]:
+    async with open_proxy(dsn) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def store(proxy: Proxy) -> AsyncIterator[PostgresStore]:
+    """A store that gives up soon."""
+    options = ConnectionOptions(proxy.dsn, command_timeout=5.0, connect_timeout=3.0)
+    async with open_store(options) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def watch(dsn: str) -> AsyncIterator[Any]:
+    """A connection past the proxy."""
+    connection = await asyncpg.connect(dsn)
+    yield connection
+    await connection.close()
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One verb at work: prepared once, called, and counted in the database.
+
+    Attributes:
+        prepare: what is there before, and the call on it.
+        count: a query for how often it was applied.
+    """
+
+    role: str
+    is_repeatable: bool
+    prepare: Callable[[PostgresStore], Awaitable[Callable[[], Awaitable[Any]]]]
+    count: str
+
+
+async def submitting(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
+    job = await add_job(store)
+    return lambda: submit(store, job)
+
+
+async def claiming(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
+    await submit(store, await add_job(store), 5)
+    request = make_claim(await add_session(store), await all_lanes(store), limit=3)
+    return lambda: store.claim_runs([request], now=at(1))
+
+
+async def succeeding(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
+    held = await running_run(store)
+    return lambda: store.apply([transitions.succeeded(held.run_id, held.token)], now=at(1))
+
+
+async def failing(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
+    job = await add_job(store)
+    held = await running_run(store, job)
+    failure = transitions.Failure(error="boom", is_retryable=False)
+    failed = transitions.failed(facts_of(held), job.spec, failure, now=at(1), random=lambda: 0.5)
+    return lambda: store.apply([failed], now=at(1))
+
+
+async def firing(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
+    job = await add_job(store, next_fire_at=at(60))
+    epochs = await own_shards(store)
+    return lambda: store.record_fires([make_fire(job)], epochs=epochs, now=at(60))
+
+
+async def beating(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
+    session_id = await add_session(store)
+    return lambda: store.beat_sessions([Beat(session_id=session_id, held=())], now=at(1))
+
+
+async def taking(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
+    epochs = {lease.shard: lease.epoch for lease in await store.read_shards() if lease.shard == 0}
+    return lambda: store.take_shards("node-1", epochs, now=at(1))
+
+
+async def adding(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
+    return lambda: store.add_jobs([make_new_job()], now=START)
+
+
+async def editing(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
+    job: Job = await add_job(store)
+    return lambda: store.edit_jobs([make_edit(job)], now=at(1))
+
+
+async def cancelling(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
+    run_ids = await submit(store, await add_job(store))
+    return lambda: store.cancel_runs(run_ids, reason="operator", now=at(1))
+
+
+VERBS = {
+    "submit": Verb("submit", False, submitting, "SELECT count(*) FROM run"),
+    "claim": Verb("claim", True, claiming, "SELECT count(*) / 3 FROM run WHERE state = 'RUNNING'"),
+    "succeed": Verb("apply", True, succeeding, "SELECT count(*) FROM run_history"),
+    "fail": Verb("apply", True, failing, "SELECT count(*) FROM dead_run"),
+    "fire": Verb("fire", False, firing, "SELECT count(*) FROM run"),
+    "beat": Verb("beat", False, beating, "SELECT beats FROM session"),
+    "take": Verb("beat", False, taking, "SELECT epoch FROM shard_lease WHERE shard = 0"),
+    "add": Verb("edit", False, adding, "SELECT count(*) FROM job"),
+    "edit": Verb("edit", False, editing, "SELECT max(version) - 1 FROM job_version"),
+    "cancel": Verb("watch", False, cancelling, "SELECT count(*) FROM run_history"),
+}
+
+
+@pytest.mark.parametrize("cut", Cut)
+@pytest.mark.parametrize("name", VERBS)
+async def test_verb_is_applied_once_at_most(
+    store: PostgresStore, proxy: Proxy, watch: Any, name: str, cut: Cut
+) -> None:
+    """The cut meets the request that commits: COMMIT, or else the one statement that is sent by itself."""
+    verb = VERBS[name]
+    await (await verb.prepare(store))()  # the connection is there, the statements are prepared
+    for request in (b"COMMIT", b""):
+        await watch.execute("TRUNCATE run, run_history, dead_run, session, job, job_version CASCADE")
+        await watch.execute("UPDATE shard_lease SET epoch = 0, node_id = NULL")
+        call = await verb.prepare(store)
+        before = proxy.cuts
+        proxy.arm(cut, name=f"mainspring-{verb.role}", request=request)
+        doubt = await carry_out(call)
+        is_cut = proxy.cuts > before
+        assert is_cut or request, "some request of the verb must have been cut"
+        assert not doubt or (is_cut and not verb.is_repeatable)
+        count = await watch.fetchval(verb.count)
+        if doubt:
+            assert "not known" in doubt
+            assert count == (1 if cut is Cut.ANSWER else 0)
+        else:
+            assert count == 1
+
+
+async def carry_out(call: Callable[[], Awaitable[Any]]) -> str:
+    """Return what a call was refused with, empty when it was answered."""
+    try:
+        await asyncio.wait_for(call(), PATIENCE)
+    except StoreUnavailable as error:
+        return str(error)
+    return ""
+
+
+async def test_reset_between_calls_is_not_noticed(store: PostgresStore, proxy: Proxy) -> None:
+    job = await add_job(store)
+    for number in range(3):
+        assert len(await store.list_runs("default")) == number
+        proxy.reset()
+        await until(lambda: proxy.connections == 0)
+        await asyncio.sleep(0)
+        assert len(await submit(store, job)) == 1
+
+
+async def test_blackhole_hangs_nobody_and_is_recovered_from(store: PostgresStore, proxy: Proxy) -> None:
+    job = await add_job(store)
+    session_id = await add_session(store)
+    await submit(store, job)
+    proxy.flow = Flow.DROP
+    calls = [
+        submit(store, job),
+        store.read_lanes([]),
+        store.beat_sessions([Beat(session_id=session_id, held=())], now=at(1)),
+        store.read_time(),
+    ]
+    answers = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), PATIENCE)
+    assert [type(answer) for answer in answers] == [StoreUnavailable] * 4
+    proxy.flow = Flow.PASS
+    [beat] = await store.beat_sessions([Beat(session_id=session_id, held=())], now=at(2))
+    assert beat.is_session_live
+    assert len(await submit(store, job)) == 1
+    assert await read_job(store, job.id) == job
+
+
+async def test_beat_into_a_blackhole_is_given_up_after_its_own_time(
+    store: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.stores.postgres.connection._BEAT_TIMEOUT", 2.0)
+    session_id = await add_session(store)
+    beat = Beat(session_id=session_id, held=())
+    proxy.reset()
+    await until(lambda: proxy.connections == 0)
+    await store.beat_sessions([beat], now=at(1))
+    before = len(proxy.hellos)
+    proxy.flow = Flow.DROP
+    with pytest.raises(StoreUnavailable):
+        await asyncio.wait_for(store.beat_sessions([beat], now=at(2)), PATIENCE)
+    assert len(proxy.hellos) == before, "no time was left for another connection"
+    proxy.flow = Flow.PASS
+    [result] = await store.beat_sessions([beat], now=at(3))
+    assert result.is_session_live
+
+
+async def test_half_open_connection_is_given_up_and_opened_anew(store: PostgresStore, proxy: Proxy) -> None:
+    job = await add_job(store)
+    proxy.half_open()
+    assert await asyncio.wait_for(read_job(store, job.id), PATIENCE) == job
+
+
+async def test_slow_network_only_takes_longer(store: PostgresStore, proxy: Proxy) -> None:
+    job = await add_job(store)
+    proxy.delay = 0.05
+    assert len(await submit(store, job, 3)) == 3
+
+
+async def test_server_that_refuses_is_unavailable_until_it_does_not(
+    store: PostgresStore, proxy: Proxy
+) -> None:
+    job = await add_job(store)
+    proxy.flow = Flow.REFUSE
+    proxy.reset()
+    with pytest.raises(StoreUnavailable):
+        await submit(store, job)
+    proxy.flow = Flow.PASS
+    assert len(await submit(store, job)) == 1
+
+
+async def test_store_does_not_open_into_a_blackhole(proxy: Proxy) -> None:
+    proxy.flow = Flow.DROP
+    options = ConnectionOptions(proxy.dsn, connect_timeout=0.5)
+    store = PostgresStore(options, random=random.Random(1))
+    with pytest.raises(StoreUnavailable):
+        await asyncio.wait_for(store.open(), PATIENCE)
+
+
+async def test_channel_for_hints_notices_a_blackhole_when_it_is_tried(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.stores.postgres.hints._PATIENCE", 0.5)
+    channel = PostgresHints(proxy.dsn)
+    lost: list[bool] = []
+    heard: list[Hint] = []
+    await channel.connect(heard.append, lambda: lost.append(True))
+    proxy.flow = Flow.DROP
+    with pytest.raises(StoreUnavailable):
+        await asyncio.wait_for(channel.send([]), PATIENCE)
+    assert (channel.is_connected, lost) == (False, [])
+    proxy.flow = Flow.PASS
+    await channel.connect(heard.append, lambda: lost.append(True))
+    proxy.reset()
+    await until(lambda: not channel.is_connected)
+    assert lost == [True]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what a connection notices by itself."""
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come about")
