@@ -3,9 +3,10 @@
 import asyncio
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import asyncpg
 
@@ -60,13 +61,21 @@ def temporary_database(server: str, *, template: str = "template1") -> Iterator[
 
 def execute(server: str, statement: str) -> None:
     """Execute one statement on the server's own database, wherever the caller stands with its event loop."""
+    _call(f"{server}/postgres", lambda connection: connection.execute(statement))
 
-    async def connect_and_execute() -> None:
-        connection = await asyncpg.connect(f"{server}/postgres")
+
+def fetch(dsn: str, query: str) -> Any:
+    """Return a query's first value, wherever the caller stands with its event loop."""
+    return _call(dsn, lambda connection: connection.fetchval(query))
+
+
+def _call(dsn: str, act: Callable[["asyncpg.Connection[asyncpg.Record]"], Awaitable[Any]]) -> Any:
+    async def connect_and_act() -> Any:
+        connection = await asyncpg.connect(dsn)
         try:
-            await connection.execute(statement)
+            return await act(connection)
         finally:
             await connection.close()
 
     with ThreadPoolExecutor(1) as pool:  # the caller's thread may have a running loop
-        pool.submit(asyncio.run, connect_and_execute()).result()
+        return pool.submit(asyncio.run, connect_and_act()).result()

@@ -45,6 +45,7 @@ ONLY_POSTGRES = {
     "describe_others": "for the snapshot",
     "drop_history": "partitions",
     "find_attempted": "SQLite reads it off the token",
+    "find_lost_runs": "SQLite has no failover",
     "find_workers": "SQLite reads the worker in add_attempt",
     "hold_lanes": "a row lock; SQLite has one writer",
     "lock_claimers": "row locks",
@@ -52,8 +53,11 @@ ONLY_POSTGRES = {
     "lock_empty_lanes": "row locks: PostgreSQL looks twice, SQLite once in delete_empty_lanes",
     "lock_schema": "an advisory lock",
     "lock_shards": "row locks",
+    "pass_run_sequence": "SQLite has no failover",
     "pick_shards": "row locks",
     "prepare_history": "partitions",
+    "read_standing": "SQLite has one file, not servers",
+    "settle": "SQLite's commits wait for no standby",
     "submit_runs": "insert_runs with the checks of a submission; SQLite makes them before",
 }
 # query, by its name in the singular -> (parameters of SQLite alone, of PostgreSQL alone, why)

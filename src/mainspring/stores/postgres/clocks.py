@@ -64,7 +64,9 @@ class ClockVerbs:
                 for fire in fires
             ]
 
-        return await self._connections.transact(Role.FIRE, work)
+        results = await self._connections.transact(Role.FIRE, work)
+        self._connections.servers.recent.note(now, results)
+        return results
 
     async def add_spans(self, spans: Sequence[NewSpan], *, now: datetime) -> None:
         if not spans:
@@ -104,7 +106,9 @@ class ClockVerbs:
             }
             return [_result_of(step, owned, moved, fired) for step in steps]
 
-        return await self._connections.transact(Role.FIRE, work)
+        results = await self._connections.transact(Role.FIRE, work)
+        self._connections.servers.recent.note(now, results)
+        return results
 
     async def list_spans(self, job_id: JobId, *, limit: int = 100) -> list[Span]:
         rows = await self._connections.fetch(

@@ -20,14 +20,9 @@ import asyncpg
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import RandomSource
 from mainspring.stores._sql.queries import Query
-from mainspring.stores.postgres.dialing import (
-    LOST,
-    ConnectionOptions,
-    Dialer,
-    Role,
-    begin_with,
-    settings_for,
-)
+from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role, begin_with, settings_for
+from mainspring.stores.postgres.lineage import WrongServer
+from mainspring.stores.postgres.servers import UNSUPPORTED, Servers
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -94,14 +89,15 @@ class _Progress:
 class _Slots:
     """The connections of one role; the one used last is used first."""
 
-    def __init__(self, role: Role, options: ConnectionOptions, dialer: Dialer) -> None:
+    def __init__(self, role: Role, options: ConnectionOptions, servers: Servers) -> None:
         count = (options.per_role or {}).get(role, 1)
         self._options = options
-        self._dialer = dialer
+        self._servers = servers
         self._settings = settings_for(role)
         self.begin = begin_with(options, self._settings)
         self._semaphore = asyncio.Semaphore(count)
         self._idle: list[Connection | None] = [None] * count
+        self._opened: list[Connection] = []
 
         self._is_for_beats = role is Role.BEAT
 
@@ -123,7 +119,14 @@ class _Slots:
 
     async def connect(self) -> Connection:
         """Open a connection."""
-        return await self._dialer.dial(settings=self._settings, command_timeout=self.patience)
+        connection = await self._servers.connect(settings=self._settings, command_timeout=self.patience)
+        self._opened = [other for other in self._opened if not other.is_closed()] + [connection]
+        return connection
+
+    def terminate(self) -> None:
+        """Cut all connections, those in use as well."""
+        for connection in self._opened:
+            connection.terminate()
 
     async def close(self, timeout: float) -> None:
         """Disconnect what is idle, which after the last call is everything."""
@@ -140,7 +143,7 @@ class Connections:
     """All connections of one store.
 
     Attributes:
-        dialer: opens them; it remembers which host did last.
+        servers: opens them, and knows which server is the right one.
     """
 
     def __init__(
@@ -149,8 +152,11 @@ class Connections:
         self._options = options
         self._statements = {name: query.positional() for name, query in queries.items()}
         self._random = random
-        self.dialer = Dialer(options)
-        self._roles = {role: _Slots(role, options, self.dialer) for role in Role}
+        self.servers = Servers(options, queries)
+        self._roles = {role: _Slots(role, options, self.servers) for role in Role}
+        self._settle = queries["settle"].text
+        self._lost = 0  # calls whose connection broke when the commit may have been under way
+        self._settled = 0
         self._calls: set[asyncio.Task[Any]] = set()
         self._closing = asyncio.Event()
         self._is_open = False
@@ -217,6 +223,29 @@ class Connections:
         task.add_done_callback(self._forget)
         return await asyncio.shield(task)
 
+    async def look(self) -> None:
+        """See that these connections lead to the newest server; otherwise have all of them opened anew.
+
+        Raises:
+            StoreUnavailable: they do not, or it cannot be said.
+        """
+        slots = self._roles[Role.READ]
+        connection = await slots.borrow()
+        try:
+            if connection is None or connection.is_closed():
+                connection = await slots.connect()
+            is_newest = await self.servers.look(connection)
+        except LOST as error:
+            await _discard(connection, error, self._options.connect_timeout)
+            connection = None
+            raise StoreUnavailable(_describe(error, is_in_doubt=False)) from error
+        finally:
+            slots.give_back(connection)
+        if not is_newest:
+            for each in self._roles.values():
+                each.terminate()
+            raise WrongServer("the server was left behind by a failover; connecting to the newest one")
+
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._calls.discard(task)
         if not task.cancelled():
@@ -233,26 +262,42 @@ class Connections:
                 try:
                     if connection is None or connection.is_closed():
                         connection = await slots.connect()
+                    if self._settled < self._lost:
+                        await self._wait_until_settled(connection)
                     return await self._try(connection, slots.begin, call, progress)
                 except call.transient as error:
                     if tries >= _TRANSIENT_TRIES:
                         raise StoreUnavailable(
                             f"PostgreSQL: gave up after {tries} tries ({error})"
                         ) from error
-                except LOST as error:
+                except (*LOST, WrongServer) as error:
                     await _discard(connection, error, self._options.connect_timeout)
                     connection = None
                     # A standby's refusal is an answer: after a failover the call goes to the new primary.
                     is_in_doubt = progress.is_sent and not isinstance(
                         error, asyncpg.ReadOnlySQLTransactionError
                     )
+                    self._lost += is_in_doubt
                     may_retry = call.is_repeatable or not is_in_doubt
                     is_late = asyncio.get_running_loop().time() >= deadline
                     if tries >= _LOST_TRIES or is_late or not may_retry or self._closing.is_set():
+                        if isinstance(error, WrongServer):
+                            raise
                         raise StoreUnavailable(_describe(error, is_in_doubt=is_in_doubt)) from error
                 await self._pause(tries)
         finally:
             slots.give_back(connection)
+
+    async def _wait_until_settled(self, connection: Connection) -> None:
+        """Answer nothing from what a lost call may have committed before that is safe.
+
+        A commit that waits for a synchronous standby can be read as soon as the wait is given up. On a primary that was
+        left behind this never returns, which is right: nothing there will last.
+        """
+        lost = self._lost
+        with suppress(*UNSUPPORTED):
+            await connection.execute(self._settle)
+        self._settled = max(self._settled, lost)
 
     async def _try(self, connection: Connection, begin: str, call: _Call[R], progress: _Progress) -> R:
         session = Session(connection, self._statements)

@@ -26,6 +26,11 @@ class RunVerbs:
     async def submit_runs(self, runs: Sequence[NewRun], *, now: datetime) -> list[SubmitResult]:
         if not runs:
             return []
+        results = await self._submit(runs, now)
+        self._connections.servers.recent.note(now, results)
+        return results
+
+    async def _submit(self, runs: Sequence[NewRun], now: datetime) -> list[SubmitResult]:
         if all(run.submit_key is None and run.skip_reason is None for run in runs):
             results = await self._submit_plain(runs, now)
             if results is not None:

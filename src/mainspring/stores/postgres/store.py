@@ -20,10 +20,14 @@ from mainspring.stores.postgres.jobs import JobVerbs
 from mainspring.stores.postgres.nodes import NodeVerbs
 from mainspring.stores.postgres.runs import RunVerbs
 from mainspring.stores.postgres.schema import PACKAGE, migrate
+from mainspring.stores.postgres.servers import Losses
 from mainspring.stores.postgres.sessions import SessionVerbs
 from mainspring.stores.postgres.upkeep import UpkeepVerbs
 
 _SETTINGS = {"application_name": "mainspring-schema"}
+
+_READS_PER_LOOK = 3
+"""A sample of the clock makes three reads and takes the shortest: the one with the look falls out."""
 
 
 class PostgresStore(
@@ -44,6 +48,7 @@ class PostgresStore(
         self._queries = load_queries(PACKAGE)
         self._connections = Connections(self._options, self._queries, random)
         self._lane_ids = LaneIds()
+        self._reads = 0
 
     @property
     def capabilities(self) -> StoreCapabilities:
@@ -59,7 +64,7 @@ class PostgresStore(
         """Bring the schema up to date, and accept calls."""
         try:
             # No command time-out: another server's migration is worth waiting for.
-            connection = await self._connections.dialer.dial(settings=_SETTINGS, command_timeout=None)
+            connection = await self._connections.servers.connect(settings=_SETTINGS, command_timeout=None)
             try:
                 await migrate(connection, queries=self._queries)
             finally:
@@ -76,8 +81,16 @@ class PostgresStore(
         """Finish what is under way and disconnect."""
         await self._connections.close()
 
+    @property
+    def losses(self) -> Losses:
+        """What this process knows to be lost by failovers of the database."""
+        return self._connections.servers.losses
+
     async def read_time(self) -> datetime:
-        """Return the server's clock."""
+        """Return the server's clock; now and then see, too, that it is the right server."""
         [row] = await self._connections.fetch(Role.READ, "read_time", is_repeatable=True)
+        self._reads += 1
+        if self._reads % _READS_PER_LOOK == 0:
+            await self._connections.look()
         now: datetime = row["now"]
         return now

@@ -1,0 +1,32 @@
+-- Which server this is, and what a failover has cost.
+
+-- name: read_standing
+-- The name of the file being written begins with the timeline; unlike the control file's, it is right from the instant
+-- of a promotion on. What was replayed last is, on a promoted server, where its timeline began.
+SELECT
+    system_identifier AS system,
+    CASE WHEN NOT pg_is_in_recovery() THEN
+        ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer
+    END AS timeline,
+    CASE WHEN NOT pg_is_in_recovery() THEN (pg_current_wal_lsn() - '0/0')::bigint END AS position,
+    (pg_last_wal_replay_lsn() - '0/0')::bigint AS replayed
+FROM pg_control_system();
+
+-- name: find_lost_runs
+-- An id alone will not do: the sequence may have gone back as well, and given it to another run.
+SELECT told.id
+FROM unnest(:run_ids::bigint[], :instants::timestamptz[]) AS told (id, created_at)
+WHERE NOT EXISTS (SELECT FROM run WHERE run.id = told.id AND run.created_at = told.created_at)
+  AND NOT EXISTS (SELECT FROM dead_run WHERE dead_run.id = told.id AND dead_run.created_at = told.created_at)
+  AND NOT EXISTS (SELECT FROM run_history WHERE run_history.id = told.id AND run_history.created_at = told.created_at)
+ORDER BY told.id;
+
+-- name: pass_run_sequence
+-- No id that somebody was told is given to another run.
+SELECT setval('run_sequence', :number::bigint)
+FROM run_sequence WHERE last_value < :number::bigint;
+
+-- name: settle
+-- Returns when all that was committed before it is as safe as any commit: with synchronous replication, when a standby
+-- has it. It writes nothing that could be read.
+SELECT pg_logical_emit_message(true, 'mainspring', '');

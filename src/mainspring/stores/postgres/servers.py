@@ -1,0 +1,270 @@
+"""The servers that a DSN names, and the one among them to work on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import asyncpg
+import structlog
+
+from mainspring.core.ids import RunId, format_run_id
+from mainspring.stores._sql.queries import Query
+from mainspring.stores.postgres.dialing import (
+    LOST,
+    ConnectionOptions,
+    Dialer,
+    Role,
+    settings_for,
+    split_hosts,
+)
+from mainspring.stores.postgres.lineage import Failover, Lineage, Recent, Standing, WrongServer
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+_log = structlog.get_logger(__name__)
+_SHARDS = 256
+_GRACE = 1.0
+"""Seconds that the other hosts have to answer after the first one did: one that is off the net must not hold us up."""
+_SHOWN = 20
+"""Lost runs that are named in the log; the rest is counted."""
+UNSUPPORTED = (
+    asyncpg.InsufficientPrivilegeError,
+    asyncpg.UndefinedFunctionError,
+    asyncpg.FeatureNotSupportedError,
+    asyncpg.ObjectNotInPrerequisiteStateError,
+    asyncpg.InternalServerError,
+)
+"""The service does not tell where its server stands."""
+
+
+@dataclass(slots=True)
+class Losses:
+    """What this process knows to be lost by failovers.
+
+    Attributes:
+        failovers: how many it has lived through.
+        runs: acknowledged submissions and fires that the server after a failover does not have.
+        wal_bytes: WAL, at least, that was written before a failover and is not in the new server's history.
+    """
+
+    failovers: int = 0
+    runs: int = 0
+    wal_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """A connection with where its server stands, as far as that can be asked."""
+
+    connection: Connection
+    standing: Standing | None
+    since: Standing | None
+
+    @property
+    def rank(self) -> int:
+        return self.standing.timeline if self.standing is not None else 0
+
+
+class Servers:
+    """Opens connections to the newest server, never to one that was left behind.
+
+    Every time all hosts are asked, and the highest timeline wins, in whichever order the DSN names them: connections
+    are opened seldom, and the server of yesterday may have been left behind since.
+
+    Attributes:
+        recent: what callers were told lately.
+        losses: what failovers have cost.
+    """
+
+    def __init__(self, options: ConnectionOptions, queries: Mapping[str, Query]) -> None:
+        self._hosts = [Dialer(replace(options, dsn=dsn)) for dsn in split_hosts(options.dsn)]
+        self._options = options
+        self._queries = {
+            name: queries[name].positional()[0]
+            for name in ("read_standing", "find_lost_runs", "pass_run_sequence")
+        }
+        self._preferred = 0
+        self._is_untold = False
+        self._lineage = Lineage()
+        self.recent = Recent()
+        self.losses = Losses()
+
+    async def connect(self, *, settings: Mapping[str, str], command_timeout: float | None) -> Connection:
+        """Open a connection to the newest server.
+
+        Raises:
+            WrongServer: all that answer were left behind, are standbys, or belong to another system.
+        """
+        arrivals = await self._dial_all(range(len(self._hosts)), settings, command_timeout)
+        return await self._choose(arrivals)
+
+    async def look(self, connection: Connection) -> bool:
+        """See that a connection's server is still the newest, here and at the other hosts.
+
+        Returns:
+            False where it is not: all connections are to be opened anew.
+        """
+        since = self._lineage.newest
+        standing = await self._ask(connection)
+        self.recent.turn()
+        try:
+            if standing is not None:
+                await self._account(connection, self._lineage.admit(standing, since=since))
+        except WrongServer as error:
+            _log.warning("server_left_behind", error=str(error))
+            return False
+        others = [place for place in range(len(self._hosts)) if place != self._preferred]
+        if standing is None or not others:
+            return True
+        return not await self._is_newer_among(others, standing)
+
+    async def _is_newer_among(self, places: Sequence[int], own: Standing) -> bool:
+        settings = settings_for(Role.READ)
+        arrivals = await self._dial_all(places, settings, self._options.connect_timeout)
+        newer = False
+        for place in places:
+            arrival = arrivals[place]
+            if isinstance(arrival, _Arrival):
+                arrival.connection.terminate()
+                found = arrival.standing
+                newer = newer or (
+                    found is not None and found.system == own.system and found.timeline > own.timeline
+                )
+        if newer:
+            _log.warning("newer_server_found", timeline=own.timeline)
+        return newer
+
+    async def _dial_all(
+        self, places: Sequence[int], settings: Mapping[str, str], command_timeout: float | None
+    ) -> dict[int, _Arrival | Exception]:
+        dials = {
+            place: asyncio.create_task(self._dial(self._hosts[place], settings, command_timeout))
+            for place in places
+        }
+        waiting = set(dials.values())
+        try:
+            while waiting and not any(isinstance(task.result(), _Arrival) for task in _ended(dials)):
+                _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if waiting:
+                await asyncio.wait(waiting, timeout=_GRACE)
+        except BaseException:
+            for task in dials.values():
+                task.cancel()
+                task.add_done_callback(_part_with)
+            raise
+        for task in waiting:
+            task.cancel()
+        answers = await asyncio.gather(*dials.values(), return_exceptions=True)
+        silent = TimeoutError("no answer")
+        return {
+            place: answer if isinstance(answer, _Arrival | Exception) else silent
+            for place, answer in zip(dials, answers, strict=True)
+        }
+
+    async def _dial(
+        self, host: Dialer, settings: Mapping[str, str], command_timeout: float | None
+    ) -> _Arrival | Exception:
+        """Connect to one host and ask where it stands; a failure is an answer, too: others may do better."""
+        since = self._lineage.newest
+        try:
+            connection = await host.dial(settings=settings, command_timeout=command_timeout)
+            try:
+                return _Arrival(connection, await self._ask(connection), since)
+            except BaseException:
+                connection.terminate()
+                raise
+        except (*LOST, asyncpg.PostgresError, WrongServer) as error:
+            return error
+
+    async def _choose(self, arrivals: Mapping[int, _Arrival | Exception]) -> Connection:
+        """Take the newest server and part with the others."""
+        here = {place: found for place, found in arrivals.items() if isinstance(found, _Arrival)}
+        order = sorted(here, key=lambda place: here[place].rank, reverse=True)
+        for place in order[1:]:
+            here[place].connection.terminate()
+        if not order:
+            errors = [found for found in arrivals.values() if isinstance(found, Exception)]
+            # That a server was left behind says more than that another one is down.
+            raise next((error for error in errors if isinstance(error, WrongServer)), errors[0])
+        best = here[order[0]]
+        try:
+            if best.standing is not None:
+                failover = self._lineage.admit(best.standing, since=best.since)
+                await self._account(best.connection, failover)
+        except BaseException:
+            best.connection.terminate()
+            raise
+        self._preferred = order[0]
+        return best.connection
+
+    async def _ask(self, connection: Connection) -> Standing | None:
+        """Ask a server where it stands; None where it does not tell.
+
+        Raises:
+            WrongServer: it is a standby.
+        """
+        try:
+            [row] = await asyncio.wait_for(
+                self._fetch(connection, "read_standing"), self._options.connect_timeout
+            )
+        except UNSUPPORTED as error:
+            if not self._is_untold:
+                self._is_untold = True
+                _log.warning("failovers_cannot_be_seen", error=str(error))
+            return None
+        if row["timeline"] is None:
+            raise WrongServer("the server is a standby")
+        return Standing(row["system"], row["timeline"], row["position"], row["replayed"])
+
+    async def _fetch(self, connection: Connection, name: str, *values: object) -> list[asyncpg.Record]:
+        """Return a query's rows; through a pooler in a transaction, which keeps its messages together."""
+        if not self._options.is_pooled:
+            return await connection.fetch(self._queries[name], *values)
+        async with connection.transaction():
+            return await connection.fetch(self._queries[name], *values)
+
+    async def _account(self, connection: Connection, failover: Failover | None) -> None:
+        """Find out what a failover has cost, and say it."""
+        if failover is None:
+            return
+        told = list(self.recent.told())
+        ids = [run_id for run_id, _ in told]
+        lost: list[int] = []
+        if told:
+            instants = [instant for _, instant in told]
+            rows = await self._fetch(connection, "find_lost_runs", ids, instants)
+            lost = [row["id"] for row in rows]
+            await self._fetch(connection, "pass_run_sequence", max(ids) // _SHARDS + 1)
+        self.losses.failovers += 1
+        self.losses.runs += len(lost)
+        self.losses.wal_bytes += failover.missing_wal
+        facts = {
+            "from_timeline": failover.before.timeline,
+            "to_timeline": failover.after.timeline,
+            "missing_wal_bytes": failover.missing_wal,
+            "runs_checked": len(ids),
+            "are_all_checked": self.recent.is_complete,  # of the last minute
+        }
+        if lost:
+            shown = [format_run_id(RunId(run_id)) for run_id in lost[:_SHOWN]]
+            _log.error("acknowledged_runs_lost", count=len(lost), runs=shown, **facts)
+        elif failover.missing_wal:
+            _log.error("acknowledged_writes_perhaps_lost", **facts)
+        else:
+            _log.warning("failed_over", **facts)
+
+
+def _ended(
+    dials: Mapping[int, asyncio.Task[_Arrival | Exception]],
+) -> list[asyncio.Task[_Arrival | Exception]]:
+    return [task for task in dials.values() if task.done()]
+
+
+def _part_with(task: asyncio.Task[_Arrival | Exception]) -> None:
+    """Close what a dial brought that nobody waits for any more."""
+    if not task.cancelled() and isinstance(found := task.result(), _Arrival):
+        found.connection.terminate()
