@@ -9,10 +9,11 @@ import pytest
 from mainspring.config import StoreLocation
 from mainspring.ports.hints import Hint
 from mainspring.runtime import make_hints, make_store
-from mainspring.stores._sql.queries import parse_queries
+from mainspring.stores._sql.queries import load_queries, parse_queries
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
 from mainspring.stores.postgres.connection import Connections
 from mainspring.stores.postgres.dialing import Role
+from mainspring.stores.postgres.schema import PACKAGE
 from mainspring.testing.factories import add_job, submit
 
 pytestmark = pytest.mark.postgres
@@ -31,7 +32,9 @@ async def connections(pooled: str) -> AsyncIterator[Connections]:
         "-- name: show\nSELECT current_setting('enable_sort') AS sort, current_setting('timezone') AS zone,"
         " current_setting('plan_cache_mode') AS mode, pg_backend_pid() AS pid;"
     )
-    opened = Connections(options, {query.name: query for query in queries}, random.Random(1))
+    opened = Connections(
+        options, {**load_queries(PACKAGE), **{query.name: query for query in queries}}, random.Random(1)
+    )
     opened.open()
     yield opened
     await opened.close()

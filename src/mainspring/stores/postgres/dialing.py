@@ -109,14 +109,18 @@ class Dialer:
     Of several hosts one that may be written to is looked for, unless the DSN says otherwise
     (`target_session_attrs`): after a failover the old primary may be there again, as a standby. Each host has the
     whole time to connect, so that one that swallows everything does not keep us from the next.
+
+    Args:
+        is_one_of_several: the DSN's only host is one of several, of which another dialer knows.
     """
 
-    def __init__(self, options: ConnectionOptions) -> None:
+    def __init__(self, options: ConnectionOptions, *, is_one_of_several: bool = False) -> None:
         self._options = options
         self._dsns = split_hosts(options.dsn)
         self._extra: dict[str, Any] = {}
         query = urlsplit(options.dsn).query
-        if len(self._dsns) > 1 and not options.is_pooled and "target_session_attrs=" not in query:
+        is_one_of_several = is_one_of_several or len(self._dsns) > 1
+        if is_one_of_several and not options.is_pooled and "target_session_attrs=" not in query:
             self._extra["target_session_attrs"] = "read-write"
 
     async def dial(self, *, settings: Mapping[str, str], command_timeout: float | None) -> Connection:

@@ -81,7 +81,8 @@ class Servers:
     """
 
     def __init__(self, options: ConnectionOptions, queries: Mapping[str, Query]) -> None:
-        self._hosts = [Dialer(replace(options, dsn=dsn)) for dsn in split_hosts(options.dsn)]
+        dsns = split_hosts(options.dsn)
+        self._hosts = [Dialer(replace(options, dsn=dsn), is_one_of_several=len(dsns) > 1) for dsn in dsns]
         self._options = options
         self._queries = {
             name: queries[name].positional()[0]
@@ -188,8 +189,9 @@ class Servers:
             here[place].connection.terminate()
         if not order:
             errors = [found for found in arrivals.values() if isinstance(found, Exception)]
-            # That a server was left behind says more than that another one is down.
-            raise next((error for error in errors if isinstance(error, WrongServer)), errors[0])
+            # Why a server that answers will not do says more than that another one is down.
+            telling = (WrongServer, asyncpg.TargetServerAttributeNotMatched)
+            raise next((error for error in errors if isinstance(error, telling)), errors[0])
         best = here[order[0]]
         try:
             if best.standing is not None:
