@@ -26,6 +26,7 @@ from mainspring.ports.store_types import (
     IdempotencyKey,
     SubmitStatus,
 )
+from mainspring.stores._sql.migrate import read_migrations
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.factories import (
     START,
@@ -285,7 +286,9 @@ async def test_migrations_are_applied_once(path: Path) -> None:
             rows = await store._read(
                 lambda db: db.execute("SELECT number, applied_at FROM migration").fetchall()
             )
-    assert [row[0] for row in rows] == [1]
+    assert [row[0] for row in rows] == [
+        migration.number for migration in read_migrations("mainspring.stores.sqlite")
+    ]
 
 
 # -- calls that wait together ----------------------------------------------------------------------------------

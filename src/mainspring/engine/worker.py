@@ -316,9 +316,11 @@ class Worker:
                     reply = await self._gateway.beat(self._session_id, self.held, answered=self._answered)
             except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
                 # Nobody is declared dead by an outage of the store; go on working and try again.
-                _say("beat_failed", error)
                 if limit.expired():  # a period has passed already
+                    _say("beat_failed", Unreachable("no answer within a period"))
                     self._waiters.beat.signal()
+                else:
+                    _say("beat_failed", error)
                 continue
             if not reply.is_session_live:
                 await self._renew_session()

@@ -206,7 +206,7 @@ def test_lease_that_comes_after_the_drain_began_is_handed_back(
 
 
 def test_drain_lets_the_attempt_end(server: ScriptedServer, kind: str, tmp_path: Path) -> None:
-    server.will("claim", (200, lease(payload={"seconds": 3})))
+    server.will("claim", (200, lease(payload={"seconds": 2 * server.period})))  # it lives to see a heartbeat
     with written_worker(kind, server.address, tmp_path) as worker:
         wait_until(lambda: any(call.body["held"] for call in server.of("beat")))
         if kind == "shell":  # slow to start what it holds
@@ -224,6 +224,7 @@ def test_job_does_not_outlive_its_worker(server: ScriptedServer, tmp_path: Path)
     with written_worker("shell", server.address, tmp_path) as worker:
         wait_until(lambda: list(tmp_path.glob("tmp.*/ses_1/run_*/pid")))
         worker.process.kill()
+        worker.process.wait(PATIENCE)  # a zombie would still be there for its heartbeat
         wait_until(lambda: list(tmp_path.glob("tmp.*")) == [])  # the last thing that its heartbeat does
         wait_until(lambda: not has_processes(worker.process.pid))
     assert server.of("report") == []
