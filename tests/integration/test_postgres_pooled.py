@@ -30,7 +30,7 @@ async def connections(pooled: str) -> AsyncIterator[Connections]:
     options = ConnectionOptions(pooled.partition("?")[0], is_pooled=True, statement_cache=0)
     queries = parse_queries(
         "-- name: show\nSELECT current_setting('enable_sort') AS sort, current_setting('timezone') AS zone,"
-        " current_setting('plan_cache_mode') AS mode, pg_backend_pid() AS pid;"
+        " current_setting('plan_cache_mode') AS mode, pg_backend_pid() AS pid FROM pg_sleep(0.05);"
     )
     opened = Connections(
         options, {**load_queries(PACKAGE), **{query.name: query for query in queries}}, random.Random(1)

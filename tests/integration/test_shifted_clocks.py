@@ -19,6 +19,8 @@ from tests.unit.cli.processes import running, server
 
 HOUR = 3600.0
 PATIENCE = 60.0
+ANY_CLOCK = ("--clock-limit", 3 * HOUR)
+"""Have a server schedule whatever its host's clock says; by default it leaves that to others."""
 SLACK = timedelta(seconds=1)
 """Clocks of this process and of the store are the same; a sample is off by half a round trip at most."""
 APP = """
@@ -115,7 +117,7 @@ def test_server_and_worker_with_wrong_clocks_keep_to_the_stores(
     began = datetime.now(UTC)
     store = ("--store", postgres_database)
     with (
-        server("shop:app", *store, "--slots", 0, cwd=folder, **shifted(shift)) as (_, url),
+        server("shop:app", *store, *ANY_CLOCK, "--slots", 0, cwd=folder, **shifted(shift)) as (_, url),
         running(
             *("worker", "shop:app", *(store if is_direct else ("--server", url))),
             cwd=folder,
@@ -134,12 +136,27 @@ def test_server_and_worker_with_wrong_clocks_keep_to_the_stores(
 
 
 @pytest.mark.slow
+def test_server_with_a_wrong_clock_schedules_nothing_by_default(folder: Path, postgres_database: str) -> None:
+    """It is harmless, but a host like that is sick: it serves and says so, and leaves the fires to others."""
+    store = ("--store", postgres_database)
+    with (
+        server("shop:app", *store, "--slots", 0, cwd=folder, **shifted(HOUR)) as (_, sick),
+        server("shop:app", *store, cwd=folder) as (_, sound),
+    ):
+        await_that(lambda: done_runs(sick, "tick"))
+        told = call(sick, "/health")["scheduler"]
+        assert (told["refusal"], told["shards"]) == ("clock", 0)
+        assert abs(told["clock_skew"] - HOUR) < SLACK.total_seconds()
+        assert call(sound, "/health")["scheduler"]["shards"] == 256
+
+
+@pytest.mark.slow
 def test_take_over_between_servers_two_hours_apart_fires_nothing_twice(
     folder: Path, postgres_database: str
 ) -> None:
     """The first server owns all shards and is killed; the second goes on where it stopped."""
     began = datetime.now(UTC)
-    store = ("--store", postgres_database, "--beat-period", 1)
+    store = ("--store", postgres_database, "--beat-period", 1, *ANY_CLOCK)
     with (
         server("shop:app", *store, "--slots", 0, cwd=folder, **shifted(HOUR)) as (first, _),
         server("shop:app", *store, cwd=folder, **shifted(-HOUR)) as (second, url),

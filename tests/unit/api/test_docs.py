@@ -37,7 +37,7 @@ VARYING_TEXT = [
     re.compile(r"embedded-\d+"),
     re.compile(r"\d+\.\d+\.\d+"),
 ]
-VARYING_FIELDS = {"lag_ms", "pid", "host", "clock_skew"}
+VARYING_FIELDS = {"lag_ms", "pid", "host", "clock_skew", "tzdata", "recorded_tzdata"}
 LEFT_OUT = "…"
 CALLS: dict[str, list[type[msgspec.Struct]]] = {
     "register": [protocol.RegisterBody, protocol.SessionGranted],
