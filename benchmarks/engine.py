@@ -29,7 +29,7 @@ from mainspring.engine.assembly import Engine
 from mainspring.engine.runs import Submission
 from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.registry import FunctionRegistry
-from mainspring.runtime import make_worker, open_engine, open_server
+from mainspring.runtime import make_worker, open_engine, run_embedded_worker
 from mainspring.signals import current_attempt
 
 Row = dict[str, Any]
@@ -146,7 +146,11 @@ async def start_lag(location: str, count: int, seconds: float) -> list[float]:
 
     registry = FunctionRegistry()
     registry.add("stamp", stamp)
-    async with open_server(settings_for(location, slots=200), registry=registry) as engine:
+    settings = settings_for(location, slots=200)
+    async with (
+        open_engine(settings, registry=registry) as engine,
+        run_embedded_worker(engine, settings, registry),
+    ):
         engines.append(engine)
         first_due = engine.clock.now() + timedelta(seconds=2)
         bodies = [
