@@ -155,7 +155,8 @@ class Shards:
         """Say why this node owns no shards, if something speaks against it; record its zone data's version if due."""
         figures, mine = self.figures, self._node.tzdata
         refusal = None
-        if self._host_time is not None:
+        # A store of one process has its host's clock: they differ for a while after that one was set.
+        if self._host_time is not None and self._store.capabilities.concurrent_writers:
             skew = self._host_time() - self._clock.now()
             figures.skew = skew.total_seconds()
             was_refused = figures.refusal is Refusal.CLOCK

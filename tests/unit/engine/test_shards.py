@@ -30,11 +30,12 @@ class SharedStore(MemoryStore):
 
     def __init__(self, *, time: Callable[[], datetime]) -> None:
         super().__init__(time=time)
+        self.is_shared = True
         self.refused: set[str] = set()
 
     @property
     def capabilities(self) -> StoreCapabilities:
-        return replace(super().capabilities, concurrent_writers=True)
+        return replace(super().capabilities, concurrent_writers=self.is_shared)
 
     def __getattribute__(self, name: str) -> Any:
         async def refuse(*_: object, **__: object) -> None:
@@ -327,6 +328,14 @@ async def test_gain_of_shards_is_told_and_their_loss_is_not() -> None:
 
 
 # -- nodes that refuse -----------------------------------------------------------------------------------------
+
+
+async def test_clock_of_a_host_that_has_the_store_to_itself_is_not_judged(cluster: Cluster) -> None:
+    cluster.store.is_shared = False
+    node = await cluster.add("a")
+    node.skew = 3600.0  # somebody set the clock, and the store's follows slowly
+    await cluster.advance(10)
+    assert (node.shards.figures.refusal, node.shards.figures.owned) == (None, SHARDS)
 
 
 async def test_node_with_a_wrong_clock_takes_no_shards(cluster: Cluster) -> None:
