@@ -59,10 +59,10 @@ report() { # OBJECT: how the attempt ended; the files of the attempt are at hand
 }
 
 carry_out() { # of `answer`, which holds one lease
-    local run token is_cancelled limit function attempt key status='' word='' began pid
-    IFS=$'\t' read -r run token is_cancelled limit function < <(jq -r '.definitions[0].definition as $definition
+    local run token is_cancelled limit most function attempt key status='' word='' began ended pid
+    IFS=$'\t' read -r run token is_cancelled limit most function < <(jq -r '.definitions[0].definition as $definition
         | .leases[0] | [.run_id, .token, .is_cancel_requested, $definition.timeout_seconds,
-            $definition.target.function] | @tsv' <<<"$answer")
+            ($definition.timeout_seconds * 100 | floor), $definition.target.function] | @tsv' <<<"$answer")
     attempt=$dir/$run.$token key="{\"run_id\":\"$run\",\"token\":$token}" began=$(now)
     mkdir "$attempt" && touch "$attempt/stdout" "$attempt/stderr"
     jq '.leases[0].payload' <<<"$answer" >"$attempt/stdin"
@@ -80,14 +80,14 @@ carry_out() { # of `answer`, which holds one lease
         [ -e "$attempt/word" ] && kill "$pid" # told before there was anything to stop
         while kill -0 "$pid" 2>/dev/null; do wait "$pid"; done # SIGTERM ends a wait, not the job
         wait "$pid"
-        status=$?
+        status=$? ended=$(now)
         [ -e "$attempt/word" ] && word=$(cat "$attempt/word")
         if [ "$word" = stopped ]; then
             report '{outcome: "stopped", $output}'
         elif [ "$word" != lost ] && [ "$status" = 0 ]; then
             report '{outcome: "success", $output, result: ($result | if . == "" then null else fromjson end)}' ||
                 report '{outcome: "failure", $output, error: "stdout is no JSON, or too long"}'
-        elif [ "$word" != lost ] && (($(now) - began >= $(jq -n "$limit * 100 | floor"))); then
+        elif [ "$word" != lost ] && ((ended - began >= most)); then
             report '{outcome: "failure", $output, error: "took too long", is_timeout: true}'
         elif [ "$word" != lost ]; then
             report '{outcome: "failure", $output, error: "exit status \($status)"}'
@@ -100,7 +100,9 @@ carry_out() { # of `answer`, which holds one lease
 functions=$(find "$folder" -maxdepth 1 -type f -perm -u+x -printf '%f\n' | jq -Rnc '[inputs]')
 until [ "$draining" ]; do
     call register "{\"name\":\"shell\",\"functions\":$functions}" || exit 1
-    session=$(jq -r .session_id <<<"$answer") period=$(jq .beat_period_seconds <<<"$answer")
+    # Never two substitutions in a line: bash 5.2 loses a signal that comes between them.
+    session=$(jq -r .session_id <<<"$answer")
+    period=$(jq .beat_period_seconds <<<"$answer")
     silence=$(jq -n "$period * 300 | floor") dir=$state/$session number=1
     mkdir "$dir" && put heard "$sent" && put answered 0 && put held ''
     beat &
