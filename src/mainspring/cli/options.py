@@ -112,7 +112,7 @@ def node_options(function: F) -> F:
             show_default=True,
             type=float,
             metavar="SECONDS",
-            help="A host whose clock differs from the store's by more schedules nothing.",
+            help="On PostgreSQL, a host whose clock differs from the store's by more schedules nothing.",
         ),
     )
 
