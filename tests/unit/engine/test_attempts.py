@@ -14,7 +14,7 @@ from mainspring.errors import Conflict, InvalidInput, StoreUnavailable
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Report, ReportResult
 from mainspring.ports.store_types import BeatResult, CancelResult
-from mainspring.testing.factories import at
+from mainspring.testing.factories import at, make_session
 from mainspring.testing.manual import TENANT, ManualWorker
 from tests.unit.engine.conftest import Bench
 
@@ -212,6 +212,28 @@ async def test_jump_of_the_wall_clock_is_nobodys_silence(bench: Bench) -> None:
         bench.runtime.clock.set(bench.runtime.clock.now() + timedelta(seconds=8))
     await bench.runtime.tick("reaper")
     assert (await bench.run(run_id)).state is RunState.RUNNING
+
+
+async def test_session_is_judged_by_the_period_that_its_worker_was_told(bench: Bench) -> None:
+    """Other servers, or this one before its last start, may have another period than the judge."""
+    runtime = bench.runtime
+    told = {"quick": timedelta(seconds=1), "slow": timedelta(seconds=40), "older release": None}
+    offers = [make_session(worker=name, beat_period=period) for name, period in told.items()]
+    await runtime.store.add_sessions(offers, now=runtime.clock.now())
+    found_dead: dict[str, int] = {}
+    for second in range(125):
+        await runtime.tick("reaper")
+        live = {session.worker for session in await runtime.store.list_sessions()}
+        for name in told.keys() - live:
+            found_dead.setdefault(name, second)
+        runtime.clock.advance(1)
+    assert found_dead == {"quick": 3, "older release": 30, "slow": 120}
+
+
+async def test_session_has_the_period_that_its_worker_was_told(bench: Bench) -> None:
+    await bench.runtime.worker()
+    [session] = await bench.runtime.store.list_sessions()
+    assert session.beat_period == timedelta(seconds=10)
 
 
 async def test_heartbeats_that_a_full_disk_refused_are_nobodys_silence(
