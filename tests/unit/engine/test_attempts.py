@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -370,6 +371,20 @@ async def test_idempotency_key_gives_the_same_run_and_refuses_another_request(be
     assert (again.run_id, again.is_new) == (first.run_id, False)
     with pytest.raises(Conflict, match="idempotency_key"):
         await runs.submit(TENANT, Submission(job_id=job_id, idempotency_key="k", priority=Priority.HIGH))
+
+
+async def test_idempotency_key_with_a_delay_gives_the_same_run_later_on(bench: Bench) -> None:
+    job_id = await bench.add()
+    runs = bench.runtime.client.runs
+    delayed = Submission(job_id=job_id, delay=timedelta(minutes=5), idempotency_key="k")
+    first = await runs.submit(TENANT, delayed)
+    due_at = (await bench.run(first.run_id)).due_at
+    bench.runtime.clock.advance(60)
+    assert await runs.submit(TENANT, delayed) == Submitted(first.run_id, is_new=False)
+    assert (await bench.run(first.run_id)).due_at == due_at
+    for other in (None, timedelta(minutes=6)):
+        with pytest.raises(Conflict):
+            await runs.submit(TENANT, replace(delayed, delay=other))
 
 
 async def test_idempotency_key_does_not_mind_the_order_of_keys(bench: Bench) -> None:
