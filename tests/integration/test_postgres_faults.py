@@ -2,11 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import asyncpg
 import pytest
 
 from mainspring.core import transitions
@@ -31,25 +30,12 @@ from mainspring.testing.factories import (
     running_run,
     submit,
 )
-from tests.postgres import temporary_database
-from tests.postgres_databases import open_store, template_database
+from tests.postgres_databases import open_store
 from tests.proxy import Cut, Flow, Proxy, open_proxy
 
 pytestmark = pytest.mark.postgres
 
 PATIENCE = 50
-
-
-@pytest.fixture(scope="module")
-def template(postgres_server: str) -> Iterator[str]:
-    with template_database(postgres_server) as name:
-        yield name
-
-
-@pytest.fixture
-def dsn(postgres_server: str, template: str) -> Iterator[str]:
-    with temporary_database(postgres_server, template=template) as dsn:
-        yield dsn
 
 
 @pytest.fixture
@@ -64,14 +50,6 @@ async def store(proxy: Proxy) -> AsyncIterator[PostgresStore]:
     options = ConnectionOptions(proxy.dsn, command_timeout=5.0, connect_timeout=3.0)
     async with open_store(options) as opened:
         yield opened
-
-
-@pytest.fixture
-async def watch(dsn: str) -> AsyncIterator[Any]:
-    """A connection past the proxy."""
-    connection = await asyncpg.connect(dsn)
-    yield connection
-    await connection.close()
 
 
 @dataclass(frozen=True)
