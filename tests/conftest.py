@@ -51,7 +51,18 @@ def postgres_server() -> str:
 def pooled_server(postgres_server: str) -> str:
     """The DSN of the same server through PgBouncer in transaction mode. Skips where there is none."""
     del postgres_server
-    dsn = pooled_dsn()
+    return _pooled_dsn("transaction")
+
+
+@pytest.fixture(scope="session")
+def session_pooled_server(postgres_server: str) -> str:
+    """The DSN of the same server through PgBouncer in session mode. Skips where there is none."""
+    del postgres_server
+    return _pooled_dsn("session")
+
+
+def _pooled_dsn(mode: str) -> str:
+    dsn = pooled_dsn(mode)
     if dsn is None:
         pytest.skip(missing_pooler_reason())
     return dsn
