@@ -87,6 +87,7 @@ class Cluster(Scene):
         lines: what each process speaks through, by its name: a server or a worker on the store to PostgreSQL, a
             worker over HTTP to each of the servers. Empty where they speak directly.
         settle_times: seconds from each fault's end to the moment at which all was as before.
+        last_trouble: what was last found not to be as before.
     """
 
     size: Size
@@ -94,6 +95,7 @@ class Cluster(Scene):
     servers: list[ClusterServer]
     lines: dict[str, list[Proxy]] = field(default_factory=dict)
     settle_times: list[float] = field(default_factory=list)
+    last_trouble: str = ""
     _turn: int = 0
 
     @property
@@ -187,6 +189,7 @@ class Cluster(Scene):
         """
         began = time.monotonic()
         while (why := await self._trouble()) is not None:
+            self.last_trouble = why
             if time.monotonic() - began > _PATIENCE:
                 raise Unsettled(f"after {_PATIENCE} s: {why}")
             await asyncio.sleep(_LOOK)

@@ -15,6 +15,8 @@ from tests.chaos.cluster.scene import Cluster, Size, open_cluster
 from tests.chaos.trials import Outcome, conclude, under_load
 
 SIZE = Size()
+SLOW = 5.0
+"""Seconds after a fault that are worth a word."""
 _AFTERMATH = 1.0
 """Seconds for what was under way to be answered, after all is as before."""
 
@@ -58,6 +60,10 @@ async def _try(cluster: Cluster, kind: FaultKind, random: Random, tally: Tally) 
     await cluster.settle()
     await asyncio.sleep(_AFTERMATH)
     tally.trials[kind.code] += 1
+    if cluster.settle_times[-1] > SLOW:
+        print(
+            f"{kind.code}: took {cluster.settle_times[-1]:.1f} s, at last: {cluster.last_trouble}", flush=True
+        )
     tally.settle_times.setdefault(kind.code, []).append(cluster.settle_times[-1])
     if kind.owes_refusal and not cluster.refusals_since(began):
         tally.void[kind.code] += 1
