@@ -42,7 +42,7 @@ class StoreClock:
 
     It is late rather than early, by no more than the shortest trip of an answer, as nothing may start before it is
     due: an answer tells what the store's clock had reached when it was given, and how long the way there and back
-    took together, never how that time was shared out (ADR 0018).
+    took together, never how that time was shared out (ADR 0015).
 
     Host clocks do not matter. It never goes backwards, and slews when the store's clock turns out to differ by more
     than a little, as after a failover to another server. Only where it is minutes behind, as after the host was
