@@ -37,7 +37,7 @@ def figures(seed: int, outcome: Outcome, tally: Tally, seconds: float) -> dict[s
     return {
         "seed": seed,
         "trials": dict(sorted(tally.trials.items())),
-        "void": dict(sorted(tally.void.items())),
+        "void": {code: count for code, count in sorted(tally.void.items()) if count},
         "settled_after_s": {
             code: [round(min(times), 1), round(max(times), 1)]
             for code, times in sorted(tally.settle_times.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from random import Random
 
 from tests.chaos.cluster.scene import Cluster
@@ -18,6 +19,7 @@ _PATIENCE = 4.0
 _LOOK = 0.02
 _EDGE = (0.8, 1.2)
 _EDGES = 3
+_TRIES = 40
 _SHIFTS = (-86_400.0, -3_600.0, -1.0, 1.0, 3_600.0, 86_400.0)
 _SHIFTED_FOR = 5.0
 _POINTS = ("", "claim", "report")
@@ -105,9 +107,9 @@ async def pause_owner(cluster: Cluster, random: Random) -> None:
 
 
 async def pause_worker(cluster: Cluster, random: Random) -> None:
-    """F6: stop a worker for longer than its lease, at any moment, before its jobs begin or before it reports."""
+    """F6: stop a worker that carries something out for longer than its lease, at any moment or before it reports."""
     worker = random.choice(cluster.workers)
-    at = await _halt(cluster, random, worker)
+    at = await _halt_at_work(cluster, random, worker)
     await asyncio.sleep(cluster.size.worker_lease + random.uniform(0.6, 2.0))
     cluster.blame("zombie", worker.name, at, worker.resume())
 
@@ -135,9 +137,25 @@ async def shift_clock(cluster: Cluster, random: Random) -> None:
     await cluster.revive(server, "stop", at)
 
 
-async def _halt(cluster: Cluster, random: Random, worker: Worker) -> float:
+async def _halt_at_work(cluster: Cluster, random: Random, worker: Worker) -> float:
+    """Stop a worker that holds a lease; say when."""
+    if worker.speaks_http and random.random() < 0.5:
+        return await _halt(cluster, random, worker, points=("report",))
+    for _ in range(_TRIES):
+        at = worker.pause()
+        if await cluster.count_leases(worker):
+            return at
+        worker.resume()
+        await asyncio.sleep(random.uniform(0, _MOMENT) / 5)
+    cluster.missed_failpoints.append(f"{worker.name} at work")
+    return worker.pause()
+
+
+async def _halt(
+    cluster: Cluster, random: Random, worker: Worker, *, points: Sequence[str] = _POINTS
+) -> float:
     """Stop a worker, or have it stop itself at a point; say when."""
-    point = random.choice(_POINTS) if worker.speaks_http else ""
+    point = random.choice(points) if worker.speaks_http else ""
     if not point:
         await asyncio.sleep(random.uniform(0.1, _MOMENT))
         return worker.pause()

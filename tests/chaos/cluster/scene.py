@@ -36,6 +36,9 @@ _OWNERS = """
     FROM shard_lease AS s JOIN node AS n ON n.id = s.node_id
     GROUP BY n.pid ORDER BY shards DESC, n.pid
 """
+_LEASES = (
+    "SELECT count(*) AS leases FROM run AS r JOIN session AS s ON s.id = r.session_id WHERE s.pid = {pid}"
+)
 _DEAD = "SELECT pid FROM session WHERE state = 'dead'"
 _SESSIONS = "SELECT pid FROM session WHERE state = 'live'"
 
@@ -175,6 +178,12 @@ class Cluster(Scene):
                 if server.is_running and server.pid == row["pid"]:
                     return server
         raise Unsettled("no running server owns a shard")
+
+    async def count_leases(self, worker: Worker) -> int:
+        """Return how many leases a worker's session holds."""
+        [row] = await self.ask(_LEASES.format(pid=worker.pid))
+        count: int = row["leases"]
+        return count
 
     async def count_false_deaths(self) -> int:
         """Return how many workers were declared dead whose processes nobody had killed or stopped."""

@@ -17,6 +17,7 @@ from tests.chaos.trials import Outcome, conclude, under_load
 SIZE = Size()
 SLOW = 5.0
 """Seconds after a fault that are worth a word."""
+_TRIES = 3
 _AFTERMATH = 1.0
 """Seconds for what was under way to be answered, after all is as before."""
 
@@ -38,7 +39,7 @@ class Tally:
 async def run_trials(
     kinds: Sequence[FaultKind], folder: Path, *, seed: int, rate: float = 20.0, calm: float = 2.0
 ) -> tuple[Outcome, Tally]:
-    """Carry out a trial of each of the kinds, in order, and judge all of it.
+    """Carry out a trial of each of the kinds, in order, and judge all of it; what was void is tried again.
 
     Args:
         rate: submissions a second.
@@ -50,11 +51,14 @@ async def run_trials(
         async with under_load(cluster, receiver, rate=rate, seed=seed) as stage:
             await asyncio.sleep(calm)
             for kind in kinds:
-                await _try(cluster, kind, random, tally)
+                for _ in range(_TRIES):
+                    if await _is_proof(cluster, kind, random, tally):
+                        break
         return await conclude(cluster, stage, folder, slots=SIZE.all_slots), tally
 
 
-async def _try(cluster: Cluster, kind: FaultKind, random: Random, tally: Tally) -> None:
+async def _is_proof(cluster: Cluster, kind: FaultKind, random: Random, tally: Tally) -> bool:
+    """Carry out one trial; say whether it proves anything."""
     began = time.time()
     await kind.inflict(cluster, random)
     await cluster.settle()
@@ -65,5 +69,6 @@ async def _try(cluster: Cluster, kind: FaultKind, random: Random, tally: Tally) 
             f"{kind.code}: took {cluster.settle_times[-1]:.1f} s, at last: {cluster.last_trouble}", flush=True
         )
     tally.settle_times.setdefault(kind.code, []).append(cluster.settle_times[-1])
-    if kind.owes_refusal and not cluster.refusals_since(began):
-        tally.void[kind.code] += 1
+    is_void = kind.owes_refusal and not cluster.refusals_since(began)
+    tally.void[kind.code] += is_void
+    return not is_void
