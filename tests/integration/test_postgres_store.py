@@ -541,11 +541,12 @@ async def test_reader_of_the_history_does_not_make_upkeep_fail(store: PostgresSt
 async def test_heartbeat_on_a_connection_that_hangs_is_given_up_before_other_calls_are(
     store: PostgresStore, raw: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.stores.postgres.slots.BEAT_TIMEOUT", 0.2)
     session_id = await add_session(store)
     async with raw.transaction():
         await raw.execute("SELECT FROM session FOR UPDATE")
-        with pytest.raises(StoreUnavailable):
-            await store.beat_sessions([Beat(session_id=session_id, held=())], now=at(1))
+        with monkeypatch.context() as patch:
+            patch.setattr("mainspring.stores.postgres.slots.BEAT_TIMEOUT", 0.2)
+            with pytest.raises(StoreUnavailable):
+                await store.beat_sessions([Beat(session_id=session_id, held=())], now=at(1))
     [result] = await store.beat_sessions([Beat(session_id=session_id, held=())], now=at(2))
     assert result.is_session_live
