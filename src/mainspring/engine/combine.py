@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from mainspring.errors import StoreUnavailable
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+_Caller: TypeAlias = tuple[Sequence[T], "asyncio.Future[Sequence[R]]"]
+"""What one caller gave, and what it waits for."""
 
 
 class Combiner(Generic[T, R]):
@@ -19,11 +23,17 @@ class Combiner(Generic[T, R]):
     A call that fails is repeated for each caller by itself, so that an error reaches only those whose items bring it
     about (not where the store is unavailable: that concerns everybody); `verb` must bear to be repeated. A caller
     that is cancelled takes nobody along: the call goes on, and its own items are carried all the same.
+
+    Args:
+        most: items of several callers that go in one call; a single caller's are never divided.
     """
 
-    def __init__(self, verb: Callable[[Sequence[T]], Awaitable[Sequence[R]]]) -> None:
+    def __init__(
+        self, verb: Callable[[Sequence[T]], Awaitable[Sequence[R]]], *, most: int | None = None
+    ) -> None:
         self._verb = verb
-        self._waiting: list[tuple[Sequence[T], asyncio.Future[Sequence[R]]]] = []
+        self._most = most
+        self._waiting: list[_Caller[T, R]] = []
         self._carrier: asyncio.Task[None] | None = None
 
     async def __call__(self, items: Sequence[T]) -> Sequence[R]:
@@ -37,10 +47,10 @@ class Combiner(Generic[T, R]):
         return await future
 
     async def _carry_all(self) -> None:
-        batch: list[tuple[Sequence[T], asyncio.Future[Sequence[R]]]] = []
+        batch: list[_Caller[T, R]] = []
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting, []
+                batch, self._waiting = self._divide()
                 await self._carry(batch)
         finally:
             self._carrier = None
@@ -48,7 +58,18 @@ class Combiner(Generic[T, R]):
                 future.cancel()
             self._waiting = []
 
-    async def _carry(self, batch: list[tuple[Sequence[T], asyncio.Future[Sequence[R]]]]) -> None:
+    def _divide(
+        self,
+    ) -> tuple[list[_Caller[T, R]], list[_Caller[T, R]]]:
+        """Return who goes with the next call, and who waits for another one; whoever came first goes first."""
+        count = 0
+        for position, (items, _) in enumerate(self._waiting):
+            count += len(items)
+            if position and self._most is not None and count > self._most:
+                return self._waiting[:position], self._waiting[position:]
+        return self._waiting, []
+
+    async def _carry(self, batch: list[_Caller[T, R]]) -> None:
         everything = [item for items, _ in batch for item in items]
         try:
             results = await self._verb(everything)

@@ -12,6 +12,7 @@ from mainspring.core.definition.fields import read_instant
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
 from mainspring.core.model import INLINE_LIMIT, Attempt, Job, LaneKey, Priority, Run, RunKind
 from mainspring.core.states import RunState
+from mainspring.engine.combine import Combiner
 from mainspring.engine.wakeups import Wakeups
 from mainspring.errors import Conflict, InvalidInput, NotFound, PayloadTooLarge
 from mainspring.ports.clock import Clock
@@ -20,6 +21,8 @@ from mainspring.ports.store_types import CancelResult, IdempotencyKey, NewRun, S
 
 KEY_LIFETIME = timedelta(hours=24)
 MAX_KEY_LENGTH = 255
+MOST_TOGETHER = 1000
+"""Runs of different requests in one transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,9 @@ class Runs:
         self._store = store
         self._clock = clock
         self._wakeups = wakeups
+        # Many clients with one run each: a commit for each of them would cost them all the time there is.
+        self._submits: Combiner[NewRun, SubmitResult] = Combiner(self._submit_all, most=MOST_TOGETHER)
+        self._reads: Combiner[JobId, Job | None] = Combiner(self._read_jobs, most=MOST_TOGETHER)
 
     async def submit(self, tenant: str, submission: Submission) -> Submitted:
         """Insert one run.
@@ -70,7 +76,7 @@ class Runs:
         jobs = await self._jobs(tenant, [submission])
         if submission.job_id not in jobs:
             raise NotFound("job", format_job_id(submission.job_id))
-        (result,) = await self._submit([_new_run(jobs[submission.job_id], submission, now=now)], now)
+        (result,) = await self._submits([_new_run(jobs[submission.job_id], submission, now=now)])
         if result.status is SubmitStatus.JOB_MISSING or result.run_id is None:
             raise NotFound("job", format_job_id(submission.job_id))
         if result.status is SubmitStatus.KEY_MISMATCH:
@@ -97,16 +103,21 @@ class Runs:
                 runs.append(_new_run(job, submission, now=now))
             except InvalidInput as error:
                 raise type(error)(f"[{index}].{error.field}", error.message) from None
-        return await self._submit(runs, now)
+        return list(await self._submits(runs))
 
-    async def _submit(self, runs: Sequence[NewRun], now: datetime) -> list[SubmitResult]:
-        results = await self._store.submit_runs(runs, now=now)
+    async def _submit_all(self, runs: Sequence[NewRun]) -> list[SubmitResult]:
+        results = await self._store.submit_runs(runs, now=self._clock.now())
         self._wakeups.runs_ready()
         return results
 
+    async def _read_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
+        wanted = list(dict.fromkeys(job_ids))
+        found = dict(zip(wanted, await self._store.get_jobs(wanted), strict=True))
+        return [found[job_id] for job_id in job_ids]
+
     async def _jobs(self, tenant: str, submissions: Sequence[Submission]) -> dict[JobId, Job]:
         wanted = list(dict.fromkeys(submission.job_id for submission in submissions))
-        jobs = await self._store.get_jobs(wanted)
+        jobs = await self._reads(wanted)
         return {job.id: job for job in jobs if job is not None and job.tenant == tenant}
 
     async def get(self, tenant: str, run_id: RunId) -> Run:

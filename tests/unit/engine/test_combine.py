@@ -198,3 +198,16 @@ async def test_hundred_callers_many_rounds_each_get_their_own() -> None:
 
     await asyncio.gather(*(caller(number) for number in range(100)))
     assert len(verb.calls) < 100 * 20
+
+
+async def test_callers_beyond_the_limit_wait_for_another_call_and_none_is_divided() -> None:
+    verb = Verb()
+    combiner = Combiner(verb, most=3)
+    first = asyncio.create_task(combiner([1]))
+    await settle()
+    others = [asyncio.create_task(combiner(items)) for items in ([2, 3], [4], [5], [6, 7, 8, 9], [10])]
+    await settle()
+    verb.gate.set()
+    assert await first == [2]
+    assert await asyncio.gather(*others) == [[4, 6], [8], [10], [12, 14, 16, 18], [20]]
+    assert verb.calls == [[1], [2, 3, 4], [5], [6, 7, 8, 9], [10]]
