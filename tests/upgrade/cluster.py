@@ -153,7 +153,7 @@ class Result:
 
     @property
     def late(self) -> list[float]:
-        """By how many seconds each scheduled fire was on record late, in ascending order; a span stands for its first."""
+        """By how many seconds each fire was on record late, in ascending order; a span stands for its first."""
         recorded = [
             run.created_at - run.fire_at
             for run in self.history.runs
