@@ -66,7 +66,8 @@ class Layout:
 
     Attributes:
         servers: how many.
-        remote: the options of each worker that reaches the store by servers; it is told of all unless it says so.
+        remote: the options of each worker that reaches the store by servers, where `{first}` is the first one's
+            address; it is told of all unless it has a `--server` of its own.
         direct: the options of each worker that works straight from the store.
     """
 
@@ -237,16 +238,20 @@ def make_cluster(folder: Path, dsn: str, *, receiver: str, layout: Layout) -> Cl
         for index, port in enumerate(ports)
     ]
     workers = []
-    for kind, options in [("remote", each) for each in layout.remote] + [
-        ("direct", each) for each in layout.direct
-    ]:
-        name = f"{kind}-{len(workers)}"
-        reach = ("--store", dsn, *beat) if kind == "direct" else ("--server", ",".join(addresses))
-        if "--server" in options:
-            reach = ()
-        arguments = ["worker", APP, *reach, "--name", name, "--slots", str(SLOTS), *targets, *options]
-        workers.append(Member(folder, name=name, arguments=arguments))
+    for number, (kind, options) in enumerate(
+        [("remote", each) for each in layout.remote] + [("direct", each) for each in layout.direct]
+    ):
+        reach = ("--store", dsn, *beat) if kind == "direct" else _reach(options, addresses)
+        name = f"{kind}-{number}"
+        arguments = ["worker", APP, *reach, "--name", name, "--slots", str(SLOTS), *targets]
+        own = [option.format(first=addresses[0]) for option in options]
+        workers.append(Member(folder, name=name, arguments=[*arguments, *own]))
     return Cluster(folder, dsn, addresses, servers, workers)
+
+
+def _reach(options: Sequence[str], addresses: Sequence[str]) -> tuple[str, ...]:
+    has_own = any(option.startswith("--server=") for option in options)
+    return () if has_own else ("--server", ",".join(addresses))
 
 
 @asynccontextmanager

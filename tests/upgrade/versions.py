@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import re
 import shutil
 import subprocess
@@ -71,6 +72,22 @@ def unpack_baseline(folder: Path) -> Version:
     with tarfile.open(pack, "r:xz") as archive:
         archive.extractall(folder, filter="data")
     return Version(f"baseline {pack.name.partition('.')[0]}", folder / "src")
+
+
+def pack_baseline() -> Path:
+    """Pack the newest commit as the baseline, in place of the one before.
+
+    Raises:
+        RuntimeError: there is no commit to be had.
+    """
+    commit = find_commit("HEAD")
+    if commit is None:
+        raise RuntimeError("there is no history here")
+    for pack in BASELINE_FOLDER.glob("*.tar.xz"):
+        pack.unlink()
+    target = BASELINE_FOLDER / f"{commit[:7]}.tar.xz"
+    target.write_bytes(lzma.compress(archive_commit(commit), preset=9 | lzma.PRESET_EXTREME))
+    return target
 
 
 def find_commit(expression: str) -> str | None:
@@ -149,3 +166,7 @@ def make_successor(folder: Path, *, compatible_from: int | None) -> Version:
         file.write_text(declaration + _EXPANSION[dialect])
     kind = "breaking" if compatible_from is None else "compatible"
     return Version(f"successor ({kind})", folder / "src")
+
+
+if __name__ == "__main__":
+    print(pack_baseline().relative_to(ROOT))
