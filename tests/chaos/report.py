@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +20,8 @@ _WORDS = {
     **dict.fromkeys(("S2", "S4"), "doubled"),
     **dict.fromkeys(("S5", "S7"), "unexplained"),
 }
+_LATE = timedelta(seconds=1)
+"""The product's promise for a start."""
 _NO_RECORD = " is a fire time with 0 runs and 0 spans on record"
 
 
@@ -61,6 +63,31 @@ def ticks(history: History) -> tuple[list[datetime], list[datetime]]:
     return [run.created_at for run in runs.values()], list(starts.values())
 
 
+def slowest_fires(history: History, count: int = 5) -> list[float]:
+    """Return by how many seconds the every-second jobs' fires were recorded late, the worst of all."""
+    ticking = {change.job_id for change in history.changes if change.spec.name.startswith(TICK)}
+    late = [
+        (run.created_at - run.fire_at).total_seconds()
+        for run in history.runs
+        if run.job_id in ticking and run.fire_at is not None
+    ]
+    return [round(seconds, 2) for seconds in sorted(late, reverse=True)[:count]]
+
+
+def recovery(history: History) -> float:
+    """Return for how many seconds after the end of the last fault runs still started late."""
+    due = {run.id: max(run.due_at, run.created_at) for run in history.runs}
+    owed = {run.id: run.due_at for run in history.runs if run.fire_at is not None and run.span_id is None}
+    late = [
+        effect.started_at
+        for effect in history.effects
+        if effect.token == 1
+        and effect.started_at - owed.get(effect.run_id, due[effect.run_id]) > _LATE
+        and effect.started_at > history.healed_at
+    ]
+    return max(((at - history.healed_at).total_seconds() for at in late), default=0.0)
+
+
 def _delays(parts: Sequence[Outcome]) -> dict[str, float]:
     found = {"longest_delay_after_a_kill_s": 0.0, "longest_delay_to_a_start_s": 0.0, "longest_silence_s": 0.0}
     for part in parts:
@@ -76,9 +103,14 @@ def _delays(parts: Sequence[Outcome]) -> dict[str, float]:
     return found
 
 
-def figures(plan: Plan, outcomes: Iterable[Outcome], seconds: float) -> dict[str, Any]:
+def figures(plan: Plan, outcomes: Sequence[Outcome], seconds: float) -> dict[str, Any]:
     """Return what the campaign came to, as JSON can hold it."""
-    parts = list(outcomes)
+    faults = {"seed": plan.seed, "kills": len(plan.kills), "zombies": len(plan.zombies)}
+    return faults | sum_up(outcomes, seconds)
+
+
+def sum_up(parts: Sequence[Outcome], seconds: float) -> dict[str, Any]:
+    """Return what was judged, however it came about, as JSON can hold it."""
     counts: Counter[str] = Counter()
     found: Counter[str] = Counter()
     reached: Counter[str] = Counter()
@@ -88,10 +120,7 @@ def figures(plan: Plan, outcomes: Iterable[Outcome], seconds: float) -> dict[str
         reached.update(part.reached)
     integrity = sorted({part.integrity for part in parts})
     return {
-        "seed": plan.seed,
-        "kills": len(plan.kills),
-        "zombies": len(plan.zombies),
-        "seconds": round(seconds, 1),
+        "took_s": round(seconds, 1),
         "runs": sum(len(part.history.runs) for part in parts),
         "fires": counts["fires_run"] + counts["fires_skipped"] + counts["fires_in_spans"],
         "acknowledged": sum(part.acknowledged for part in parts),
@@ -100,6 +129,7 @@ def figures(plan: Plan, outcomes: Iterable[Outcome], seconds: float) -> dict[str
         "stale_writes_refused": sum(part.stale for part in parts),
         "explained_repeats": counts["repeats_explained"],
         **_delays(parts),
+        "latest_fires_s": max((slowest_fires(part.history) for part in parts), default=[]),
         "slowest_restart_s": round(max((time for part in parts for time in part.restarts), default=0.0), 2),
         "integrity": integrity[0] if len(integrity) == 1 else " / ".join(integrity),
         "counts": dict(sorted(counts.items())),
