@@ -31,7 +31,7 @@ BEAT_PERIOD = 2.0
 APP = "tests.chaos.jobs:app"
 SLOTS = 16
 SLACK = timedelta(milliseconds=500)
-"""A process's clock is off by half a round trip to the database, which takes its time while processes start."""
+"""A process's clock is behind by a round trip to the database, which takes its time while processes start."""
 _READY = re.compile(rb"(ready|listening on .*)")
 _PORTS = range(20_000, 32_000)
 """Below those that connections go out from: a port must still be free when its server comes back."""
