@@ -71,11 +71,13 @@ class Layout:
         remote: the options of each worker that reaches the store by servers, where `{first}` is the first one's
             address; it is told of all unless it has a `--server` of its own.
         direct: the options of each worker that works straight from the store.
+        beat_period: seconds; who is silent for three of them counts as dead.
     """
 
     servers: int = 3
     remote: tuple[tuple[str, ...], ...] = ((), ("--processes=2",))
     direct: tuple[tuple[str, ...], ...] = ((), ())
+    beat_period: float = BEAT_PERIOD
 
 
 @dataclass(slots=True)
@@ -87,6 +89,7 @@ class Cluster:
     addresses: list[str]
     servers: list[Member]
     workers: list[Member]
+    beat_period: float
     log: Log = field(default_factory=Log)
 
     @property
@@ -203,7 +206,7 @@ class Result:
                 for attempt in attempts
             ),
             "told_to_wait": self.client.told_to_wait,
-            "broken_requests": len(self.client.broken),
+            "broken_requests": self.client.broken,
             "restarts": len(self.history.faults),
             "violations": len(self.verdict.violations),
         }
@@ -230,7 +233,7 @@ def make_cluster(folder: Path, dsn: str, *, receiver: str, layout: Layout) -> Cl
     ports = free_ports(layout.servers)
     addresses = [f"http://127.0.0.1:{port}" for port in ports]
     targets = ("--allow-shell", "--callback-allow", receiver, "--drain", "20")
-    beat = ("--beat-period", str(BEAT_PERIOD))
+    beat = ("--beat-period", str(layout.beat_period))
     servers = [
         Member(
             folder,
@@ -248,7 +251,7 @@ def make_cluster(folder: Path, dsn: str, *, receiver: str, layout: Layout) -> Cl
         arguments = ["worker", APP, *reach, "--name", name, "--slots", str(SLOTS), *targets]
         own = [option.format(first=addresses[0]) for option in options]
         workers.append(Member(folder, name=name, arguments=[*arguments, *own]))
-    return Cluster(folder, dsn, addresses, servers, workers)
+    return Cluster(folder, dsn, addresses, servers, workers, layout.beat_period)
 
 
 def _reach(options: Sequence[str], addresses: Sequence[str]) -> tuple[str, ...]:
@@ -336,7 +339,7 @@ async def _conclude(cluster: Cluster, client: StrictClient, load: Load) -> Resul
         cluster.log,
         read_effects(cluster.folder / "effects"),
         final,
-        beat_period=BEAT_PERIOD,
+        beat_period=cluster.beat_period,
         slots=len(cluster.workers) * SLOTS,
     )
     history.slack = SLACK

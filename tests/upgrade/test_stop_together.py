@@ -9,9 +9,15 @@ from tests.upgrade.cluster import Layout, check, running_cluster, under_load
 from tests.upgrade.test_drain import LATEST, RATE
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(600)]
-ROUNDS = 4
-# The second server keeps the schedule; the worker cannot turn to it.
-LAYOUT = Layout(servers=2, remote=(("--server={first}",), ("--server={first}", "--processes=2")), direct=())
+ROUNDS = 3
+# The second server keeps the schedule, and declares dead who is silent for three heartbeats; the workers cannot turn to
+# it. Their own is back well before that.
+LAYOUT = Layout(
+    servers=2,
+    remote=(("--server={first}",), ("--server={first}", "--processes=2")),
+    direct=(),
+    beat_period=10.0,
+)
 
 
 async def test_workers_that_stop_with_their_only_server_lose_nothing(
