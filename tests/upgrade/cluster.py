@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 import socket
 import time
@@ -17,11 +16,9 @@ from pathlib import Path
 from random import Random
 
 from mainspring.core.ids import RunId
-from mainspring.core.model import DEFAULT_TENANT, Run
-from mainspring.stores.postgres import PostgresStore
 from mainspring.testing.history import Effect, Fault, History, Verdict, judge
 from tests.chaos.client import Answer, Client, JobClient, KnownJob, Log, Unknown, host_now
-from tests.chaos.collect import FinalRead, make_history
+from tests.chaos.collect import FinalRead, make_history, read_postgres
 from tests.chaos.effects import read_effects
 from tests.chaos.processes import Process
 from tests.chaos.receiver import Receiver
@@ -37,7 +34,6 @@ _PORTS = range(20_000, 32_000)
 """Below those that connections go out from: a port must still be free when its server comes back."""
 _LIVE = ("PENDING", "RUNNING", "RETRYING", "BLOCKED")
 _PATIENCE = 120.0
-_PAGE = 1000
 
 
 class Member(Process):
@@ -59,7 +55,7 @@ class Member(Process):
             Ended: it ended before that.
         """
         given = {} if self.python_path is None else {"PYTHONPATH": str(self.python_path)}
-        self._spawn(self._arguments, _READY, **given)
+        self._spawn(self._arguments, _READY, given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +330,7 @@ async def _calm_down(client: StrictClient, jobs: JobClient, scheduled: Sequence[
 
 
 async def _conclude(cluster: Cluster, client: StrictClient, load: Load) -> Result:
-    final = await _read_store(cluster)
+    final = await read_postgres(cluster.dsn, cluster.log.changes)
     history = make_history(
         cluster.log,
         read_effects(cluster.folder / "effects"),
@@ -350,34 +346,6 @@ async def _conclude(cluster: Cluster, client: StrictClient, load: Load) -> Resul
         client=client,
         acknowledged=load.acknowledged,
     )
-
-
-async def _read_store(cluster: Cluster) -> FinalRead:
-    """Read all that the store holds by the product's own code."""
-    store = PostgresStore(cluster.dsn, random=random.Random(1))
-    await store.open()
-    try:
-        read_at = host_now()
-        runs: list[Run] = []
-        while page := await store.list_runs(
-            DEFAULT_TENANT, before=runs[-1].id if runs else None, limit=_PAGE
-        ):
-            runs += page
-        keys = sorted({(change.job_id, change.version) for change in cluster.log.changes})
-        specs = await store.read_versions(keys)
-        return FinalRead(
-            runs=sorted(runs, key=lambda run: run.id),
-            attempts={run.id: await store.list_attempts(run.id) for run in runs},
-            spans=[
-                span
-                for job_id in sorted({job_id for job_id, _ in keys})
-                for span in await store.list_spans(job_id, limit=100_000)
-            ],
-            specs={key: spec for key, spec in zip(keys, specs, strict=True) if spec is not None},
-            read_at=read_at,
-        )
-    finally:
-        await store.close()
 
 
 def check(result: Result, *, latest: float) -> Mapping[str, object]:
