@@ -76,7 +76,12 @@ def start(version: Version, place: str, *arguments: str) -> subprocess.Completed
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(  # one of each: a database for each of 254 tests takes its time
+    ("older", "place"),
+    [("baseline", "sqlite"), pytest.param("previous", "postgres", marks=pytest.mark.postgres)],
+    indirect=True,
+)
 def test_older_program_does_all_it_promises_on_the_newer_schema(
     older: Version, successor: Version, place: str
 ) -> None:
