@@ -38,6 +38,13 @@ structlog.configure(
 )
 
 
+def pytest_report_header() -> str:
+    """Say which older versions the tests of upgrades run: without a history there is one less."""
+    from tests.upgrade.versions import describe_older
+
+    return f"older versions: {describe_older()}"
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> str:
     """The DSN of a server, without a database. Skips where there is none."""

@@ -2,8 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,8 +15,10 @@ from mainspring.clock import LoopWaiter, StoreClock, UuidSource
 from mainspring.core.ids import JobId, SessionId
 from mainspring.core.model import DEFAULT_TENANT
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.engine.hints import HintExchange
 from mainspring.engine.jobs import Accepted
 from mainspring.engine.runs import Submission
+from mainspring.engine.shards import ShardSettings
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Registration
 from mainspring.ports.hints import Hint
@@ -40,7 +43,7 @@ def _no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def open_engine(
-    dsn: str, *, node: NodeFacts | None = None, hints: bool = True
+    dsn: str, *, node: NodeFacts | None = None, hints: bool = True, shards: ShardSettings | None = None
 ) -> AsyncIterator[Engine]:
     async with open_store(dsn) as store:
         clock = StoreClock(store.read_time)
@@ -51,6 +54,7 @@ async def open_engine(
             EngineSettings(
                 node=node,
                 beat_period=timedelta(seconds=10),
+                shards=shards or ShardSettings(),
                 accepted=Accepted(functions=lambda: frozenset({"work"})),
             ),
             hints=PostgresHints(dsn) if hints else None,
@@ -199,3 +203,28 @@ async def test_channel_without_a_server_is_unavailable_and_says_when_it_is_lost(
     await asyncio.wait_for(is_lost.wait(), PATIENCE)
     assert not channel.is_connected
     await channel.close()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - services tell nobody
+            await asyncio.sleep(0.01)
+
+
+def is_connected(engine: Engine) -> bool:
+    exchange = engine.services["hints"]
+    assert isinstance(exchange, HintExchange)
+    return exchange._channel.is_connected
+
+
+async def test_shards_of_a_node_that_stops_are_taken_at_once(dsn: str) -> None:
+    rarely = ShardSettings(period=timedelta(seconds=NEVER))
+    async with (
+        open_engine(dsn, node=NODE, shards=rarely) as leaving,
+        open_engine(dsn, node=replace(NODE, id="node-2"), shards=rarely) as staying,
+    ):
+        await until(lambda: is_connected(leaving) and is_connected(staying))
+        assert len(leaving.ownership.epochs) == 256
+        assert len(staying.ownership.epochs) == 0
+        await leaving.stop()
+        await until(lambda: len(staying.ownership.epochs) == 256)

@@ -26,9 +26,9 @@ from mainspring.ports.store_types import (
     IdempotencyKey,
     SubmitStatus,
 )
-from mainspring.stores._sql.migrate import Migration, read_migrations
+from mainspring.stores._sql.migrate import Applied, make_migration, pending, read_migrations
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
-from mainspring.stores.postgres.schema import PACKAGE, find_missing
+from mainspring.stores.postgres.schema import PACKAGE
 from mainspring.stores.postgres.snapshot import describe
 from mainspring.testing.factories import (
     START,
@@ -466,12 +466,12 @@ async def test_newer_and_altered_schemas_are_refused(dsn: str, raw: Any) -> None
 def test_schema_with_a_hole_is_refused() -> None:
     available = [
         *read_migrations(PACKAGE),
-        Migration(9998, "late", "", "x"),
-        Migration(9999, "later", "", "y"),
+        make_migration(9998, "late", ""),
+        make_migration(9999, "later", ""),
     ]
-    applied = {migration.number: migration.checksum for migration in available if migration.number != 9998}
+    applied = {each.number: Applied(each.checksum, None) for each in available if each.number != 9998}
     with pytest.raises(SchemaMismatch, match="not 9998"):
-        find_missing(applied, available)
+        pending(applied, available)
 
 
 async def test_snapshot_is_what_the_migrations_make(dsn: str) -> None:

@@ -269,7 +269,9 @@ async def change_migrations(path: Path, statement: str) -> None:
 async def test_newer_schema_is_refused(path: Path) -> None:
     await change_migrations(path, "INSERT INTO migration VALUES (9999, 'later', 'x', 0)")
     for _ in range(2):  # and the folder is free again
-        with pytest.raises(SchemaMismatch, match="has migration 9999, this program ends at"):
+        with pytest.raises(
+            SchemaMismatch, match=r"has migration 9999, which works with .*this program ends at"
+        ):
             await SqliteStore(path).open()
 
 

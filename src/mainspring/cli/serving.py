@@ -14,11 +14,18 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from mainspring.api import create_api
+from mainspring.clock import LoopWaiter
 from mainspring.errors import MainspringError
 
 if TYPE_CHECKING:
     from mainspring.config.settings import Settings
     from mainspring.engine.assembly import Engine
+
+
+_LAST_REQUESTS = 0.3
+"""Seconds in which requests are still answered, each with the word that the connection is closed after it."""
+_LAST_READS = 0.1
+"""Seconds for what came before the port was closed and was not read yet."""
 
 
 @contextlib.contextmanager
@@ -83,7 +90,22 @@ async def serve(
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the process."""
+    """Leaves signals to the process, and no request unanswered that was sent before the end."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close connections with an answer, as far as they carry requests; those that stay idle without one.
+
+        A connection that is simply closed may have a request on it that nobody has read, and its client could not tell
+        whether it was carried out.
+        """
+        waiter = LoopWaiter()
+        headers = self.server_state.default_headers
+        self.server_state.default_headers = [*headers, (b"connection", b"close")]
+        await waiter.wait(_LAST_REQUESTS)
+        for server in self.servers:
+            server.close()
+        await waiter.wait(_LAST_READS)
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -127,6 +127,7 @@ class Engine:
             refusals=self._refusals,
             host_time=tools.host_time,
         )
+        self.wakeups.subscribe_shards(self.shards.waiter.signal)
         return [
             self.shards,
             Planner(
@@ -173,11 +174,14 @@ class Engine:
             self._runners.append(runner)
 
     async def stop(self) -> None:
-        """Answer those who wait for work, let each service finish its tick, and give the shards up."""
+        """Answer those who wait for work, let each service finish its tick, give the shards up, and say so."""
         self.desk.close()
         while self._runners:
             await self._runners.pop().stop()
-        if self._exchange is not None:
-            await self._exchange.close()
-        if self.shards is not None:
-            await self.shards.leave(self.clock.now())
+        try:
+            if self.shards is not None:
+                await self.shards.leave(self.clock.now())
+                self.wakeups.shards_left()
+        finally:
+            if self._exchange is not None:
+                await self._exchange.close()

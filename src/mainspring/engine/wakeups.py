@@ -29,6 +29,10 @@ class Wakeups:
         """Call `signal` when a RUNNING run's cancel was asked for."""
         self._signals[Hint.CANCELS].append(signal)
 
+    def subscribe_shards(self, signal: Callable[[], None]) -> None:
+        """Call `signal` when a node that stops has given its shards up."""
+        self._signals[Hint.SHARDS].append(signal)
+
     def forward_to(self, forward: Callable[[Hint], None]) -> None:
         """Call `forward` with each hint of this process's own making, for other processes to hear."""
         self._forwards.append(forward)
@@ -48,6 +52,10 @@ class Wakeups:
     def clocks_changed(self) -> None:
         """Say that jobs were added, edited, resumed or deleted."""
         self._say(Hint.CLOCKS)
+
+    def shards_left(self) -> None:
+        """Say that this process's node has given its shards up, since it stops."""
+        self._say(Hint.SHARDS)
 
     def hear(self, hint: Hint) -> None:
         """Pass a hint on within this process: another one said it, so it is not forwarded."""

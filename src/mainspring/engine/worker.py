@@ -33,6 +33,8 @@ _log = structlog.get_logger(__name__)
 _OUTAGES = (Unreachable, StoreUnavailable)
 _REFUSALS = 3
 """So often a report by itself is refused before it is given up."""
+_RECOVERIES = 8
+"""So often a worker that stops asks for the claim that was cut off: for some ten seconds."""
 _FIRST_BACKOFF = 0.1
 _LAST_BACKOFF = 5.0
 
@@ -135,8 +137,7 @@ class Worker:
             self._claiming.cancel()
             await asyncio.gather(self._claiming, return_exceptions=True)
             self._claiming = None
-            await self._recover_open_claim()
-        await self._await_attempts(grace)
+        await asyncio.gather(self._recover_open_claim(), self._await_attempts(grace))
         for attempt in self._active.values():
             attempt.hand_back()
         await self._await_attempts(10.0)
@@ -154,16 +155,23 @@ class Worker:
             await executor.stop()
 
     async def _recover_open_claim(self) -> None:
-        """Ask once more for the claim that was cut off: leases it got are handed back, not lost."""
+        """Ask once more for the claim that was cut off: leases it got are handed back, not lost.
+
+        A server that stops at the same time refuses, and another one, or its own next life, answers a moment later.
+        """
         call = self._open_call
         if call is None or call.session_id != self._session_id:
             return
-        try:
-            reply = await self._gateway.claim(replace(call, limit=0, wait=timedelta(0), is_idle=False))
-        except Exception as error:  # noqa: BLE001 - a worker ends whatever it is answered
-            _say("claim_failed", error)
-            return
-        self._hand_back(reply.leases)
+        repeated = replace(call, limit=0, wait=timedelta(0), is_idle=False)
+        for failures in range(_RECOVERIES):
+            try:
+                reply = await self._gateway.claim(repeated)
+            except Exception as error:  # noqa: BLE001 - a worker ends whatever it is answered
+                _say("claim_failed", error)
+                await self._waiters.claim.wait(self._backoff(failures))
+            else:
+                self._hand_back(reply.leases)
+                return
 
     async def _await_attempts(self, seconds: float) -> None:
         tasks = [attempt.task for attempt in self._active.values() if attempt.task is not None]
@@ -367,8 +375,8 @@ class Worker:
                 if not isinstance(error, _OUTAGES) and await self._report_each(keys):
                     failures = 0
                     continue
-                if self._is_stopping and failures >= 5:
-                    return  # the lease runs out and the reaper gives the runs back
+                if self._is_stopping and failures >= 5 and self._may_be_lost():
+                    return  # others may have been given the runs by now; nobody waits for this any more
                 await self._waiters.report.wait(self._backoff(failures))
                 failures += 1
                 continue

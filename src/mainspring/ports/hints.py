@@ -16,6 +16,8 @@ class Hint(StrEnum):
     """A job's clock was set from outside the planner."""
     CANCELS = "cancels"
     """A RUNNING run's cancel was asked for."""
+    SHARDS = "shards"
+    """A scheduler node gave its shards up, and stops: others may take them at once."""
     WANTED = "wanted"
     """Workers wait, and found nothing: whoever makes runs ready from now on, or did so unsaid, may say so."""
 

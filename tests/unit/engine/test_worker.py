@@ -17,7 +17,7 @@ from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import JobSpec, Target
 from mainspring.core.transitions import Failure
 from mainspring.engine.worker import Worker, WorkerSettings, WorkerWaiters
-from mainspring.errors import InvalidInput, MainspringError, Unreachable
+from mainspring.errors import InvalidInput, MainspringError, StoreUnavailable, Unreachable
 from mainspring.ports.executor import AttemptContext, Outcome, Success
 from mainspring.ports.gateway import (
     BeatReply,
@@ -315,3 +315,57 @@ async def test_server_that_fails_whatever_it_is_told_turns_no_success_into_a_fai
     async with working(server):
         await until(lambda: len(server.endings) == 3)
     assert all(isinstance(ending, Success) for ending in server.endings.values())
+
+
+class Granting(Server):
+    """A server that grants a lease in the moment in which its claim is cut off, and then is away for a while."""
+
+    def __init__(self, *, away: int) -> None:
+        super().__init__()
+        self.away = away
+        self.is_granted = False
+
+    async def claim(self, call: ClaimCall) -> ClaimReply:
+        if call.limit == 0 and self.is_granted:  # the repetition of what was cut off
+            if self.away:
+                self.away -= 1
+                raise StoreUnavailable("the engine is stopping")
+            return ClaimReply(leases=(make_lease(1),))
+        self.is_granted = True
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("away", [0, 1, 4])
+async def test_lease_granted_as_the_worker_stops_is_handed_back_though_the_server_is_away(away: int) -> None:
+    server = Granting(away=away)
+    async with working(server):
+        await until(lambda: server.is_granted)
+    assert server.endings == {RunId(1): HandedBack(was_started=False)}
+
+
+async def test_claim_that_stays_unanswered_does_not_keep_a_worker_from_stopping() -> None:
+    server = Granting(away=1000)
+    async with working(server):
+        await until(lambda: server.is_granted)
+    assert server.endings == {}
+
+
+async def test_worker_that_stops_while_its_server_is_away_waits_for_it_with_what_has_ended() -> None:
+    server = Server()
+    server.errors["report"] = [Unreachable("away")] * 7
+    async with working(server):
+        server.leases = [make_lease(1)]
+        # It has failed often already when the stop comes: what counts is how long it may still be believed alive.
+        await until(lambda: len(server.errors["report"]) <= 2)
+    assert server.endings == {RunId(1): Success(result=b"1")}
+
+
+async def test_worker_that_stops_gives_up_what_it_may_not_be_believed_any_more() -> None:
+    server = Server()
+    now = 0.0
+    async with working(server, lambda: now):
+        server.errors = {"report": [Unreachable("away")] * 1000, "beat": [Unreachable("away")] * 1000}
+        server.leases = [make_lease(1)]
+        await until(lambda: len(server.errors["report"]) < 1000)
+        now = 0.06  # three beats of 0.02 s: others may have it by now
+    assert server.endings == {}

@@ -1,4 +1,4 @@
-"""Which migrations a database still needs (the runners are the dialects')."""
+"""Which migrations a database still needs, and whether a program may work on it (the runners are the dialects')."""
 
 from __future__ import annotations
 
@@ -8,54 +8,97 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
+import structlog
+
 from mainspring.errors import SchemaMismatch
 
 _FILE = re.compile(r"^(\d{4})_([a-z_]+)\.sql$")
+_DECLARATION = re.compile(r"^-- *compatible_from *:(.*)$", re.MULTILINE)
+_NUMBER = re.compile(r"\d{4}")
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step forward, applied in a transaction with its row in the table `migration`."""
+    """One step forward, applied in a transaction with its row in the table `migration`.
+
+    Attributes:
+        compatible_from: the last migration of the oldest program that goes on working once this one is applied; its
+            own number where older programs do not.
+    """
 
     number: int
     name: str
     text: str
     checksum: str
+    compatible_from: int
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a database says of a migration that it has.
+
+    Attributes:
+        compatible_from: as of `Migration`; None where it was applied by a program that did not write it down.
+    """
+
+    checksum: str
+    compatible_from: int | None = None
 
 
 def read_migrations(package: str) -> tuple[Migration, ...]:
-    """Return the migrations in a package's folder `migrations`, in order."""
+    """Return the migrations in a package's folder `migrations`, in order.
+
+    Raises:
+        ValueError: one of them declares what cannot be.
+    """
     found = []
     for file in (files(package) / "migrations").iterdir():
         match = _FILE.match(file.name)
         if match:
-            text = file.read_text(encoding="utf-8")
-            checksum = hashlib.sha256(text.encode()).hexdigest()
-            found.append(Migration(int(match.group(1)), match.group(2), text, checksum))
+            found.append(make_migration(int(match[1]), match[2], file.read_text(encoding="utf-8")))
     return tuple(sorted(found, key=lambda migration: migration.number))
 
 
-def pending(applied: Mapping[int, str], available: Sequence[Migration]) -> list[Migration]:
+def make_migration(number: int, name: str, text: str) -> Migration:
+    """Make a migration of its text, which may declare with which older programs it agrees: `-- compatible_from: 0002`.
+
+    Raises:
+        ValueError: the declaration is not one earlier number of four digits.
+    """
+    declared = [said.strip() for said in _DECLARATION.findall(text)]
+    compatible_from = number
+    if declared:
+        is_number = len(declared) == 1 and _NUMBER.fullmatch(declared[0])
+        compatible_from = int(declared[0]) if is_number else 0
+        if not 1 <= compatible_from < number:
+            message = f"migration {number:04}_{name}: compatible_from must be one earlier number like 0001"
+            raise ValueError(f"{message}, not {', '.join(declared)}")
+    checksum = hashlib.sha256(text.encode()).hexdigest()
+    return Migration(number, name, text, checksum, compatible_from)
+
+
+def pending(applied: Mapping[int, Applied], available: Sequence[Migration]) -> list[Migration]:
     """Return what is still to be applied.
 
+    A database that is ahead of the program is worked on as it is, if all that the program does not know agrees with
+    it: so old and new programs share a store while one takes the other's place.
+
     Args:
-        applied: checksums by number, from the table `migration`.
+        applied: by number, from the table `migration`.
         available: what this program has.
 
     Raises:
-        SchemaMismatch: the database is newer than this program, a migration was altered after it was applied, or the
-            database lacks one that came before those it has.
+        SchemaMismatch: the database is newer than this program and does not agree with it, a migration was altered
+            after it was applied, or the database lacks one that came before those it has.
     """
     known = {migration.number: migration for migration in available}
+    last = max(known, default=0)
     newer = sorted(set(applied) - set(known))
-    if newer:
-        last = max(known, default=0)
-        message = (
-            f"the store has migration {newer[-1]:04}, this program ends at {last:04}; upgrade the program"
-        )
-        raise SchemaMismatch(message)
-    for number, checksum in applied.items():
-        if known[number].checksum != checksum:
+    for number in newer:
+        _check_agrees(number, applied[number].compatible_from, last=last)
+    for number in sorted(set(applied) & set(known)):
+        if known[number].checksum != applied[number].checksum:
             raise SchemaMismatch(
                 f"migration {number:04}_{known[number].name} was altered after it was applied here"
             )
@@ -65,4 +108,16 @@ def pending(applied: Mapping[int, str], available: Sequence[Migration]) -> list[
             f"the store's schema has migration {max(applied):04} but not {missing[0].number:04}; restore the"
             " table `migration`, or start with an empty database"
         )
+    if newer:
+        _log.info("schema_is_newer", store=newer[-1], program=last)
     return missing
+
+
+def _check_agrees(number: int, compatible_from: int | None, *, last: int) -> None:
+    if compatible_from is not None and compatible_from <= last:
+        return
+    says = "programs that know it" if compatible_from is None else f"migration {compatible_from:04}"
+    raise SchemaMismatch(
+        f"the store has migration {number:04}, which works with {says} or later; this program ends at {last:04};"
+        " upgrade the program"
+    )

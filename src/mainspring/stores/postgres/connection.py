@@ -32,7 +32,13 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_TRANSIENT = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+_TRANSIENT = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    # A newer program has changed the schema, and what was prepared before is no longer what comes back.
+    asyncpg.InvalidCachedStatementError,
+    asyncpg.OutdatedSchemaCacheError,
+)
 """The server undid the transaction and asks for another try."""
 
 _TRANSIENT_TRIES = 10

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import asyncpg
+import structlog
 
-from mainspring.errors import SchemaMismatch
-from mainspring.stores._sql.migrate import Migration, pending, read_migrations
+from mainspring.errors import SchemaMismatch, StoreUnavailable
+from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
 from mainspring.stores._sql.queries import Query, load_queries
 from mainspring.stores.postgres.connection import Session
 
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 PACKAGE = "mainspring.stores.postgres"
 _OLDEST_SERVER = 15
+_IN_THE_WAY = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
+"""Somebody uses a table that is to be changed. All is undone, so that those who wait behind get on, and tried again."""
+_TRIES = 20
+_PAUSE = 1.0
+_log = structlog.get_logger(__name__)
 
 
 async def migrate(
@@ -24,45 +30,56 @@ async def migrate(
     *,
     migrations: Sequence[Migration] | None = None,
     queries: Mapping[str, Query] | None = None,
+    tries: int = _TRIES,
 ) -> None:
-    """Apply what is missing, all of it in one transaction.
+    """Apply what is missing, all of it in one transaction; nobody is kept waiting by it for more than two seconds.
 
     Args:
         migrations: instead of the package's own.
         queries: instead of the package's own.
+        tries: so often others may be in the way, three seconds each.
 
     Raises:
-        SchemaMismatch: the schema is newer than this program, was altered, or has a hole; or the server is too old.
+        SchemaMismatch: the schema is newer than this program and does not agree with it, was altered, or has a hole;
+            or the server is too old.
+        StoreUnavailable: others were in the way every time.
     """
     _check_server(connection)
     loaded = load_queries(PACKAGE) if queries is None else queries
     session = Session(connection, {name: query.positional() for name, query in loaded.items()})
     available = read_migrations(PACKAGE) if migrations is None else migrations
-    async with connection.transaction():
-        await session.fetch("lock_schema")
-        await session.execute("make_migration_table")
-        applied = {row["number"]: row["checksum"] for row in await session.fetch("read_migrations")}
-        for migration in find_missing(applied, available):
-            await session.execute(
-                "add_migration", number=migration.number, name=migration.name, checksum=migration.checksum
-            )
-            await connection.execute(migration.text)
+    for left in reversed(range(tries)):
+        try:
+            async with connection.transaction():
+                await _apply(connection, session, available)
+            return
+        except _IN_THE_WAY as error:
+            _log.warning("migration_waits", error=str(error), tries_left=left)
+            if not left:
+                message = f"the schema could not be changed, since others hold its tables ({error})"
+                raise StoreUnavailable(f"{message}; end their long transactions, and start again") from error
+        await session.fetch("let_others_pass", seconds=_PAUSE)
 
 
-def find_missing(applied: Mapping[int, str], available: Sequence[Migration]) -> list[Migration]:
-    """Return what is still to be applied.
-
-    Raises:
-        SchemaMismatch: the schema is newer than this program, was altered, or lacks a migration that came earlier
-            than one it has.
-    """
+async def _apply(connection: Connection, session: Session, available: Sequence[Migration]) -> None:
+    await session.fetch("lock_schema")
+    await session.execute("make_migration_table")
+    await session.execute("make_compatibility_table")
+    applied = {
+        row["number"]: Applied(row["checksum"], row["compatible_from"])
+        for row in await session.fetch("read_migrations")
+    }
     missing = pending(applied, available)
-    if missing and applied and missing[0].number < max(applied):
-        raise SchemaMismatch(
-            f"the store's schema has migration {max(applied):04} but not {missing[0].number:04}; restore the"
-            " table `migration`, or start with an empty database"
+    if missing:
+        await session.execute("limit_lock_waits")
+    for migration in missing:
+        await session.execute(
+            "add_migration", number=migration.number, name=migration.name, checksum=migration.checksum
         )
-    return missing
+        await session.execute(
+            "add_compatibility", number=migration.number, compatible_from=migration.compatible_from
+        )
+        await connection.execute(migration.text)
 
 
 def _check_server(connection: Connection) -> None:

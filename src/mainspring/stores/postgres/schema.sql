@@ -121,6 +121,12 @@ CREATE TABLE migration (
     CONSTRAINT migration_pkey PRIMARY KEY (number)
 );
 
+CREATE TABLE migration_compatibility (
+    number integer NOT NULL,
+    compatible_from integer NOT NULL,
+    CONSTRAINT migration_compatibility_pkey PRIMARY KEY (number)
+);
+
 CREATE TABLE node (
     id text NOT NULL,
     host text NOT NULL,

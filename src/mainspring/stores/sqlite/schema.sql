@@ -113,6 +113,11 @@ CREATE TABLE migration (
     applied_at INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE migration_compatibility (
+    number INTEGER PRIMARY KEY,
+    compatible_from INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE node (
     id TEXT PRIMARY KEY,
     host TEXT NOT NULL,

@@ -29,7 +29,8 @@ def describe(package: str) -> str:
     """Return the statements that make up the schema of a store's package, table by table."""
     connection = apsw.Connection(":memory:")
     try:
-        connection.execute(load_queries(package)["make_migration_table"].text)
+        for name in ("make_migration_table", "make_compatibility_table"):
+            connection.execute(load_queries(package)[name].text)
         for migration in read_migrations(package):
             connection.execute(migration.text)
         statements: list[str] = [row[0] for row in connection.execute(_STATEMENTS)]

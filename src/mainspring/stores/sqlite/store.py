@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import apsw
 
 from mainspring.ports.store_types import StoreCapabilities
-from mainspring.stores._sql.migrate import pending, read_migrations
+from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
 from mainspring.stores.sqlite.base import execute, fetch_all, fetch_first
 from mainspring.stores.sqlite.clocks import ClockPart
 from mainspring.stores.sqlite.connection import Lane, LaneThread, LockFile, Transactions, translate
@@ -79,17 +79,26 @@ class SqliteStore(JobPart, ClockPart, RunPart, LeasePart, SessionPart, NodePart,
         return to_instant(await self._read(work) * 1000)
 
 
-def migrate(db: apsw.Connection) -> None:
+def migrate(db: apsw.Connection, *, migrations: Sequence[Migration] | None = None) -> None:
     """Apply the migrations that are missing, in the caller's transaction.
 
+    Args:
+        migrations: instead of the package's own.
+
     Raises:
-        SchemaMismatch: the schema is newer than this program, or was altered.
+        SchemaMismatch: the schema is newer than this program and does not agree with it, was altered, or has a hole.
     """
     execute(db, "make_migration_table")
-    applied: Mapping[int, str] = dict(fetch_all(db, "read_migrations", ()))
-    for migration in pending(applied, read_migrations(_PACKAGE)):
+    execute(db, "make_compatibility_table")
+    applied = {
+        number: Applied(checksum, compatible_from)
+        for number, checksum, compatible_from in fetch_all(db, "read_migrations", ())
+    }
+    for migration in pending(applied, read_migrations(_PACKAGE) if migrations is None else migrations):
         values = {"number": migration.number, "name": migration.name, "checksum": migration.checksum}
         execute(db, "add_migration", values)
+        values = {"number": migration.number, "compatible_from": migration.compatible_from}
+        execute(db, "add_compatibility", values)
         try:
             db.execute(migration.text)
         except apsw.Error as error:

@@ -4,6 +4,13 @@
 -- Every server may start at once; the others wait here until the transaction ends.
 SELECT pg_advisory_xact_lock(hashtextextended('mainspring.schema', 0));
 
+-- name: limit_lock_waits
+-- A change of a table waits for whoever uses it, and everybody who comes later waits behind that change.
+SET LOCAL lock_timeout = '2s';
+
+-- name: let_others_pass
+SELECT pg_sleep(:seconds);
+
 -- name: make_migration_table
 CREATE TABLE IF NOT EXISTS migration (
     number integer PRIMARY KEY,
@@ -12,8 +19,19 @@ CREATE TABLE IF NOT EXISTS migration (
     applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
+-- name: make_compatibility_table
+-- Beside `migration`, not in it: that table is older, and every program that may start on this schema makes it alike.
+CREATE TABLE IF NOT EXISTS migration_compatibility (
+    number integer PRIMARY KEY,
+    compatible_from integer NOT NULL
+);
+
 -- name: read_migrations
-SELECT number, checksum FROM migration;
+SELECT migration.number, migration.checksum, migration_compatibility.compatible_from
+FROM migration LEFT JOIN migration_compatibility ON migration_compatibility.number = migration.number;
+
+-- name: add_compatibility
+INSERT INTO migration_compatibility (number, compatible_from) VALUES (:number, :compatible_from);
 
 -- name: add_migration
 INSERT INTO migration (number, name, checksum) VALUES (:number, :name, :checksum);

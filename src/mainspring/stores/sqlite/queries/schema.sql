@@ -8,8 +8,19 @@ CREATE TABLE IF NOT EXISTS migration (
     applied_at INTEGER NOT NULL
 ) STRICT;
 
+-- name: make_compatibility_table
+-- Beside `migration`, not in it: that table is older, and every program that may start on this schema makes it alike.
+CREATE TABLE IF NOT EXISTS migration_compatibility (
+    number INTEGER PRIMARY KEY,
+    compatible_from INTEGER NOT NULL
+) STRICT;
+
 -- name: read_migrations
-SELECT number, checksum FROM migration;
+SELECT migration.number, migration.checksum, migration_compatibility.compatible_from
+FROM migration LEFT JOIN migration_compatibility ON migration_compatibility.number = migration.number;
+
+-- name: add_compatibility
+INSERT INTO migration_compatibility (number, compatible_from) VALUES (:number, :compatible_from);
 
 -- name: add_migration
 INSERT INTO migration (number, name, checksum, applied_at)

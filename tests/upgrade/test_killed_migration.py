@@ -1,0 +1,209 @@
+"""A migration that is killed in the middle leaves the schema as it was, and the next start brings it up to date.
+
+The kill comes at every boundary between two statements. SQLite: to the program (SIGKILL). PostgreSQL, where all
+statements of a migration go in one message: to the server's process that carries them out; and to the program while the
+server is in the middle of them.
+"""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from mainspring.errors import StoreUnavailable
+from mainspring.stores._sql.migrate import Migration, read_migrations
+from mainspring.stores.postgres.schema import migrate
+from mainspring.stores.postgres.snapshot import describe
+from tests.postgres_databases import open_store
+
+MIGRATIONS = read_migrations("mainspring.stores.postgres")
+SNAPSHOT = Path(__file__).parents[2] / "src/mainspring/stores/postgres/schema.sql"
+STATEMENTS = [each.text.count(";\n") for each in read_migrations("mainspring.stores.sqlite")]
+# Kills a child of its own before statement 0, 1, 2, … until a child comes to its end, and looks at the file each time.
+SQLITE = """
+import os, signal, sys
+import apsw
+from mainspring.errors import StoreUnavailable
+from mainspring.stores._sql.migrate import read_migrations
+from mainspring.stores.sqlite.store import migrate
+
+path, already = sys.argv[1], int(sys.argv[2])
+available = read_migrations("mainspring.stores.sqlite")
+
+def schema():
+    db = apsw.Connection(path)
+    found = db.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
+    if ("migration",) in [row[:1] for row in found]:
+        found.append(db.execute("SELECT number FROM migration ORDER BY number").fetchall())
+    db.close()
+    return found
+
+def apply(migrations, *, left):
+    def look(cursor, statement, bindings):
+        nonlocal left
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+        return True
+
+    db = apsw.Connection(path)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.exec_trace = look
+    db.execute("BEGIN IMMEDIATE")
+    migrate(db, migrations=migrations)
+    db.execute("COMMIT")
+    db.close()
+
+if already:
+    apply(available[:already], left=-1)
+before, kills = schema(), 0
+while True:
+    child = os.fork()
+    if child == 0:
+        apply(available, left=kills)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if not os.WIFSIGNALED(status):
+        assert os.waitstatus_to_exitcode(status) == 0
+        break
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert schema() == before, f"killed before statement {kills}"
+    kills += 1
+after = schema()
+os.unlink(path)
+apply(available, left=-1)
+assert after == schema()
+print(kills)
+"""
+
+
+@pytest.mark.parametrize("already", range(len(MIGRATIONS)))
+def test_killed_program_leaves_an_sqlite_file_as_it_was(tmp_path: Path, already: int) -> None:
+    path = tmp_path / "mainspring.db"
+    done = subprocess.run(
+        [sys.executable, "-c", SQLITE, str(path), str(already)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    kills = int(done.stdout)
+    assert kills > sum(STATEMENTS[already:]), "not every statement was met"
+
+
+# An event trigger sees each change of the schema as it ends, within the one message that brings them all.
+FUSE = """
+CREATE SCHEMA fuse;
+CREATE SEQUENCE fuse.passed MINVALUE 0;
+CREATE FUNCTION fuse.burn() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN END $$;
+CREATE EVENT TRIGGER fuse ON ddl_command_end EXECUTE FUNCTION fuse.burn();
+"""
+BURN = """
+ALTER EVENT TRIGGER fuse DISABLE;
+ALTER SEQUENCE fuse.passed RESTART;
+CREATE OR REPLACE FUNCTION fuse.burn() RETURNS event_trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF nextval('fuse.passed') = {at} THEN
+        {act};
+    END IF;
+END $$;
+ALTER EVENT TRIGGER fuse ENABLE;
+"""
+DEFUSE = "DROP EVENT TRIGGER fuse; DROP SCHEMA fuse CASCADE;"
+END_BACKEND = "PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(60)"
+LOCK = 4711
+WAIT = f"PERFORM pg_advisory_xact_lock({LOCK})"
+OPEN = """
+import asyncio, random, sys
+from mainspring.stores.postgres import PostgresStore
+asyncio.run(PostgresStore(sys.argv[1], random=random.Random(1)).open())
+"""
+
+
+async def apply(dsn: str, migrations: tuple[Migration, ...] = MIGRATIONS) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await migrate(connection, migrations=migrations)
+    finally:
+        await connection.close()
+
+
+async def state(dsn: str, watch: "asyncpg.Connection[asyncpg.Record]") -> tuple[str, list[int]]:
+    """Return the schema and which migrations are on record."""
+    has_record = await watch.fetchval("SELECT to_regclass('migration') IS NOT NULL")
+    rows = await watch.fetch("SELECT number FROM migration ORDER BY number") if has_record else []
+    return await describe(dsn), [row["number"] for row in rows]
+
+
+async def until(check: Callable[[], Awaitable[object]]) -> None:
+    async with asyncio.timeout(50):
+        while not await check():  # noqa: ASYNC110 - another process brings it about
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("already", range(len(MIGRATIONS)))
+async def test_killed_server_process_leaves_a_postgres_schema_as_it_was(
+    postgres_database: str, already: int
+) -> None:
+    watch = await asyncpg.connect(postgres_database)
+    try:
+        if already:
+            await apply(postgres_database, MIGRATIONS[:already])
+        before = await state(postgres_database, watch)
+        await watch.execute(FUSE)
+        kills = 0
+        while True:
+            await watch.execute(BURN.format(at=kills, act=END_BACKEND))
+            try:
+                async with open_store(postgres_database):
+                    break
+            except StoreUnavailable:
+                assert await state(postgres_database, watch) == before, f"killed after change {kills}"
+                kills += 1
+        await watch.execute(DEFUSE)
+        schema, numbers = await state(postgres_database, watch)
+    finally:
+        await watch.close()
+    assert numbers == [each.number for each in MIGRATIONS]
+    assert schema == SNAPSHOT.read_text()
+    changes = sum(
+        each.text.count(f"\n{verb} ") for each in MIGRATIONS[already:] for verb in ("CREATE", "ALTER")
+    )
+    assert kills >= changes >= 1, "not every change was met"
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("at", [0, 7, 20])
+async def test_killed_program_leaves_a_postgres_schema_as_it_was(postgres_database: str, at: int) -> None:
+    watch = await asyncpg.connect(postgres_database)
+    try:
+        before = await state(postgres_database, watch)
+        await watch.execute(FUSE + BURN.format(at=at, act=WAIT))
+        await watch.execute(f"SELECT pg_advisory_lock({LOCK})")
+        program = await asyncio.create_subprocess_exec(sys.executable, "-c", OPEN, postgres_database)
+        await until(
+            lambda: watch.fetchval(
+                f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {LOCK} AND NOT granted"
+            )
+        )
+        program.send_signal(signal.SIGKILL)
+        await program.wait()
+        await watch.execute(f"SELECT pg_advisory_unlock({LOCK})")
+        await until(
+            lambda: watch.fetchval(
+                "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'mainspring-schema'"
+                " AND datname = current_database()"
+            )
+        )
+        assert await state(postgres_database, watch) == before
+        await watch.execute(DEFUSE)
+        await apply(postgres_database)
+        assert await state(postgres_database, watch) == (
+            SNAPSHOT.read_text(),
+            [each.number for each in MIGRATIONS],
+        )
+    finally:
+        await watch.close()
