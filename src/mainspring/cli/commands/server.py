@@ -45,6 +45,8 @@ def server_command(
         store=read_location(data, store, given["listen_store"]),
         host=host,
         port=port,
+        trusted_network=given["trusted_network"],
+        allow_hosts=given["allow_hosts"],
         allow_shell=given["allow_shell"],
         callback_allow=given["callback_allow"],
         slots=0,
@@ -62,6 +64,7 @@ def server_command(
 
 
 def _refuse_address(context: click.Context) -> None:
-    for field in ("host", "port"):
-        if context.get_parameter_source(field) is ParameterSource.COMMANDLINE:
+    for name in ("host", "port", "trusted_network", "allow_hosts"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            field = "allow_host" if name == "allow_hosts" else name
             raise InvalidInput(field, "with --no-api nothing is served; leave it out, or leave --no-api out")

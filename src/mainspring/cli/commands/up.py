@@ -39,6 +39,8 @@ def up_command(
         store=read_location(data, store, given["listen_store"]),
         host=host,
         port=port,
+        trusted_network=given["trusted_network"],
+        allow_hosts=given["allow_hosts"],
         allow_shell=given["allow_shell"],
         callback_allow=given["callback_allow"],
         slots=given["slots"],
