@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 
 import msgspec
@@ -23,6 +23,7 @@ from mainspring.config.access import Access
 from mainspring.engine.client import Client
 from mainspring.engine.shards import Shards
 from mainspring.ports.gateway import WorkerGateway
+from mainspring.ports.store_types import FailoverFacts
 
 
 def create_api(
@@ -32,6 +33,7 @@ def create_api(
     store_name: str,
     ping: Callable[[], Awaitable[object]],
     shards: Shards | None = None,
+    failovers: Callable[[], Sequence[FailoverFacts]] = tuple,
     access: Access | None = None,
 ) -> Litestar:
     """Make the ASGI application.
@@ -42,6 +44,7 @@ def create_api(
         store_name: what `/health` calls the store.
         ping: asks the store for a sign of life; raises `StoreUnavailable`.
         shards: whose figures `/health` shows; None where this process does not schedule.
+        failovers: gives those of the database, as the store tells them.
         access: who may reach it, and under which names; None is this machine only.
     """
     api = Router("/api/v1", route_handlers=[*jobs.ROUTES, *runs.ROUTES])
@@ -54,6 +57,7 @@ def create_api(
             "store_name": store_name,
             "ping": ping,
             "shards": shards,
+            "failovers": failovers,
             "access": access,
         }
     )

@@ -57,6 +57,7 @@ async def serve(
         store_name=settings.store.scheme,
         ping=ping,
         shards=engine.shards,
+        failovers=lambda: engine.store.failovers,
         access=settings.access,
     )
     config = uvicorn.Config(

@@ -41,6 +41,8 @@ def server_command(
     from mainspring.config.settings import Settings
     from mainspring.executors.egress import make_policy
 
+    if given["no_api"]:
+        _refuse_address(context)
     settings = Settings(
         store=read_location(data, store, given["listen_store"]),
         host=host,
@@ -57,8 +59,6 @@ def server_command(
         has_api=not given["no_api"],
         has_scheduler=not given["no_scheduler"],
     )
-    if not settings.has_api:
-        _refuse_address(context)
     make_policy(settings.callback_allow)  # workers use it; a server only says what is wrong with it
     run_host(settings, store_option="data" if store is None else "store")
 
