@@ -27,6 +27,7 @@ RUN groupadd --system --gid 8620 mainspring \
  && useradd --system --uid 8620 --gid mainspring --no-create-home --home-dir /var/lib/mainspring mainspring \
  && install -d -o mainspring -g mainspring /var/lib/mainspring /app
 COPY --from=build /opt/mainspring /opt/mainspring
+COPY deploy/image/healthy.py /opt/mainspring/healthy.py
 ENV PATH=/opt/mainspring/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1

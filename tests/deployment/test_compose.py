@@ -68,9 +68,10 @@ class Cluster:
 
     def is_healthy(self, name: str) -> bool:
         """Carry out a service's check."""
-        kind, program, *arguments = SERVICES[name]["healthcheck"]["test"]
-        assert (kind, program) == ("CMD", "python3")
-        words = [word.replace("8620", str(self.ports[name])) for word in arguments]
+        kind, program, script, port = SERVICES[name]["healthcheck"]["test"]
+        (source,) = re.findall(rf"^COPY (\S+) {script}$", DOCKERFILE, re.MULTILINE)
+        assert (kind, program, port) == ("CMD", "python3", "8620")
+        words = [str(ROOT / source), str(self.ports[name])]
         done = subprocess.run(
             [sys.executable, *words], env=environment(), capture_output=True, timeout=60, check=False
         )
