@@ -8,6 +8,15 @@ ARGS ?=
 # What mypy looks at, as far as it exists.
 TYPED := src tests $(foreach folder,benchmarks examples,$(if $(wildcard $(folder)/*.py),$(folder))) scripts/services scripts/generate_docs.py
 
+# What `make chaos` runs: one product on SQLite, or a cluster on PostgreSQL.
+CHAOS := tests.chaos.campaign --kills $(or $(KILLS),50) --zombies $(or $(ZOMBIES),0)
+ifneq ($(TRIALS)$(FAULT),)
+CHAOS := tests.chaos.cluster --trials $(or $(TRIALS),14) --fault $(or $(FAULT),all)
+endif
+ifneq ($(STORM),)
+CHAOS := tests.chaos.cluster.storm --seconds $(STORM) --rate $(or $(RATE),2000) --outage $(or $(OUTAGE),0) --kill-every $(or $(KILL_EVERY),10) --pauses $(or $(PAUSES),2)
+endif
+
 .PHONY: help setup demo test lint fmt types arch docs-generate bench chaos simulate proof proof-peer ci lock clean
 
 help: ## list the targets
@@ -43,8 +52,8 @@ docs-generate: setup ## write the pages that are made from code
 bench: setup ## benchmarks on SQLite and a durable private PostgreSQL (QUICK=1 for a short run)
 	@scripts/services run --durable -- $(PY) -m benchmarks $(if $(QUICK),--quick)
 
-chaos: setup ## kill the real product KILLS times under load, stop ZOMBIES workers (50, 0), and judge
-	@$(PY) -m tests.chaos.campaign --kills $(or $(KILLS),50) --zombies $(or $(ZOMBIES),0) --seed $(or $(SEED),1)
+chaos: setup ## harm the real product: KILLS, ZOMBIES on SQLite; TRIALS, FAULT=F1.. in a cluster; STORM=seconds
+	@$(PY) -m $(CHAOS) --seed $(or $(SEED),1)
 
 simulate: setup ## search SEEDS seeds of the simulator for a broken rule, on all cores (STORE=sqlite, FIRST=n)
 	@$(PY) -m mainspring.testing.simulation --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0) --store $(or $(STORE),memory)

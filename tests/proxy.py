@@ -1,4 +1,4 @@
-"""A TCP proxy in front of PostgreSQL that breaks connections in every way a network can."""
+"""A TCP proxy in front of PostgreSQL, or a server of ours, that breaks connections in every way a network can."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ class Flow(StrEnum):
     PASS = "pass"
     DROP = "drop"
     """Swallowed without a word: a blackhole."""
+    DROP_REQUESTS = "drop_requests"
+    """Only what clients say is swallowed."""
+    DROP_ANSWERS = "drop_answers"
+    """Only what the server says is swallowed."""
     REFUSE = "refuse"
     """New connections are reset; old ones pass."""
 
@@ -37,7 +41,7 @@ class Proxy:
     """Passes connections on to a server.
 
     Args:
-        dsn: where it is.
+        url: where it is: a DSN, or the address of an HTTP server.
         rewrite: what is replaced in each client's first message, and by what of the same length.
 
     Attributes:
@@ -47,17 +51,18 @@ class Proxy:
         hellos: the first message of each client that named itself.
     """
 
-    def __init__(self, dsn: str, *, rewrite: tuple[bytes, bytes] = (b"", b"")) -> None:
-        parts = urlsplit(dsn)
+    def __init__(self, url: str, *, rewrite: tuple[bytes, bytes] = (b"", b"")) -> None:
+        parts = urlsplit(url)
         assert parts.hostname is not None
         assert parts.port is not None
         assert len(rewrite[0]) == len(rewrite[1])
-        self._dsn = dsn
+        self._url = url
         self.rewrite = rewrite
         self._address = (parts.hostname, parts.port)
         self._links: set[_Link] = set()
         self._server: asyncio.Server | None = None
         self._armed: tuple[Cut, bytes, bytes] | None = None
+        self._cut = asyncio.Event()
         self.port = 0
         self.flow = Flow.PASS
         self.delay = 0.0
@@ -65,9 +70,14 @@ class Proxy:
         self.hellos: list[bytes] = []
 
     @property
+    def url(self) -> str:
+        """The server's address, by way of the proxy."""
+        return self._url.replace(f":{self._address[1]}", f":{self.port}", 1)
+
+    @property
     def dsn(self) -> str:
         """The server's DSN, by way of the proxy, in plain text: clients name themselves in what they send first."""
-        return self._dsn.replace(f":{self._address[1]}", f":{self.port}", 1) + "?sslmode=disable"
+        return f"{self.url}?sslmode=disable"
 
     @property
     def connections(self) -> int:
@@ -80,8 +90,9 @@ class Proxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Cut everything and listen no more."""
-        assert self._server is not None
+        """Cut everything and listen no more; nothing to do where it was never started."""
+        if self._server is None:
+            return
         self._server.close()
         self.reset()
         await self._server.wait_closed()
@@ -94,6 +105,19 @@ class Proxy:
             request: what the request must have in it; empty is any.
         """
         self._armed = (cut, name.encode(), request)
+        self._cut.clear()
+
+    async def is_cut_within(self, seconds: float) -> bool:
+        """Wait for the cut that the proxy is armed for; say whether it came."""
+        try:
+            await asyncio.wait_for(self._cut.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def disarm(self) -> None:
+        """Cut nothing any more."""
+        self._armed = None
 
     def reset(self) -> None:
         """Reset all connections on both sides."""
@@ -115,13 +139,18 @@ class Proxy:
             return None
         self._armed = None
         self.cuts += 1
+        self._cut.set()
         return cut
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.flow is Flow.REFUSE:
             _abort(writer)
             return
-        server_reader, server_writer = await asyncio.open_connection(*self._address)
+        try:
+            server_reader, server_writer = await asyncio.open_connection(*self._address)
+        except OSError:
+            _abort(writer)  # as near to the server's own refusal as a proxy can come
+            return
         link = _Link(self, writer, server_writer)
         self._links.add(link)
         pumps = [
@@ -167,7 +196,7 @@ class _Link:
                 self.reset()
                 return
             self._is_answer_lost = self._is_answer_lost or cut is Cut.ANSWER
-            await self._pass_on(self.to_server, data)
+            await self._pass_on(self.to_server, data, Flow.DROP_REQUESTS)
         if not self.is_mute:
             self.reset()
 
@@ -176,14 +205,14 @@ class _Link:
             if self._is_answer_lost:  # there is one, so the server is done
                 self.reset()
                 return
-            await self._pass_on(self.to_client, data)
+            await self._pass_on(self.to_client, data, Flow.DROP_ANSWERS)
         if not self.is_mute:
             self.reset()
 
-    async def _pass_on(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+    async def _pass_on(self, writer: asyncio.StreamWriter, data: bytes, swallowed_by: Flow) -> None:
         if self._proxy.delay:
             await asyncio.sleep(self._proxy.delay)
-        if self._proxy.flow is Flow.DROP or self.is_mute:
+        if self._proxy.flow in {Flow.DROP, swallowed_by} or self.is_mute:
             return
         with contextlib.suppress(OSError):
             writer.write(data)
@@ -206,9 +235,9 @@ def _abort(writer: asyncio.StreamWriter) -> None:
 
 
 @asynccontextmanager
-async def open_proxy(dsn: str, *, rewrite: tuple[bytes, bytes] = (b"", b"")) -> AsyncIterator[Proxy]:
-    """Start a proxy in front of the server of a DSN, and stop it in the end."""
-    proxy = Proxy(dsn, rewrite=rewrite)
+async def open_proxy(url: str, *, rewrite: tuple[bytes, bytes] = (b"", b"")) -> AsyncIterator[Proxy]:
+    """Start a proxy in front of a server, and stop it in the end."""
+    proxy = Proxy(url, rewrite=rewrite)
     await proxy.start()
     try:
         yield proxy

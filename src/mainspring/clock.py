@@ -23,6 +23,8 @@ _STEP_LIMIT = 0.05
 """A correction up to this many seconds is made at once (time still never runs backwards)."""
 _SLEW_LIMIT = 60.0
 """A clock that is behind by more than this many seconds is set forward at once: the host slept."""
+_ROUNDING = 0.001
+"""By so many seconds clocks that agree may seem to differ."""
 
 
 def host_time() -> datetime:
@@ -37,6 +39,10 @@ def monotonic() -> float:
 
 class StoreClock:
     """The store's clock, sampled and carried on by the local monotonic clock (design 5).
+
+    It is late rather than early, by no more than the shortest trip of an answer, as nothing may start before it is
+    due: an answer tells what the store's clock had reached when it was given, and how long the way there and back
+    took together, never how that time was shared out (ADR 0015).
 
     Host clocks do not matter. It never goes backwards, and slews when the store's clock turns out to differ by more
     than a little, as after a failover to another server. Only where it is minutes behind, as after the host was
@@ -58,23 +64,24 @@ class StoreClock:
         self._latest = _EPOCH
 
     async def sample(self, *, reads: int = 3) -> float:
-        """Ask the store for its time and aim at it; the read with the least round trip wins.
+        """Ask the store for its time and aim at it; the reads with the shortest ways there and back win.
 
         Returns:
-            By how many seconds this clock was behind the store's.
+            By how many seconds this clock was surely behind the store's, or (negative) ahead of what is sure of it.
         """
-        best_trip = float("inf")
-        target = 0.0
+        lowest, highest = -math.inf, math.inf
         for _ in range(reads):
             before = self._monotonic()
-            answer = await self._read_time()
+            answer = (await self._read_time() - _EPOCH).total_seconds()
             after = self._monotonic()
-            if after - before < best_trip:
-                best_trip = after - before
-                target = (answer - _EPOCH).total_seconds() - (before + after) / 2
+            lowest, highest = max(lowest, answer - after), min(highest, answer - before)
+            if lowest > highest + _ROUNDING:  # it was set between two reads
+                lowest, highest = answer - after, answer - before
         # Nothing is touched before this: `now` is asked between the reads, too.
         at = self._monotonic()
         self._slew(at)
+        is_known = self._offset is not None and lowest <= self._target <= highest + _ROUNDING
+        target = self._target if is_known else lowest
         offset = target if self._offset is None else self._offset
         behind = target - offset
         is_step = abs(behind) <= _STEP_LIMIT or behind > _SLEW_LIMIT

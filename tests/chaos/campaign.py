@@ -41,14 +41,14 @@ async def run_campaign(
     return outcomes, figures(plan, outcomes, time.monotonic() - began)
 
 
-def _count(text: str) -> int:
+def read_count(text: str) -> int:
     """Read how often harm is to be done."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
     return int(text)
 
 
-def _rate(text: str) -> float:
+def read_rate(text: str) -> float:
     """Read how many submissions a second there are to be."""
     try:
         rate = float(text)
@@ -62,10 +62,10 @@ def _rate(text: str) -> float:
 def main() -> None:
     """Run a campaign from the command line; exit status 0 only if nothing was violated."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=_count, default=50, metavar="N")
-    parser.add_argument("--zombies", type=_count, default=0, metavar="N")
+    parser.add_argument("--kills", type=read_count, default=50, metavar="N")
+    parser.add_argument("--zombies", type=read_count, default=0, metavar="N")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rate", type=_rate, default=20.0, help="submissions a second")
+    parser.add_argument("--rate", type=read_rate, default=20.0, help="submissions a second")
     parser.add_argument(
         "--sweep", action="store_true", help="a failpoint for every kill, not every other one"
     )

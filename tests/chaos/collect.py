@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from random import Random
+
+import asyncpg
 
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import DEFAULT_TENANT, Attempt, JobSpec, Run, Span
+from mainspring.ports.store import Store
+from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.history import Change, Effect, History
 from mainspring.testing.simulation.faults import margin
@@ -31,27 +36,52 @@ class FinalRead:
     read_at: datetime
 
 
-async def read_store(path: Path, noted: Iterable[Noted]) -> FinalRead:
+async def read_sqlite(path: Path, noted: Iterable[Noted]) -> FinalRead:
     """Open the file that the product has let go of with the product's own store, and read all of it."""
     store = SqliteStore(path)
     await store.open()
     try:
-        read_at = host_now()
-        runs: list[Run] = []
-        while page := await store.list_runs(
-            DEFAULT_TENANT, before=runs[-1].id if runs else None, limit=_PAGE
-        ):
-            runs += page
-        attempts = {run.id: await store.list_attempts(run.id) for run in runs}
-        keys = sorted({(change.job_id, change.version) for change in noted})
-        specs = await store.read_versions(keys)
-        spans = [
-            span
-            for job_id in sorted({job_id for job_id, _ in keys})
-            for span in await store.list_spans(job_id, limit=100_000)
-        ]
+        return await _read_store(store, noted, attempted=None)
     finally:
         await store.close()
+
+
+async def read_postgres(dsn: str, noted: Iterable[Noted]) -> FinalRead:
+    """Read all of a database with the product's own store."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        attempted = {row["run_id"] for row in await connection.fetch("SELECT DISTINCT run_id FROM attempt")}
+    finally:
+        await connection.close()
+    store = PostgresStore(dsn, random=Random(1))
+    await store.open()
+    try:
+        return await _read_store(store, noted, attempted=attempted)
+    finally:
+        await store.close()
+
+
+async def _read_store(
+    store: Store, noted: Iterable[Noted], *, attempted: Collection[int] | None
+) -> FinalRead:
+    """Read all; attempts only of those runs that have any on record, where these are known."""
+    read_at = host_now()
+    runs: list[Run] = []
+    while page := await store.list_runs(DEFAULT_TENANT, before=runs[-1].id if runs else None, limit=_PAGE):
+        runs += page
+    having = [run.id for run in runs if attempted is None or run.id in attempted]
+    attempts = {run_id: await store.list_attempts(run_id) for run_id in having}
+    keys = sorted({(change.job_id, change.version) for change in noted})
+    specs = [
+        spec
+        for start in range(0, len(keys), _PAGE)
+        for spec in await store.read_versions(keys[start : start + _PAGE])
+    ]
+    spans = [
+        span
+        for job_id in sorted({job_id for job_id, _ in keys})
+        for span in await store.list_spans(job_id, limit=100_000)
+    ]
     return FinalRead(
         runs=sorted(runs, key=lambda run: run.id),
         attempts=attempts,

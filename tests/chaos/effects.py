@@ -30,6 +30,7 @@ class Pen:
 
     Attributes:
         worker: what the lines say of where the attempt was carried out.
+        is_durable: whether lines outlast a power cut, and not only their process.
     """
 
     path: Path
@@ -38,13 +39,14 @@ class Pen:
     token: int
     attempt: int
     worker: str
+    is_durable: bool = True
 
     @classmethod
-    def of(cls, context: AttemptContext) -> Pen:
+    def of(cls, context: AttemptContext, *, is_durable: bool = True) -> Pen:
         """Make the pen of an attempt that this process carries out."""
         path = Path(os.environ[FOLDER_VARIABLE]) / f"{os.getpid()}.effects"
         run, job = format_run_id(context.run_id), format_job_id(context.job_id)
-        return cls(path, run, job, context.token, context.attempt, str(os.getpid()))
+        return cls(path, run, job, context.token, context.attempt, str(os.getpid()), is_durable)
 
     def start(self) -> None:
         """Write that the attempt begins."""
@@ -56,7 +58,7 @@ class Pen:
 
     def _write(self, what: str, word: str) -> None:
         words = (what, self.run, self.job, self.token, self.attempt, f"{time.time():.6f}", self.worker, word)
-        append_line(self.path, " ".join(map(str, words)))
+        append_line(self.path, " ".join(map(str, words)), is_durable=self.is_durable)
 
 
 def read_effects(folder: Path) -> list[Effect]:

@@ -50,6 +50,8 @@ WRITING_VERBS = tuple(COUNTS)
 Not among them: `add_spans`, which nothing calls yet, `prepare_history`, which writes nothing on SQLite,
 `release_shards`, for which it takes a second server, and `record_tzdata`, which only the first start of a store calls.
 """
+CLUSTER_VERBS = (*(verb for verb in WRITING_VERBS if verb != "open"), "release_shards", "prepare_history")
+"""Those of a server that shares its store. Not `open`: a schema that is up to date is left alone."""
 STOPPING_VERBS = frozenset({"close_sessions", "leave_shards"})
 """Verbs that are called only when a process ends in order."""
 
@@ -73,7 +75,7 @@ class Failpoint:
             ValueError: the text is not a failpoint.
         """
         moment, verb, count = text.split(":")
-        if moment not in MOMENTS or verb not in WRITING_VERBS or int(count) < 1:
+        if moment not in MOMENTS or verb not in {*WRITING_VERBS, *CLUSTER_VERBS} or int(count) < 1:
             raise ValueError(f"{text!r} is not a failpoint")
         return cls(moment, verb, int(count))
 
@@ -91,12 +93,21 @@ class Fuse:
         self._calls = 0
         self._is_lit = False
 
+    def take(self, verb: str) -> bool:
+        """Count a call; say whether it is the one at whose commit the process is to end."""
+        if self._failpoint is None or verb != self._failpoint.verb:
+            return False
+        self._calls += 1
+        return self._calls == self._failpoint.count
+
+    def burn_if(self, moment: str) -> None:
+        """Burn if this is the moment, of the call that was taken."""
+        if self._failpoint is not None and self._failpoint.moment == moment:
+            self._burn()
+
     def guard(self, verb: str, work: Callable[..., T]) -> Callable[..., T]:
         """Return a call's work, which lights the fuse if this is the call."""
-        if self._failpoint is None or verb != self._failpoint.verb:
-            return work
-        self._calls += 1
-        if self._calls != self._failpoint.count:
+        if not self.take(verb):
             return work
 
         def light(*args: object) -> T:
@@ -108,8 +119,8 @@ class Fuse:
 
     def pass_by(self, moment: str) -> None:
         """Burn if the transaction that is before or after its commit holds the call."""
-        if self._is_lit and self._failpoint is not None and self._failpoint.moment == moment:
-            self._burn()
+        if self._is_lit:
+            self.burn_if(moment)
 
 
 def note(what: str, *, folder: str | None = None) -> None:

@@ -61,6 +61,15 @@ async def act_once(**_: object) -> int:
     return await _act(Nature(seconds=(0.0, 0.1)))
 
 
+@app.job(name="chaos-bulk", retry=_RETRY)
+async def act_lightly(**_: object) -> int:
+    """Write a start and an end, not durably: for thousands a second, of which only processes are killed."""
+    pen = Pen.of(current_attempt(), is_durable=False)
+    pen.start()
+    pen.end("done")
+    return pen.token
+
+
 async def _act(nature: Nature) -> int:
     pen, random = _begin()
     await asyncio.sleep(random.uniform(*nature.seconds))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tests.chaos.failpoints import Failpoint
 from tests.chaos.plan import Kill, Plan
-from tests.chaos.processes import Ended, Worker
-from tests.chaos.trials import Outcome, Scene, conclude, open_scene, under_load
+from tests.chaos.processes import Ended, Worker, must_be_asked
+from tests.chaos.trials import Outcome, Solo, conclude, open_solo, under_load
 
 WORKERS = 2
 _SLOTS = 16
@@ -28,7 +28,7 @@ async def run_kills(plan: Plan, folder: Path, *, rate: float, calm: float) -> Ou
         rate: submissions a second.
         calm: seconds without a fault before the first one.
     """
-    async with open_scene(folder, slots=_SLOTS, workers=WORKERS, worker_slots=_WORKER_SLOTS) as (
+    async with open_solo(folder, slots=_SLOTS, workers=WORKERS, worker_slots=_WORKER_SLOTS) as (
         scene,
         receiver,
     ):
@@ -43,7 +43,7 @@ async def run_kills(plan: Plan, folder: Path, *, rate: float, calm: float) -> Ou
 class Killer:
     """Carries out kills in order. The failpoint of the next one is set when the server is started for it."""
 
-    def __init__(self, scene: Scene, kills: tuple[Kill, ...]) -> None:
+    def __init__(self, scene: Solo, kills: tuple[Kill, ...]) -> None:
         self._scene = scene
         self._waiting = list(kills)
         self._down: list[tuple[str, float]] = []
@@ -122,7 +122,7 @@ class Killer:
     async def _await_failpoint(self, kill: Kill, failpoint: Failpoint) -> float:
         """Return when the server ended itself; one that does not come to its failpoint is killed."""
         product = self._scene.product
-        if product.must_be_asked(failpoint):
+        if must_be_asked(failpoint):
             await asyncio.sleep(kill.after)
             product.terminate()
         if await self._ends_within(_PATIENCE):
@@ -131,7 +131,7 @@ class Killer:
             if at is not None:
                 self._scene.reached[f"{failpoint.moment}:{failpoint.verb}"] += 1
                 return at
-            if not product.must_be_asked(failpoint):
+            if not must_be_asked(failpoint):
                 raise RuntimeError(f"the server ended by itself, not at {failpoint}")
         self._scene.missed_failpoints.append(str(failpoint))
         return await asyncio.to_thread(product.kill) if product.is_running else time.time()

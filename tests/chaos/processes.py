@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.chaos.effects import FOLDER_VARIABLE
@@ -19,7 +19,7 @@ from tests.chaos.failpoints import FAILPOINT_VARIABLE, NOTES_VARIABLE, STOPPING_
 READY = re.compile(rb"listening on (http://\S+)")
 WORKER_READY = re.compile(rb"(ready)")
 ROOT = Path(__file__).resolve().parents[2]
-_APP = "tests.chaos.jobs:app"
+APP = "tests.chaos.jobs:app"
 _PORTS = (20_000, 32_000)
 """Below the ports that connections go out from: a client that tries a port in vain may else connect to itself."""
 
@@ -34,6 +34,10 @@ class Process(ABC):
     Args:
         folder: where it keeps its log, its notes and the jobs' effects.
         is_watched: start it with the fuse of product.py instead of plainly.
+
+    Attributes:
+        is_paused: whether it is stopped now.
+        harmed: the process ids that were killed or stopped.
     """
 
     def __init__(self, folder: Path, *, name: str, is_watched: bool) -> None:
@@ -45,6 +49,8 @@ class Process(ABC):
         self.log = (folder / f"{name}.log").open("ab")
         self._module = "tests.chaos.product" if is_watched else "mainspring"
         self._process: subprocess.Popen[bytes] | None = None
+        self.is_paused = False
+        self.harmed: set[int] = set()
 
     @property
     def pid(self) -> int:
@@ -78,6 +84,8 @@ class Process(ABC):
         """Kill the process and all its descendants with SIGKILL, the root first so that it cannot react; say when."""
         assert self._process is not None
         victims = [self._process.pid, *descendants(self._process.pid)]
+        self.harmed.add(self._process.pid)
+        self.is_paused = False
         at = time.time()
         for pid in victims:
             _signal(pid, signal.SIGKILL)
@@ -96,11 +104,14 @@ class Process(ABC):
     def pause(self) -> float:
         """Freeze the process, not what it has started; say when."""
         _signal(self.pid, signal.SIGSTOP)
+        self.harmed.add(self.pid)
+        self.is_paused = True
         return time.time()
 
     def resume(self) -> float:
         """Let it go on; say when."""
         _signal(self.pid, signal.SIGCONT)
+        self.is_paused = False
         return time.time()
 
     def reap(self) -> int:
@@ -117,12 +128,17 @@ class Process(ABC):
             self.kill()
         self.log.close()
 
-    def _spawn(self, arguments: Sequence[str], ready: re.Pattern[bytes], **given: str) -> str:
+    def reached(self) -> float | None:
+        """Return when the newest start came to its failpoint, if it did."""
+        found = read_notes(self.notes, self.pid)
+        return next((at for at, what in found if what.startswith("reached ")), None)
+
+    def _spawn(self, arguments: Sequence[str], ready: re.Pattern[bytes], given: Mapping[str, str]) -> str:
         environment = {**os.environ, FOLDER_VARIABLE: str(self.effects), NOTES_VARIABLE: str(self.notes)}
         self._process = subprocess.Popen(
             [sys.executable, "-m", self._module, *arguments],
             cwd=ROOT,
-            env=environment | given,
+            env={**environment, **given},
             stdout=subprocess.PIPE,
             stderr=self.log,
             start_new_session=True,
@@ -173,27 +189,22 @@ class Product(Process):
         Raises:
             Ended: it ended before it listened.
         """
-        given = {} if failpoint is None else {FAILPOINT_VARIABLE: str(failpoint)}
-        arguments = ["up", _APP, "--port", str(self._port), *self._options]
-        self.address = self._spawn(arguments, READY, **given)
-
-    def reached(self) -> float | None:
-        """Return when the newest start came to its failpoint, if it did."""
-        found = read_notes(self.notes, self.pid)
-        return next((at for at, what in found if what.startswith("reached ")), None)
-
-    @staticmethod
-    def must_be_asked(failpoint: Failpoint) -> bool:
-        """Say whether the failpoint lies in an orderly end, which somebody has to ask for."""
-        return failpoint.verb in STOPPING_VERBS
+        arguments = ["up", APP, "--port", str(self._port), *self._options]
+        self.address = self._spawn(arguments, READY, set_failpoint(failpoint))
 
 
 class Worker(Process):
-    """One `mainspring worker` over HTTP."""
+    """One `mainspring worker`.
 
-    def __init__(self, folder: Path, *, name: str, product: Product, receiver: str, slots: int) -> None:
+    Args:
+        place: the options that say where it gets its work: `--server URL`, several of these, or `--store DSN`.
+    """
+
+    def __init__(
+        self, folder: Path, *, name: str, place: Callable[[], Sequence[str]], receiver: str, slots: int
+    ) -> None:
         super().__init__(folder, name=name, is_watched=True)
-        self._product = product
+        self._place = place
         self.halt = folder / f"{name}.halt"
         self._options = [
             *("--name", name, "--slots", str(slots), "--drain", "10"),
@@ -206,8 +217,18 @@ class Worker(Process):
         Raises:
             Ended: it ended before that.
         """
-        arguments = ["worker", _APP, "--server", self._product.address, *self._options]
-        self._spawn(arguments, WORKER_READY, MAINSPRING_CHAOS_HALT=str(self.halt))
+        arguments = ["worker", APP, *self._place(), *self._options]
+        self._spawn(arguments, WORKER_READY, {"MAINSPRING_CHAOS_HALT": str(self.halt)})
+
+    @property
+    def speaks_http(self) -> bool:
+        """Whether it works for servers, not straight on the store."""
+        return "--server" in self._place()
+
+    def order_halt(self, point: str) -> None:
+        """Have it stop itself when it next comes to a point (product.py)."""
+        self.halt.with_suffix(".new").write_text(point)
+        self.halt.with_suffix(".new").rename(self.halt)
 
     def halted(self, since: float) -> float | None:
         """Return when the process stopped itself after an instant, if it did."""
@@ -215,9 +236,19 @@ class Worker(Process):
         return next((at for at, what in found if what.startswith("halted ") and at >= since), None)
 
 
-def free_port() -> int:
+def set_failpoint(failpoint: Failpoint | None) -> dict[str, str]:
+    """Return what to add to a process's environment so that it comes to its end there."""
+    return {} if failpoint is None else {FAILPOINT_VARIABLE: str(failpoint)}
+
+
+def must_be_asked(failpoint: Failpoint) -> bool:
+    """Say whether the failpoint lies in an orderly end, which somebody has to ask for."""
+    return failpoint.verb in STOPPING_VERBS
+
+
+def free_port(*, above: int | None = None) -> int:
     """Return a port that nobody listens on."""
-    for port in range(_PORTS[0] + os.getpid() % 1000, _PORTS[1]):
+    for port in range(_PORTS[0] + os.getpid() % 1000 if above is None else above + 1, _PORTS[1]):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

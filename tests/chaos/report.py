@@ -61,6 +61,17 @@ def ticks(history: History) -> tuple[list[datetime], list[datetime]]:
     return [run.created_at for run in runs.values()], list(starts.values())
 
 
+def slowest_fires(history: History, count: int = 5) -> list[float]:
+    """Return by how many seconds the every-second jobs' fires were recorded late, the worst of all."""
+    ticking = {change.job_id for change in history.changes if change.spec.name.startswith(TICK)}
+    late = [
+        (run.created_at - run.fire_at).total_seconds()
+        for run in history.runs
+        if run.job_id in ticking and run.fire_at is not None
+    ]
+    return [round(seconds, 2) for seconds in sorted(late, reverse=True)[:count]]
+
+
 def _delays(parts: Sequence[Outcome]) -> dict[str, float]:
     found = {"longest_delay_after_a_kill_s": 0.0, "longest_delay_to_a_start_s": 0.0, "longest_silence_s": 0.0}
     for part in parts:
@@ -76,9 +87,14 @@ def _delays(parts: Sequence[Outcome]) -> dict[str, float]:
     return found
 
 
-def figures(plan: Plan, outcomes: Iterable[Outcome], seconds: float) -> dict[str, Any]:
+def figures(plan: Plan, outcomes: Sequence[Outcome], seconds: float) -> dict[str, Any]:
     """Return what the campaign came to, as JSON can hold it."""
-    parts = list(outcomes)
+    faults = {"seed": plan.seed, "kills": len(plan.kills), "zombies": len(plan.zombies)}
+    return faults | sum_up(outcomes, seconds)
+
+
+def sum_up(parts: Sequence[Outcome], seconds: float) -> dict[str, Any]:
+    """Return what was judged, however it came about, as JSON can hold it."""
     counts: Counter[str] = Counter()
     found: Counter[str] = Counter()
     reached: Counter[str] = Counter()
@@ -88,9 +104,6 @@ def figures(plan: Plan, outcomes: Iterable[Outcome], seconds: float) -> dict[str
         reached.update(part.reached)
     integrity = sorted({part.integrity for part in parts})
     return {
-        "seed": plan.seed,
-        "kills": len(plan.kills),
-        "zombies": len(plan.zombies),
         "seconds": round(seconds, 1),
         "runs": sum(len(part.history.runs) for part in parts),
         "fires": counts["fires_run"] + counts["fires_skipped"] + counts["fires_in_spans"],
@@ -100,6 +113,7 @@ def figures(plan: Plan, outcomes: Iterable[Outcome], seconds: float) -> dict[str
         "stale_writes_refused": sum(part.stale for part in parts),
         "explained_repeats": counts["repeats_explained"],
         **_delays(parts),
+        "latest_fires_s": max((slowest_fires(part.history) for part in parts), default=[]),
         "slowest_restart_s": round(max((time for part in parts for time in part.restarts), default=0.0), 2),
         "integrity": integrity[0] if len(integrity) == 1 else " / ".join(integrity),
         "counts": dict(sorted(counts.items())),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,11 +14,12 @@ from pathlib import Path
 from random import Random
 
 from mainspring.testing.history import Fault, History, Verdict, judge
-from tests.chaos.client import Client, JobClient, KnownJob, Log, host_now
-from tests.chaos.collect import check_integrity, make_history, read_store
+from tests.chaos.client import Client, JobClient, KnownJob, Log, Noted, host_now
+from tests.chaos.collect import FinalRead, check_integrity, make_history, read_sqlite
 from tests.chaos.effects import read_effects
 from tests.chaos.failpoints import read_notes
-from tests.chaos.processes import Product, Worker
+from tests.chaos.fuses import REFUSALS
+from tests.chaos.processes import Process, Product, Worker
 from tests.chaos.receiver import Receiver
 from tests.chaos.workload import Editor, Load, Targets, scheduled_jobs, submitted_jobs
 
@@ -52,33 +54,45 @@ class Outcome:
 
 
 @dataclass(slots=True, kw_only=True)
-class Scene:
-    """A product, its remote workers, and what is known of what happened to them."""
+class Scene(ABC):
+    """The processes of a trial, and what is known of what happened to them.
 
-    product: Product
+    Attributes:
+        effects: the folder of the jobs' effects.
+    """
+
     workers: list[Worker]
+    effects: Path
     log: Log = field(default_factory=Log)
     restarts: list[float] = field(default_factory=list)
     fallen: list[datetime] = field(default_factory=list)
     reached: Counter[str] = field(default_factory=Counter)
     missed_failpoints: list[str] = field(default_factory=list)
 
-    async def start(self) -> None:
-        """Start the server, then the workers."""
-        await asyncio.to_thread(self.product.start)
-        await asyncio.gather(*(asyncio.to_thread(worker.start) for worker in self.workers))
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """Where clients ask now."""
 
+    @abstractmethod
+    async def start(self) -> None:
+        """Start everything."""
+
+    @abstractmethod
     async def stop(self) -> None:
-        """Stop the workers, then the server.
+        """Stop everything in good order; what is to be read stays readable.
 
         Raises:
-            RuntimeError: one did not live to be stopped, or did not end as it should.
+            RuntimeError: a process did not live to be stopped, or did not end as it should.
         """
-        for group in (self.workers, [self.product]):
-            codes = await asyncio.gather(*(asyncio.to_thread(process.stop) for process in group))
-            for process, code in zip(group, codes, strict=True):
-                if code != 0:
-                    raise RuntimeError(f"{process.name} ended with {code}: see {process.log.name}")
+
+    @abstractmethod
+    async def read(self, noted: Iterable[Noted]) -> FinalRead:
+        """Read all of the store, with the definitions that these changes name."""
+
+    @abstractmethod
+    def check(self) -> str:
+        """Say `ok`, or what is broken within the store."""
 
     def blame(self, kind: str, target: str, at: float, until: float) -> None:
         """Note a fault that is over."""
@@ -86,10 +100,51 @@ class Scene:
         self.log.faults.append(Fault(kind=kind, target=target, at=begin, until=end))
 
 
+async def stop_all(processes: Sequence[Process]) -> None:
+    """Stop processes side by side.
+
+    Raises:
+        RuntimeError: one did not live to be stopped, or did not end as it should.
+    """
+    codes = await asyncio.gather(*(asyncio.to_thread(process.stop) for process in processes))
+    for process, code in zip(processes, codes, strict=True):
+        if code != 0:
+            raise RuntimeError(f"{process.name} ended with {code}: see {process.log.name}")
+
+
+@dataclass(slots=True, kw_only=True)
+class Solo(Scene):
+    """One `mainspring up` on SQLite, and workers that it serves over HTTP."""
+
+    product: Product
+
+    @property
+    def address(self) -> str:
+        return self.product.address
+
+    async def start(self) -> None:
+        await asyncio.to_thread(self.product.start)
+        await asyncio.gather(*(asyncio.to_thread(worker.start) for worker in self.workers))
+
+    async def stop(self) -> None:
+        await stop_all(self.workers)
+        await stop_all([self.product])
+
+    @property
+    def _path(self) -> Path:
+        return self.product.data / "mainspring.db"
+
+    async def read(self, noted: Iterable[Noted]) -> FinalRead:
+        return await read_sqlite(self._path, noted)
+
+    def check(self) -> str:
+        return check_integrity(self._path)
+
+
 @asynccontextmanager
-async def open_scene(
+async def open_solo(
     folder: Path, *, slots: int, workers: int, worker_slots: int
-) -> AsyncIterator[tuple[Scene, Receiver]]:
+) -> AsyncIterator[tuple[Solo, Receiver]]:
     """Provide the processes, not started yet, and end what is left of them."""
     receiver = Receiver(folder / "effects")
     await receiver.start()
@@ -100,14 +155,14 @@ async def open_scene(
         Worker(
             folder,
             name=f"worker-{index}",
-            product=product,
+            place=lambda: ["--server", product.address],
             receiver=receiver.address,
             slots=worker_slots,
         )
         for index in range(workers)
     ]
     try:
-        yield Scene(product=product, workers=remote), receiver
+        yield Solo(product=product, workers=remote, effects=product.effects), receiver
     finally:
         for process in (*remote, product):
             await asyncio.to_thread(process.close)
@@ -123,6 +178,7 @@ class Stage:
     jobs: JobClient
     load: Load
     editor: Editor
+    known: list[KnownJob]
     scheduled: list[KnownJob]
 
     async def calm_down(self) -> None:
@@ -147,15 +203,15 @@ async def under_load(scene: Scene, receiver: Receiver, *, rate: float, seed: int
     """Add the jobs to the started product, submit and change while the block lasts, and then let all come to an end."""
     began = host_now()
     random = Random(f"load:{seed}")
-    async with Client(lambda: scene.product.address) as client:
+    async with Client(lambda: scene.address) as client:
         jobs = JobClient(client, scene.log)
         known = await jobs.adopt(began)
-        targets = Targets(receiver.address, scene.product.effects)
+        targets = Targets(receiver.address, scene.effects)
         known += [job for body in submitted_jobs(targets) if (job := await jobs.create(body))]
         scheduled = [job for body in scheduled_jobs(targets) if (job := await jobs.create(body))]
         load = Load(client, scene.log, {job.name: job.id for job in known}, rate, random)
         editor = Editor(jobs, load, random)
-        stage = Stage(scene, client, jobs, load, editor, scheduled)
+        stage = Stage(scene, client, jobs, load, editor, known, scheduled)
         async with asyncio.TaskGroup() as group:
             group.create_task(load.run())
             group.create_task(editor.run())
@@ -164,21 +220,22 @@ async def under_load(scene: Scene, receiver: Receiver, *, rate: float, seed: int
         await stage.calm_down()
 
 
-async def conclude(scene: Scene, stage: Stage, folder: Path, *, slots: int) -> Outcome:
+async def conclude(
+    scene: Scene, stage: Stage, folder: Path, *, slots: int, beat_period: float = BEAT_PERIOD
+) -> Outcome:
     """Stop everything in order, read the store, and judge."""
     await scene.stop()
-    path = scene.product.data / "mainspring.db"
-    final = await read_store(path, scene.log.changes)
-    effects = read_effects(folder / "effects")
-    history = make_history(scene.log, effects, final, beat_period=BEAT_PERIOD, slots=slots)
+    final = await scene.read(scene.log.changes)
+    effects = read_effects(scene.effects)
+    history = make_history(scene.log, effects, final, beat_period=beat_period, slots=slots)
     notes = Counter(what for _, what in read_notes(folder / "notes"))
     return Outcome(
         history=history,
         verdict=await asyncio.to_thread(judge, history),
-        integrity=check_integrity(path),
+        integrity=scene.check(),
         restarts=scene.restarts,
         fallen=scene.fallen,
-        stale=notes["stale"],
+        stale=sum(notes[refusal] for refusal in REFUSALS),
         reached=scene.reached,
         missed_failpoints=scene.missed_failpoints,
         acknowledged=stage.load.acknowledged,

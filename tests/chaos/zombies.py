@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.chaos.plan import Plan, Zombie
 from tests.chaos.processes import Worker
-from tests.chaos.trials import Outcome, Scene, conclude, open_scene, under_load
+from tests.chaos.trials import Outcome, Scene, conclude, open_solo, under_load
 
 WORKERS = 6
 _SLOTS = 4
@@ -19,7 +19,7 @@ _LOOK = 0.02
 
 async def run_zombies(plan: Plan, folder: Path, *, rate: float) -> Outcome:
     """Carry out the plan's zombies, those of different workers side by side, and judge."""
-    async with open_scene(folder, slots=0, workers=WORKERS, worker_slots=_SLOTS) as (scene, receiver):
+    async with open_solo(folder, slots=0, workers=WORKERS, worker_slots=_SLOTS) as (scene, receiver):
         await scene.start()
         async with under_load(scene, receiver, rate=rate, seed=plan.seed) as stage:
             async with asyncio.TaskGroup() as group:
@@ -44,8 +44,7 @@ async def _stop(scene: Scene, worker: Worker, zombie: Zombie) -> float:
     if not zombie.point:
         return worker.pause()
     asked = time.time()
-    worker.halt.with_suffix(".new").write_text(zombie.point)
-    worker.halt.with_suffix(".new").rename(worker.halt)
+    worker.order_halt(zombie.point)
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         at = worker.halted(asked)

@@ -98,13 +98,20 @@ class Server:
     Args:
         folder: holds its data and its log.
         environment: added to its environment, such as a shifted clock.
+        settings: PostgreSQL's own, in each of its lives.
     """
 
     def __init__(
-        self, programs: Programs, folder: Path, *, environment: Mapping[str, str] | None = None
+        self,
+        programs: Programs,
+        folder: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self._programs = programs
         self._environment = dict(environment or {})
+        self._settings = dict(settings or {})
         self._folder = folder
         folder.mkdir()
         if programs.user is not None:
@@ -156,6 +163,7 @@ class Server:
         """Start and wait until it answers queries."""
         given = {
             **_SETTINGS,
+            **self._settings,
             **settings,
             "port": str(self.port),
             "unix_socket_directories": str(self._folder),
@@ -190,10 +198,10 @@ class Server:
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in victims))
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
-    def stop(self) -> None:
-        """Stop in good order, without waiting for clients."""
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Stop without waiting for clients: in good order (SIGINT), or at once (SIGQUIT)."""
         if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
+            self._process.send_signal(how)
             self._process.wait(PATIENCE)
 
     def promote(self) -> None:

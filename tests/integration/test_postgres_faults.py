@@ -1,6 +1,7 @@
 """The PostgreSQL store over a network that breaks: never applied twice, nothing hangs, all well afterwards."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -225,7 +226,7 @@ async def test_blackhole_hangs_nobody_and_is_recovered_from(store: PostgresStore
 async def test_beat_into_a_blackhole_is_given_up_after_its_own_time(
     store: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.stores.postgres.connection._BEAT_TIMEOUT", 2.0)
+    monkeypatch.setattr("mainspring.stores.postgres.slots.BEAT_TIMEOUT", 2.0)
     session_id = await add_session(store)
     beat = Beat(session_id=session_id, held=())
     proxy.reset()
@@ -245,6 +246,51 @@ async def test_half_open_connection_is_given_up_and_opened_anew(store: PostgresS
     job = await add_job(store)
     proxy.half_open()
     assert await asyncio.wait_for(read_job(store, job.id), PATIENCE) == job
+
+
+async def test_call_that_is_given_up_gives_up_all_connections_that_went_silent_with_it(
+    dsn: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A heartbeat finds out in its own time; fires and claims must not wait for theirs, which is longer."""
+    monkeypatch.setattr("mainspring.stores.postgres.slots.BEAT_TIMEOUT", 0.5)
+    options = ConnectionOptions(proxy.dsn, command_timeout=PATIENCE)
+    async with open_store(options) as store:
+        job = await add_job(store)
+        session_id = await add_session(store)
+        await submit(store, job)
+        proxy.half_open()
+        asked = asyncio.create_task(
+            submit(store, job)
+        )  # after the heartbeat's connection went silent, and before
+        beats = [Beat(session_id=session_id, held=())]
+        with contextlib.suppress(StoreUnavailable):
+            await store.beat_sessions(beats, now=at(1))
+        with pytest.raises(StoreUnavailable, match="not known"):
+            await asyncio.wait_for(asked, PATIENCE / 2)
+        assert len(await asyncio.wait_for(submit(store, job), PATIENCE / 2)) == 1
+        assert await asyncio.wait_for(read_job(store, job.id), PATIENCE / 2) == job
+
+
+async def test_call_that_waits_for_a_lock_gives_up_nothing_but_itself(
+    dsn: str, proxy: Proxy, watch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.stores.postgres.slots.BEAT_TIMEOUT", 0.5)
+    async with open_store(ConnectionOptions(proxy.dsn, command_timeout=PATIENCE)) as store:
+        job = await add_job(store)
+        session_id = await add_session(store)
+        await submit(store, job)
+        before = len(proxy.hellos)
+        async with watch.transaction():
+            await watch.execute("LOCK TABLE session, run")
+            asked = asyncio.create_task(submit(store, job))
+            beat = asyncio.create_task(store.beat_sessions([Beat(session_id=session_id, held=())], now=at(1)))
+            while not beat.done():
+                await store.read_time()
+            with pytest.raises(StoreUnavailable):
+                await beat
+            assert not asked.done()
+        assert len(await asked) == 1
+        assert not [hello for hello in proxy.hellos[before:] if b"mainspring-submit" in hello]
 
 
 async def test_slow_network_only_takes_longer(store: PostgresStore, proxy: Proxy) -> None:

@@ -562,7 +562,7 @@ async def test_reader_of_the_history_does_not_make_upkeep_fail(store: PostgresSt
 async def test_heartbeat_on_a_connection_that_hangs_is_given_up_before_other_calls_are(
     store: PostgresStore, raw: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.stores.postgres.connection._BEAT_TIMEOUT", 0.2)
+    monkeypatch.setattr("mainspring.stores.postgres.slots.BEAT_TIMEOUT", 0.2)
     session_id = await add_session(store)
     async with raw.transaction():
         await raw.execute("SELECT FROM session FOR UPDATE")

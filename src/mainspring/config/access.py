@@ -1,4 +1,4 @@
-"""From where the API may be reached, and under which names it may be asked (ADR 0015)."""
+"""From where the API may be reached, and under which names it may be asked (ADR 0016)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.factories import at, lane_of, make_new_job, make_new_run, make_spec
 from mainspring.testing.history import Change, ChangeKind, Effect, Fault, History, Violation, judge
 from tests.chaos.client import Log, Noted
-from tests.chaos.collect import make_history, read_store, with_token_as_result
+from tests.chaos.collect import make_history, read_sqlite, with_token_as_result
 from tests.chaos.effects import Pen, parse_effects, read_effects
 from tests.chaos.report import longest_delay, longest_silence, name_violation, ticks, why_void
 
@@ -74,7 +74,7 @@ async def read_back(path: Path, target: Target) -> tuple[History, Noted]:
     await store.submit_runs([make_new_run(job)], now=at(1))
     await store.close()
     noted = Noted(job_id=job.id, kind=ChangeKind.CREATED, at=at(-1), until=at(1), version=1)
-    final = await read_store(path, [noted])
+    final = await read_sqlite(path, [noted])
     return make_history(Log(changes=[noted]), [], final, beat_period=0.5, slots=4), noted
 
 
@@ -90,7 +90,7 @@ async def test_version_that_the_store_has_lost_is_an_error(tmp_path: Path) -> No
     path = tmp_path / "data" / "mainspring.db"
     _, noted = await read_back(path, Target("http", {"url": "http://x"}))
     unheard_of = Noted(job_id=noted.job_id, kind=ChangeKind.EDITED, at=at(2), until=at(3), version=2)
-    final = await read_store(path, [unheard_of])
+    final = await read_sqlite(path, [unheard_of])
     with pytest.raises(KeyError):
         make_history(Log(changes=[unheard_of]), [], final, beat_period=0.5, slots=4)
 

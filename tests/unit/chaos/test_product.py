@@ -11,7 +11,9 @@ from mainspring.core.transitions import succeeded
 from mainspring.ports.store_types import ApplyResult
 from mainspring.testing.factories import at, make_claim, make_new_job, make_new_run, make_session
 from tests.chaos.failpoints import NOTES_VARIABLE, Failpoint, Fuse, read_notes
-from tests.chaos.product import STALE, FusedStore, FusedTransactions, halt_if_told
+from tests.chaos.fused_sqlite import FusedStore, FusedTransactions
+from tests.chaos.fuses import STALE
+from tests.chaos.product import halt_if_told
 
 
 @pytest.mark.parametrize(("moment", "is_there"), [("before", 0), ("after", 1)])

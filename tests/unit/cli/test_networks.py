@@ -1,4 +1,4 @@
-"""Servers on an address that others can reach (ADR 0015), with real processes in a network of their own."""
+"""Servers on an address that others can reach (ADR 0016), with real processes in a network of their own."""
 
 from __future__ import annotations
 

@@ -6,10 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mainspring.core.model import SpanKind
 from mainspring.core.triggers import Once
 from mainspring.testing.factories import at
+from mainspring.testing.history.delays import Times
 from tests.unit.history.histories import Story, every, grace, seconds
 
 
@@ -197,3 +200,14 @@ def test_backfills_are_not_timed() -> None:
     job = story.job()
     story.span(job, SpanKind.BACKFILL, 10, 20, "backfill", when=50)
     assert story.broken == set()
+
+
+# -- stretches of time, asked about as if each were looked at --------------------------------------------------
+
+STRETCH = st.tuples(st.integers(0, 30), st.integers(0, 10)).map(lambda pair: (at(pair[0]), at(sum(pair))))
+
+
+@given(st.lists(STRETCH, max_size=8), STRETCH)
+def test_stretches_meet_as_if_each_were_looked_at(stretches: list[Any], asked: Any) -> None:
+    begin, end = asked
+    assert Times(stretches).meet(begin, end) == any(a <= end and begin <= b for a, b in stretches)

@@ -10,9 +10,11 @@ and no cancel request can hit the statement that comes after.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import asyncpg
@@ -20,9 +22,10 @@ import asyncpg
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import RandomSource
 from mainspring.stores._sql.queries import Query
-from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role, begin_with, settings_for
+from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.lineage import WrongServer
 from mainspring.stores.postgres.servers import UNSUPPORTED, Servers
+from mainspring.stores.postgres.slots import BEAT_TIMEOUT, Slots
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -38,8 +41,6 @@ _PATIENT_TRIES = 2
 """A call is not tried again after so many times the time of one command: a blackhole takes all of it each time."""
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.5
-_BEAT_TIMEOUT = 5.0
-"""Seconds: a heartbeat on a connection that broke without a word must not use up the lease of everybody in it."""
 
 
 class Session:
@@ -80,63 +81,11 @@ class _Call(Generic[R]):
 class _Progress:
     """How far a try has come: once it `is_sent`, nobody but the server knows whether it was committed."""
 
-    __slots__ = ("is_sent",)
+    __slots__ = ("is_sent", "is_under_way")
 
     def __init__(self) -> None:
+        self.is_under_way = False
         self.is_sent = False
-
-
-class _Slots:
-    """The connections of one role; the one used last is used first."""
-
-    def __init__(self, role: Role, options: ConnectionOptions, servers: Servers) -> None:
-        count = (options.per_role or {}).get(role, 1)
-        self._options = options
-        self._servers = servers
-        self._settings = settings_for(role)
-        self.begin = begin_with(options, self._settings)
-        self._semaphore = asyncio.Semaphore(count)
-        self._idle: list[Connection | None] = [None] * count
-        self._opened: list[Connection] = []
-
-        self._is_for_beats = role is Role.BEAT
-
-    @property
-    def patience(self) -> float:
-        """Seconds for one command."""
-        longest = self._options.command_timeout
-        return min(longest, _BEAT_TIMEOUT) if self._is_for_beats else longest
-
-    async def borrow(self) -> Connection | None:
-        """Wait for a place of the role; its connection may still have to be opened."""
-        await self._semaphore.acquire()
-        return self._idle.pop()
-
-    def give_back(self, connection: Connection | None) -> None:
-        """Free the place."""
-        self._idle.append(connection)
-        self._semaphore.release()
-
-    async def connect(self) -> Connection:
-        """Open a connection."""
-        connection = await self._servers.connect(settings=self._settings, command_timeout=self.patience)
-        self._opened = [other for other in self._opened if not other.is_closed()] + [connection]
-        return connection
-
-    def terminate(self) -> None:
-        """Cut all connections, those in use as well."""
-        for connection in self._opened:
-            connection.terminate()
-
-    async def close(self, timeout: float) -> None:
-        """Disconnect what is idle, which after the last call is everything."""
-        connections = [connection for connection in self._idle if connection is not None]
-        self._idle = [None] * len(self._idle)
-        for connection in connections:
-            try:
-                await connection.close(timeout=timeout)
-            except (*LOST, asyncpg.PostgresError):
-                connection.terminate()
 
 
 class Connections:
@@ -153,7 +102,7 @@ class Connections:
         self._statements = {name: query.positional() for name, query in queries.items()}
         self._random = random
         self.servers = Servers(options, queries)
-        self._roles = {role: _Slots(role, options, self.servers) for role in Role}
+        self._roles = {role: Slots(role, options, self.servers) for role in Role}
         self._settle = queries["settle"].text
         self._lost = 0  # calls whose connection broke when the commit may have been under way
         self._settled = 0
@@ -241,6 +190,7 @@ class Connections:
             raise StoreUnavailable(_describe(error, is_in_doubt=False)) from error
         finally:
             slots.give_back(connection)
+        slots.note_answer(connection)
         if not is_newest:
             for each in self._roles.values():
                 each.terminate()
@@ -251,7 +201,7 @@ class Connections:
         if not task.cancelled():
             task.exception()  # its caller may have gone; then nobody else would look
 
-    async def _carry_out(self, slots: _Slots, call: _Call[R]) -> R:
+    async def _carry_out(self, slots: Slots, call: _Call[R]) -> R:
         connection = await slots.borrow()
         try:
             tries = 0
@@ -259,18 +209,25 @@ class Connections:
             while True:
                 tries += 1
                 progress = _Progress()
+                began = asyncio.get_running_loop().time()
                 try:
                     if connection is None or connection.is_closed():
                         connection = await slots.connect()
+                    slots.note_question(connection)
                     if self._settled < self._lost:
                         await self._wait_until_settled(connection)
-                    return await self._try(connection, slots.begin, call, progress)
+                    result = await self._try(connection, slots.begin, call, progress)
+                    slots.note_answer(connection)
+                    return result
                 except call.transient as error:
+                    slots.note_answer(connection)
                     if tries >= _TRANSIENT_TRIES:
                         raise StoreUnavailable(
                             f"PostgreSQL: gave up after {tries} tries ({error})"
                         ) from error
                 except (*LOST, WrongServer) as error:
+                    if progress.is_under_way and isinstance(error, TimeoutError):
+                        self._suspect(began)
                     await _discard(connection, error, self._options.connect_timeout)
                     connection = None
                     # A standby's refusal is an answer: after a failover the call goes to the new primary.
@@ -288,6 +245,24 @@ class Connections:
         finally:
             slots.give_back(connection)
 
+    def _suspect(self, since: float) -> None:
+        """Cut all connections if none has answered since a call began that was given up.
+
+        A host or a middlebox that goes without a word breaks them all, and each would be found out by a call of its
+        own, after its own time: fires would wait for tens of seconds while heartbeats have long gone on. What was
+        asked only just before gets as long as a heartbeat to answer. Where some answer, the server is there and only
+        slow with the others, as with commits that wait for a standby.
+        """
+
+        def cut(*, asked_by: float) -> None:
+            if any(slots.has_heard(since) for slots in self._roles.values()):
+                return
+            for slots in self._roles.values():
+                slots.cut_silent(since, asked_by=asked_by)
+
+        cut(asked_by=since)
+        asyncio.get_running_loop().call_later(BEAT_TIMEOUT, partial(cut, asked_by=math.inf))
+
     async def _wait_until_settled(self, connection: Connection) -> None:
         """Answer nothing from what a lost call may have committed before that is safe.
 
@@ -301,6 +276,7 @@ class Connections:
 
     async def _try(self, connection: Connection, begin: str, call: _Call[R], progress: _Progress) -> R:
         session = Session(connection, self._statements)
+        progress.is_under_way = True
         # Through a pooler even one statement needs a transaction: for its settings, and because it is sent in two
         # messages, which would otherwise reach two connections of the server.
         if call.is_atomic and not self._options.is_pooled:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from itertools import accumulate
 
 from mainspring.core.ids import JobId, format_job_id
 from mainspring.core.model import Run, RunKind, SpanKind
@@ -17,43 +19,88 @@ BOUND = timedelta(seconds=2)
 """Fires and starts with free capacity and no fault near; the product's promise is one second."""
 
 
+class Times:
+    """Stretches of time, for many questions: which of them overlap makes no difference."""
+
+    def __init__(self, stretches: Iterable[tuple[datetime, datetime]]) -> None:
+        self._begins: list[datetime] = []
+        self._ends: list[datetime] = []
+        for begin, end in sorted(stretches):
+            if self._ends and begin <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
+            else:
+                self._begins.append(begin)
+                self._ends.append(end)
+
+    def meet(self, begin: datetime, end: datetime) -> bool:
+        """Say whether any of them has an instant in common with the time from `begin` to `end`."""
+        first = bisect_left(self._ends, begin)
+        return first < len(self._begins) and self._begins[first] <= end
+
+
+class Occupation:
+    """How many slots were taken; one who carries out a run alone, after a crash, takes all that there are."""
+
+    def __init__(self, history: History, runs: Runs) -> None:
+        starts, ends = [], []
+        for effect in history.effects:
+            attempts = runs.attempts.get(effect.run_id, [])
+            is_suspect = any(item.outcome == "lost" and item.token < effect.token for item in attempts)
+            slots = history.slots if is_suspect else 1
+            starts.append((effect.started_at, slots))
+            if effect.ended_at is not None:
+                ends.append((effect.ended_at, slots))
+        self._starts, self._taken = _sum_up(starts)
+        self._ends, self._freed = _sum_up(ends)
+
+    def most(self, begin: datetime, end: datetime) -> int:
+        """Return how many slots were taken by what went on at any instant from `begin` to `end`."""
+        taken = self._taken[bisect_right(self._starts, end)]
+        return taken - self._freed[bisect_left(self._ends, begin)]
+
+
+def _sum_up(steps: list[tuple[datetime, int]]) -> tuple[list[datetime], list[int]]:
+    """Return instants in order, and what had come together before each of them, and in the end."""
+    steps.sort()
+    return [at for at, _ in steps], [0, *accumulate(slots for _, slots in steps)]
+
+
 def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
     """L1, L2 and L3: away from faults, and a recovery after them, fires are made and carried out at once."""
     recovery = 3 * history.lease
-    troubled = [(fault.at, fault.until + recovery) for fault in history.faults]
+    troubled = Times((fault.at - BOUND, fault.until + recovery) for fault in history.faults)
     yield from _judge_fires(history, runs, troubled, counts)
-    suspects = list(_waits_of_suspects(history, runs))
+    suspects = Times(_waits_of_suspects(history, runs))
+    occupation = Occupation(history, runs)
     for run in history.runs:
         yield from _judge_losses(history, run, runs, counts)
         start = _first_start(run, runs)
         due = max(run.due_at, run.created_at)
-        if (
-            start is None
-            or _meets(troubled, due)
-            or any(begin <= start and due <= end for begin, end in suspects)
-        ):
+        if start is None or troubled.meet(due, due) or suspects.meet(due, start):
             continue
-        if _has_room(history, runs, due, start):
+        if occupation.most(due, start) < history.slots:
             counts["starts_timed"] += 1
             if start > due + BOUND:
                 yield runs.accuse("L1", run.id, f"started {start - due} late, far from any fault")
 
 
-def _judge_fires(
-    history: History, runs: Runs, troubled: list[tuple[datetime, datetime]], counts: Counter[str]
-) -> Iterator[Violation]:
+def _judge_fires(history: History, runs: Runs, troubled: Times, counts: Counter[str]) -> Iterator[Violation]:
     """L2: a fire becomes a run, or part of a span, at once; a span's first fire is where the clock had stopped."""
     for run in history.runs:
         if run.fire_at is None or run.span_id is not None or run.kind is RunKind.BACKFILL:
             continue
         late = run.created_at - _owed_at(history, (run.job_id, run.version), run.fire_at)
-        if not _meets(troubled, run.fire_at):
+        if not troubled.meet(run.fire_at, run.fire_at):
             counts["fires_timed"] += 1
             if late > BOUND:
                 yield runs.accuse("L2", run.id, f"fired {late} late, far from any fault")
     for span in history.spans:
         late = span.created_at - _owed_at(history, (span.job_id, span.version), span.from_at)
-        if span.kind is not SpanKind.BACKFILL and late > BOUND and not _meets(troubled, span.from_at):
+        if (
+            span.kind is not SpanKind.BACKFILL
+            and late > BOUND
+            and not troubled.meet(span.from_at, span.from_at)
+        ):
             why = f"{span.kind} for {span.reason} from {span.from_at.isoformat()}, recorded {late} late"
             yield Violation("L2", f"span {span.id} of {format_job_id(span.job_id)}", (why,))
 
@@ -97,18 +144,3 @@ def _waits_of_suspects(history: History, runs: Runs) -> Iterator[tuple[datetime,
             if is_suspect:
                 later = [effect.started_at for effect in effects if effect.token > attempt.token]
                 yield attempt.finished_at, min(later, default=run.finished_at or history.read_at)
-
-
-def _has_room(history: History, runs: Runs, begin: datetime, end: datetime) -> bool:
-    """Say whether workers were free all the time; one that carries out a run alone, after a crash, has no room."""
-    busy = 0
-    for effect in history.effects:
-        if effect.started_at <= end and (effect.ended_at is None or effect.ended_at >= begin):
-            attempts = runs.attempts.get(effect.run_id, [])
-            is_suspect = any(item.outcome == "lost" and item.token < effect.token for item in attempts)
-            busy += history.slots if is_suspect else 1
-    return busy < history.slots
-
-
-def _meets(troubled: list[tuple[datetime, datetime]], at: datetime) -> bool:
-    return any(begin <= at + BOUND and at <= end for begin, end in troubled)

@@ -1,0 +1,114 @@
+"""The places of one role, and when each of its connections was last heard of."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role, begin_with, settings_for
+from mainspring.stores.postgres.servers import Servers
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+BEAT_TIMEOUT = 5.0
+"""Seconds: a heartbeat on a connection that broke without a word must not use up the lease of everybody in it."""
+
+
+@dataclass(slots=True)
+class _Talk:
+    """When a connection was opened and last answered, and since when it is being asked; None where it is not."""
+
+    opened_at: float
+    answered_at: float
+    asked_at: float | None = None
+
+
+class Slots:
+    """The connections of one role; the one used last is used first."""
+
+    def __init__(self, role: Role, options: ConnectionOptions, servers: Servers) -> None:
+        count = (options.per_role or {}).get(role, 1)
+        self._options = options
+        self._servers = servers
+        self._settings = settings_for(role)
+        self.begin = begin_with(options, self._settings)
+        self._semaphore = asyncio.Semaphore(count)
+        self._idle: list[Connection | None] = [None] * count
+        self._opened: dict[Connection, _Talk] = {}
+        self._is_for_beats = role is Role.BEAT
+
+    @property
+    def patience(self) -> float:
+        """Seconds for one command."""
+        longest = self._options.command_timeout
+        return min(longest, BEAT_TIMEOUT) if self._is_for_beats else longest
+
+    async def borrow(self) -> Connection | None:
+        """Wait for a place of the role; its connection may still have to be opened."""
+        await self._semaphore.acquire()
+        return self._idle.pop()
+
+    def give_back(self, connection: Connection | None) -> None:
+        """Free the place."""
+        if talk := self._talk(connection):
+            talk.asked_at = None
+        self._idle.append(connection)
+        self._semaphore.release()
+
+    async def connect(self) -> Connection:
+        """Open a connection."""
+        connection = await self._servers.connect(settings=self._settings, command_timeout=self.patience)
+        self._opened = {other: talk for other, talk in self._opened.items() if not other.is_closed()}
+        self._opened[connection] = _Talk(_time(), _time())
+        return connection
+
+    def note_question(self, connection: Connection) -> None:
+        """Note that a connection is asked something."""
+        if talk := self._talk(connection):
+            talk.asked_at = _time()
+
+    def note_answer(self, connection: Connection | None) -> None:
+        """Note that a connection has answered."""
+        if talk := self._talk(connection):
+            talk.answered_at = _time()
+
+    def _talk(self, connection: Connection | None) -> _Talk | None:
+        return None if connection is None else self._opened.get(connection)
+
+    def has_heard(self, since: float) -> bool:
+        """Say whether a connection that was open at an instant has answered after it."""
+        return any(talk.opened_at < since <= talk.answered_at for talk in self._opened.values())
+
+    def cut_silent(self, since: float, *, asked_by: float) -> None:
+        """Cut connections that have not answered since an instant, unless they are being asked, and only since later.
+
+        Args:
+            since: by the loop's clock.
+            asked_by: who was asked up to then has had time enough.
+        """
+        for connection, talk in self._opened.items():
+            if talk.answered_at < since and (talk.asked_at is None or talk.asked_at <= asked_by):
+                connection.terminate()
+
+    def terminate(self) -> None:
+        """Cut all connections, those in use as well."""
+        for connection in self._opened:
+            connection.terminate()
+
+    async def close(self, timeout: float) -> None:
+        """Disconnect what is idle, which after the last call is everything."""
+        connections = [connection for connection in self._idle if connection is not None]
+        self._idle = [None] * len(self._idle)
+        for connection in connections:
+            try:
+                await connection.close(timeout=timeout)
+            except (*LOST, asyncpg.PostgresError):
+                connection.terminate()
+
+
+def _time() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,1 @@
+"""Servers, workers and PostgreSQL as processes of their own, harmed and judged (see ../README.md)."""

@@ -1,0 +1,37 @@
+"""The SQLite store with a fuse at its commits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mainspring.stores.sqlite import SqliteStore
+from mainspring.stores.sqlite.connection import Call, Lane, LaneThread, Transactions
+from tests.chaos.fuses import current_verb, fuse_of_process, name_verbs
+
+
+class FusedTransactions(Transactions):
+    """Transactions that pass by the fuse on both sides of their commit."""
+
+    fuse = fuse_of_process()
+
+    def commit(self, group: list[Call]) -> None:
+        self.fuse.pass_by("before")
+        super().commit(group)
+        self.fuse.pass_by("after")
+
+
+class FusedStore(SqliteStore):
+    """The real store; every write knows by which verb it was asked for."""
+
+    def _make_lane(self, name: str, *, is_writer: bool) -> Lane:
+        if not is_writer:
+            return super()._make_lane(name, is_writer=is_writer)
+        transactions = FusedTransactions(self._path, is_writer=True, on_rollback=self._lane_ids.clear)
+        return LaneThread(transactions, name=name)
+
+    async def _write(self, work: Callable[..., Any]) -> Any:
+        return await super()._write(FusedTransactions.fuse.guard(current_verb(), work))
+
+
+name_verbs(FusedStore)
