@@ -78,7 +78,7 @@ def test_unit_gives_longer_to_stop_than_the_drain_and_spares_what_is_under_way(n
     assert seconds(unit.one("TimeoutStopSec")) >= float(option(unit.command(), "--drain")) + 10
     assert unit.one("KillMode") == "mixed"
     assert unit.one("Restart") == "always"
-    assert unit.one("Type") == "exec"
+    assert unit.one("Type") == "notify"
 
 
 @pytest.mark.parametrize("name", UNITS)

@@ -52,7 +52,7 @@ def run_host(settings: Settings, *, app: App | None = None, store_option: str) -
 
 
 async def _host(settings: Settings, app: App | None, stop: StopRequest, store_option: str) -> None:
-    from mainspring.cli.process import announce, settle_memory
+    from mainspring.cli.process import announce_ready, announce_stop, settle_memory
     from mainspring.cli.serving import listen
     from mainspring.core.model import DEFAULT_TENANT
     from mainspring.registry import FunctionRegistry
@@ -79,9 +79,9 @@ async def _host(settings: Settings, app: App | None, stop: StopRequest, store_op
             if listener is not None:
                 await outer.enter_async_context(_serve(engine, settings, listener))
             settle_memory()
-            announce(ready)
+            announce_ready(ready)
             await stop.wait()
-            announce("stopping")
+            announce_stop()
 
 
 @contextlib.asynccontextmanager

@@ -233,13 +233,13 @@ async def put_jobs(app: App, put: Callable[[dict[str, Any]], Awaitable[object]])
 
 
 async def _wait_ready(task: _Task) -> None:
-    from mainspring.cli.process import announce, settle_memory
+    from mainspring.cli.process import announce_ready, announce_stop, settle_memory
 
     settle_memory()
     if task.lifeline is not None:  # the parent speaks for all
         task.lifeline.say_ready()
         await task.stop.wait()
         return
-    announce("ready")
+    announce_ready("ready")
     await task.stop.wait()
-    announce("stopping")
+    announce_stop()
