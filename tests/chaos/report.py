@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +20,8 @@ _WORDS = {
     **dict.fromkeys(("S2", "S4"), "doubled"),
     **dict.fromkeys(("S5", "S7"), "unexplained"),
 }
+_LATE = timedelta(seconds=1)
+"""The product's promise for a start."""
 _NO_RECORD = " is a fire time with 0 runs and 0 spans on record"
 
 
@@ -72,6 +74,20 @@ def slowest_fires(history: History, count: int = 5) -> list[float]:
     return [round(seconds, 2) for seconds in sorted(late, reverse=True)[:count]]
 
 
+def recovery(history: History) -> float:
+    """Return for how many seconds after the end of the last fault runs still started late."""
+    due = {run.id: max(run.due_at, run.created_at) for run in history.runs}
+    owed = {run.id: run.due_at for run in history.runs if run.fire_at is not None and run.span_id is None}
+    late = [
+        effect.started_at
+        for effect in history.effects
+        if effect.token == 1
+        and effect.started_at - owed.get(effect.run_id, due[effect.run_id]) > _LATE
+        and effect.started_at > history.healed_at
+    ]
+    return max(((at - history.healed_at).total_seconds() for at in late), default=0.0)
+
+
 def _delays(parts: Sequence[Outcome]) -> dict[str, float]:
     found = {"longest_delay_after_a_kill_s": 0.0, "longest_delay_to_a_start_s": 0.0, "longest_silence_s": 0.0}
     for part in parts:
@@ -104,7 +120,7 @@ def sum_up(parts: Sequence[Outcome], seconds: float) -> dict[str, Any]:
         reached.update(part.reached)
     integrity = sorted({part.integrity for part in parts})
     return {
-        "seconds": round(seconds, 1),
+        "took_s": round(seconds, 1),
         "runs": sum(len(part.history.runs) for part in parts),
         "fires": counts["fires_run"] + counts["fires_skipped"] + counts["fires_in_spans"],
         "acknowledged": sum(part.acknowledged for part in parts),

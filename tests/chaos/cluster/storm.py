@@ -20,7 +20,7 @@ from tests.chaos.campaign import read_count, read_rate
 from tests.chaos.cluster.bulk import JOB, BulkLoad
 from tests.chaos.cluster.scene import Cluster, Size, open_cluster
 from tests.chaos.cluster.store_faults import take_store_away
-from tests.chaos.report import is_good, stories, sum_up
+from tests.chaos.report import is_good, recovery, stories, sum_up
 from tests.chaos.trials import Outcome, conclude, under_load
 
 # As shipped, but for the slots: what is killed here is meant to run with the defaults.
@@ -101,6 +101,7 @@ async def run_storm(storm: Storm, folder: Path) -> tuple[Outcome, dict[str, Any]
         "largest_backlog": max(gauge.backlog, default=0),
         "backlog": gauge.backlog[:: max(len(gauge.backlog) // 60, 1)],
         "alive_but_declared_dead": dead,
+        "late_starts_until_s_after_the_last_fault": round(recovery(outcome.history), 2),
     }
 
 
