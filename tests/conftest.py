@@ -17,6 +17,7 @@ from tests.postgres import (
     server_dsn,
     temporary_database,
 )
+from tests.postgres_databases import template_database
 
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -50,7 +51,18 @@ def postgres_server() -> str:
 def pooled_server(postgres_server: str) -> str:
     """The DSN of the same server through PgBouncer in transaction mode. Skips where there is none."""
     del postgres_server
-    dsn = pooled_dsn()
+    return _pooled_dsn("transaction")
+
+
+@pytest.fixture(scope="session")
+def session_pooled_server(postgres_server: str) -> str:
+    """The DSN of the same server through PgBouncer in session mode. Skips where there is none."""
+    del postgres_server
+    return _pooled_dsn("session")
+
+
+def _pooled_dsn(mode: str) -> str:
+    dsn = pooled_dsn(mode)
     if dsn is None:
         pytest.skip(missing_pooler_reason())
     return dsn
@@ -60,6 +72,20 @@ def pooled_server(postgres_server: str) -> str:
 def postgres_database(postgres_server: str) -> Iterator[str]:
     """The DSN of a fresh, empty database, dropped after the test. For sync and async tests alike."""
     with temporary_database(postgres_server) as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: str) -> Iterator[str]:
+    """The name of a migrated database, for copies; nobody connects to it."""
+    with template_database(postgres_server) as name:
+        yield name
+
+
+@pytest.fixture
+def migrated_database(postgres_server: str, postgres_template: str) -> Iterator[str]:
+    """The DSN of a fresh, migrated database, dropped after the test."""
+    with temporary_database(postgres_server, template=postgres_template) as dsn:
         yield dsn
 
 

@@ -12,7 +12,10 @@ import asyncpg
 
 DSN = "MAINSPRING_TEST_POSTGRES"
 REASON = "MAINSPRING_TEST_POSTGRES_REASON"
-POOLED_DSN = "MAINSPRING_TEST_PGBOUNCER"
+POOLED_DSNS = {
+    "transaction": "MAINSPRING_TEST_PGBOUNCER",
+    "session": "MAINSPRING_TEST_PGBOUNCER_SESSION",
+}
 POOLED_REASON = "MAINSPRING_TEST_PGBOUNCER_REASON"
 NO_POSTGRES = "no PostgreSQL"
 NO_PGBOUNCER = "no PgBouncer"
@@ -26,9 +29,9 @@ def server_dsn() -> str | None:
     return os.environ.get(DSN) or None
 
 
-def pooled_dsn() -> str | None:
-    """Return the way to the same server through PgBouncer in transaction mode; None where there is none."""
-    return os.environ.get(POOLED_DSN) or None
+def pooled_dsn(mode: str) -> str | None:
+    """Return the way to the same server through PgBouncer in this mode; None where there is none."""
+    return os.environ.get(POOLED_DSNS[mode]) or None
 
 
 def missing_pooler_reason() -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
+import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 
+import apsw
 import asyncpg
 
 from mainspring.core.ids import JobId, RunId
@@ -139,8 +140,11 @@ def with_token_as_result(run: Run, specs: Mapping[tuple[JobId, int], JobSpec]) -
 
 
 def check_integrity(path: Path) -> str:
-    """Return what SQLite says of the file."""
-    with sqlite3.connect(path) as connection:
-        answer = str(connection.execute("PRAGMA integrity_check").fetchone()[0])
-    connection.close()
-    return answer
+    """Return what SQLite says of the file.
+
+    By the copy of SQLite that the product has: one that another copy closes loses the locks of this whole process.
+    """
+    with contextlib.closing(apsw.Connection(str(path))) as connection:
+        connection.set_busy_timeout(5000)
+        (answer,) = next(iter(connection.execute("PRAGMA integrity_check")))
+    return str(answer)

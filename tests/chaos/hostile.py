@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 import httpx
 
 from mainspring.core.ids import format_run_id
+from tests.chaos.collect import check_integrity
 from tests.chaos.effects import read_effects
 from tests.chaos.processes import ROOT, Product
 
@@ -106,8 +106,7 @@ class Mainspring(Product):
 
     def integrity(self) -> str:
         """Return what SQLite says of the file."""
-        with contextlib.closing(sqlite3.connect(self.data / "mainspring.db")) as db:
-            return str(db.execute("PRAGMA integrity_check").fetchone()[0])
+        return check_integrity(self.data / "mainspring.db")
 
 
 @contextlib.contextmanager

@@ -149,9 +149,8 @@ class Server:
 
     def rewind_to(self, primary: Server) -> None:
         """Undo what this stopped server wrote after the paths parted, and follow the other as its standby."""
-        primary.ask(
-            "CHECKPOINT"
-        )  # until then its control file has the old timeline, and nothing would be undone
+        # Until then its control file has the old timeline, and nothing would be undone.
+        primary.ask("CHECKPOINT")
         source = f"host=127.0.0.1 port={primary.port} user=postgres dbname=postgres"
         self._programs.run(
             *("pg_rewind", f"--target-pgdata={self.data}", f"--source-server={source}"),

@@ -8,8 +8,8 @@ from mainspring.errors import StoreUnavailable
 from mainspring.ports.store_types import IdempotencyKey, SubmitStatus
 from mainspring.testing.factories import at, make_new_run
 from tests.failover.conftest import StartPair
-from tests.failover.servers import DATABASE, Server
-from tests.failover.writing import open_writer
+from tests.failover.servers import DATABASE, Pair, Server
+from tests.failover.writing import Writer, open_writer
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -39,13 +39,18 @@ async def test_nobody_writes_to_an_old_primary_that_came_back_as_it_was(start_pa
     assert count_runs(pair.standby) == 8
 
 
+async def submit_and_fail_over(writer: Writer, pair: Pair) -> None:
+    """Submit before a failover, which loses nothing, and after it."""
+    await writer.submit()
+    pair.catch_up()
+    pair.fail_over()
+    await writer.submit_at_last()
+
+
 async def test_old_primary_alone_is_refused_by_who_has_seen_its_successor(start_pair: StartPair) -> None:
     pair = start_pair(is_synchronous=False)
     async with open_writer(pair.dsn) as a:
-        await a.submit()
-        pair.catch_up()
-        pair.fail_over()
-        await a.submit_at_last()
+        await submit_and_fail_over(a, pair)
         pair.standby.kill()
         pair.primary.start()
         reason = await a.refusal()
@@ -105,10 +110,7 @@ async def test_old_primary_comes_back_as_a_standby_and_takes_over_again(
 ) -> None:
     pair = start_pair(is_synchronous=False)
     async with open_writer(pair.dsn) as a:
-        await a.submit()
-        pair.catch_up()
-        pair.fail_over()
-        await a.submit_at_last()
+        await submit_and_fail_over(a, pair)
         if is_rewound:
             pair.primary.start()
             pair.primary.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,6 +12,7 @@ from mainspring.ports.store_types import SubmitStatus
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
 from mainspring.stores.postgres.lineage import WrongServer
 from mainspring.testing.factories import add_job, at, make_new_run
+from tests.postgres_databases import open_store
 
 SAMPLE = 3
 """Reads of the time in one sample of the clock; one of them looks at the servers."""
@@ -76,9 +76,5 @@ async def open_writer(
 ) -> AsyncIterator[Writer]:
     """Open a store of its own, as another process would; the first one adds the job."""
     options = ConnectionOptions(dsn, command_timeout=command_timeout)
-    store = PostgresStore(options, random=random.Random(1))
-    await store.open()
-    try:
+    async with open_store(options) as store:
         yield Writer(store, job or await add_job(store))
-    finally:
-        await store.close()

@@ -3,15 +3,14 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import asyncpg
 import pytest
 
 from mainspring.core import transitions
-from mainspring.core.model import Job
+from mainspring.core.model import DEFAULT_TENANT, Job
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.hints import Hint
 from mainspring.ports.store_types import Beat
@@ -32,25 +31,12 @@ from mainspring.testing.factories import (
     running_run,
     submit,
 )
-from tests.postgres import temporary_database
-from tests.postgres_databases import open_store, template_database
+from tests.postgres_databases import open_store
 from tests.proxy import Cut, Flow, Proxy, open_proxy
 
 pytestmark = pytest.mark.postgres
 
 PATIENCE = 50
-
-
-@pytest.fixture(scope="module")
-def template(postgres_server: str) -> Iterator[str]:
-    with template_database(postgres_server) as name:
-        yield name
-
-
-@pytest.fixture
-def dsn(postgres_server: str, template: str) -> Iterator[str]:
-    with temporary_database(postgres_server, template=template) as dsn:
-        yield dsn
 
 
 @pytest.fixture
@@ -65,14 +51,6 @@ async def store(proxy: Proxy) -> AsyncIterator[PostgresStore]:
     options = ConnectionOptions(proxy.dsn, command_timeout=5.0, connect_timeout=3.0)
     async with open_store(options) as opened:
         yield opened
-
-
-@pytest.fixture
-async def watch(dsn: str) -> AsyncIterator[Any]:
-    """A connection past the proxy."""
-    connection = await asyncpg.connect(dsn)
-    yield connection
-    await connection.close()
 
 
 @dataclass(frozen=True)
@@ -291,6 +269,24 @@ async def test_call_that_waits_for_a_lock_gives_up_nothing_but_itself(
             assert not asked.done()
         assert len(await asked) == 1
         assert not [hello for hello in proxy.hellos[before:] if b"mainspring-submit" in hello]
+
+
+async def test_client_is_told_to_try_again_where_others_have_taken_all_the_time(
+    store: PostgresStore, watch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waited for long is carried out for nobody: whoever asked has asked again."""
+    monkeypatch.setattr("mainspring.stores.postgres.slots.LONGEST_WAIT", 0.2)
+    async with open_store(ConnectionOptions(store._options.dsn, command_timeout=PATIENCE)) as busy:
+        job = await add_job(busy)
+        async with watch.transaction():
+            await watch.execute("LOCK TABLE run")
+            first = asyncio.create_task(submit(busy, job))
+            await asyncio.sleep(0)  # it goes first
+            with pytest.raises(StoreUnavailable, match="busy: nothing was done"):
+                await asyncio.wait_for(submit(busy, job), PATIENCE)
+        assert len(await first) == 1
+        assert len(await busy.list_runs(DEFAULT_TENANT)) == 1
+        assert len(await submit(busy, job)) == 1
 
 
 async def test_slow_network_only_takes_longer(store: PostgresStore, proxy: Proxy) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -21,8 +21,7 @@ from mainspring.ports.gateway import ClaimCall, ClaimReply, Registration
 from mainspring.ports.hints import Hint
 from mainspring.ports.store_types import NodeFacts
 from mainspring.stores.postgres import PostgresHints
-from tests.postgres import temporary_database
-from tests.postgres_databases import open_store, template_database
+from tests.postgres_databases import open_store
 
 pytestmark = pytest.mark.postgres
 
@@ -30,18 +29,6 @@ NODE = NodeFacts(id="node-1", host="here", pid=1, version="0", tzdata="test")
 PATIENCE = 20
 """Seconds after which a test gives up; far less than a poll period in it, far more than a hint takes."""
 NEVER = 600.0
-
-
-@pytest.fixture(scope="module")
-def template(postgres_server: str) -> Iterator[str]:
-    with template_database(postgres_server) as name:
-        yield name
-
-
-@pytest.fixture
-def dsn(postgres_server: str, template: str) -> Iterator[str]:
-    with temporary_database(postgres_server, template=template) as dsn:
-        yield dsn
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ ANALYZE met the live table empty with its indexes full of dead entries, which a 
 """
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import asyncpg
@@ -70,13 +70,6 @@ async def dsn(database: str) -> str:
     return dsn
 
 
-@pytest.fixture
-async def plain(dsn: str) -> AsyncIterator[Any]:
-    connection = await asyncpg.connect(dsn)
-    yield connection
-    await connection.close()
-
-
 def walk(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for child in plan.get("Plans", ()):
@@ -108,9 +101,9 @@ def seq_scans_of(nodes: list[dict[str, Any]]) -> set[str]:
 
 
 @pytest.mark.parametrize("name", sorted(QUERIES))
-async def test_query_can_be_prepared(plain: Any, name: str) -> None:
+async def test_query_can_be_prepared(watch: Any, name: str) -> None:
     text, names = QUERIES[name].positional()
-    statement = await plain.prepare(text)
+    statement = await watch.prepare(text)
     assert len(statement.get_parameters()) == len(names)
 
 
@@ -195,8 +188,8 @@ async def test_claim_is_lazy_and_keeps_the_order_of_lanes(dsn: str) -> None:
     assert "LockRows" in {node["Node Type"] for node in nodes}
 
 
-async def test_pages_are_read_along_the_ids(dsn: str, plain: Any) -> None:
-    if not await plain.fetchval("SELECT count(*) FROM run"):
+async def test_pages_are_read_along_the_ids(dsn: str, watch: Any) -> None:
+    if not await watch.fetchval("SELECT count(*) FROM run"):
         return  # an empty table is read as it lies
     nodes = await explain(dsn, Role.READ, "list_runs_of_job")
     assert seq_scans_of(nodes) <= {"lane"}

@@ -4,7 +4,7 @@ import asyncio
 import random
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -49,25 +49,12 @@ from mainspring.testing.factories import (
     running_run,
     submit,
 )
-from tests.postgres import temporary_database
-from tests.postgres_databases import open_store, template_database
+from tests.postgres_databases import open_store
 
 pytestmark = pytest.mark.postgres
 
 SCHEMA = Path(__file__).parents[2] / "src/mainspring/stores/postgres/schema.sql"
 DAY = timedelta(days=1)
-
-
-@pytest.fixture(scope="module")
-def template(postgres_server: str) -> Iterator[str]:
-    with template_database(postgres_server) as name:
-        yield name
-
-
-@pytest.fixture
-def dsn(postgres_server: str, template: str) -> Iterator[str]:
-    with temporary_database(postgres_server, template=template) as dsn:
-        yield dsn
 
 
 @pytest.fixture
@@ -86,14 +73,6 @@ async def other(dsn: str) -> AsyncIterator[PostgresStore]:
 @pytest.fixture
 async def raw(dsn: str) -> AsyncIterator[Any]:
     """A connection whose transactions stand still in the middle."""
-    connection = await asyncpg.connect(dsn)
-    yield connection
-    await connection.close()
-
-
-@pytest.fixture
-async def watch(dsn: str) -> AsyncIterator[Any]:
-    """A connection that looks at the others."""
     connection = await asyncpg.connect(dsn)
     yield connection
     await connection.close()
@@ -562,11 +541,12 @@ async def test_reader_of_the_history_does_not_make_upkeep_fail(store: PostgresSt
 async def test_heartbeat_on_a_connection_that_hangs_is_given_up_before_other_calls_are(
     store: PostgresStore, raw: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.stores.postgres.slots.BEAT_TIMEOUT", 0.2)
     session_id = await add_session(store)
     async with raw.transaction():
         await raw.execute("SELECT FROM session FOR UPDATE")
-        with pytest.raises(StoreUnavailable):
-            await store.beat_sessions([Beat(session_id=session_id, held=())], now=at(1))
+        with monkeypatch.context() as patch:
+            patch.setattr("mainspring.stores.postgres.slots.BEAT_TIMEOUT", 0.2)
+            with pytest.raises(StoreUnavailable):
+                await store.beat_sessions([Beat(session_id=session_id, held=())], now=at(1))
     [result] = await store.beat_sessions([Beat(session_id=session_id, held=())], now=at(2))
     assert result.is_session_live

@@ -27,6 +27,7 @@ def test_location_takes_several_hosts_and_a_second_way() -> None:
     [
         ("postgresql://h/db?pooler=statement", None, "store", "session mode needs no parameter"),
         ("postgresql://h/db?pooler=transaction&pooler=transaction", None, "store", "pooler is given twice"),
+        ("postgresql://h/db", "postgresql://d/db?pooler=&pooler=", "listen_store", "pooler is given twice"),
         ("postgresql://h/db?statement_cache=-1", None, "store", "is not a number from 0 to"),
         ("postgresql://h/db?statement_cache=99999", None, "store", "is not a number from 0 to"),
         ("postgresql://h/db", "sqlite:///folder", "listen_store", "is not postgresql"),

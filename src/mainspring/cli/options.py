@@ -153,7 +153,7 @@ def beat_option(function: F) -> F:
         show_default=True,
         type=float,
         metavar="SECONDS",
-        help="Between a worker's heartbeats; the same for all processes on one store.",
+        help="Between a worker's heartbeats; its session is judged by it.",
     )(function)
 
 
@@ -167,7 +167,7 @@ def node_options(function: F) -> F:
             show_default=True,
             type=float,
             metavar="SECONDS",
-            help="Between a server's heartbeats; the same for all servers on one store.",
+            help="Between a server's heartbeats; the others judge it by that.",
         ),
         click.option(
             "--clock-limit",
@@ -175,7 +175,7 @@ def node_options(function: F) -> F:
             show_default=True,
             type=float,
             metavar="SECONDS",
-            help="A host whose clock differs from the store's by more schedules nothing.",
+            help="On PostgreSQL, a host whose clock differs from the store's by more schedules nothing.",
         ),
     )
 

@@ -64,7 +64,7 @@ class StoreLocation:
 
     @classmethod
     def _parse_dsn(cls, url: str, listen: str | None) -> StoreLocation:
-        dsn, own = _split_parameters(url)
+        dsn, own = _split_parameters(url, "store")
         pooler, cache = own.get("pooler"), own.get("statement_cache")
         if pooler not in {None, "transaction"}:
             message = f"pooler={pooler!r} is not 'transaction'; a pooler in session mode needs no parameter"
@@ -75,7 +75,7 @@ class StoreLocation:
         if listen is not None:
             if listen.partition("://")[0] not in {"postgresql", "postgres"}:
                 raise InvalidInput("listen_store", f"{_without_password(listen)!r} is not postgresql://…")
-            listen, others = _split_parameters(listen)
+            listen, others = _split_parameters(listen, "listen_store")
             if "pooler" in others:
                 raise InvalidInput(
                     "listen_store", "leads to a pooler; name PostgreSQL itself, or leave it out to poll"
@@ -174,7 +174,7 @@ class Settings:
             raise InvalidInput(flag, message)
 
 
-def _split_parameters(url: str) -> tuple[str, dict[str, str]]:
+def _split_parameters(url: str, field: str) -> tuple[str, dict[str, str]]:
     """Return the DSN without the parameters that are ours, and those."""
     base, separator, query = url.partition("?")
     rest: list[str] = []
@@ -184,7 +184,7 @@ def _split_parameters(url: str) -> tuple[str, dict[str, str]]:
         if name not in _OWN_PARAMETERS:
             rest.append(part)
         elif name in own:
-            raise InvalidInput("store", f"{name} is given twice")
+            raise InvalidInput(field, f"{name} is given twice")
         else:
             own[name] = value
     kept = "&".join(filter(None, rest))

@@ -126,6 +126,5 @@ def choose_tzdata(recorded: str | None, mine: str, others: Iterable[str]) -> str
 
 
 def _age(version: str) -> tuple[bool, str]:
-    return _RELEASE.fullmatch(
-        version
-    ) is not None, version  # other names than 2026a cannot be compared with it
+    # Other names than 2026a cannot be compared with it: they come first.
+    return _RELEASE.fullmatch(version) is not None, version

@@ -103,6 +103,7 @@ class LocalGateway:
             types=registration.types,
             functions=registration.functions,
             labels=registration.labels,
+            beat_period=self._beat_period,
         )
         (session_id,) = await self._store.add_sessions([new], now=self._clock.now())
         self._desk.welcome(session_id)

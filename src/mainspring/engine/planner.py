@@ -93,9 +93,8 @@ class Planner:
 
     async def _fire(self, due: list[DueClock], now: datetime) -> None:
         epochs = self._ownership.epochs
-        due = [
-            clock for clock in due if job_shard(clock.job_id) in epochs
-        ]  # others were given up since they were read
+        # Others were given up since they were read.
+        due = [clock for clock in due if job_shard(clock.job_id) in epochs]
         specs = await self._definitions.load((clock.job_id, clock.version) for clock in due)
         planned: list[tuple[DueClock, Fire]] = []
         for clock in due:

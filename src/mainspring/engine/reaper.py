@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from mainspring.core.ids import SessionId
-from mainspring.core.liveness import PERIODS_OF_SILENCE, Watch, forget, look
+from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, look
 from mainspring.core.model import JobSpec
 from mainspring.core.transitions import AttemptFacts, Failure, Transition, failed, lost
 from mainspring.engine.definitions import Definitions
@@ -17,7 +17,7 @@ from mainspring.engine.wakeups import Wakeups
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import ApplyResult, HeldRun
+from mainspring.ports.store_types import ApplyResult, HeldRun, SessionFacts
 
 _log = structlog.get_logger(__name__)
 BATCH = 500
@@ -53,6 +53,7 @@ class Reaper:
         self._beat_period = beat_period
         self._refusals = refusals or Refusals()
         self._watch: Watch[SessionId] | None = None
+        self._shortest_period = beat_period
         self._watching_since = 0.0
         self._looked_at: float | None = None
 
@@ -65,7 +66,7 @@ class Reaper:
         await self._end(overdue, self._time_out)
         expired = await self._store.expire_runs(now=now, limit=BATCH)
         is_full = max(len(orphans), len(overdue), len(expired)) == BATCH
-        return 0.0 if is_full else min(self._beat_period / 4, 1.0)
+        return 0.0 if is_full else min(self._shortest_period / 4, 1.0)
 
     async def _find_overdue(self, now: datetime) -> list[HeldRun]:
         """Return what outlived its deadline although its worker could have said so all along.
@@ -85,20 +86,31 @@ class Reaper:
 
     async def _judge_sessions(self, now: datetime) -> None:
         sessions = await self._store.list_sessions()
-        counters = {session.id: session.beats for session in sessions}
+        pulses = {session.id: Pulse(session.beats, self._period_of(session)) for session in sessions}
+        self._shortest_period = min([self._beat_period, *(pulse.period for pulse in pulses.values())])
         if self._watch is not None:
             self._watch = forget(self._watch, self._refusals.sessions)
         self._refusals.sessions.clear()
         at = self._clock.monotonic()
-        self._watch, silent = look(self._watch, counters, at=at, period=self._beat_period)
-        if silent and self._refusals.is_clear(at, PERIODS_OF_SILENCE * self._beat_period):
+        self._watch, found = look(self._watch, pulses, at=at)
+        silent = [
+            key for key in found if self._refusals.is_clear(at, PERIODS_OF_SILENCE * pulses[key].period)
+        ]
+        if silent:
             try:
-                dead = await self._store.expire_sessions([(key, counters[key]) for key in silent], now=now)
+                dead = await self._store.expire_sessions(
+                    [(key, pulses[key].beats) for key in silent], now=now
+                )
             except StoreUnavailable:
                 self._refusals.refuse()
                 raise
             gone = [key for key, is_dead in zip(silent, dead, strict=True) if is_dead]
             _log.warning("sessions_lost", sessions=gone)
+
+    def _period_of(self, session: SessionFacts) -> float:
+        # Its own, not this process's: its worker keeps to what it was told when it registered.
+        told = session.beat_period
+        return self._beat_period if told is None else told.total_seconds()
 
     async def _end(
         self,

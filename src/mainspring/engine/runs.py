@@ -29,6 +29,7 @@ class Submission:
     Attributes:
         payload: the run's own JSON text in UTF-8; None is the job's.
         run_at: not before this instant; None is at once.
+        delay: the same as a distance from the store's now; not both.
         priority: the run's own; None is the job's.
         idempotency_key: the same key within 24 h gives the same run.
     """
@@ -36,6 +37,7 @@ class Submission:
     job_id: JobId
     payload: bytes | None = None
     run_at: datetime | None = None
+    delay: timedelta | None = None
     priority: Priority | None = None
     idempotency_key: str | None = None
 
@@ -160,7 +162,7 @@ def _new_run(job: Job, submission: Submission, *, now: datetime) -> NewRun:
         size = len(submission.payload)
         message = f"{size} bytes; at most {INLINE_LIMIT} fit, put large data elsewhere and pass a link"
         raise PayloadTooLarge("payload", message)
-    due_at = read_instant(submission.run_at, "run_at") if submission.run_at is not None else now
+    due_at = _due_at(submission, now)
     priority = submission.priority if submission.priority is not None else spec.priority
     return NewRun(
         job_id=job.id,
@@ -177,6 +179,14 @@ def _new_run(job: Job, submission: Submission, *, now: datetime) -> NewRun:
     )
 
 
+def _due_at(submission: Submission, now: datetime) -> datetime:
+    if submission.run_at is None:
+        return now if submission.delay is None else now + submission.delay
+    if submission.delay is not None:
+        raise InvalidInput("delay", "says the same as 'run_at'; give one of them")
+    return read_instant(submission.run_at, "run_at")
+
+
 def _submit_key(submission: Submission, due_at: datetime, now: datetime) -> IdempotencyKey | None:
     key = submission.idempotency_key
     if key is None:
@@ -187,6 +197,8 @@ def _submit_key(submission: Submission, due_at: datetime, now: datetime) -> Idem
     digest.update(_canonical(submission.payload) if submission.payload is not None else b"\xff")
     run_at = None if submission.run_at is None else due_at  # in UTC: the same instant is the same request
     digest.update(f"|{run_at}|{submission.priority}".encode())
+    if submission.delay is not None:  # not the instant that it comes to: that is another one at each repeat
+        digest.update(f"|{submission.delay}".encode())
     return IdempotencyKey(key=key, request_hash=digest.digest(), expires_at=now + KEY_LIFETIME)
 
 

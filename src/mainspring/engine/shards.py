@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import structlog
 
-from mainspring.core.liveness import PERIODS_OF_SILENCE, Watch, list_settled, look
+from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, list_settled, look
 from mainspring.core.shards import Holding, Refusal, choose_tzdata, divide, refuse_clock
 from mainspring.engine.ownership import Ownership
 from mainspring.engine.refusals import Refusals
@@ -27,8 +27,8 @@ class ShardSettings:
     """How nodes divide the shards.
 
     Attributes:
-        period: between a node's heartbeats. A dead node's shards are taken within four periods: one in which the
-            others may just have seen it, and three of silence.
+        period: between this node's heartbeats; the others judge it by what it says itself. A dead node's shards are
+            taken within four periods: one in which the others may just have seen it, and three of silence.
         clock_limit: by how much a host's clock may differ from the store's; beyond, its node owns no shards.
     """
 
@@ -114,7 +114,8 @@ class Shards:
         self.figures.nodes = 1 + len(living)
         if is_known:
             await self._beat(refusal, now)
-        return self._period
+        # Whoever beats faster has to be looked at as often, or its silence would never count.
+        return min([self._period, *(self._period_of(node) for node in living)])
 
     async def leave(self, now: datetime) -> None:
         """Give up all shards, so that another node may take them at once."""
@@ -123,7 +124,9 @@ class Shards:
         await self._store.leave_shards(self._node.id, epochs, now=now)
 
     async def _beat(self, refusal: Refusal | None, now: datetime) -> None:
-        await self._write(self._store.beat_node(self._node, refusal=refusal, now=now))
+        await self._write(
+            self._store.beat_node(self._node, period=self._settings.period, refusal=refusal, now=now)
+        )
         self._refusals.accept(self._clock.monotonic())
 
     async def _write(self, call: Awaitable[T]) -> T:
@@ -135,19 +138,24 @@ class Shards:
 
     async def _bury_silent(self, others: Sequence[NodeState], now: datetime) -> list[NodeState]:
         """Remove nodes that have been silent for three periods, and return the others."""
-        counters = {node.facts.id: node.beats for node in others}
+        pulses = {node.facts.id: Pulse(node.beats, self._period_of(node)) for node in others}
         at = self._clock.monotonic()
-        self._watch, silent = look(self._watch, counters, at=at, period=self._period)
-        if not self._store.capabilities.concurrent_writers:
-            silent = list(counters)
-        elif not self._refusals.is_clear(at, PERIODS_OF_SILENCE * self._period):
-            return list(others)
+        self._watch, found = look(self._watch, pulses, at=at)
+        is_alone = not self._store.capabilities.concurrent_writers
+        silent = [
+            key
+            for key in (pulses if is_alone else found)
+            if is_alone or self._refusals.is_clear(at, PERIODS_OF_SILENCE * pulses[key].period)
+        ]
         if silent:
-            judged = [(node_id, counters[node_id]) for node_id in silent]
+            judged = [(node_id, pulses[node_id].beats) for node_id in silent]
             dead = await self._write(self._store.expire_nodes(judged, now=now))
             gone = [node_id for node_id, is_dead in zip(silent, dead, strict=True) if is_dead]
             _log.warning("nodes_lost", nodes=gone)
         return [node for node in others if node.facts.id not in silent]
+
+    def _period_of(self, node: NodeState) -> float:
+        return self._period if node.period is None else node.period.total_seconds()
 
     async def _judge_self(
         self, recorded: str | None, living: Sequence[NodeState], now: datetime
@@ -188,7 +196,7 @@ class Shards:
             for node in living
             if node.refusal is not Refusal.CLOCK and node.facts.tzdata == self._node.tzdata
         }
-        known = list_settled(self._watch, period=self._period)
+        known = list_settled(self._watch)
         division = divide(
             self._node.id,
             await self._read_holdings(),

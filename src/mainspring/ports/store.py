@@ -14,7 +14,7 @@ The types that go in and out are in `store_types`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from mainspring.core.ids import JobId, RunId, SessionId
@@ -275,8 +275,15 @@ class SessionStore(Protocol):
 class NodeStore(Protocol):
     """Scheduler nodes and the shards they own."""
 
-    async def beat_node(self, node: NodeFacts, *, refusal: Refusal | None = None, now: datetime) -> None:
-        """Insert the node or raise its counter, and say why it owns no shards, if it refuses to."""
+    async def beat_node(
+        self,
+        node: NodeFacts,
+        *,
+        period: timedelta | None = None,
+        refusal: Refusal | None = None,
+        now: datetime,
+    ) -> None:
+        """Insert the node or raise its counter; say when to expect the next beat, and why it owns no shards, if so."""
         ...
 
     async def read_cluster(self) -> Cluster:

@@ -331,7 +331,11 @@ class CancelResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSession:
-    """A worker session to open, with what it offers."""
+    """A worker session to open, with what it offers.
+
+    Attributes:
+        beat_period: how far apart its heartbeats are to be, as its worker is told; it is judged by that.
+    """
 
     worker: str
     host: str
@@ -341,11 +345,16 @@ class NewSession:
     types: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    beat_period: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFacts:
-    """A live session; `beats` is the counter that its heartbeats raise."""
+    """A live session; `beats` is the counter that its heartbeats raise.
+
+    Attributes:
+        beat_period: as it was opened with; None of one that an earlier release has opened.
+    """
 
     id: SessionId
     worker: str
@@ -356,6 +365,7 @@ class SessionFacts:
     types: tuple[str, ...]
     functions: tuple[str, ...]
     labels: tuple[str, ...]
+    beat_period: timedelta | None
     beats: int
     started_at: datetime
     last_beat_at: datetime
@@ -429,11 +439,13 @@ class NodeState:
     """A node as its last heartbeat left it; `beats` is the counter that its heartbeats raise.
 
     Attributes:
+        period: how far apart its heartbeats are, as it says; None of a release that does not say.
         refusal: why it owns no shards; None where nothing speaks against it.
     """
 
     facts: NodeFacts
     beats: int
+    period: timedelta | None
     refusal: Refusal | None
     started_at: datetime
     last_beat_at: datetime

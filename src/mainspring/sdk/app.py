@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from mainspring.clock import host_time
 from mainspring.core.definition.fields import read_payload
 from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
 from mainspring.registry import FunctionRegistry
@@ -163,7 +162,7 @@ def _batches(name: str, payloads: Sequence[object], options: SubmitOptions) -> I
     """Cut submissions into requests that the server takes: bounded in number and in bytes."""
     common: dict[str, Any] = {"job": name}
     if options.delay is not None:
-        common["run_at"] = host_time() + options.delay
+        common["delay"] = options.delay.total_seconds()
     if options.run_at is not None:
         common["run_at"] = options.run_at
     if options.priority is not None:

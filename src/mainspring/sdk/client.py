@@ -88,7 +88,7 @@ class AsyncClient(Transport):
     async def submit_run(
         self, job_id: str, body: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
     ) -> SubmittedView:
-        """Submit a run of a job; `body` may hold `payload`, `run_at`, `priority`."""
+        """Submit a run of a job; `body` may hold `payload`, `run_at` or `delay`, `priority`."""
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key is not None else {}
         path = f"{_API}/jobs/{job_id}/runs"
         return await self.call("POST", path, SubmittedView, body=body or {}, headers=headers)

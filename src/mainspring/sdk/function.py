@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from mainspring.core.definition.fields import read_choice, read_duration, read_instant
+from mainspring.core.definition.fields import read_choice, read_delay, read_instant
 from mainspring.core.model import Priority
 from mainspring.errors import InvalidInput
 
@@ -29,7 +29,7 @@ class SubmitOptions:
 
     Attributes:
         run_at: not before this instant; None is at once.
-        delay: the same as a distance from now; not both.
+        delay: the same as a distance from the store's now; not both.
         priority: the run's own; None is the job's.
         idempotency_key: the same key and arguments within 24 h give the same run.
     """
@@ -105,7 +105,7 @@ class Function(Generic[P, R]):
             raise InvalidInput("delay", "says the same as 'run_at'; give one of them")
         options = SubmitOptions(
             run_at=None if run_at is None else read_instant(run_at, "run_at"),
-            delay=None if delay is None else _read_delay(delay),
+            delay=None if delay is None else read_delay(delay, "delay"),
             priority=_read_priority(priority),
             idempotency_key=idempotency_key,
         )
@@ -183,11 +183,6 @@ class Submitter(Generic[P]):
                 message = f"must be a mapping or a list of arguments, not {type(call).__name__}"
                 raise InvalidInput(f"calls[{index}]", message)
         return payloads
-
-
-def _read_delay(value: timedelta | float | str) -> timedelta:
-    seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    return read_duration(seconds, "delay", high=timedelta(days=3650))
 
 
 def _read_priority(value: Priority | str | None) -> Priority | None:

@@ -8,8 +8,10 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 Duration = Annotated[float | str, Meta(description="Seconds, or text like `90s`, `5m`, `1h30m`.")]
-
-
+Delay = Annotated[
+    float | str,
+    Meta(description="Not before so long from the store's now; like `90s`, or seconds. Not with `run_at`."),
+]
 Name = Annotated[str, Meta(min_length=1, max_length=200, examples=["daily-report"])]
 
 
@@ -56,7 +58,8 @@ class SubmitBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """A submission of one run; everything may be left out."""
 
     payload: Any | UnsetType = UNSET
-    run_at: datetime | None = None
+    run_at: Annotated[datetime | None, Meta(description="Not before this instant.")] = None
+    delay: Delay | None = None
     priority: str | None = None
 
 
@@ -66,6 +69,7 @@ class BulkSubmitItem(Struct, kw_only=True, forbid_unknown_fields=True):
     job_id: str | None = None
     job: str | None = None
     payload: Any | UnsetType = UNSET
-    run_at: datetime | None = None
+    run_at: Annotated[datetime | None, Meta(description="Not before this instant.")] = None
+    delay: Delay | None = None
     priority: str | None = None
     idempotency_key: str | None = None

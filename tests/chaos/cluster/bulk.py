@@ -6,6 +6,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from random import Random
 from typing import Any
 
 from mainspring.core.ids import parse_job_id, parse_run_id
@@ -15,7 +16,8 @@ from tests.chaos.client import Client, Log, Refused, Unknown, host_now
 JOB = "chaos-bulk"
 _BATCHES = 10
 """A second."""
-_PAUSE = 0.15
+_PAUSE = 0.2
+_LONGEST_PAUSE = 5.0
 
 
 @dataclass(slots=True)
@@ -24,7 +26,6 @@ class BulkLoad:
 
     Attributes:
         rate: runs a second.
-        waiting: batches that are not acknowledged yet.
         latest: how far the load itself has fallen behind, in seconds, at most.
     """
 
@@ -32,8 +33,8 @@ class BulkLoad:
     log: Log
     job_id: str
     rate: float
+    random: Random
     acknowledged: int = 0
-    waiting: int = 0
     latest: float = 0.0
     is_stopping: bool = False
 
@@ -52,7 +53,7 @@ class BulkLoad:
     async def _submit(self, number: int, size: int) -> None:
         keys = [f"bulk-{number}-{index}" for index in range(size)]
         body = [{"job_id": self.job_id, "idempotency_key": key} for key in keys]
-        self.waiting += 1
+        pause = _PAUSE
         while True:
             asked_at = host_now()
             try:
@@ -61,13 +62,13 @@ class BulkLoad:
                 outcome = "fail" if isinstance(error, Refused) else "unknown"
                 self.client.repeated += 1
                 self._note(keys, [None] * size, asked_at, outcome)
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(pause * self.random.uniform(0.5, 1.0))
+                pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
             if answer.status != 200:
                 raise RuntimeError(f"a bulk submission answered {answer.status}: {answer.body}")
             self._note(keys, [item["run_id"] for item in answer.body], asked_at, "ok")
             self.acknowledged += size
-            self.waiting -= 1
             return
 
     def _note(self, keys: list[str], runs: list[Any], asked_at: datetime, outcome: str) -> None:

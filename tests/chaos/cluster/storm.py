@@ -83,7 +83,7 @@ async def run_storm(storm: Storm, folder: Path) -> tuple[Outcome, dict[str, Any]
         await cluster.start()
         async with under_load(cluster, receiver, rate=20.0, seed=storm.seed) as stage:
             job = next(job for job in stage.known if job.name == JOB)
-            load = BulkLoad(stage.client, cluster.log, job.id, storm.rate)
+            load = BulkLoad(stage.client, cluster.log, job.id, storm.rate, Random(f"bulk:{storm.seed}"))
             watch = asyncio.create_task(gauge.watch(cluster))
             async with asyncio.TaskGroup() as group:
                 group.create_task(load.run())

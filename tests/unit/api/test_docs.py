@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
 import re
 import shlex
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ from mainspring.api.reading import BODY_LIMIT
 from mainspring.api.routes.worker import BEAT_LIMIT
 from mainspring.wire import protocol, views
 from mainspring.wire.bodies import BulkSubmitItem, SubmitBody
+from tests.asking import ask, wait_until
 from tests.unit.cli.processes import SECONDS, environment, server
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
@@ -290,24 +288,6 @@ class Examples:
             assert self.ids.setdefault(page, real) == real, where
         elif not any(form.fullmatch(page) and form.fullmatch(real) for form in VARYING_TEXT):
             assert ID.sub(lambda match: self.ids[match[0]], page) == real, where
-
-
-def ask(address: str, method: str, path: str, body: object = None) -> Any:
-    link = http.client.HTTPConnection(address.removeprefix("http://"), timeout=SECONDS)
-    with contextlib.closing(link):
-        text = None if body is None else json.dumps(body)
-        link.request(method, f"/api/v1/{path}", text, {"Content-Type": "application/json"})
-        answer = link.getresponse()
-        told = answer.read()
-        assert answer.status < 300, told
-        return json.loads(told)
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def is_quiet(address: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from litestar import Litestar
 from litestar.testing import AsyncTestClient
 
 from mainspring.core.ids import RunId, format_run_id
+from mainspring.testing.manual import ManualRuntime
 
 Http = AsyncTestClient[Litestar]
 
@@ -104,6 +106,40 @@ async def test_run_at_out_of_bounds_is_refused(http: Http, job: dict[str, Any], 
         answer = await http.post(url, json=body)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["field"] == f"{prefix}run_at"
+
+
+@pytest.mark.parametrize("prefix", ["", "[0]."])
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"delay": -1}, "must be between 0s"),
+        ({"delay": "1x"}, "must be seconds or text"),
+        ({"delay": "90000h"}, "must be between 0s"),
+        ({"delay": 5, "run_at": "2040-01-01T00:00:00Z"}, "says the same as 'run_at'"),
+    ],
+)
+async def test_delay_that_cannot_be_is_refused(
+    http: Http, job: dict[str, Any], prefix: str, fields: dict[str, Any], message: str
+) -> None:
+    if prefix:
+        answer = await http.post("/api/v1/runs/bulk", json=[{**fields, "job": job["name"]}])
+    else:
+        answer = await http.post(f"/api/v1/jobs/{job['job_id']}/runs", json=fields)
+    assert answer.status_code == 422
+    [error] = answer.json()["errors"]
+    assert error["field"] == f"{prefix}delay"
+    assert error["message"].startswith(message)
+
+
+async def test_delay_is_added_to_the_stores_clock(
+    http: Http, job: dict[str, Any], runtime: ManualRuntime
+) -> None:
+    """Which is years from the clock of whoever asks."""
+    due_at = (runtime.clock.now() + timedelta(seconds=90)).isoformat().replace("+00:00", "Z")
+    one = await http.post(f"/api/v1/jobs/{job['job_id']}/runs", json={"delay": "90s"})
+    many = await http.post("/api/v1/runs/bulk", json=[{"job": job["name"], "delay": 90}])
+    for run_id in (one.json()["run_id"], many.json()[0]["run_id"]):
+        assert (await http.get(f"/api/v1/runs/{run_id}")).json()["due_at"] == due_at
 
 
 async def test_bad_result_of_a_report_is_refused_by_name(http: Http) -> None:

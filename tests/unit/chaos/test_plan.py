@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.chaos.campaign import draw_plan
+from tests.chaos.cluster.__main__ import draw_kinds
+from tests.chaos.cluster.faults import FAULTS
 from tests.chaos.failpoints import MOMENTS, WRITING_VERBS, Failpoint, Fuse
 
 
@@ -21,6 +23,20 @@ def test_other_seed_gives_another_plan() -> None:
 def test_plan_has_as_many_faults_as_asked_for() -> None:
     plan = draw_plan(1, kills=11, zombies=5)
     assert (len(plan.kills), len(plan.zombies), len(list(plan.lines()))) == (11, 5, 16)
+
+
+def test_all_kinds_of_fault_come_in_turn_in_an_order_of_the_seed() -> None:
+    kinds = [kind.code for kind in draw_kinds(3, "all", 2 * len(FAULTS) + 1)]
+    assert sorted(kinds[: len(FAULTS)]) == sorted(FAULTS)
+    assert sorted(kinds[len(FAULTS) : 2 * len(FAULTS)]) == sorted(FAULTS)
+    assert len(kinds) == 2 * len(FAULTS) + 1
+    assert kinds == [kind.code for kind in draw_kinds(3, "all", len(kinds))]
+    assert [kind.code for kind in draw_kinds(3, "F5", 3)] == ["F5"] * 3
+
+
+def test_every_kind_of_fault_says_what_it_does() -> None:
+    assert all(kind.what for kind in FAULTS.values())
+    assert all((kind.inflict.__doc__ or "").startswith(f"{code}: ") for code, kind in FAULTS.items())
 
 
 def test_sweep_meets_every_commit_from_both_sides() -> None:

@@ -110,6 +110,13 @@ def test_a_worker_of_its_own_and_the_ways_of_jobs_and_runs(folder: Path) -> None
         cancelled = answer("run", "list", "--state", "cancelled", "--job", "add", url=url)
         assert [each["run_id"] for each in cancelled] == [later["run_id"]]
 
+        delayed = answer("job", "run", "add", "--payload", "[1]", "--delay", "1h", url=url)
+        shown = answer("run", "show", delayed["run_id"], url=url)
+        assert (shown["status"], shown["due_at"] > shown["created_at"]) == ("PENDING", True)
+        refused = run("job", "run", "add", "--delay", "soon", "--server", url)
+        assert refused.returncode == 2
+        assert "delay: must be seconds or text like '90s'" in refused.stderr
+
         assert answer("job", "pause", "tick", url=url)["is_paused"] is True
         assert answer("job", "resume", "tick", url=url)["is_paused"] is False
         added = answer("job", "add", "again", "--function", "add", "--every", "90s", "--retries", 7, url=url)
@@ -127,7 +134,7 @@ def test_a_worker_of_its_own_and_the_ways_of_jobs_and_runs(folder: Path) -> None
         for arguments in (
             ("job", "list"),
             ("job", "show", "add"),
-            ("run", "list"),
+            ("run", "list", "--limit", 1000),  # every second of a busy host adds one of another job
             ("run", "show", failed["run_id"]),
         ):
             shown = run(*arguments, "--server", url)

@@ -11,18 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.asking import PATIENCE, ask, wait_until
 from tests.unit.cli.processes import running, server
 from tests.unit.cli.written_workers import (
     PAGE,
-    PATIENCE,
     ROOT,
     WORKERS,
     Submitted,
     Written,
-    ask,
     make_job,
     sessions,
-    wait_until,
     written_worker,
 )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.asking import wait_until
 from tests.unit.cli.scripted_server import (
     GONE,
     PATIENCE,
@@ -21,7 +22,7 @@ from tests.unit.cli.scripted_server import (
     leases,
     scripted_server,
 )
-from tests.unit.cli.written_workers import WORKERS, has_processes, wait_until, written_worker
+from tests.unit.cli.written_workers import WORKERS, has_processes, written_worker
 
 pytestmark = [pytest.mark.timeout(3 * PATIENCE), pytest.mark.slow]
 KEY = {"run_id": "run_00000000001yf", "token": 1}

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
-import json
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.asking import PATIENCE, ask, wait_until
 from tests.unit.cli.processes import environment
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "howto" / "write-a-worker.md").read_text()
 WORKERS = ["python", "shell"]
-PATIENCE = 90.0
-"""Seconds for what takes less than one: these tests share their machine."""
 
 
 def write_functions(folder: Path) -> Path:
@@ -43,13 +39,6 @@ def need_tools() -> None:
     if missing:
         reason = f"there is no {' and no '.join(missing)} here"
         pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
-
-
-def wait_until(is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def has_processes(session: int) -> bool:
@@ -105,17 +94,6 @@ def written_worker(kind: str, address: str, folder: Path) -> Iterator[Written]:
         with contextlib.suppress(ProcessLookupError):
             worker.send_to_all(signal.SIGKILL)
         process.wait()
-
-
-def ask(address: str, method: str, path: str, body: object = None) -> Any:
-    link = http.client.HTTPConnection(address.removeprefix("http://"), timeout=PATIENCE)
-    with contextlib.closing(link):
-        text = None if body is None else json.dumps(body)
-        link.request(method, f"/api/v1/{path}", text, {"Content-Type": "application/json"})
-        answer = link.getresponse()
-        told = answer.read()
-        assert answer.status < 300, told
-        return json.loads(told)
 
 
 def sessions(address: str) -> list[str]:

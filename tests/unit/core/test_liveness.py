@@ -4,10 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.liveness import PERIODS_OF_SILENCE, Watch, list_settled, look
+from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, list_settled, look
 
 PERIOD = 10.0
 Look = tuple[float, dict[str, int]]
+
+
+def pulses_of(counters: dict[str, int]) -> dict[str, Pulse]:
+    return {key: Pulse(counter, PERIOD) for key, counter in counters.items()}
 
 
 def watch_all(looks: list[Look]) -> list[list[str]]:
@@ -15,7 +19,7 @@ def watch_all(looks: list[Look]) -> list[list[str]]:
     watch: Watch[str] | None = None
     declared = []
     for moment, counters in looks:
-        watch, silent = look(watch, counters, at=moment, period=PERIOD)
+        watch, silent = look(watch, pulses_of(counters), at=moment)
         declared.append(silent)
     return declared
 
@@ -68,6 +72,24 @@ def test_everybody_is_judged_alone_and_told_in_order() -> None:
     assert watch_all(looks)[3:] == [["dead"], ["dead", "late"], ["late", "dead"]]
 
 
+def test_each_is_judged_by_the_period_that_it_has_named() -> None:
+    watch: Watch[str] | None = None
+    declared = {}
+    pulses = {"quick": Pulse(1, 1.0), "slow": Pulse(1, 10.0)}
+    for moment in range(33):
+        watch, silent = look(watch, pulses, at=float(moment))
+        declared[moment] = silent
+    assert [declared[moment] for moment in (2, 3, 29, 30)] == [[], ["quick"], ["quick"], ["quick", "slow"]]
+
+
+def test_looks_too_rare_for_one_may_do_for_another() -> None:
+    watch: Watch[str] | None = None
+    pulses = {"quick": Pulse(1, 1.0), "slow": Pulse(1, 10.0)}
+    for moment in range(0, 36, 2):
+        watch, silent = look(watch, pulses, at=float(moment))
+        assert silent == (["slow"] if moment >= 30 else [])
+
+
 looks_strategy = st.lists(
     st.tuples(
         st.one_of(st.floats(0.1, 15.0), st.sampled_from([2.5, 10.0, 15.0, 15.5, 40.0])),
@@ -118,8 +140,8 @@ def settle(looks: list[Look]) -> list[list[str]]:
     watch: Watch[str] | None = None
     settled = []
     for moment, counters in looks:
-        watch, _ = look(watch, counters, at=moment, period=PERIOD)
-        settled.append(list_settled(watch, period=PERIOD))
+        watch, _ = look(watch, pulses_of(counters), at=moment)
+        settled.append(list_settled(watch))
     return settled
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,7 +15,7 @@ from mainspring.errors import Conflict, InvalidInput, StoreUnavailable
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Report, ReportResult
 from mainspring.ports.store_types import BeatResult, CancelResult
-from mainspring.testing.factories import at
+from mainspring.testing.factories import at, make_session
 from mainspring.testing.manual import TENANT, ManualWorker
 from tests.unit.engine.conftest import Bench
 
@@ -214,6 +215,28 @@ async def test_jump_of_the_wall_clock_is_nobodys_silence(bench: Bench) -> None:
     assert (await bench.run(run_id)).state is RunState.RUNNING
 
 
+async def test_session_is_judged_by_the_period_that_its_worker_was_told(bench: Bench) -> None:
+    """Other servers, or this one before its last start, may have another period than the judge."""
+    runtime = bench.runtime
+    told = {"quick": timedelta(seconds=1), "slow": timedelta(seconds=40), "older release": None}
+    offers = [make_session(worker=name, beat_period=period) for name, period in told.items()]
+    await runtime.store.add_sessions(offers, now=runtime.clock.now())
+    found_dead: dict[str, int] = {}
+    for second in range(125):
+        await runtime.tick("reaper")
+        live = {session.worker for session in await runtime.store.list_sessions()}
+        for name in told.keys() - live:
+            found_dead.setdefault(name, second)
+        runtime.clock.advance(1)
+    assert found_dead == {"quick": 3, "older release": 30, "slow": 120}
+
+
+async def test_session_has_the_period_that_its_worker_was_told(bench: Bench) -> None:
+    await bench.runtime.worker()
+    [session] = await bench.runtime.store.list_sessions()
+    assert session.beat_period == timedelta(seconds=10)
+
+
 async def test_heartbeats_that_a_full_disk_refused_are_nobodys_silence(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,6 +371,20 @@ async def test_idempotency_key_gives_the_same_run_and_refuses_another_request(be
     assert (again.run_id, again.is_new) == (first.run_id, False)
     with pytest.raises(Conflict, match="idempotency_key"):
         await runs.submit(TENANT, Submission(job_id=job_id, idempotency_key="k", priority=Priority.HIGH))
+
+
+async def test_idempotency_key_with_a_delay_gives_the_same_run_later_on(bench: Bench) -> None:
+    job_id = await bench.add()
+    runs = bench.runtime.client.runs
+    delayed = Submission(job_id=job_id, delay=timedelta(minutes=5), idempotency_key="k")
+    first = await runs.submit(TENANT, delayed)
+    due_at = (await bench.run(first.run_id)).due_at
+    bench.runtime.clock.advance(60)
+    assert await runs.submit(TENANT, delayed) == Submitted(first.run_id, is_new=False)
+    assert (await bench.run(first.run_id)).due_at == due_at
+    for other in (None, timedelta(minutes=6)):
+        with pytest.raises(Conflict):
+            await runs.submit(TENANT, replace(delayed, delay=other))
 
 
 async def test_idempotency_key_does_not_mind_the_order_of_keys(bench: Bench) -> None:

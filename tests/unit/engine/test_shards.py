@@ -48,7 +48,7 @@ class SharedStore(MemoryStore):
 class Node:
     """One node's service; `at` is the time of its next tick."""
 
-    def __init__(self, cluster: Cluster, name: str, *, tzdata: str = "2026a") -> None:
+    def __init__(self, cluster: Cluster, name: str, *, tzdata: str = "2026a", period: float = PERIOD) -> None:
         self.name = name
         self.ownership = Ownership()
         self.skew = 0.0
@@ -60,7 +60,7 @@ class Node:
             ownership=self.ownership,
             clock=cluster.clock,
             waiter=ManualWaiter(),
-            settings=ShardSettings(period=timedelta(seconds=PERIOD), clock_limit=timedelta(seconds=5)),
+            settings=ShardSettings(period=timedelta(seconds=period), clock_limit=timedelta(seconds=5)),
             host_time=lambda: cluster.clock.now() + timedelta(seconds=self.skew),
         )
 
@@ -80,7 +80,7 @@ class Cluster:
         """How long each shard was planned for by nobody, at a stretch, at most."""
         self._unowned: dict[int, float] = {}
 
-    async def add(self, name: str, **given: str) -> Node:
+    async def add(self, name: str, **given: Any) -> Node:
         node = Node(self, name, **given)
         self.nodes.append(node)
         await self.tick(node)
@@ -183,6 +183,26 @@ async def test_shards_of_a_dead_node_are_taken_within_four_periods(cluster: Clus
     cluster.assert_divided()
     assert cluster.longest_gap <= TAKE_OVER
     assert [node.facts.id for node in (await cluster.store.read_cluster()).nodes] == ["node-1", "node-2"]
+
+
+async def test_nodes_of_different_periods_are_each_judged_by_their_own(cluster: Cluster) -> None:
+    slow = await cluster.add("node-0", period=4 * PERIOD)
+    quick = await cluster.add("node-1")
+    await cluster.advance(40 * PERIOD)
+    cluster.assert_divided()
+    assert slow.shards.figures.taken == SHARDS  # at its start, and nobody was taken for dead since
+    assert quick.shards.figures.taken == len(quick.owned)
+    cluster.kill(quick)
+    await cluster.advance(TAKE_OVER)  # the slow one has looked as often as the quick one beat
+    cluster.assert_divided()
+    quick = await cluster.add("node-1", period=PERIOD)
+    await cluster.advance(40 * PERIOD)
+    cluster.assert_divided()
+    cluster.kill(slow)
+    await cluster.advance(8 * PERIOD)
+    assert len(quick.owned) < SHARDS  # no longer than two of its own periods
+    await cluster.advance(9 * PERIOD)
+    cluster.assert_divided()
 
 
 async def test_default_settings_take_over_within_six_seconds() -> None:

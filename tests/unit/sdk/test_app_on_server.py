@@ -82,6 +82,10 @@ async def test_options(app: App) -> None:
     with pytest.raises(TimeoutError, match="is PENDING"):
         await later.wait(0.1)
     assert (await app.client.cancel_run(later.id)).result == "cancelled"
+    delayed = add.options(delay="1h", idempotency_key="later")
+    assert await delayed.enqueue(1) == await delayed.enqueue(
+        1
+    )  # the same request, though now is another instant
     keyed = add.options(idempotency_key="once")
     assert await keyed.enqueue(1) == await keyed.enqueue(1)
     with pytest.raises(Conflict) as caught:

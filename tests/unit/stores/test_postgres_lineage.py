@@ -89,3 +89,26 @@ def test_no_more_than_so_many_results_are_kept() -> None:
     for _ in range(13):
         recent.turn()
     assert list(recent.told()) == []
+
+
+def test_what_was_dropped_for_want_of_room_is_owned_up_to_for_the_whole_minute() -> None:
+    recent = Recent()
+    for _ in range(20):
+        recent.turn()
+    assert recent.is_complete
+    recent.note(at(0), submitted(*range(30_000)))
+    recent.note(at(1), submitted(*range(30_000, 60_000)))
+    assert not recent.is_complete
+    for number in range(12):  # looks at which the dropped one would still be remembered
+        recent.turn()
+        assert not recent.is_complete, number
+    recent.turn()
+    assert recent.is_complete
+
+
+def test_long_result_makes_as_much_room_as_it_needs() -> None:
+    recent = Recent()
+    for number in range(30_000):
+        recent.note(at(number), submitted(number))
+    recent.note(at(1), submitted(*range(40_000, 80_000)))
+    assert len(list(recent.told())) == 50_000

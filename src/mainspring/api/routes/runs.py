@@ -19,7 +19,14 @@ from mainspring.api.reading import (
     read_struct,
 )
 from mainspring.api.tenancy import engine_of, tenant_of
-from mainspring.core.definition.fields import MAX_NAME, read_choice, read_instant, read_payload, read_text
+from mainspring.core.definition.fields import (
+    MAX_NAME,
+    read_choice,
+    read_delay,
+    read_instant,
+    read_payload,
+    read_text,
+)
 from mainspring.core.ids import JobId, RunId, format_run_id
 from mainspring.core.model import Priority, Run
 from mainspring.core.states import RunState
@@ -74,6 +81,7 @@ def _submission(
         job_id=job_id,
         payload=_payload(body.payload, f"{prefix}payload"),
         run_at=None if body.run_at is None else read_instant(body.run_at, f"{prefix}run_at"),
+        delay=None if body.delay is None else read_delay(body.delay, f"{prefix}delay"),
         priority=priority,
         idempotency_key=key,
     )

@@ -11,40 +11,29 @@ from mainspring.api.reading import AnyRequest, read_struct
 from mainspring.api.tenancy import gateway_of
 from mainspring.ports.gateway import ClaimCall, ClaimReply
 from mainspring.wire import protocol
-from mainspring.wire.protocol import (
-    BeatBody,
-    BeatView,
-    ClaimAnswerView,
-    ClaimBody,
-    RegisterBody,
-    ReportBody,
-    ReportView,
-    SessionBody,
-    SessionGranted,
-)
 
 BEAT_LIMIT = 4 * 1024 * 1024
 """Bytes of a heartbeat, which names everything that is held: about 80,000 leases."""
 
 
 @post("/register", operation_id="worker_register", summary="Open a worker session", status_code=201)
-async def register(request: AnyRequest) -> SessionGranted:
+async def register(request: AnyRequest) -> protocol.SessionGranted:
     """Open a session; beat at least once in every period."""
-    body = await read_struct(request, RegisterBody)
+    body = await read_struct(request, protocol.RegisterBody)
     session = await gateway_of(request).register(protocol.to_registration(body))
-    return SessionGranted(
+    return protocol.SessionGranted(
         session_id=protocol.show_session(session.id),
         beat_period_seconds=session.beat_period.total_seconds(),
     )
 
 
 @post("/claim", operation_id="worker_claim", summary="Take leases", status_code=200)
-async def claim(request: AnyRequest) -> ClaimAnswerView:
+async def claim(request: AnyRequest) -> protocol.ClaimAnswerView:
     """Take leases, waiting up to `wait_seconds` for the first; a repeated number gets the same answer.
 
     A claim whose connection is closed waits no longer.
     """
-    body = await read_struct(request, ClaimBody)
+    body = await read_struct(request, protocol.ClaimBody)
     return protocol.from_claim_reply(await _claim_while_connected(request, protocol.to_claim(body)))
 
 
@@ -71,27 +60,27 @@ async def _wait_for_disconnect(request: AnyRequest) -> None:
 
 
 @post("/beat", operation_id="worker_beat", summary="Send a heartbeat", status_code=200)
-async def beat(request: AnyRequest) -> BeatView:
+async def beat(request: AnyRequest) -> protocol.BeatView:
     """Say that the session lives and what it holds; learn what it lost and what to cancel."""
-    body = await read_struct(request, BeatBody, limit=BEAT_LIMIT)
+    body = await read_struct(request, protocol.BeatBody, limit=BEAT_LIMIT)
     session_id = protocol.read_session(body.session_id)
     held = protocol.to_keys(body.held)
     return protocol.from_beat_reply(await gateway_of(request).beat(session_id, held, answered=body.answered))
 
 
 @post("/report", operation_id="worker_report", summary="Say how attempts ended", status_code=200)
-async def report(request: AnyRequest) -> ReportView:
+async def report(request: AnyRequest) -> protocol.ReportView:
     """Say how attempts ended; a repeat of an applied report is applied again, a late one is stale."""
-    body = await read_struct(request, ReportBody)
+    body = await read_struct(request, protocol.ReportBody)
     reports = tuple(protocol.to_report(item, index) for index, item in enumerate(body.reports))
     results = await gateway_of(request).report(protocol.read_session(body.session_id), reports)
-    return ReportView(results=[result.value for result in results])
+    return protocol.ReportView(results=[result.value for result in results])
 
 
 @post("/leave", operation_id="worker_leave", summary="End a session", status_code=204)
 async def leave(request: AnyRequest) -> None:
     """End the session; whatever it still holds is treated as lost at once."""
-    body = await read_struct(request, SessionBody)
+    body = await read_struct(request, protocol.SessionBody)
     await gateway_of(request).leave(protocol.read_session(body.session_id))
 
 

@@ -247,6 +247,7 @@ def ledger_command(job: str, server: str, *, as_json: bool) -> int:
 @click.argument("job")
 @click.option("--payload", metavar="JSON", help="The run's own payload.")
 @click.option("--run-at", metavar="INSTANT", help="Not before this instant.")
+@click.option("--delay", metavar="DURATION", help="Not before so long from now, like 90s; not with --run-at.")
 @click.option("--priority", metavar="TIER", help="HIGH, MEDIUM or LOW.")
 @click.option("--key", metavar="TEXT", help="Idempotency key: the same key gives the same run.")
 @click.option(
@@ -274,6 +275,8 @@ def run_command(
         body["payload"] = read_json_text(given["payload"], "payload")
     if given["run_at"] is not None:
         body["run_at"] = read_instant(given["run_at"], "run_at")
+    if given["delay"] is not None:
+        body["delay"] = given["delay"]
 
     async def work(client: AsyncClient) -> Any:
         found = await find_job(client, job)

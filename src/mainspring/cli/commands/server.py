@@ -12,7 +12,6 @@ from mainspring.cli.options import (
     beat_option,
     drain_option,
     node_options,
-    seconds,
     store_options,
     target_options,
 )
@@ -29,35 +28,19 @@ from mainspring.errors import InvalidInput
 @beat_option
 @node_options
 @click.pass_context
-def server_command(
-    context: click.Context, /, data: str | None, store: str | None, host: str, port: int, **given: Any
-) -> None:
+def server_command(context: click.Context, /, data: str | None, store: str | None, **given: Any) -> None:
     """Run API and scheduler until SIGTERM or SIGINT; jobs are carried out by `mainspring worker`.
 
     Prints "listening on URL" when it is ready, with --no-api "scheduling". On PostgreSQL any number of servers share
     a store; on SQLite or in memory there is exactly one.
     """
-    from mainspring.cli.hosting import read_location, run_host
-    from mainspring.config.settings import Settings
+    from mainspring.cli.hosting import read_settings, run_host
     from mainspring.executors.egress import make_policy
 
     if given["no_api"]:
         _refuse_address(context)
-    settings = Settings(
-        store=read_location(data, store, given["listen_store"]),
-        host=host,
-        port=port,
-        trusted_network=given["trusted_network"],
-        allow_hosts=given["allow_hosts"],
-        allow_shell=given["allow_shell"],
-        callback_allow=given["callback_allow"],
-        slots=0,
-        beat_period=seconds(given["beat_period"], "beat_period"),
-        node_period=seconds(given["node_period"], "node_period"),
-        clock_limit=seconds(given["clock_limit"], "clock_limit"),
-        drain=seconds(given["drain"], "drain"),
-        has_api=not given["no_api"],
-        has_scheduler=not given["no_scheduler"],
+    settings = read_settings(
+        data, store, given, slots=0, has_api=not given["no_api"], has_scheduler=not given["no_scheduler"]
     )
     make_policy(settings.callback_allow)  # workers use it; a server only says what is wrong with it
     run_host(settings, store_option="data" if store is None else "store")

@@ -11,7 +11,6 @@ from mainspring.cli.options import (
     beat_option,
     executor_options,
     node_options,
-    seconds,
     store_options,
 )
 
@@ -23,31 +22,15 @@ from mainspring.cli.options import (
 @executor_options
 @beat_option
 @node_options
-def up_command(
-    app_reference: str | None, data: str | None, store: str | None, host: str, port: int, **given: Any
-) -> None:
+def up_command(app_reference: str | None, data: str | None, store: str | None, **given: Any) -> None:
     """Run scheduler, API and a worker in one process until SIGTERM or SIGINT.
 
     Prints "listening on URL" when it is ready. MODULE:APP names an app (like hello:app) whose functions its worker
     carries out and whose jobs are upserted. --slots 0 is no worker.
     """
-    from mainspring.cli.hosting import read_location, run_host
+    from mainspring.cli.hosting import read_settings, run_host
     from mainspring.cli.loading import load_app
-    from mainspring.config.settings import Settings
 
-    settings = Settings(
-        store=read_location(data, store, given["listen_store"]),
-        host=host,
-        port=port,
-        trusted_network=given["trusted_network"],
-        allow_hosts=given["allow_hosts"],
-        allow_shell=given["allow_shell"],
-        callback_allow=given["callback_allow"],
-        slots=given["slots"],
-        beat_period=seconds(given["beat_period"], "beat_period"),
-        node_period=seconds(given["node_period"], "node_period"),
-        clock_limit=seconds(given["clock_limit"], "clock_limit"),
-        drain=seconds(given["drain"], "drain"),
-    )
+    settings = read_settings(data, store, given, slots=given["slots"])
     app = load_app(app_reference) if app_reference else None
     run_host(settings, app=app, store_option="data" if store is None else "store")

@@ -32,6 +32,7 @@ _UNITS = {
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9001, 1, 1, tzinfo=UTC)
 """Instants that users give lie from 1970 up to the end of 9000: what is added to them stays a datetime."""
+_LONGEST_DELAY = 3650 * DAY
 _MAX_SECONDS = 100_000_000_000
 """More than any limit, and little enough for a timedelta."""
 E = TypeVar("E", bound=Enum)
@@ -141,6 +142,11 @@ def read_duration(
     if not low <= duration <= high:
         raise InvalidInput(field, f"must be between {show(low)} and {show(high)}, not {show(duration)}")
     return duration
+
+
+def read_delay(value: object, field: str) -> timedelta:
+    """Return for how long a run is to wait, up to ten years: a duration as `read_duration` takes it."""
+    return read_duration(value, field, high=_LONGEST_DELAY)
 
 
 def read_instant(value: object, field: str) -> datetime:

@@ -228,6 +228,7 @@ class SessionRow:
             types=offer.types,
             functions=offer.functions,
             labels=offer.labels,
+            beat_period=offer.beat_period,
             beats=self.beats,
             started_at=self.started_at,
             last_beat_at=self.last_beat_at,
@@ -239,6 +240,7 @@ class NodeRow:
     """A scheduler node."""
 
     facts: NodeFacts
+    period: timedelta | None
     refusal: Refusal | None
     started_at: datetime
     last_beat_at: datetime
@@ -249,6 +251,7 @@ class NodeRow:
         return NodeState(
             facts=self.facts,
             beats=self.beats,
+            period=self.period,
             refusal=self.refusal,
             started_at=self.started_at,
             last_beat_at=self.last_beat_at,

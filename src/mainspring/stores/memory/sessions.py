@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from mainspring.core.ids import SessionId
 from mainspring.core.shards import Refusal
@@ -89,12 +89,20 @@ class NodeVerbs:
 
     _tables: Tables
 
-    async def beat_node(self, node: NodeFacts, *, refusal: Refusal | None = None, now: datetime) -> None:
+    async def beat_node(
+        self,
+        node: NodeFacts,
+        *,
+        period: timedelta | None = None,
+        refusal: Refusal | None = None,
+        now: datetime,
+    ) -> None:
         row = self._tables.nodes.get(node.id)
         if row is None:
-            self._tables.nodes[node.id] = NodeRow(node, refusal, now, now)
+            self._tables.nodes[node.id] = NodeRow(node, period, refusal, now, now)
         else:
             row.facts = node
+            row.period = period
             row.refusal = refusal
             row.last_beat_at = now
             row.beats += 1

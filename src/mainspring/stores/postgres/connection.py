@@ -285,7 +285,7 @@ class Connections:
         await connection.execute(begin)
         try:
             result = await call.work(session)
-        except BaseException:
+        except BaseException:  # cancelled at the end of the loop, too: the connection goes on to others
             await _roll_back(connection)
             raise
         progress.is_sent = True

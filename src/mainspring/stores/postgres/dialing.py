@@ -160,7 +160,7 @@ class Dialer:
         if later and not options.is_pooled:
             try:
                 await connection.execute("; ".join(later), timeout=options.connect_timeout)
-            except BaseException:
+            except BaseException:  # a cancellation, too
                 connection.terminate()
                 raise
         return connection

@@ -32,6 +32,9 @@ _SETTINGS = {
 class PostgresHints:
     """Hints between the processes on one database.
 
+    Which server is the newest is not asked here (ADR 0014). Beside a primary that a failover left behind, and that
+    still lives, hints may reach nobody until this connection breaks: others come by polling then, as any lost one.
+
     Args:
         options: where the database is, its `listen_dsn` first; a DSN alone will do. Not a pooler in transaction
             mode: through that nothing is heard, without an error.

@@ -119,9 +119,6 @@ class Recent:
     """What callers were told lately: runs submitted and fired.
 
     Noting a call costs one append of what is there anyway; nothing is looked into before there was a failover.
-
-    Attributes:
-        is_complete: whether nothing of the last looks had to be dropped for want of room.
     """
 
     def __init__(self) -> None:
@@ -130,25 +127,28 @@ class Recent:
         self._at_looks: deque[int] = deque()
         self._noted = 0
         self._dropped = 0
-        self.is_complete = True
+        self._outdated = 0  # of all that was noted: what has to be kept no longer
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing of the last looks had to be dropped for want of room."""
+        return self._dropped <= self._outdated
 
     def note(self, now: datetime, results: Sequence[SubmitResult] | Sequence[FireResult]) -> None:
         """Keep the results of a call that inserted runs at `now`."""
         self._notes.append((now, results))
         self._noted += 1
         self._count += len(results)
-        if self._count > _REMEMBERED:
+        while self._count > _REMEMBERED:
             self._drop()
-            self.is_complete = False
 
     def turn(self) -> None:
         """Forget what is older than some looks."""
         self._at_looks.append(self._noted)
         if len(self._at_looks) > _LOOKS_REMEMBERED:
-            oldest = self._at_looks.popleft()
-            while self._dropped < oldest:
+            self._outdated = self._at_looks.popleft()
+            while self._dropped < self._outdated:
                 self._drop()
-            self.is_complete = True
 
     def _drop(self) -> None:
         _, results = self._notes.popleft()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from asyncpg import Record
 
@@ -18,7 +18,14 @@ class NodeVerbs:
 
     _connections: Connections
 
-    async def beat_node(self, node: NodeFacts, *, refusal: Refusal | None = None, now: datetime) -> None:
+    async def beat_node(
+        self,
+        node: NodeFacts,
+        *,
+        period: timedelta | None = None,
+        refusal: Refusal | None = None,
+        now: datetime,
+    ) -> None:
         await self._connections.fetch(
             Role.BEAT,
             "beat_node",
@@ -28,6 +35,7 @@ class NodeVerbs:
             pid=node.pid,
             version=node.version,
             tzdata=node.tzdata,
+            period=period,
             refusal=refusal,
             now=now,
         )
@@ -110,6 +118,7 @@ def _node_of(row: Record) -> NodeState:
             id=row["id"], host=row["host"], pid=row["pid"], version=row["version"], tzdata=row["tzdata"]
         ),
         beats=row["beats"],
+        period=row["period"],
         refusal=None if row["refusal"] is None else Refusal(row["refusal"]),
         started_at=row["started_at"],
         last_beat_at=row["last_beat_at"],

@@ -131,6 +131,7 @@ CREATE TABLE node (
     started_at timestamp with time zone NOT NULL,
     last_beat_at timestamp with time zone NOT NULL,
     refusal text,
+    period interval,
     CONSTRAINT node_pkey PRIMARY KEY (id)
 );
 
@@ -235,6 +236,7 @@ CREATE TABLE session (
     started_at timestamp with time zone NOT NULL,
     last_beat_at timestamp with time zone NOT NULL,
     ended_at timestamp with time zone,
+    beat_period interval,
     CONSTRAINT session_pkey PRIMARY KEY (id),
     CONSTRAINT session_state CHECK ((state = ANY (ARRAY['live'::text, 'dead'::text, 'left'::text])))
 ) WITH (fillfactor=50);

@@ -165,7 +165,7 @@ class Servers:
                 _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if waiting:
                 await asyncio.wait(waiting, timeout=_GRACE)
-        except BaseException:
+        except BaseException:  # a cancellation, too: what is dialled belongs to nobody then
             for task in dials.values():
                 task.cancel()
                 task.add_done_callback(_part_with)
@@ -188,7 +188,7 @@ class Servers:
             connection = await host.dial(settings=settings, command_timeout=command_timeout)
             try:
                 return _Arrival(connection, await self._ask(connection), since)
-            except BaseException:
+            except BaseException:  # a cancellation, too
                 connection.terminate()
                 raise
         except (*LOST, asyncpg.PostgresError, WrongServer) as error:
@@ -210,7 +210,7 @@ class Servers:
             if best.standing is not None:
                 failover = self._lineage.admit(best.standing, since=best.since)
                 await self._account(best.connection, failover)
-        except BaseException:
+        except BaseException:  # a cancellation, too
             best.connection.terminate()
             raise
         self._preferred = order[0]

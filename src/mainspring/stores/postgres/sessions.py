@@ -38,6 +38,7 @@ class SessionVerbs:
                     types=offer.types,
                     functions=offer.functions,
                     labels=offer.labels,
+                    beat_period=offer.beat_period,
                     now=now,
                 )
                 ids.append(SessionId(row["id"]))
@@ -91,6 +92,7 @@ class SessionVerbs:
                 types=tuple(row["types"]),
                 functions=tuple(row["functions"]),
                 labels=tuple(row["labels"]),
+                beat_period=row["beat_period"],
                 beats=row["beats"],
                 started_at=row["started_at"],
                 last_beat_at=row["last_beat_at"],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
+from mainspring.errors import StoreUnavailable
 from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role, begin_with, settings_for
 from mainspring.stores.postgres.servers import Servers
 
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 BEAT_TIMEOUT = 5.0
 """Seconds: a heartbeat on a connection that broke without a word must not use up the lease of everybody in it."""
+
+LONGEST_WAIT = 3.0
+"""Seconds that a client's request waits for its turn: less than clients wait for an answer."""
+_FOR_CLIENTS = frozenset({Role.SUBMIT, Role.EDIT, Role.READ})
+"""Roles whose calls are asked for by clients, without a limit to how many."""
 
 
 @dataclass(slots=True)
@@ -40,6 +46,7 @@ class Slots:
         self._idle: list[Connection | None] = [None] * count
         self._opened: dict[Connection, _Talk] = {}
         self._is_for_beats = role is Role.BEAT
+        self._longest_wait = LONGEST_WAIT if role in _FOR_CLIENTS else None
 
     @property
     def patience(self) -> float:
@@ -48,8 +55,18 @@ class Slots:
         return min(longest, BEAT_TIMEOUT) if self._is_for_beats else longest
 
     async def borrow(self) -> Connection | None:
-        """Wait for a place of the role; its connection may still have to be opened."""
-        await self._semaphore.acquire()
+        """Wait for a place of the role; its connection may still have to be opened.
+
+        Raises:
+            StoreUnavailable: there was none for so long that whoever asked has probably asked again meanwhile. To
+                carry out what nobody waits for any more is how a server that had fallen behind stays behind.
+        """
+        try:
+            async with asyncio.timeout(self._longest_wait):
+                await self._semaphore.acquire()
+        except TimeoutError:
+            message = f"PostgreSQL is busy: nothing was done within {self._longest_wait} s; try again"
+            raise StoreUnavailable(message) from None
         return self._idle.pop()
 
     def give_back(self, connection: Connection | None) -> None:

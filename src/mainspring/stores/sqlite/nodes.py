@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import apsw
 
 from mainspring.core.shards import Refusal
 from mainspring.ports.store_types import Cluster, Epochs, NodeFacts, ShardLease
 from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all, fetch_first
-from mainspring.stores.sqlite.rows import make_node, to_micros
+from mainspring.stores.sqlite.rows import count_micros, make_node, to_micros
 
 
 class NodePart(Part):
     """Implements `NodeStore`."""
 
-    async def beat_node(self, node: NodeFacts, *, refusal: Refusal | None = None, now: datetime) -> None:
+    async def beat_node(
+        self,
+        node: NodeFacts,
+        *,
+        period: timedelta | None = None,
+        refusal: Refusal | None = None,
+        now: datetime,
+    ) -> None:
         """See `NodeStore`."""
         values = {
             "id": node.id,
@@ -24,6 +31,7 @@ class NodePart(Part):
             "pid": node.pid,
             "version": node.version,
             "tzdata": node.tzdata,
+            "period": count_micros(period),
             "refusal": refusal,
             "now": to_micros(now),
         }

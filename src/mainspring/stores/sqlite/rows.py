@@ -43,6 +43,16 @@ def to_optional_instant(micros: int | None) -> datetime | None:
     return None if micros is None else _EPOCH + timedelta(microseconds=micros)
 
 
+def count_micros(duration: timedelta | None) -> int | None:
+    """Return a duration in whole microseconds, or None for None."""
+    return None if duration is None else duration // timedelta(microseconds=1)
+
+
+def to_optional_duration(micros: int | None) -> timedelta | None:
+    """Return the duration of so many microseconds, or None for None."""
+    return None if micros is None else timedelta(microseconds=micros)
+
+
 @lru_cache(maxsize=1024)
 def to_millis(duration: timedelta) -> int:
     """Return a duration in whole milliseconds, rounded up, so that no limit gets shorter."""
@@ -184,9 +194,10 @@ def make_session(row: Row) -> SessionFacts:
         types=tuple(json.loads(row[6])),
         functions=tuple(json.loads(row[7])),
         labels=tuple(json.loads(row[8])),
-        beats=row[9],
-        started_at=to_instant(row[10]),
-        last_beat_at=to_instant(row[11]),
+        beat_period=to_optional_duration(row[9]),
+        beats=row[10],
+        started_at=to_instant(row[11]),
+        last_beat_at=to_instant(row[12]),
     )
 
 
@@ -195,7 +206,8 @@ def make_node(row: Row) -> NodeState:
     return NodeState(
         facts=NodeFacts(id=row[0], host=row[1], pid=row[2], version=row[3], tzdata=row[4]),
         beats=row[5],
-        refusal=None if row[6] is None else Refusal(row[6]),
-        started_at=to_instant(row[7]),
-        last_beat_at=to_instant(row[8]),
+        period=to_optional_duration(row[6]),
+        refusal=None if row[7] is None else Refusal(row[7]),
+        started_at=to_instant(row[8]),
+        last_beat_at=to_instant(row[9]),
     )

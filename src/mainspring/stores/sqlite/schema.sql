@@ -122,7 +122,7 @@ CREATE TABLE node (
     beats INTEGER NOT NULL DEFAULT 0,
     started_at INTEGER NOT NULL,
     last_beat_at INTEGER NOT NULL
-, refusal TEXT) STRICT;
+, refusal TEXT, period INTEGER) STRICT;
 
 CREATE TABLE queue (
     name TEXT PRIMARY KEY,
@@ -241,7 +241,7 @@ CREATE TABLE session (
     started_at INTEGER NOT NULL,
     last_beat_at INTEGER NOT NULL,
     ended_at INTEGER
-) STRICT;
+, beat_period INTEGER) STRICT;
 
 CREATE INDEX session_live ON session (id) WHERE state = 'live';
 

@@ -11,7 +11,7 @@ import apsw
 from mainspring.core.ids import SessionId
 from mainspring.ports.store_types import Beat, BeatResult, NewSession, SessionFacts
 from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all, fetch_first
-from mainspring.stores.sqlite.rows import make_held, make_session, to_json, to_micros
+from mainspring.stores.sqlite.rows import count_micros, make_held, make_session, to_json, to_micros
 
 
 class SessionPart(Part):
@@ -105,6 +105,7 @@ def _add_session(db: apsw.Connection, session: NewSession, now: int) -> SessionI
         "types": to_json(session.types),
         "functions": to_json(session.functions),
         "labels": to_json(session.labels),
+        "beat_period": count_micros(session.beat_period),
         "now": now,
     }
     row = fetch_first(db, "add_session", values)

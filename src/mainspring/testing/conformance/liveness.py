@@ -50,12 +50,14 @@ class Sessions:
             types=("http",),
             functions=("f",),
             labels=("gpu",),
+            beat_period=timedelta(seconds=2.5),
         )
         [session_id] = await store.add_sessions([offer], now=START)
         [facts] = await store.list_sessions()
         assert (facts.id, facts.worker, facts.host, facts.pid, facts.slots) == (session_id, "w", "h", 9, 3)
         assert (facts.queues, facts.types) == (("q", "é"), ("http",))
         assert (facts.functions, facts.labels) == (("f",), ("gpu",))
+        assert facts.beat_period == timedelta(seconds=2.5)
         assert (facts.started_at, facts.last_beat_at) == (START, START)
 
     async def test_sessions_are_opened_in_order(self, store: Store) -> None:
@@ -353,10 +355,12 @@ class Nodes:
         assert (await store.read_cluster()).nodes == ()
         await store.beat_node(make_node("b"), now=START)
         await store.beat_node(make_node("B"), refusal=Refusal.TZDATA, now=at(1))
-        await store.beat_node(make_node("b"), refusal=Refusal.CLOCK, now=at(2))
+        period = timedelta(seconds=1.4)
+        await store.beat_node(make_node("b"), period=period, refusal=Refusal.CLOCK, now=at(2))
         first, second = (await store.read_cluster()).nodes
         assert (first.facts, second.facts) == (make_node("B"), make_node("b"))
         assert (first.refusal, second.refusal) == (Refusal.TZDATA, Refusal.CLOCK)
+        assert (first.period, second.period) == (None, period)
         assert (second.started_at, second.last_beat_at) == (START, at(2))
         assert second.beats > first.beats
         await store.beat_node(make_node("b"), now=at(3))

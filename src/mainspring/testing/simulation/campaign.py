@@ -38,6 +38,10 @@ REQUIRED = (
     "fault_full",
     "request_between_processes_carried_out_late",
     "store_call_carried_out_late",
+    "node_refused_clock",
+    "node_refused_tzdata",
+    "node_came_back_after_clock",
+    "node_came_back_after_tzdata",
     "misfires_skip",
     "misfires_fire_latest",
     "misfires_fire_all",
@@ -50,6 +54,12 @@ REQUIRED = (
 NEEDS_SEVERAL_NODES = {
     *("two_nodes_planned_the_same_fire", "fire_fenced", "fire_lost"),
     *("shards_taken_from_a_living_node", "crash_before_release_shards", "crash_after_release_shards"),
+    *(
+        "node_refused_clock",
+        "node_refused_tzdata",
+        "node_came_back_after_clock",
+        "node_came_back_after_tzdata",
+    ),
     "store_call_carried_out_late",
 }
 """What cannot be met where one process holds the store."""

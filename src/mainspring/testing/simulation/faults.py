@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from mainspring.testing.history import Fault
 from mainspring.testing.simulation.plan import FaultPlan
-from mainspring.testing.simulation.world import Node, World
+from mainspring.testing.simulation.world import TZDATA, Node, Trouble, World
 
 _SLOWNESS = 100.0
 _LONGEST_WAIT = 30
@@ -37,6 +37,8 @@ class Nemesis:
             node.trouble.is_cut = node.trouble.is_lossy = node.trouble.is_cut_off = False
             node.trouble.is_late = False
             node.trouble.slowness = 1.0
+            node.trouble.host_skew = 0.0
+            node.trouble.tzdata = TZDATA
             node.trouble.crash_at = None
             if node.process is not None:
                 node.process.go_on()
@@ -54,6 +56,8 @@ class Nemesis:
             began = await self._crash(plan, node)
         elif plan.kind in {"kill", "stop"}:
             await self._end(plan, node)
+        elif plan.kind == "tzdata":
+            await self._reinstall(plan, node)
         elif plan.kind == "pause":
             await self._pause(plan.seconds, node)
         else:
@@ -73,15 +77,30 @@ class Nemesis:
         if plan.kind == "kill":
             node.kill()
         else:
-            node.stop()
+            await self._stop(node)
+        await asyncio.sleep(plan.seconds)
+        node.boot()
+
+    async def _stop(self, node: Node) -> None:
+        node.stop()
         for _ in range(_LONGEST_WAIT):  # a drain takes its time
             if node.process is None:
                 break
             await asyncio.sleep(1)
         else:
             node.kill()  # as whoever runs services does
-        await asyncio.sleep(plan.seconds)
+
+    async def _reinstall(self, plan: FaultPlan, node: Node) -> None:
+        """Start a server again with other zone data, and later with what it had."""
+        node.trouble.tzdata = plan.version
+        self._take(node.name, "tzdata")
+        await self._stop(node)
         node.boot()
+        await asyncio.sleep(plan.seconds)
+        if self._release(node.name, "tzdata"):
+            node.trouble.tzdata = TZDATA
+            await self._stop(node)
+            node.boot()
 
     async def _crash(self, plan: FaultPlan, node: Node) -> datetime | None:
         """Crash at a call of a verb, in a later life of the process if need be: some are called only at its start.
@@ -113,12 +132,16 @@ class Nemesis:
             process.go_on()
 
     async def _trouble(self, plan: FaultPlan, node: Node) -> None:
-        name = "slowness" if plan.kind == "slow" else f"is_{plan.kind}"
-        setattr(node.trouble, name, _SLOWNESS if name == "slowness" else True)
+        values: dict[str, tuple[str, float]] = {
+            "slow": ("slowness", _SLOWNESS),
+            "skew": ("host_skew", plan.skew),
+        }
+        name, value = values.get(plan.kind, (f"is_{plan.kind}", True))
+        setattr(node.trouble, name, value)
         self._take(node.name, name)
         await asyncio.sleep(plan.seconds)
         if self._release(node.name, name):
-            setattr(node.trouble, name, 1.0 if name == "slowness" else False)
+            setattr(node.trouble, name, getattr(Trouble(), name))
 
     def _take(self, target: str, what: str) -> None:
         self._holds[target, what] = self._holds.get((target, what), 0) + 1

@@ -14,6 +14,7 @@ from mainspring.clock import LoopWaiter, StoreClock
 from mainspring.core.ids import RunId, SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.jobs import Accepted
+from mainspring.engine.shards import ShardFigures
 from mainspring.engine.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.errors import MainspringError, StoreUnavailable, Unreachable
 from mainspring.executors import FunctionExecutor
@@ -33,6 +34,7 @@ from mainspring.ports.store_types import NodeFacts
 from mainspring.registry import FunctionRegistry
 from mainspring.runtime import ClockSampler
 from mainspring.testing.simulation.files import FileStore
+from mainspring.testing.simulation.fitness import Fitness
 from mainspring.testing.simulation.loop import Process
 from mainspring.testing.simulation.work import make_work
 from mainspring.testing.simulation.world import (
@@ -113,6 +115,8 @@ class _Node(ABC):
         """Put the real engine together on this process's connection; waits for the store like a supervisor does."""
         world = self.world
         link = StoreLink(world, self, process, self.random)
+        fitness = Fitness(world, self, node) if node is not None else None
+        link.listener = fitness
         clock = StoreClock(link.read_time, monotonic=self.monotonic)
         while True:
             try:
@@ -126,6 +130,7 @@ class _Node(ABC):
             random=Random(self.random.random()),
             ids=SeededIds(world, self.random),
             waiter=LoopWaiter,
+            host_time=fitness.tell_time if fitness is not None else None,
         )
         settings = EngineSettings(
             node=node,
@@ -197,7 +202,9 @@ class ServerNode(_Node):
 
     async def _run(self, process: Process) -> None:
         await self._open_files()
-        facts = NodeFacts(id=process.name, host=self.name, pid=self._starts, version="0", tzdata="simulated")
+        facts = NodeFacts(
+            id=process.name, host=self.name, pid=self._starts, version="0", tzdata=self.trouble.tzdata
+        )
         engine, clock = await self.make_engine(process, facts)
         while True:
             try:
@@ -206,6 +213,17 @@ class ServerNode(_Node):
             except StoreUnavailable:
                 await asyncio.sleep(1)
         self.engine = engine
+
+    @property
+    def figures(self) -> ShardFigures | None:
+        """What it shows of its shards, as its health does; None where it does not run."""
+        shards = self.engine.shards if self.engine is not None else None
+        return shards.figures if shards is not None else None
+
+    @property
+    def owned(self) -> set[int]:
+        """The shards that it plans for."""
+        return set(self.engine.ownership.epochs) if self.engine is not None else set()
 
     async def _open_files(self) -> None:
         world = self.world

@@ -54,6 +54,8 @@ class FaultPlan:
         kind: see `faults.py`.
         target: the process (`server-1`, `worker-2`), or nothing where it concerns all.
         verb, is_after: of a crash at a store call: which one, and whether before or after its commit.
+        skew: by how many seconds a host's clock is set ahead.
+        version: of the zone data that a server is started with.
     """
 
     at: float
@@ -62,6 +64,8 @@ class FaultPlan:
     target: str = ""
     verb: str = ""
     is_after: bool = False
+    skew: float = 0.0
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +136,11 @@ def _draw(seed: int, seconds: float) -> Plan:
         ),
         faults=tuple(
             sorted(
-                (*_make_faults(random, names, seconds, beat_period), *_make_stragglers(seed, names, seconds)),
+                (
+                    *_make_faults(random, names, seconds, beat_period),
+                    *_make_stragglers(seed, names, seconds),
+                    *_make_unfit(seed, servers, seconds),
+                ),
                 key=lambda fault: fault.at,
             )
         ),
@@ -301,6 +309,25 @@ def _make_stragglers(seed: int, names: Sequence[str], seconds: float) -> tuple[F
         )
         for _ in range(random.choice([0, 0, 1, 3]))
     )
+
+
+def _make_unfit(seed: int, servers: int, seconds: float) -> tuple[FaultPlan, ...]:
+    """Draw when hosts have a wrong clock or other zone data, from a source of its own."""
+    random = Random(f"unfit:{seed}")
+    faults = []
+    for _ in range(random.choice([0, 0, 1, 2, 4])):
+        is_clock = random.random() < 0.6
+        faults.append(
+            FaultPlan(
+                at=round(random.uniform(0.0, seconds * 0.7), 3),
+                seconds=round(random.uniform(2.0, 30.0), 3),
+                kind="skew" if is_clock else "tzdata",
+                target=f"server-{random.randrange(servers)}",
+                skew=random.choice([-3600.0, -60.0, 60.0, 3600.0]) if is_clock else 0.0,
+                version="" if is_clock else random.choice(["2025b", "2026b"]),
+            )
+        )
+    return tuple(faults)
 
 
 def write_plan(plan: Plan) -> bytes:

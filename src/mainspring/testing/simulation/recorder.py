@@ -35,6 +35,7 @@ class Recorder:
     Attributes:
         reached: how often each thing happened that a campaign must have seen.
         alive: the names of processes that run, or are only paused.
+        broken: rules of servers that were broken, which no history shows.
         log: one line for each thing that happened, in order: the same for the same seed, byte for byte.
     """
 
@@ -48,6 +49,7 @@ class Recorder:
         self.grants: list[Grant] = []
         self.alive: set[str] = set()
         self.reached: Counter[str] = Counter()
+        self.broken: list[str] = []
         self.log: list[str] = []
         self.workers: dict[SessionId, str] = {}
         self._versions: dict[JobId, tuple[int, JobSpec]] = {}

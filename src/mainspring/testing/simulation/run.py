@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 
-from mainspring.core.ids import RunId
+from mainspring.core.ids import SHARDS, RunId
 from mainspring.core.model import Attempt, Run, Span
 from mainspring.core.states import FINAL_STATES
 from mainspring.ports.store import Store
@@ -24,6 +24,7 @@ from mainspring.stores.memory import MemoryStore
 from mainspring.testing.factories import START
 from mainspring.testing.history import History, Verdict, judge
 from mainspring.testing.simulation.faults import Nemesis, margin
+from mainspring.testing.simulation.fitness import check_division
 from mainspring.testing.simulation.loop import make_loop
 from mainspring.testing.simulation.nodes import ServerNode, WorkerNode
 from mainspring.testing.simulation.plan import Plan
@@ -46,7 +47,7 @@ class Result:
         log: one line per thing that happened.
         seconds: virtual time that passed.
         steps: handles run by the loop.
-        errors: what nobody caught.
+        errors: rules of servers that were broken, and what nobody caught.
     """
 
     plan: Plan
@@ -95,7 +96,7 @@ def _simulate(plan: Plan, folder: Path | None) -> Result:
             world.nodes.clear()
     verdict = judge(history)
     reached = dict(sorted(recorder.reached.items()))
-    errors = tuple(f"{item.get('message')}: {item.get('exception')!r}" for item in loop.errors)
+    uncaught = [f"{item.get('message')}: {item.get('exception')!r}" for item in loop.errors]
     return Result(
         plan=plan,
         verdict=verdict,
@@ -103,7 +104,7 @@ def _simulate(plan: Plan, folder: Path | None) -> Result:
         log=tuple(recorder.log),
         seconds=loop.time(),
         steps=loop.steps,
-        errors=errors,
+        errors=(*recorder.broken, *uncaught),
     )
 
 
@@ -138,6 +139,9 @@ async def _live(world: World) -> History:
     nemesis.heal()
     healed_at = world.time()
     await asyncio.sleep(5 + 3 * margin(plan.beat_period).total_seconds())
+    figures = {server.name: server.figures for server in servers}
+    owned = {shard for server in servers for shard in server.owned}
+    world.recorder.broken += check_division(figures, owned, SHARDS)
     await clients.pause_all()
     await _until_done_or_stuck(world)
     history = await _read(world, healed_at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Mapping
 from contextvars import Context
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -21,6 +21,7 @@ from mainspring.testing.simulation.plan import Plan
 from mainspring.testing.simulation.recorder import Recorder
 
 _READING = ("read_", "list_", "get_", "count_")
+TZDATA = "2026a"
 LATE_SHARE = 0.3
 LOST_PATIENCE = 3.0
 """Seconds after which a call to another process is given up when its answer was lost."""
@@ -36,6 +37,8 @@ class Trouble:
         is_cut_off: nothing passes between it and other processes.
         is_late: some requests from and to it are carried out long after their callers gave them up.
         slowness: by what latencies are multiplied.
+        host_skew: by how many seconds its host's wall clock is ahead of the store's.
+        tzdata: the version of the zone data that its next start finds.
         crash_at: (verb, is_after) of the store call at which it is to crash next.
     """
 
@@ -44,6 +47,8 @@ class Trouble:
     is_cut_off: bool = False
     is_late: bool = False
     slowness: float = 1.0
+    host_skew: float = 0.0
+    tzdata: str = TZDATA
     crash_at: tuple[str, bool] | None = None
 
 
@@ -144,6 +149,18 @@ class DriftingMonotonic:
         return self._start + self._loop.time() * self._rate
 
 
+class Listener(Protocol):
+    """Hears a process's store calls."""
+
+    def check(self, verb: str, given: Mapping[str, Any]) -> None:
+        """Hear that a call is about to be made."""
+        ...
+
+    def learn(self, verb: str, args: tuple[Any, ...], given: Mapping[str, Any], result: Any) -> None:
+        """Hear what a call was answered; not called where no answer came."""
+        ...
+
+
 class StoreLink:
     """One process's connection to the store; stands in for `Store`, with latency and faults.
 
@@ -156,6 +173,7 @@ class StoreLink:
         self._process = process
         self._random = random
         self.now: Callable[[], datetime] | None = None
+        self.listener: Listener | None = None
 
     @cached_property
     def capabilities(self) -> Any:
@@ -170,8 +188,13 @@ class StoreLink:
         """The store stays open for others."""
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
-        def call(*args: Any, **given: Any) -> Coroutine[Any, Any, Any]:
-            return self._call(verb, args, given)
+        async def call(*args: Any, **given: Any) -> Any:
+            if self.listener is not None:
+                self.listener.check(verb, given)
+            result = await self._call(verb, args, given)
+            if self.listener is not None:
+                self.listener.learn(verb, args, given, result)
+            return result
 
         self.__dict__[verb] = call
         return call

@@ -1,16 +1,16 @@
 -- Scheduler nodes and the shards they own.
 
 -- name: beat_node
-INSERT INTO node (id, host, pid, version, tzdata, refusal, started_at, last_beat_at)
-VALUES (:id, :host, :pid, :version, :tzdata, :refusal, :now, :now)
+INSERT INTO node (id, host, pid, version, tzdata, period, refusal, started_at, last_beat_at)
+VALUES (:id, :host, :pid, :version, :tzdata, :period, :refusal, :now, :now)
 ON CONFLICT (id) DO UPDATE
 SET host = excluded.host, pid = excluded.pid, version = excluded.version, tzdata = excluded.tzdata,
-    refusal = excluded.refusal, beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
+    period = excluded.period, refusal = excluded.refusal, beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
 
 -- name: read_cluster
 -- One row without a node where there is none.
 SELECT
-    cluster.tzdata AS recorded, node.id, node.host, node.pid, node.version, node.tzdata, node.beats, node.refusal,
+    cluster.tzdata AS recorded, node.id, node.host, node.pid, node.version, node.tzdata, node.beats, node.period, node.refusal,
     node.started_at, node.last_beat_at
 FROM cluster LEFT JOIN node ON true
 ORDER BY node.id COLLATE "C";

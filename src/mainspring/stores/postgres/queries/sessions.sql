@@ -2,9 +2,9 @@
 
 -- name: add_session
 INSERT INTO session (
-    worker, host, pid, slots, queues, types, functions, labels, started_at, last_beat_at
+    worker, host, pid, slots, queues, types, functions, labels, beat_period, started_at, last_beat_at
 )
-VALUES (:worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :now, :now)
+VALUES (:worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :beat_period, :now, :now)
 RETURNING id;
 
 -- name: lock_sessions
@@ -40,7 +40,8 @@ UPDATE session SET state = 'left', ended_at = :now
 WHERE session.id = ANY(:session_ids::bigint[]) AND session.state = 'live';
 
 -- name: list_sessions
-SELECT id, worker, host, pid, slots, queues, types, functions, labels, beats, started_at, last_beat_at
+SELECT
+    id, worker, host, pid, slots, queues, types, functions, labels, beat_period, beats, started_at, last_beat_at
 FROM session WHERE state = 'live' ORDER BY id;
 
 -- name: expire_sessions

@@ -1,16 +1,16 @@
 -- Scheduler nodes and shards.
 
 -- name: beat_node
-INSERT INTO node (id, host, pid, version, tzdata, refusal, beats, started_at, last_beat_at)
-VALUES (:id, :host, :pid, :version, :tzdata, :refusal, 0, :now, :now)
+INSERT INTO node (id, host, pid, version, tzdata, period, refusal, beats, started_at, last_beat_at)
+VALUES (:id, :host, :pid, :version, :tzdata, :period, :refusal, 0, :now, :now)
 ON CONFLICT (id) DO UPDATE SET
     host = excluded.host, pid = excluded.pid, version = excluded.version, tzdata = excluded.tzdata,
-    refusal = excluded.refusal, beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
+    period = excluded.period, refusal = excluded.refusal, beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
 
 -- name: read_cluster
 -- One row without a node where there is none.
 SELECT
-    cluster.tzdata, node.id, node.host, node.pid, node.version, node.tzdata, node.beats, node.refusal, node.started_at,
+    cluster.tzdata, node.id, node.host, node.pid, node.version, node.tzdata, node.beats, node.period, node.refusal, node.started_at,
     node.last_beat_at
 FROM cluster LEFT JOIN node
 ORDER BY node.id;

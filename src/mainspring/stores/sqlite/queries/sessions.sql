@@ -1,8 +1,10 @@
 -- Worker sessions.
 
 -- name: add_session
-INSERT INTO session (worker, host, pid, slots, queues, types, functions, labels, started_at, last_beat_at)
-VALUES (:worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :now, :now)
+INSERT INTO session (
+    worker, host, pid, slots, queues, types, functions, labels, beat_period, started_at, last_beat_at
+)
+VALUES (:worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :beat_period, :now, :now)
 RETURNING id;
 
 -- name: lock_session
@@ -17,7 +19,7 @@ UPDATE session SET state = 'left', ended_at = :now WHERE id = :session_id AND st
 
 -- name: list_sessions
 SELECT
-    id, worker, host, pid, slots, queues, types, functions, labels, beats, started_at, last_beat_at
+    id, worker, host, pid, slots, queues, types, functions, labels, beat_period, beats, started_at, last_beat_at
 FROM session INDEXED BY session_live
 WHERE state = 'live'
 ORDER BY id;
