@@ -6,7 +6,7 @@ PY := .venv/bin/python
 # Options for pytest, e.g. make test ARGS='-k cron'
 ARGS ?=
 # What mypy looks at, as far as it exists.
-TYPED := src tests $(foreach folder,benchmarks examples,$(if $(wildcard $(folder)/*.py),$(folder))) scripts/services scripts/generate_docs.py
+TYPED := src tests $(foreach folder,benchmarks examples,$(if $(wildcard $(folder)/*.py),$(folder))) scripts/services scripts/generate_docs.py deploy/compose/jobs.py deploy/image/healthy.py
 
 # What `make chaos` runs: one product on SQLite, or a cluster on PostgreSQL.
 CHAOS := tests.chaos.campaign --kills $(or $(KILLS),50) --zombies $(or $(ZOMBIES),0)

@@ -77,6 +77,12 @@ async def test_asynchronous_failover_tells_which_acknowledged_runs_are_lost(star
         assert (line["log_level"], line["count"], line["runs_checked"]) == ("error", 100, 110)
         assert (line["from_timeline"], line["to_timeline"]) == (1, 2)
         assert kept > max(lost)
+        (facts,) = a.store.failovers
+        assert (facts.from_timeline, facts.to_timeline) == (1, 2)
+        assert (facts.runs_lost, facts.runs_checked, facts.are_all_checked) == (100, 110, True)
+        assert facts.lost_run_ids == tuple(lost[:20])
+        assert facts.missing_wal == facts.last_position - facts.shared_position == losses.wal_bytes
+        assert facts.noticed_at <= await a.store.read_time()
 
 
 async def test_loss_that_no_remembered_run_shows_is_told_by_the_wal(start_pair: StartPair) -> None:

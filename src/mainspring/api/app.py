@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 
 import msgspec
@@ -15,13 +15,15 @@ from litestar.routes import BaseRoute
 from litestar.types import ControllerRouterHandler
 
 from mainspring.api.errors import handle
-from mainspring.api.guard import refuse_strangers
+from mainspring.api.guard import Guard
 from mainspring.api.openapi import complete, known_parameters
 from mainspring.api.reading import AnyRequest, read_query
 from mainspring.api.routes import jobs, runs, system, worker
+from mainspring.config.access import Access
 from mainspring.engine.client import Client
 from mainspring.engine.shards import Shards
 from mainspring.ports.gateway import WorkerGateway
+from mainspring.ports.store_types import FailoverFacts
 
 
 def create_api(
@@ -31,6 +33,8 @@ def create_api(
     store_name: str,
     ping: Callable[[], Awaitable[object]],
     shards: Shards | None = None,
+    failovers: Callable[[], Sequence[FailoverFacts]] = tuple,
+    access: Access | None = None,
 ) -> Litestar:
     """Make the ASGI application.
 
@@ -40,11 +44,22 @@ def create_api(
         store_name: what `/health` calls the store.
         ping: asks the store for a sign of life; raises `StoreUnavailable`.
         shards: whose figures `/health` shows; None where this process does not schedule.
+        failovers: gives those of the database, as the store tells them.
+        access: who may reach it, and under which names; None is this machine only.
     """
     api = Router("/api/v1", route_handlers=[*jobs.ROUTES, *runs.ROUTES])
     protocol = Router("/api/v1/worker", route_handlers=worker.ROUTES)
+    access = access or Access()
     state = State(
-        {"client": client, "gateway": gateway, "store_name": store_name, "ping": ping, "shards": shards}
+        {
+            "client": client,
+            "gateway": gateway,
+            "store_name": store_name,
+            "ping": ping,
+            "shards": shards,
+            "failovers": failovers,
+            "access": access,
+        }
     )
     config = OpenAPIConfig(
         title="Mainspring",
@@ -56,7 +71,7 @@ def create_api(
     return Litestar(
         [api, protocol, *system.ROUTES, get_openapi],
         exception_handlers={Exception: handle},
-        before_request=_check_request,
+        before_request=_make_check(Guard(access)),
         openapi_config=config,
         state=state,
         request_max_body_size=None,  # `reading` measures, and answers with the limit
@@ -64,11 +79,14 @@ def create_api(
     )
 
 
-async def _check_request(request: AnyRequest) -> None:
-    await refuse_strangers(request)
-    handler = request.scope["route_handler"]
-    operation = handler.operation_id if isinstance(handler, HTTPRouteHandler) else None
-    read_query(request, known_parameters(str(operation)))
+def _make_check(guard: Guard) -> Callable[[AnyRequest], Awaitable[None]]:
+    async def check_request(request: AnyRequest) -> None:
+        await guard.check(request)
+        handler = request.scope["route_handler"]
+        operation = handler.operation_id if isinstance(handler, HTTPRouteHandler) else None
+        read_query(request, known_parameters(str(operation)))
+
+    return check_request
 
 
 class _Unserved(Router):

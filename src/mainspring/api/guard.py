@@ -1,37 +1,96 @@
-"""Closes the loopback API to web pages: a browser on this machine must not be made to speak for a stranger.
+"""Closes the API to web pages: a browser that may reach it must not be made to speak for a stranger.
 
 There is no token yet, so whoever connects is trusted; a page that a browser has loaded from elsewhere connects too. Its
-requests carry its origin, or (after its name was rebound to this machine) its own name as the host.
+requests carry its origin, or (after its name was rebound to this server) its own name as the host.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from mainspring.api.errors import BadBody
 from mainspring.api.reading import AnyRequest
-from mainspring.config.settings import is_loopback
+from mainspring.config.access import Access, is_loopback, plain_host
+
+_PORTS = {"http": 80, "https": 443}
 
 
-async def refuse_strangers(request: AnyRequest) -> None:
-    """Let a request pass only when it is addressed to, and comes from, this machine by name.
+class _Authority(NamedTuple):
+    name: str
+    port: int | None
 
-    Raises:
-        BadBody: 403, the host or the origin is another's.
+
+class Guard:
+    """Lets a request pass only when it is addressed to, and comes from, this server by name.
+
+    Workers are asked the same as browsers: whoever speaks HTTP sends the name under which he looked for the server.
     """
-    host = request.headers.get("host")
-    if host is not None and not _is_here(f"//{host}"):
-        raise BadBody(403, f"this API is for this machine only: the host {host[:80]!r} is not localhost")
-    origin = request.headers.get("origin")
-    if origin is not None and not _is_here(origin):
-        raise BadBody(
-            403, f"this API is not for web pages of others: the origin {origin[:80]!r} is not this machine"
+
+    def __init__(self, access: Access) -> None:
+        self._names = access.names
+
+    async def check(self, request: AnyRequest) -> None:
+        """Let a request pass.
+
+        Raises:
+            BadBody: 403, the host or the origin is another's.
+        """
+        server = request.scope.get("server")
+        self.check_headers(
+            host=request.headers.get("host"),
+            origin=request.headers.get("origin"),
+            arrived_at=str(server[0]) if server else None,
+        )
+
+    def check_headers(self, *, host: str | None, origin: str | None, arrived_at: str | None) -> None:
+        """Let a request pass by its headers.
+
+        A request without `host` is no browser's.
+
+        Args:
+            arrived_at: the address of this machine to which the connection was made. No name can be rebound to it: a
+                browser that was led here by a name sends that name.
+
+        Raises:
+            BadBody: 403, the host or the origin is another's.
+        """
+        asked = _read(f"//{host}") if host is not None else None
+        if host is not None and (asked is None or not self._is_ours(asked.name, arrived_at)):
+            raise BadBody(
+                403,
+                f"this API does not answer to the host {host[:80]!r}; if that is a name of this server, start it with"
+                " --allow-host",
+            )
+        if origin is not None and not _is_same_site(_read(origin), asked, scheme=origin.partition("://")[0]):
+            raise BadBody(
+                403, f"this API is not for web pages of others: {origin[:80]!r} is not where it is served"
+            )
+
+    def _is_ours(self, name: str, arrived_at: str | None) -> bool:
+        return (
+            is_loopback(name)
+            or name in self._names
+            or (arrived_at is not None and name == plain_host(arrived_at))
         )
 
 
-def _is_here(url: str) -> bool:
-    try:
-        name = urlsplit(url).hostname
-    except ValueError:
+def _is_same_site(origin: _Authority | None, asked: _Authority | None, *, scheme: str) -> bool:
+    """Whether a page may speak to the server: one of this machine's pages on this machine, else only its own."""
+    if origin is None or asked is None or scheme not in _PORTS:
         return False
-    return name is not None and is_loopback(name)
+    if is_loopback(origin.name) and is_loopback(asked.name):
+        return True
+    usual = _PORTS[scheme]
+    return (origin.name, origin.port or usual) == (asked.name, asked.port or usual)
+
+
+def _read(url: str) -> _Authority | None:
+    try:
+        parts = urlsplit(url)
+        name, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    if name is None or parts.username is not None or parts.path or parts.query or parts.fragment:
+        return None
+    return _Authority(plain_host(name), port)

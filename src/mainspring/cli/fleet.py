@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from mainspring.cli.lifeline import READY
-from mainspring.cli.process import announce
+from mainspring.cli.process import announce_ready, announce_stop
 
 if TYPE_CHECKING:
     from mainspring.cli.process import StopRequest
@@ -174,7 +174,7 @@ class Fleet:
 
     async def _await_stop(self, stop: StopRequest) -> None:
         await stop.wait()
-        announce("stopping")
+        announce_stop()
         self._stop_all()
 
     def _stop_all(self) -> None:
@@ -228,7 +228,7 @@ class Fleet:
         count = len(self._were_ready)
         self._were_ready.add(place)
         if count < len(self._were_ready) == len(self._waiters) and not self._is_stopping:
-            announce("ready")
+            announce_ready("ready")
 
     def _is_final(self, code: int) -> bool:
         """Say whether a process that never got ready tells that no other one would."""

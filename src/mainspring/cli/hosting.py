@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,8 @@ def read_settings(data: str | None, store: str | None, given: Mapping[str, Any],
         store=read_location(data, store, given["listen_store"]),
         host=given["host"],
         port=given["port"],
+        trusted_network=given["trusted_network"],
+        allow_hosts=given["allow_hosts"],
         allow_shell=given["allow_shell"],
         callback_allow=given["callback_allow"],
         beat_period=seconds(given["beat_period"], "beat_period"),
@@ -78,7 +81,7 @@ def run_host(settings: Settings, *, app: App | None = None, store_option: str) -
 
 
 async def _host(settings: Settings, app: App | None, stop: StopRequest, store_option: str) -> None:
-    from mainspring.cli.process import announce, settle_memory
+    from mainspring.cli.process import announce_ready, announce_stop, settle_memory
     from mainspring.cli.serving import listen
     from mainspring.core.model import DEFAULT_TENANT
     from mainspring.registry import FunctionRegistry
@@ -90,10 +93,11 @@ async def _host(settings: Settings, app: App | None, stop: StopRequest, store_op
         _make_folder(settings.store, store_option)
         ready = "scheduling"
         if listener is not None:
-            url = _address(listener)
+            url = _url(*listener.getsockname()[:2])
             ready = f"listening on {url}"
+            _warn_if_open(settings, url)
             if app is not None:
-                app.serve_by(url)
+                app.serve_by(_url_from_here(listener))
         async with (
             open_engine(settings, registry=registry, with_scheduler=settings.has_scheduler) as engine,
             contextlib.AsyncExitStack() as outer,  # the API outlives the drain: what is under way may still call it
@@ -104,9 +108,9 @@ async def _host(settings: Settings, app: App | None, stop: StopRequest, store_op
             if listener is not None:
                 await outer.enter_async_context(_serve(engine, settings, listener))
             settle_memory()
-            announce(ready)
+            announce_ready(ready)
             await stop.wait()
-            announce("stopping")
+            announce_stop()
 
 
 @contextlib.asynccontextmanager
@@ -118,9 +122,30 @@ async def _serve(engine: Engine, settings: Settings, listener: socket.socket) ->
         yield
 
 
-def _address(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
+def _warn_if_open(settings: Settings, url: str) -> None:
+    if not settings.access.is_open:
+        return
+    import structlog
+
+    structlog.get_logger(__name__).warning(
+        "open_to_network",
+        address=url,
+        names=sorted(settings.access.names),
+        allows_shell=settings.allow_shell,
+        meaning="there are no access tokens: whoever can reach this address may define and run jobs",
+    )
+
+
+def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _url_from_here(listener: socket.socket) -> str:
+    """Return an address at which this process itself finds the API: one that is bound to all is not asked at "all"."""
+    host, port = listener.getsockname()[:2]
+    if ip_address(host).is_unspecified:
+        host = "::1" if ":" in host else "127.0.0.1"
+    return _url(host, port)
 
 
 def _make_folder(location: StoreLocation, option: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -45,6 +45,25 @@ def servers_option(function: F) -> F:
     )(function)
 
 
+class _OverridableOption(click.Option):
+    """An option whose environment variable gives way to other options on the command line.
+
+    Args:
+        yields_to: names of those options' parameters.
+    """
+
+    def __init__(self, *args: Any, yields_to: Collection[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._yields_to = yields_to
+
+    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
+        """Return the value and where it comes from."""
+        value, source = super().consume_value(ctx, opts)
+        if source is ParameterSource.ENVIRONMENT and any(name in opts for name in self._yields_to):
+            return None, ParameterSource.DEFAULT
+        return value, source
+
+
 def json_option(function: F) -> F:
     """Add --json."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
@@ -54,6 +73,10 @@ def listen_store_option(function: F) -> F:
     """Add --listen-store."""
     return click.option(
         "--listen-store",
+        cls=_OverridableOption,
+        yields_to=("data", "servers"),
+        envvar="MAINSPRING_LISTEN_STORE",
+        show_envvar=True,
         metavar="URL",
         help="postgresql://… past a pooler in transaction mode, for wake-ups; without it they come by polling.",
     )(function)
@@ -66,8 +89,26 @@ def store_options(function: F) -> F:
         click.option(
             "--data", metavar="DIR", help="Folder of the SQLite store; by default ./mainspring-data."
         ),
-        click.option("--store", metavar="URL", help="postgresql://…, sqlite:///FOLDER or memory://."),
+        _store_option(yields_to="data", text="postgresql://…, sqlite:///FOLDER or memory://."),
         listen_store_option,
+    )
+
+
+def worker_store_option(function: F) -> F:
+    """Add --store of a process that shares a store."""
+    text = "Work straight from postgresql://… instead of by a server."
+    return _store_option(yields_to="servers", text=text)(function)
+
+
+def _store_option(*, yields_to: str, text: str) -> Callable[[F], F]:
+    return click.option(
+        "--store",
+        cls=_OverridableOption,
+        yields_to=(yields_to,),
+        envvar="MAINSPRING_STORE",
+        show_envvar=True,
+        metavar="URL",
+        help=text,
     )
 
 
@@ -75,9 +116,31 @@ def api_options(function: F) -> F:
     """Add where the API is served."""
     return _add(
         function,
-        click.option("--host", default="127.0.0.1", show_default=True, help="A loopback address."),
+        click.option(
+            "--host",
+            default="127.0.0.1",
+            show_default=True,
+            metavar="ADDRESS",
+            help="What the API is bound to; others than loopback need --trusted-network.",
+        ),
         click.option(
             "--port", default=8620, show_default=True, type=int, help="Port of the API; 0 is any free one."
+        ),
+        click.option(
+            "--trusted-network",
+            is_flag=True,
+            envvar="MAINSPRING_TRUSTED_NETWORK",
+            show_envvar=True,
+            help="Whoever can reach the API may define and run jobs: there are no access tokens.",
+        ),
+        click.option(
+            "--allow-host",
+            "allow_hosts",
+            multiple=True,
+            envvar="MAINSPRING_ALLOW_HOST",
+            show_envvar=True,
+            metavar="NAME",
+            help="A further name or address under which the API may be asked; repeatable.",
         ),
     )
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
+import socket
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
@@ -91,10 +93,33 @@ def settle_memory() -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
-def announce(line: str) -> None:
-    """Print a line that others wait for."""
+def announce_ready(line: str) -> None:
+    """Print the line that others wait for, and tell a service manager that waits."""
+    _announce(line, "READY=1")
+
+
+def announce_stop() -> None:
+    """Print that the process stops, and tell the service manager."""
+    _announce("stopping", "STOPPING=1")
+
+
+def _announce(line: str, state: str) -> None:
     click.echo(line)
     sys.stdout.flush()
+    _notify(state)
+
+
+def _notify(state: str) -> None:
+    """Send a state to whoever started this process and asked for it, as sd_notify(3) does.
+
+    One who does not listen any more is no reason not to work.
+    """
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.connect(f"\0{address[1:]}" if address[0] == "@" else address)
+        channel.send(state.encode())
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -59,7 +59,13 @@ async def serve(
         await engine.store.read_time()
 
     api = create_api(
-        engine.client, engine.gateway, store_name=settings.store.scheme, ping=ping, shards=engine.shards
+        engine.client,
+        engine.gateway,
+        store_name=settings.store.scheme,
+        ping=ping,
+        shards=engine.shards,
+        failovers=lambda: engine.store.failovers,
+        access=settings.access,
     )
     config = uvicorn.Config(
         _told_to_come_back(api),

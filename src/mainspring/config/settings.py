@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from mainspring.config.access import Access, read_access
 from mainspring.errors import InvalidInput
 from mainspring.ports.gateway import MAX_SLOTS
 
@@ -96,7 +96,9 @@ class Settings:
     """A process's settings.
 
     Attributes:
-        host: the address the API is bound to; loopback only, as long as there are no tokens.
+        host: the address the API is bound to; others than loopback need `trusted_network`.
+        trusted_network: the operator's word that whoever can reach the API may do everything; there are no tokens.
+        allow_hosts: further names under which the API may be asked.
         allow_shell: accept shell jobs (server) and carry them out (worker).
         callback_allow: internal targets that HTTP callbacks may reach (networks or hosts, with or without a port).
         slots: attempts that the embedded worker carries out at a time; 0 is no embedded worker.
@@ -112,6 +114,8 @@ class Settings:
     store: StoreLocation = StoreLocation("sqlite", str(DEFAULT_DATA))
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
+    trusted_network: bool = False
+    allow_hosts: tuple[str, ...] = ()
     allow_shell: bool = False
     callback_allow: tuple[str, ...] = ()
     slots: int = 100
@@ -129,9 +133,7 @@ class Settings:
         Raises:
             InvalidInput: a value is out of range.
         """
-        if not is_loopback(self.host):
-            message = f"{self.host} is not a loopback address; without access tokens only 127.0.0.1 and ::1 are served"
-            raise InvalidInput("host", message)
+        _ = self.access
         if not 0 <= self.port <= 65535:
             raise InvalidInput("port", f"{self.port} is not between 0 and 65535")
         if not 0 <= self.slots <= MAX_SLOTS:
@@ -145,6 +147,15 @@ class Settings:
         if self.history < timedelta(minutes=1):
             raise InvalidInput("history", "must be at least a minute")
         self._check_split()
+
+    @property
+    def access(self) -> Access:
+        """Who may reach the API, and under which names.
+
+        Raises:
+            InvalidInput: it would be open to others without the operator's word, or a name is none.
+        """
+        return read_access(self.host, self.allow_hosts, trusted_network=self.trusted_network)
 
     def _check_split(self) -> None:
         """Refuse a process that would do nothing, or that would need another one beside it where there can be none."""
@@ -161,16 +172,6 @@ class Settings:
                 "leave it out, or give --store postgresql://…"
             )
             raise InvalidInput(flag, message)
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether an address is reachable from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _split_parameters(url: str, field: str) -> tuple[str, dict[str, str]]:

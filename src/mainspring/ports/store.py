@@ -36,6 +36,7 @@ from mainspring.ports.store_types import (
     DueClock,
     EditResult,
     Epochs,
+    FailoverFacts,
     Fire,
     FireResult,
     Followup,
@@ -358,6 +359,14 @@ class Store(JobStore, ClockStore, RunStore, SessionStore, NodeStore, UpkeepStore
     @property
     def capabilities(self) -> StoreCapabilities:
         """What this store can do."""
+        ...
+
+    @property
+    def failovers(self) -> Sequence[FailoverFacts]:
+        """Failovers of the database that this process has come to know of, the newest last; of the last ones only.
+
+        Empty in a store that has no servers of its own.
+        """
         ...
 
     async def open(self) -> None:

@@ -396,6 +396,34 @@ class BeatResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailoverFacts:
+    """A failover of the database, and what is known to be lost by it.
+
+    Attributes:
+        noticed_at: when this process came to know of it, by the clock of the present server.
+        from_timeline, to_timeline: of the former and of the present server.
+        last_position: bytes of WAL that the former server was last seen to have written.
+        shared_position: up to which of them the present server surely has the same.
+        missing_wal: how many bytes of WAL, at least, the former server had and the present one has not.
+        runs_checked: how many acknowledged submissions and fires were looked for.
+        are_all_checked: whether those were all of the last minute.
+        runs_lost: how many of them the present server does not have.
+        lost_run_ids: the first of those.
+    """
+
+    noticed_at: datetime
+    from_timeline: int
+    to_timeline: int
+    last_position: int
+    shared_position: int
+    missing_wal: int
+    runs_checked: int
+    are_all_checked: bool
+    runs_lost: int
+    lost_run_ids: tuple[RunId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
     """A scheduler node."""
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mainspring.sdk.transport import Transport
+from mainspring.wire.health import HealthView
 from mainspring.wire.views import (
     BulkJobView,
     BulkRunView,
     CancelView,
     Deleted,
     FiresView,
-    HealthView,
     JobPage,
     JobView,
     LedgerView,

@@ -14,7 +14,6 @@ from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.model import Attempt, Job, Run, Span
 from mainspring.engine.jobs import JobStatus
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.shards import ShardFigures
 from mainspring.ports.store_types import SessionFacts
 
 JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r4w4te7zsh3z3qydmr3kc"])]
@@ -220,36 +219,6 @@ class FiresView(Struct, kw_only=True):
     fires: list[datetime]
 
 
-class SchedulerView(Struct, kw_only=True):
-    """This server's part in scheduling: its shards, and why it owns none if it refuses to.
-
-    Attributes:
-        nodes: servers alive on this store that schedule, this one among them.
-        refusal: `clock` or `tzdata`; null where nothing speaks against it.
-        clock_skew: by how many seconds the host's clock is ahead of the store's.
-        taken, released, fenced: shards since the start: taken, given up, and found to be lost by a refused write.
-    """
-
-    shards: int
-    nodes: int
-    refusal: str | None
-    clock_skew: float
-    tzdata: str
-    recorded_tzdata: str | None
-    taken: int
-    released: int
-    fenced: int
-
-
-class HealthView(Struct, kw_only=True):
-    """The server answers and its store is reachable; `scheduler` is null where it does not schedule."""
-
-    status: str
-    store: str
-    version: str
-    scheduler: SchedulerView | None = None
-
-
 def view_job(job: Job) -> JobView:
     """Show a job."""
     return JobView(
@@ -384,19 +353,4 @@ def view_worker(session: SessionFacts) -> WorkerView:
         labels=list(session.labels),
         started_at=session.started_at,
         last_beat_at=session.last_beat_at,
-    )
-
-
-def view_scheduler(figures: ShardFigures) -> SchedulerView:
-    """Show a server's part in scheduling."""
-    return SchedulerView(
-        shards=figures.owned,
-        nodes=figures.nodes,
-        refusal=figures.refusal,
-        clock_skew=round(figures.skew, 3),
-        tzdata=figures.tzdata,
-        recorded_tzdata=figures.recorded_tzdata,
-        taken=figures.taken,
-        released=figures.released,
-        fenced=figures.fenced,
     )

@@ -9,7 +9,10 @@ from litestar import Litestar
 from litestar.testing import AsyncTestClient
 from openapi_spec_validator import validate
 
+from mainspring.core.ids import RunId, format_run_id
 from mainspring.errors import StoreUnavailable
+from mainspring.ports.store_types import FailoverFacts
+from mainspring.testing.factories import at
 from mainspring.testing.manual import ManualRuntime
 
 Http = AsyncTestClient[Litestar]
@@ -93,9 +96,42 @@ async def test_store_that_does_not_answer_is_503(http: Http, runtime: ManualRunt
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
 
 
+async def test_health_shows_what_failovers_have_cost(http: Http) -> None:
+    facts = FailoverFacts(
+        noticed_at=at(0),
+        from_timeline=1,
+        to_timeline=2,
+        last_position=0x1_0300_0148,
+        shared_position=0x1_0300_0048,
+        missing_wal=256,
+        runs_checked=40,
+        are_all_checked=True,
+        runs_lost=1,
+        lost_run_ids=(RunId(256),),
+    )
+    http.app.state.failovers = lambda: [facts]
+    body = (await http.get("/health")).json()
+    assert body["status"] == "ok"
+    assert body["failovers"] == [
+        {
+            "noticed_at": at(0).isoformat().replace("+00:00", "Z"),
+            "from_timeline": 1,
+            "to_timeline": 2,
+            "last_position": "1/3000148",
+            "shared_position": "1/3000048",
+            "missing_wal_bytes": 256,
+            "runs_checked": 40,
+            "are_all_checked": True,
+            "runs_lost": 1,
+            "lost_run_ids": [format_run_id(RunId(256))],
+        }
+    ]
+
+
 async def test_health(http: Http) -> None:
     body = (await http.get("/health")).json()
     assert body["status"] == "ok"
+    assert (body["access"], body["failovers"]) == ("loopback", [])
     assert body["scheduler"] == {
         "shards": 256,
         "nodes": 1,

@@ -7,8 +7,9 @@ from mainspring.ports.store_types import FireResult, FireStatus, SubmitResult, S
 from mainspring.stores.postgres.lineage import Failover, Lineage, Recent, Standing, WrongServer
 from mainspring.testing.factories import at
 
-FIRST = Standing(system=7, timeline=1, position=1000, replayed=None)
-PROMOTED = Standing(system=7, timeline=2, position=950, replayed=900)
+NOW = at(0)
+FIRST = Standing(system=7, timeline=1, position=1000, replayed=None, seen_at=NOW)
+PROMOTED = Standing(system=7, timeline=2, position=950, replayed=900, seen_at=NOW)
 
 
 def seen(*standings: Standing) -> Lineage:
@@ -27,7 +28,7 @@ def test_older_timeline_is_refused_and_changes_nothing() -> None:
 
 def test_other_system_is_refused_whatever_its_timeline() -> None:
     with pytest.raises(WrongServer, match="restart this process"):
-        seen(FIRST).admit(Standing(system=8, timeline=9, position=1, replayed=None), since=FIRST)
+        seen(FIRST).admit(Standing(system=8, timeline=9, position=1, replayed=None, seen_at=NOW), since=FIRST)
 
 
 def test_promotion_is_told_once_with_the_wal_that_is_missing() -> None:
@@ -39,7 +40,7 @@ def test_promotion_is_told_once_with_the_wal_that_is_missing() -> None:
 
 
 def test_server_that_came_back_with_less_is_a_failover_too() -> None:
-    restored = Standing(system=7, timeline=1, position=400, replayed=None)
+    restored = Standing(system=7, timeline=1, position=400, replayed=None, seen_at=NOW)
     failover = seen(FIRST).admit(restored, since=FIRST)
     assert failover is not None
     assert failover.missing_wal == 600
@@ -47,9 +48,12 @@ def test_server_that_came_back_with_less_is_a_failover_too() -> None:
 
 def test_answer_that_was_overtaken_by_another_is_no_failover() -> None:
     """Two connections are opened at once, and the one that was asked first is looked at last."""
-    later = Standing(system=7, timeline=1, position=2000, replayed=None)
+    later = Standing(system=7, timeline=1, position=2000, replayed=None, seen_at=NOW)
     lineage = seen(FIRST, later)
-    assert lineage.admit(Standing(system=7, timeline=1, position=1500, replayed=None), since=FIRST) is None
+    assert (
+        lineage.admit(Standing(system=7, timeline=1, position=1500, replayed=None, seen_at=NOW), since=FIRST)
+        is None
+    )
     assert lineage.newest == later
 
 

@@ -13,7 +13,8 @@ from mainspring.api.tenancy import engine_of
 from mainspring.core.cron import Cron, CronError
 from mainspring.core.definition.fields import read_instant
 from mainspring.errors import InvalidInput
-from mainspring.wire.views import FiresView, HealthView, WorkerList, view_scheduler, view_worker
+from mainspring.wire.health import HealthView, view_failover, view_scheduler
+from mainspring.wire.views import FiresView, WorkerList, view_worker
 
 MAX_FIRES = 100
 
@@ -24,7 +25,14 @@ async def get_health(request: AnyRequest) -> HealthView:
     state = request.app.state
     await state.ping()
     scheduler = view_scheduler(state.shards.figures) if state.shards is not None else None
-    return HealthView(status="ok", store=state.store_name, version=version("mainspring"), scheduler=scheduler)
+    return HealthView(
+        status="ok",
+        store=state.store_name,
+        version=version("mainspring"),
+        access="trusted_network" if state.access.is_open else "loopback",
+        failovers=[view_failover(facts) for facts in state.failovers()],
+        scheduler=scheduler,
+    )
 
 
 @get("/api/v1/workers", operation_id="list_workers", summary="List live workers")

@@ -37,16 +37,17 @@ def server_command(context: click.Context, /, data: str | None, store: str | Non
     from mainspring.cli.hosting import read_settings, run_host
     from mainspring.executors.egress import make_policy
 
+    if given["no_api"]:
+        _refuse_address(context)
     settings = read_settings(
         data, store, given, slots=0, has_api=not given["no_api"], has_scheduler=not given["no_scheduler"]
     )
-    if not settings.has_api:
-        _refuse_address(context)
     make_policy(settings.callback_allow)  # workers use it; a server only says what is wrong with it
     run_host(settings, store_option="data" if store is None else "store")
 
 
 def _refuse_address(context: click.Context) -> None:
-    for field in ("host", "port"):
-        if context.get_parameter_source(field) is ParameterSource.COMMANDLINE:
+    for name in ("host", "port", "trusted_network", "allow_hosts"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            field = "allow_host" if name == "allow_hosts" else name
             raise InvalidInput(field, "with --no-api nothing is served; leave it out, or leave --no-api out")

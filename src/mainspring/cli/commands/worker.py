@@ -20,6 +20,7 @@ from mainspring.cli.options import (
     listen_store_option,
     seconds,
     servers_option,
+    worker_store_option,
 )
 from mainspring.errors import InvalidInput, StoreUnavailable, Unreachable
 
@@ -38,7 +39,7 @@ _RETRY_PAUSE = 1.0
 @click.command("worker")
 @click.argument("app_reference", metavar="[MODULE:APP]", required=False)
 @servers_option
-@click.option("--store", metavar="URL", help="Work straight from postgresql://… instead of by a server.")
+@worker_store_option
 @listen_store_option
 @click.option(
     "--queue", "queues", multiple=True, metavar="NAME", help="A queue to serve; repeatable; default all."
@@ -73,7 +74,7 @@ def worker_command(
     from mainspring.cli.loading import load_app
     from mainspring.cli.process import run_process
 
-    _refuse_contradictions(context)
+    _refuse_contradictions(context, has_store=store is not None)
     settings = _read_settings(store, given)
     if not 1 <= given["processes"] <= MAX_PROCESSES:
         raise InvalidInput("processes", f"{given['processes']} is not between 1 and {MAX_PROCESSES}")
@@ -93,14 +94,14 @@ def worker_command(
     return 0
 
 
-def _refuse_contradictions(context: click.Context) -> None:
+def _refuse_contradictions(context: click.Context, *, has_store: bool) -> None:
     is_given = {
         name: context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         for name in ("servers", "store", "beat_period")
     }
     if is_given["store"] and is_given["servers"]:
         raise InvalidInput("store", "works without a server; leave --server out, or this")
-    if is_given["beat_period"] and not is_given["store"]:
+    if is_given["beat_period"] and not has_store:
         raise InvalidInput("beat_period", "is the server's to say; leave it out, or give --store")
 
 
@@ -232,13 +233,13 @@ async def put_jobs(app: App, put: Callable[[dict[str, Any]], Awaitable[object]])
 
 
 async def _wait_ready(task: _Task) -> None:
-    from mainspring.cli.process import announce, settle_memory
+    from mainspring.cli.process import announce_ready, announce_stop, settle_memory
 
     settle_memory()
     if task.lifeline is not None:  # the parent speaks for all
         task.lifeline.say_ready()
         await task.stop.wait()
         return
-    announce("ready")
+    announce_ready("ready")
     await task.stop.wait()
-    announce("stopping")
+    announce_stop()

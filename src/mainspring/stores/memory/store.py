@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from mainspring.ports.store_types import StoreCapabilities
+from mainspring.ports.store_types import FailoverFacts, StoreCapabilities
 from mainspring.stores.memory.clock import ClockVerbs
 from mainspring.stores.memory.jobs import JobVerbs
 from mainspring.stores.memory.leases import LeaseVerbs
@@ -34,6 +34,11 @@ class MemoryStore(JobVerbs, ClockVerbs, RunVerbs, LeaseVerbs, SessionVerbs, Node
     def capabilities(self) -> StoreCapabilities:
         """What this store can do."""
         return _CAPABILITIES
+
+    @property
+    def failovers(self) -> Sequence[FailoverFacts]:
+        """None: there is nothing to fail over to."""
+        return ()
 
     async def open(self) -> None:
         """Nothing to connect to."""

@@ -34,12 +34,14 @@ class Standing:
         timeline: grows with each promotion.
         position: how many bytes of WAL it has written.
         replayed: up to which position it was a standby, or recovered; None where it was neither since its start.
+        seen_at: by its own clock, when it said so.
     """
 
     system: int
     timeline: int
     position: int
     replayed: int | None
+    seen_at: datetime
 
     @property
     def begins_at(self) -> int:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import asyncpg
 import structlog
 
 from mainspring.core.ids import RunId, format_run_id
+from mainspring.ports.store_types import FailoverFacts
 from mainspring.stores._sql.queries import Query
 from mainspring.stores.postgres.dialing import (
     LOST,
@@ -30,7 +32,9 @@ _SHARDS = 256
 _GRACE = 1.0
 """Seconds that the other hosts have to answer after the first one did: one that is off the net must not hold us up."""
 _SHOWN = 20
-"""Lost runs that are named in the log; the rest is counted."""
+"""Lost runs that are named; the rest is counted."""
+_KEPT = 20
+"""Failovers that are told of one by one; all are counted."""
 UNSUPPORTED = (
     asyncpg.InsufficientPrivilegeError,
     asyncpg.UndefinedFunctionError,
@@ -49,11 +53,20 @@ class Losses:
         failovers: how many it has lived through.
         runs: acknowledged submissions and fires that the server after a failover does not have.
         wal_bytes: WAL, at least, that was written before a failover and is not in the new server's history.
+        latest: the last failovers, one by one.
     """
 
     failovers: int = 0
     runs: int = 0
     wal_bytes: int = 0
+    latest: deque[FailoverFacts] = field(default_factory=lambda: deque(maxlen=_KEPT))
+
+    def add(self, facts: FailoverFacts) -> None:
+        """Count a failover."""
+        self.failovers += 1
+        self.runs += facts.runs_lost
+        self.wal_bytes += facts.missing_wal
+        self.latest.append(facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +233,7 @@ class Servers:
             return None
         if row["timeline"] is None:
             raise WrongServer("the server is a standby")
-        return Standing(row["system"], row["timeline"], row["position"], row["replayed"])
+        return Standing(row["system"], row["timeline"], row["position"], row["replayed"], row["now"])
 
     async def _fetch(self, connection: Connection, name: str, *values: object) -> list[asyncpg.Record]:
         """Return a query's rows; through a pooler in a transaction, which keeps its messages together."""
@@ -241,23 +254,37 @@ class Servers:
             rows = await self._fetch(connection, "find_lost_runs", ids, instants)
             lost = [row["id"] for row in rows]
             await self._fetch(connection, "pass_run_sequence", max(ids) // _SHARDS + 1)
-        self.losses.failovers += 1
-        self.losses.runs += len(lost)
-        self.losses.wal_bytes += failover.missing_wal
-        facts = {
-            "from_timeline": failover.before.timeline,
-            "to_timeline": failover.after.timeline,
-            "missing_wal_bytes": failover.missing_wal,
-            "runs_checked": len(ids),
-            "are_all_checked": self.recent.is_complete,  # of the last minute
-        }
-        if lost:
-            shown = [format_run_id(RunId(run_id)) for run_id in lost[:_SHOWN]]
-            _log.error("acknowledged_runs_lost", count=len(lost), runs=shown, **facts)
-        elif failover.missing_wal:
-            _log.error("acknowledged_writes_perhaps_lost", **facts)
-        else:
-            _log.warning("failed_over", **facts)
+        facts = FailoverFacts(
+            noticed_at=failover.after.seen_at,
+            from_timeline=failover.before.timeline,
+            to_timeline=failover.after.timeline,
+            last_position=failover.before.position,
+            shared_position=failover.after.begins_at,
+            missing_wal=failover.missing_wal,
+            runs_checked=len(ids),
+            are_all_checked=self.recent.is_complete,
+            runs_lost=len(lost),
+            lost_run_ids=tuple(RunId(run_id) for run_id in lost[:_SHOWN]),
+        )
+        self.losses.add(facts)
+        _log_failover(facts)
+
+
+def _log_failover(facts: FailoverFacts) -> None:
+    told = {
+        "from_timeline": facts.from_timeline,
+        "to_timeline": facts.to_timeline,
+        "missing_wal_bytes": facts.missing_wal,
+        "runs_checked": facts.runs_checked,
+        "are_all_checked": facts.are_all_checked,  # of the last minute
+    }
+    if facts.runs_lost:
+        shown = [format_run_id(run_id) for run_id in facts.lost_run_ids]
+        _log.error("acknowledged_runs_lost", count=facts.runs_lost, runs=shown, **told)
+    elif facts.missing_wal:
+        _log.error("acknowledged_writes_perhaps_lost", **told)
+    else:
+        _log.warning("failed_over", **told)
 
 
 def _ended(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import asyncpg
 
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import RandomSource
-from mainspring.ports.store_types import StoreCapabilities
+from mainspring.ports.store_types import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.claims import ClaimVerbs
 from mainspring.stores.postgres.clocks import ClockVerbs
@@ -85,6 +86,11 @@ class PostgresStore(
     def losses(self) -> Losses:
         """What this process knows to be lost by failovers of the database."""
         return self._connections.servers.losses
+
+    @property
+    def failovers(self) -> Sequence[FailoverFacts]:
+        """Failovers that this process has come to know of, the newest last."""
+        return tuple(self.losses.latest)
 
     async def read_time(self) -> datetime:
         """Return the server's clock; now and then see, too, that it is the right server."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 
-from mainspring.ports.store_types import StoreCapabilities
+from mainspring.ports.store_types import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
 from mainspring.stores.sqlite.base import execute, fetch_all, fetch_first
 from mainspring.stores.sqlite.clocks import ClockPart
@@ -42,6 +42,11 @@ class SqliteStore(JobPart, ClockPart, RunPart, LeasePart, SessionPart, NodePart,
     def capabilities(self) -> StoreCapabilities:
         """What this store can do."""
         return _CAPABILITIES
+
+    @property
+    def failovers(self) -> Sequence[FailoverFacts]:
+        """None: there is nothing to fail over to."""
+        return ()
 
     async def open(self) -> None:
         """Take the folder, bring the schema up to date, start the threads."""

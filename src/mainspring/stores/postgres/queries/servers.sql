@@ -9,7 +9,8 @@ SELECT
         ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer
     END AS timeline,
     CASE WHEN NOT pg_is_in_recovery() THEN (pg_current_wal_lsn() - '0/0')::bigint END AS position,
-    (pg_last_wal_replay_lsn() - '0/0')::bigint AS replayed
+    (pg_last_wal_replay_lsn() - '0/0')::bigint AS replayed,
+    clock_timestamp() AS now
 FROM pg_control_system();
 
 -- name: find_lost_runs

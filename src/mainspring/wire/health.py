@@ -1,0 +1,111 @@
+"""What `/health` tells."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from mainspring.core.ids import format_run_id
+from mainspring.engine.shards import ShardFigures
+from mainspring.ports.store_types import FailoverFacts
+
+
+class SchedulerView(Struct, kw_only=True):
+    """This server's part in scheduling: its shards, and why it owns none if it refuses to.
+
+    Attributes:
+        nodes: servers alive on this store that schedule, this one among them.
+        refusal: `clock` or `tzdata`; null where nothing speaks against it.
+        clock_skew: by how many seconds the host's clock is ahead of the store's.
+        taken, released, fenced: shards since the start: taken, given up, and found to be lost by a refused write.
+    """
+
+    shards: int
+    nodes: int
+    refusal: str | None
+    clock_skew: float
+    tzdata: str
+    recorded_tzdata: str | None
+    taken: int
+    released: int
+    fenced: int
+
+
+class FailoverView(Struct, kw_only=True):
+    """What a failover of the database has cost, as far as this process can tell.
+
+    Attributes:
+        noticed_at: by the clock of the present server.
+        last_position: how far the former server's WAL was seen to be.
+        shared_position: up to where the present server surely has the same; WAL between the two is lost.
+        missing_wal_bytes: the distance between them, 0 where nothing is known to be missing.
+        runs_checked: acknowledged submissions and fires of the last minute that were looked for.
+        are_all_checked: false where there were more of them than are remembered.
+        runs_lost: how many of them are not there.
+        lost_run_ids: the first twenty of those.
+    """
+
+    noticed_at: datetime
+    from_timeline: int
+    to_timeline: int
+    last_position: str
+    shared_position: str
+    missing_wal_bytes: int
+    runs_checked: int
+    are_all_checked: bool
+    runs_lost: int
+    lost_run_ids: list[str]
+
+
+class HealthView(Struct, kw_only=True):
+    """The server answers and its store is reachable; `scheduler` is null where it does not schedule.
+
+    Attributes:
+        access: `loopback`: this machine only; `trusted_network`: whoever can reach the server may do everything.
+        failovers: those of the database that this process has come to know of since its start, the newest last; the
+            last twenty at most.
+    """
+
+    status: str
+    store: str
+    version: str
+    access: str = "loopback"
+    failovers: list[FailoverView] = []
+    scheduler: SchedulerView | None = None
+
+
+def view_scheduler(figures: ShardFigures) -> SchedulerView:
+    """Show a server's part in scheduling."""
+    return SchedulerView(
+        shards=figures.owned,
+        nodes=figures.nodes,
+        refusal=figures.refusal,
+        clock_skew=round(figures.skew, 3),
+        tzdata=figures.tzdata,
+        recorded_tzdata=figures.recorded_tzdata,
+        taken=figures.taken,
+        released=figures.released,
+        fenced=figures.fenced,
+    )
+
+
+def view_failover(facts: FailoverFacts) -> FailoverView:
+    """Show a failover of the database."""
+    return FailoverView(
+        noticed_at=facts.noticed_at,
+        from_timeline=facts.from_timeline,
+        to_timeline=facts.to_timeline,
+        last_position=_position(facts.last_position),
+        shared_position=_position(facts.shared_position),
+        missing_wal_bytes=facts.missing_wal,
+        runs_checked=facts.runs_checked,
+        are_all_checked=facts.are_all_checked,
+        runs_lost=facts.runs_lost,
+        lost_run_ids=[format_run_id(run_id) for run_id in facts.lost_run_ids],
+    )
+
+
+def _position(wal_bytes: int) -> str:
+    """Return a position in the WAL as PostgreSQL writes it."""
+    return f"{wal_bytes >> 32:X}/{wal_bytes & 0xFFFFFFFF:X}"
