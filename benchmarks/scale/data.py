@@ -235,7 +235,7 @@ async def _add_live(connection: Connection, size: Size, patterns: int) -> None:
             claim_number, started_at, deadline_at
         )
         SELECT
-            ({before} + n) * 256 + n % 256, {_JOB_ID.format("n")}, 1, lane_id, 'manual', state, rank, rank,
+            ({before}::bigint + n) * 256 + n % 256, {_JOB_ID.format("n")}, 1, lane_id, 'manual', state, rank, rank,
             now() - interval '1 hour', 86400000, '{{"number": 1, "of": "what is to be done"}}',
             CASE WHEN state = 'RUNNING' THEN 1 ELSE 0 END,
             CASE WHEN state = 'RUNNING' THEN n / 50 % {size.sessions} + 1 END,

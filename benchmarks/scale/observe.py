@@ -92,7 +92,7 @@ def _rows_of(arguments: tuple[Any, ...], result: Any) -> int:
 def sample_plans(store: PostgresStore, observations: Observations, *, rate: float) -> None:
     """Have the connections that a store opens from now on send this share of their plans. The role is a superuser's."""
     names = {query.positional()[0]: name for name, query in load_queries(PACKAGE).items()}
-    servers = store._connections.servers  # noqa: SLF001 - no other way leads to the product's own connections
+    servers = store._connections.servers
     connect = servers.connect
 
     def note(_connection: object, message: Any) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from mainspring.core.fairness import accepts_route, charge, prefer_lanes
 from mainspring.core.ids import LaneId, SessionId
 from mainspring.core.model import Lane
+from mainspring.core.triggers import EPOCH
+from mainspring.engine.lookback import Depth, LookBack
 from mainspring.engine.wakeups import Wakeups
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
@@ -22,8 +25,8 @@ POLL_JITTER = 0.25
 """The part of the period by which looks come earlier at random, so that many servers do not fall into step."""
 SESSIONS_PERIOD = 5.0
 """A call is answered empty only when its session was seen alive within so many seconds."""
-LOW_LAG = timedelta(seconds=5)
-SWEEP_PERIOD = timedelta(seconds=30)
+LOOKS = (Depth(timedelta(seconds=2)), Depth(timedelta(seconds=30), period=5.0), Depth(None, period=30.0))
+"""A run's rank is the instant at which somebody began to write it: what is committed so much later is found late."""
 SUSPECT_PATIENCE = timedelta(seconds=2)
 """A run that must be alone may wait so long for an idle worker before busy ones are asked to drain."""
 
@@ -46,11 +49,17 @@ class ClaimAnswer:
 
 @dataclass(slots=True)
 class _LaneView:
-    """What was last read of the lanes, and the lower bound of rank to use with it."""
+    """What was last read of the lanes.
+
+    Attributes:
+        seen_at: the store's time when it was read.
+        settled: for each lane the instant before which no ready run is known.
+    """
 
     lanes: list[Lane] = field(default_factory=list)
     read_at: float = -1.0e9
-    swept_at: datetime | None = None
+    seen_at: datetime = EPOCH
+    settled: dict[LaneId, datetime] = field(default_factory=dict)
 
 
 class ClaimDesk:
@@ -77,6 +86,7 @@ class ClaimDesk:
         self._is_closed = False
         self._last_numbers: dict[SessionId, int] = {}
         self._view = _LaneView()
+        self._looks = LookBack(LOOKS)
         self._served: dict[str, float] = {}
         self._poll_period = POLL_PERIOD
         self._has_news = True
@@ -188,8 +198,11 @@ class ClaimDesk:
         at = self._clock.monotonic()
         if self._has_news or at - self._view.read_at >= self._poll_period or self._is_rank_reached(now):
             self._has_news = False
-            self._view.lanes = await self._store.read_lanes(())
-            self._view.read_at = at
+            look = self._looks.choose(at)
+            lanes = await self._store.read_lanes((), lows=self._lows(self._looks.lag(look)))
+            self._looks.note(look, begun=at, ended=self._clock.monotonic())
+            settled = {lane.id: min(lane.oldest_rank or now, now) for lane in lanes}
+            self._view = _LaneView(lanes, read_at=at, seen_at=now, settled=settled)
             self._poll_period = POLL_PERIOD * (1 - POLL_JITTER * self._random.random())
 
     def _is_rank_reached(self, now: datetime) -> bool:
@@ -219,15 +232,19 @@ class ClaimDesk:
                 ids = tuple(lane.id for lane in sorted(suspects, key=_suspect_order))
                 return _make_request(call, ids, limit=1, is_alone=True)
         preferred = tuple(prefer_lanes(lanes, now=now, served=self._served))
-        return _make_request(call, preferred, limit=call.limit, low=self._low(now) if preferred else None)
+        lows = {lane_id: self._view.settled[lane_id] for lane_id in preferred}
+        return _make_request(call, preferred, limit=call.limit, lows=lows)
 
-    def _low(self, now: datetime) -> datetime | None:
-        swept = self._view.swept_at
-        if swept is None or now - swept >= SWEEP_PERIOD:
-            self._view.swept_at = now
-            return None
-        ranks = [lane.oldest_rank for lane in self._view.lanes if lane.oldest_rank is not None]
-        return min(ranks, default=now) - LOW_LAG
+    def _lows(self, lag: timedelta | None) -> dict[LaneId, datetime]:
+        """Return where the next look at each lane begins.
+
+        Not before its oldest run, unless that is younger than the lag: then others may be on their way.
+        """
+        if lag is None:
+            return {}
+        return {
+            lane_id: min(settled, self._view.seen_at - lag) for lane_id, settled in self._view.settled.items()
+        }
 
     def _answer_if_over(self, item: _Waiting, now: datetime) -> None:
         is_drain_wanted = self._is_drain_wanted(item.call, now)
@@ -303,9 +320,14 @@ def _make_request(
     lanes: tuple[LaneId, ...],
     *,
     limit: int,
-    low: datetime | None = None,
+    lows: Mapping[LaneId, datetime] | None = None,
     is_alone: bool = False,
 ) -> ClaimRequest:
     return ClaimRequest(
-        session_id=call.session_id, number=call.number, lanes=lanes, limit=limit, low=low, is_alone=is_alone
+        session_id=call.session_id,
+        number=call.number,
+        lanes=lanes,
+        limit=limit,
+        lows=lows or {},
+        is_alone=is_alone,
     )
