@@ -1,7 +1,7 @@
 """What workers cost that have nothing to do: sessions over HTTP on long poll, at one server and at two.
 
 Real servers (`mainspring server`) as processes on PostgreSQL; the sessions are the SDK's own workers in this process,
-each with its gateway and its connections. CPU is read from /proc, so the servers and PostgreSQL must run on this machine.
+each with its gateway and its connections. CPU is read from /proc: all of it must run on this machine.
 """
 
 from __future__ import annotations
