@@ -367,26 +367,17 @@ WHERE expires_at <= :now AND state IN ('PENDING', 'RETRYING')
 ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED;
 
 -- name: list_orphans
--- Hops from session to session along run_held, instead of reading every RUNNING run.
-WITH RECURSIVE holder (session_id) AS (
-    (SELECT run.session_id FROM run WHERE run.state = 'RUNNING' ORDER BY run.session_id LIMIT 1)
-    UNION ALL
-    SELECT (
-        SELECT run.session_id FROM run
-        WHERE run.state = 'RUNNING' AND run.session_id > holder.session_id
-        ORDER BY run.session_id LIMIT 1
-    )
-    FROM holder WHERE holder.session_id IS NOT NULL
-)
+-- From the sessions that are over, which are few: run_held, full of the dead entries of busy sessions, is sought only for
+-- them. None of them gets another run (a claim holds the session's row), and prune_sessions keeps those that hold any.
 SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
        run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at
-FROM holder
+FROM session
 CROSS JOIN LATERAL (
     SELECT * FROM run
-    WHERE run.state = 'RUNNING' AND run.session_id = holder.session_id
+    WHERE run.state = 'RUNNING' AND run.session_id = session.id
     ORDER BY run.session_id, run.id LIMIT :limit
 ) AS run
-WHERE NOT EXISTS (SELECT FROM session WHERE session.id = holder.session_id AND session.state = 'live')
+WHERE session.state <> 'live'
 LIMIT :limit;
 
 -- name: list_overdue

@@ -202,27 +202,13 @@ ORDER BY expires_at
 LIMIT :limit;
 
 -- name: list_orphans
--- Hops from session to session along run_held, instead of reading every RUNNING run.
-WITH RECURSIVE holder (session_id) AS (
-    SELECT min(run.session_id) FROM run INDEXED BY run_held WHERE run.state = 'RUNNING'
-    UNION ALL
-    SELECT (
-        SELECT min(run.session_id) FROM run INDEXED BY run_held
-        WHERE run.state = 'RUNNING' AND run.session_id > holder.session_id
-    )
-    FROM holder WHERE holder.session_id IS NOT NULL
-), lost (session_id) AS MATERIALIZED (
-    SELECT holder.session_id FROM holder
-    WHERE
-        holder.session_id IS NOT NULL
-        AND NOT EXISTS (SELECT 1 FROM session WHERE session.id = holder.session_id AND session.state = 'live')
-)
+-- From the sessions that are over, which are few; prune_sessions keeps those that hold any run.
 SELECT
     run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
     run.cancel_requested_at IS NOT NULL, run.session_id, run.started_at, run.deadline_at
-FROM lost
-CROSS JOIN run INDEXED BY run_held ON run.session_id = lost.session_id
-WHERE run.state = 'RUNNING'
+FROM session
+CROSS JOIN run INDEXED BY run_held ON run.session_id = session.id
+WHERE run.state = 'RUNNING' AND session.state <> 'live'
 LIMIT :limit;
 
 -- name: list_overdue
