@@ -1,9 +1,9 @@
 """Every query of the PostgreSQL store is valid, and the hot ones take the plans they were written for.
 
 The plans are those that production keeps: generic, under the settings of the verb's role. They are looked at in an
-empty database, where a plan made on the first call would otherwise stay wrong for long; over a backlog; where ANALYZE met the
-live table empty with its indexes full of dead entries, which a long transaction keeps there; and with the statistics of
-a million live and ten million finished runs (benchmarks/scale has the runs themselves).
+empty database, where a plan made on the first call would otherwise stay wrong for long; over a backlog; where ANALYZE
+met the live table empty with its indexes full of dead entries, which a long transaction keeps there; and with the
+statistics of a million live and ten million finished runs (benchmarks/scale has the runs themselves).
 """
 
 import json
