@@ -74,16 +74,16 @@ async def test_claimed_runs_are_not_passed_again_by_the_look_at_the_lanes(dsn: s
     async with open_store(dsn) as store:
         job = await add_job(store)
         session_id = await add_session(store)
+        await submit(store, job, due_at=at(100))
+        [lane] = await store.read_lanes([])
         holder = await hold_snapshot(dsn)
         try:
             for number in range(RUNS // 500):
                 await submit(store, job, 500, now=at(number), due_at=at(number))
-                [lane] = await store.read_lanes([])
                 request = ClaimRequest(session_id=session_id, number=number + 1, lanes=(lane.id,), limit=500)
                 [result] = await store.claim_runs([request], now=at(number))
                 ends = [succeeded(run.run_id, run.token, None) for run in result.runs]
                 await store.apply(ends, now=at(number))
-            await submit(store, job, now=at(100), due_at=at(100))
             low = at(99)
             [seen] = await store.read_lanes([], lows={lane.id: low})
             assert seen.oldest_rank == at(100)

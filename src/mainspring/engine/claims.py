@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 from mainspring.core.fairness import charge
 from mainspring.core.ids import SessionId
@@ -12,7 +13,7 @@ from mainspring.engine.laneview import POLL_PERIOD, Abilities, Choice, LaneView
 from mainspring.engine.wakeups import Wakeups
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
-from mainspring.ports.gateway import ClaimCall
+from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.ports.store import Store
 from mainspring.ports.store_types import ClaimedRun, ClaimRequest, ClaimResult
 
@@ -60,6 +61,7 @@ class ClaimDesk:
         self.waiter = waiter
         self._waiting: dict[SessionId, _Waiting] = {}
         self._abilities: dict[SessionId, Abilities] = {}
+        self._shared: dict[tuple[frozenset[str], ...], Abilities] = {}
         self._sessions_read_at = -1.0e9
         self._is_closed = False
         self._last_numbers: dict[SessionId, int] = {}
@@ -110,9 +112,10 @@ class ClaimDesk:
         for item in list(self._waiting.values()):
             self._resolve(item, ClaimAnswer())
 
-    def welcome(self, session_id: SessionId) -> None:
-        """Note that a session was just opened: its first call cannot be a repeat of one that another desk served."""
+    def welcome(self, session_id: SessionId, offer: Registration) -> None:
+        """Note that a session was just opened: what it offers, and that its first call repeats none of another desk."""
         self._last_numbers[session_id] = 0
+        self._abilities[session_id] = self._share(Abilities(offer))
 
     def forget(self, session_id: SessionId) -> None:
         """Drop what is kept of a session that has ended."""
@@ -131,7 +134,11 @@ class ClaimDesk:
         await self._know_sessions(waiting)
         # Where nothing is ready, those who were looked at before only wait for their time.
         has_ready = self._view.has_ready(now)
-        concerned = [item for item in waiting if has_ready or item.is_new or item.until <= at]
+        concerned = [
+            item
+            for item in waiting
+            if has_ready or item.is_new or item.until <= at or item.call.session_id not in self._abilities
+        ]
         asked, requests, passed = self._choose(concerned, now)
         for item in asked:  # should this fail, nobody knows what the store has given to them
             self._last_numbers.pop(item.call.session_id, None)
@@ -213,19 +220,19 @@ class ClaimDesk:
     async def _know_sessions(self, waiting: list[_Waiting]) -> None:
         at = self._clock.monotonic()
         is_old = at - self._sessions_read_at >= SESSIONS_PERIOD and any(item.until <= at for item in waiting)
-        if is_old or any(item.call.session_id not in self._abilities for item in waiting):
+        if is_old or not self._abilities.keys() >= {item.call.session_id for item in waiting}:
             sessions = await self._store.list_sessions()
             self._sessions_read_at = at
-            known, self._abilities = self._abilities, {}
-            shared = {abilities.key: abilities for abilities in known.values()}
-            for session in sessions:
-                abilities = known.get(session.id)
-                if abilities is None:
-                    abilities = Abilities(session)
-                    abilities = shared.setdefault(abilities.key, abilities)
-                self._abilities[session.id] = abilities
+            known = self._abilities
+            self._abilities = {
+                session.id: known.get(session.id) or self._share(Abilities(session)) for session in sessions
+            }
+            self._shared = {abilities.key: abilities for abilities in self._abilities.values()}
             numbers = self._last_numbers
             self._last_numbers = {key: numbers[key] for key in numbers if key in self._abilities}
+
+    def _share(self, abilities: Abilities) -> Abilities:
+        return self._shared.setdefault(abilities.key, abilities)
 
     def _answer_if_over(self, item: _Waiting, now: datetime) -> None:
         is_drain_wanted = self._is_drain_wanted(item.call, now)
@@ -255,9 +262,13 @@ class ClaimDesk:
         if self._has_news:
             return 0.0
         at = self._clock.monotonic()
-        delay = min(self._view.period, *(item.until - at for item in self._waiting.values()))
+        first_over: float = min(map(_until, self._waiting.values()))
+        delay = min(self._view.period, first_over - at)
         ahead = [(rank - now).total_seconds() for rank in self._view.ranks() if rank > now]
         return max(min([delay, *ahead]), 0.0)
+
+
+_until = attrgetter("until")
 
 
 def _make_request(call: ClaimCall, choice: Choice) -> ClaimRequest:

@@ -12,6 +12,7 @@ from mainspring.core.model import Lane
 from mainspring.core.triggers import EPOCH
 from mainspring.engine.lookback import Depth, LookBack
 from mainspring.ports.clock import Clock, RandomSource
+from mainspring.ports.gateway import Registration
 from mainspring.ports.store import Store
 from mainspring.ports.store_types import SessionFacts
 
@@ -32,11 +33,11 @@ class Abilities:
 
     __slots__ = ("_functions", "_labels", "_queues", "_routes", "_types", "width")
 
-    def __init__(self, session: SessionFacts) -> None:
-        self._queues = frozenset(session.queues)
-        self._types = frozenset(session.types)
-        self._functions = frozenset(session.functions)
-        self._labels = frozenset(session.labels)
+    def __init__(self, offer: SessionFacts | Registration) -> None:
+        self._queues = frozenset(offer.queues)
+        self._types = frozenset(offer.types)
+        self._functions = frozenset(offer.functions)
+        self._labels = frozenset(offer.labels)
         self._routes: dict[str, bool] = {}
         self.width = 1
 
