@@ -63,6 +63,7 @@ class Planner:
         self._settled = EPOCH  # no clock before it is due, but for those in the heap
         self._looks = LookBack(LOOKS)
         self._is_stale = True
+        self._is_partial = False  # more is due than was read
         wakeups.subscribe_clocks(self._on_clocks_changed)
         ownership.subscribe_gains(self._on_gains)
 
@@ -82,19 +83,26 @@ class Planner:
             self._settled = EPOCH
             self._is_stale = True
             return READ_PERIOD / 4
-        if self._is_stale or self._read_at is None or (now - self._read_at).total_seconds() >= READ_PERIOD:
+        if self._is_read_due(now):
             await self._read_window(now)
         due = self._pop_due(now)
         if due:
             try:
                 await self._fire(due, now)
-            except (
-                BaseException
-            ):  # they are still due, and the next look begins with the oldest that is known
+            except BaseException:
+                # They are still due, and the next look begins with the oldest that is known.
                 for clock in due:
                     heapq.heappush(self._heap, (clock.fire_at, clock.job_id, clock))
                 raise
         return self._delay(now)
+
+    def _is_read_due(self, now: datetime) -> bool:
+        is_old = self._read_at is None or (now - self._read_at).total_seconds() >= READ_PERIOD
+        if (
+            self._is_partial
+        ):  # what was read comes first in any case; reading it again for each batch would take longer
+            return len(self._heap) <= BATCH or (is_old and self._is_stale)
+        return is_old or self._is_stale
 
     async def _read_window(self, now: datetime) -> None:
         self._is_stale = False  # before the await: a signal that comes during the read must not get lost
@@ -104,14 +112,12 @@ class Planner:
             shards, until=now + WINDOW, limit=READ_LIMIT, since=self._since(self._looks.lag(look))
         )
         self._looks.note(look, begun=begun, ended=self._clock.monotonic())
-        is_all = len(clocks) < READ_LIMIT
-        self._settled = now if is_all else min(now, clocks[-1].fire_at)
         await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
         self._heap = [(clock.fire_at, clock.job_id, clock) for clock in clocks]
         heapq.heapify(self._heap)
+        self._is_partial = len(clocks) == READ_LIMIT
+        self._settled = min(now, clocks[-1].fire_at) if self._is_partial else now
         self._read_at = now
-        if not is_all:
-            self._is_stale = True  # more is due than was read: come again after this batch
 
     def _since(self, lag: timedelta | None) -> datetime | None:
         """Return where a look begins: no later than the oldest clock that has not fired yet."""
@@ -163,7 +169,7 @@ class Planner:
             heapq.heappush(self._heap, (following.fire_at, following.job_id, following))
 
     def _delay(self, now: datetime) -> float:
-        if self._is_stale:
+        if self._is_read_due(now):
             return 0.0
         until_read = READ_PERIOD - (now - (self._read_at or now)).total_seconds()
         if not self._heap:

@@ -233,6 +233,16 @@ async def test_more_due_jobs_than_one_look_reads_all_fire(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planner, "READ_LIMIT", 10)
+    monkeypatch.setattr(planner, "BATCH", 2)
+    reads: list[int] = []
+    read_due = bench.runtime.store.read_due
+
+    async def note(shards: Sequence[int], **named: Any) -> list[DueClock]:
+        clocks = await read_due(shards, **named)
+        reads.append(len(clocks))
+        return clocks
+
+    monkeypatch.setattr(bench.runtime.store, "read_due", note)
     bodies = [
         {"name": f"job-{index}", "function": "work", "run_at": at(5 + index).isoformat()}
         for index in range(35)
@@ -241,3 +251,4 @@ async def test_more_due_jobs_than_one_look_reads_all_fire(
     bench.runtime.clock.advance(40)
     await bench.runtime.plan()
     assert await bench.runtime.client.runs.counts(TENANT) == {RunState.PENDING: 35}
+    assert len(reads) <= 35 // (10 - 2) + 2, "what waits is read once, not for each batch"
