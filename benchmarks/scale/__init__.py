@@ -52,6 +52,7 @@ class Outcome:
     rows: list[Row]
     plans: list[str]
     behind: int
+    refused: int
 
 
 async def measure_one(server: str, plan: Plan) -> Outcome:
@@ -76,7 +77,7 @@ async def measure_one(server: str, plan: Plan) -> Outcome:
             await store.close()
     rows = [row for phase in phases for row in figures_of(observations, phase)]
     plans = [line for phase in (phases[0], phases[-1]) for line in plans_of(observations, phase)]
-    return Outcome(phases, rows, plans, work.behind)
+    return Outcome(phases, rows, plans, work.behind, work.refused)
 
 
 async def watch(dsn: str, plan: Plan, work: Load) -> list[Phase]:
@@ -167,7 +168,8 @@ def report(small: Outcome, large: Outcome) -> list[str]:
     lines = table_of([*base, *large.rows])
     lines += ["", "Dead rows of the table of live runs at the end of each phase:"]
     lines += [f"- {phase.name}: {phase.dead:,}" for phase in large.phases]
-    lines += ["", f"Runs that the engine was too slow for: {small.behind:,} and {large.behind:,}.", ""]
+    lines += ["", f"Runs that the engine was too slow for: {small.behind:,} and {large.behind:,}."]
+    lines += [f"Calls that the store did not answer in time: {small.refused:,} and {large.refused:,}.", ""]
     return [*lines, *large.plans]
 
 

@@ -20,6 +20,7 @@ from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, syst
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.runs import Submission
+from mainspring.errors import StoreUnavailable
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Registration, Report
 from mainspring.ports.store import Store
@@ -56,12 +57,14 @@ class Load:
     Attributes:
         rate: runs carried out in a second; fires bring a part of them, submissions the rest.
         behind: runs that were not carried out in time, because the engine was too slow for the rate.
+        refused: calls that the store did not answer within its time.
     """
 
     engine: Engine
     size: Size
     rate: int
     behind: int = 0
+    refused: int = 0
     held: dict[SessionId, tuple[tuple[RunId, int], ...]] = field(default_factory=dict)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -116,19 +119,27 @@ class Load:
             if time.monotonic() - due > 1:  # too slow by far: do not make up for it in a burst
                 self.behind += BATCH
                 due = time.monotonic()
-            claims += 1
             call = ClaimCall(
-                session_id=session.id, number=claims, limit=BATCH, wait=timedelta(seconds=5), is_idle=True
+                session_id=session.id, number=claims + 1, limit=BATCH, wait=timedelta(seconds=5), is_idle=True
             )
-            reply = await gateway.claim(call)
+            try:
+                reply = await gateway.claim(call)
+            except StoreUnavailable:
+                self.refused += 1
+                continue  # the same number is asked for again
+            claims += 1
             assert reply.is_session_live, "a busy session was declared lost"
             self.held[session.id] = tuple((lease.run_id, lease.token) for lease in reply.leases)
             reports = tuple(
                 Report(run_id=lease.run_id, token=lease.token, ending=Success(result=b"null"))
                 for lease in reply.leases
             )
-            if reports:
-                await gateway.report(session.id, reports)
+            while reports:
+                try:
+                    await gateway.report(session.id, reports)
+                    break
+                except StoreUnavailable:
+                    self.refused += 1
             self.held[session.id] = ()
 
     async def _submit(self) -> None:
@@ -141,19 +152,25 @@ class Load:
             due = max(due + step, time.monotonic() - 1)
             numbers = [chance.randrange(1, self.size.live + 1) for _ in range(BATCH)]
             by_tenant: dict[str, list[Submission]] = {}
-            for job in await self.engine.store.get_jobs([_job_id(number) for number in numbers]):
-                assert job is not None
-                by_tenant.setdefault(job.tenant, []).append(Submission(job_id=job.id))
-            for tenant, submissions in by_tenant.items():
-                await self.engine.client.runs.submit_many(tenant, submissions)
+            try:
+                for job in await self.engine.store.get_jobs([_job_id(number) for number in numbers]):
+                    assert job is not None
+                    by_tenant.setdefault(job.tenant, []).append(Submission(job_id=job.id))
+                for tenant, submissions in by_tenant.items():
+                    await self.engine.client.runs.submit_many(tenant, submissions)
+            except StoreUnavailable:
+                self.refused += 1
 
     async def _beat(self) -> None:
         while True:
             sessions = list(self.held.items())
-            replies = await asyncio.gather(
-                *(self.engine.gateway.beat(session_id, held) for session_id, held in sessions)
-            )
-            assert all(reply.is_session_live for reply in replies), "a session was declared lost"
+            try:
+                replies = await asyncio.gather(
+                    *(self.engine.gateway.beat(session_id, held) for session_id, held in sessions)
+                )
+                assert all(reply.is_session_live for reply in replies), "a session was declared lost"
+            except StoreUnavailable:
+                self.refused += 1
             await asyncio.sleep(BEAT)
 
 
