@@ -10,8 +10,8 @@ import platform
 import time
 from typing import Any
 
-PARTS = ("cron", "executors", "stores", "engine")
-NEEDS_DATABASE = {"stores", "engine"}
+PARTS = ("cron", "executors", "stores", "engine", "scale", "idle")
+NEEDS_DATABASE = {"stores", "engine", "scale", "idle"}
 
 
 def main() -> None:

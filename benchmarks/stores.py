@@ -65,7 +65,9 @@ async def measure_store(store: Store, where: str, count: int) -> list[Row]:
     claimed: list[tuple[ClaimedRun, ...]] = []
 
     def claim(session_id: SessionId, number: int) -> Callable[[], Awaitable[None]]:
-        request = ClaimRequest(session_id=session_id, number=number, lanes=(lane.id,), limit=BATCH, low=now)
+        request = ClaimRequest(
+            session_id=session_id, number=number, lanes=(lane.id,), limit=BATCH, lows={lane.id: now}
+        )
 
         async def call() -> None:
             (result,) = await store.claim_runs([request], now=now)

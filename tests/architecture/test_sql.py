@@ -88,6 +88,11 @@ OTHER_PARAMETERS = {
     "insert_run": (set(), {"shard"}, "SQLite's ids are made in Python"),
     "insert_skipped": (set(), {"shard"}, "SQLite's ids are made in Python"),
     "read_version": ({"key"}, {"job_id", "version"}, "JSON pairs here, two arrays there"),
+    "read_lane": (
+        set(),
+        {"lane_id", "low"},
+        "lower bounds of lanes spare dead index entries, of which SQLite has none",
+    ),
 }
 # relation of one dialect alone -> why
 OTHER_RELATIONS = {

@@ -132,6 +132,7 @@ class Engine:
             self.shards,
             Planner(
                 store,
+                clock=tools.clock,
                 ownership=ownership,
                 wakeups=self.wakeups,
                 waiter=tools.waiter(),

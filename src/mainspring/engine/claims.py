@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 
-from mainspring.core.fairness import accepts_route, charge, prefer_lanes
-from mainspring.core.ids import LaneId, SessionId
-from mainspring.core.model import Lane
+from mainspring.core.fairness import charge
+from mainspring.core.ids import SessionId
+from mainspring.engine.laneview import POLL_PERIOD, Abilities, Choice, LaneView
 from mainspring.engine.wakeups import Wakeups
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
-from mainspring.ports.gateway import ClaimCall
+from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import ClaimedRun, ClaimRequest, ClaimResult, SessionFacts
+from mainspring.ports.store_types import ClaimedRun, ClaimRequest, ClaimResult
 
-POLL_PERIOD = 0.5
-"""How often lanes are looked at without a hint, at the latest: what another process committed is found by then."""
-POLL_JITTER = 0.25
-"""The part of the period by which looks come earlier at random, so that many servers do not fall into step."""
 SESSIONS_PERIOD = 5.0
 """A call is answered empty only when its session was seen alive within so many seconds."""
-LOW_LAG = timedelta(seconds=5)
-SWEEP_PERIOD = timedelta(seconds=30)
 SUSPECT_PATIENCE = timedelta(seconds=2)
 """A run that must be alone may wait so long for an idle worker before busy ones are asked to drain."""
 
@@ -33,6 +28,7 @@ class _Waiting:
     call: ClaimCall
     future: asyncio.Future[ClaimAnswer]
     until: float  # monotonic
+    is_new: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +40,13 @@ class ClaimAnswer:
     is_alone_waiting: bool = False
 
 
-@dataclass(slots=True)
-class _LaneView:
-    """What was last read of the lanes, and the lower bound of rank to use with it."""
-
-    lanes: list[Lane] = field(default_factory=list)
-    read_at: float = -1.0e9
-    swept_at: datetime | None = None
-
-
 class ClaimDesk:
     """Holds the claim calls of all workers of this process and serves them together.
 
     A service: each tick answers what can be answered with one merged `claim_runs` and says when to look again. The
     store is asked for runs only where a lane looks ready, or where a call may be a repeat; whatever it answers then
-    goes to the worker, so that a request number is used once.
+    goes to the worker, so that a request number is used once. It is not asked for everybody who waits: of sessions
+    that offer the same, first the one that waits longest, and the more of them at a time the more got something.
     """
 
     name = "claims"
@@ -72,13 +60,13 @@ class ClaimDesk:
         self._wakeups = wakeups
         self.waiter = waiter
         self._waiting: dict[SessionId, _Waiting] = {}
-        self._abilities: dict[SessionId, _Abilities] = {}
+        self._abilities: dict[SessionId, Abilities] = {}
+        self._shared: dict[tuple[frozenset[str], ...], Abilities] = {}
         self._sessions_read_at = -1.0e9
         self._is_closed = False
         self._last_numbers: dict[SessionId, int] = {}
-        self._view = _LaneView()
+        self._view = LaneView()
         self._served: dict[str, float] = {}
-        self._poll_period = POLL_PERIOD
         self._has_news = True
         wakeups.subscribe_runs(self._on_runs_ready)
 
@@ -124,9 +112,10 @@ class ClaimDesk:
         for item in list(self._waiting.values()):
             self._resolve(item, ClaimAnswer())
 
-    def welcome(self, session_id: SessionId) -> None:
-        """Note that a session was just opened: its first call cannot be a repeat of one that another desk served."""
+    def welcome(self, session_id: SessionId, offer: Registration) -> None:
+        """Note that a session was just opened: what it offers, and that its first call repeats none of another desk."""
         self._last_numbers[session_id] = 0
+        self._abilities[session_id] = self._share(Abilities(offer))
 
     def forget(self, session_id: SessionId) -> None:
         """Drop what is kept of a session that has ended."""
@@ -137,97 +126,113 @@ class ClaimDesk:
         """Serve the calls that wait; return when something may become ready or a wait ends."""
         if not self._waiting:
             return POLL_PERIOD
-        await self._read_lanes(now)
+        at = self._clock.monotonic()
+        if self._has_news or self._view.is_old(at, now):
+            self._has_news = False
+            await self._view.read(self._store, self._clock, self._random, now)
         waiting = list(self._waiting.values())
         await self._know_sessions(waiting)
-        asked: list[_Waiting] = []
-        requests: list[ClaimRequest] = []
-        for item in waiting:
-            if item.future.done():
-                continue  # replaced, or its caller has gone while the store was read: take nothing for it
-            if item.call.session_id not in self._abilities:
-                self.forget(item.call.session_id)
-                self._resolve(item, ClaimAnswer(is_session_live=False))
-                continue
-            request = self._request(item.call, now)
-            if request.lanes or self._may_repeat(item.call):
-                asked.append(item)
-                requests.append(request)
-            else:
-                self._answer_if_over(item, now)
+        # Where nothing is ready, those who were looked at before only wait for their time.
+        has_ready = self._view.has_ready(now)
+        concerned = [
+            item
+            for item in waiting
+            if has_ready or item.is_new or item.until <= at or item.call.session_id not in self._abilities
+        ]
+        asked, requests, passed = self._choose(concerned, now)
         for item in asked:  # should this fail, nobody knows what the store has given to them
             self._last_numbers.pop(item.call.session_id, None)
         results = await self._store.claim_runs(requests, now=now)
-        self._take(asked, results, now)
-        if self._waiting and not self._has_news:
-            self._wakeups.runs_wanted()
+        self._take(asked, requests, results, now)
+        if not self._has_news:
+            for item in passed:
+                self._answer_if_over(item, now)
+            if self._waiting:
+                self._wakeups.runs_wanted()
         return self._delay(now)
+
+    def _choose(
+        self, waiting: list[_Waiting], now: datetime
+    ) -> tuple[list[_Waiting], list[ClaimRequest], list[_Waiting]]:
+        """Return whom to ask the store for, with what, and who is passed over this time."""
+        asked: list[_Waiting] = []
+        requests: list[ClaimRequest] = []
+        passed: list[_Waiting] = []
+        choices: dict[Abilities, Choice] = {}
+        turns: dict[Abilities, int] = {}
+        for item in waiting:
+            if item.future.done():
+                continue  # replaced, or its caller has gone while the store was read: take nothing for it
+            item.is_new = False
+            abilities = self._abilities.get(item.call.session_id)
+            if abilities is None:
+                self.forget(item.call.session_id)
+                self._resolve(item, ClaimAnswer(is_session_live=False))
+                continue
+            if abilities not in choices:
+                choices[abilities] = self._view.choose(abilities, self._served, now)
+            request = _make_request(item.call, choices[abilities])
+            is_due = bool(request.lanes) and turns.get(abilities, 0) < abilities.width
+            if is_due or self._may_repeat(item.call):
+                turns[abilities] = turns.get(abilities, 0) + bool(request.lanes)
+                asked.append(item)
+                requests.append(request)
+            else:
+                passed.append(item)
+        return asked, requests, passed
 
     def _may_repeat(self, call: ClaimCall) -> bool:
         """Say whether the store may have given leases to this very number: then it is asked, ready runs or not."""
         last = self._last_numbers.get(call.session_id)
         return last is None or call.number != last + 1
 
-    def _take(self, asked: list[_Waiting], results: list[ClaimResult], now: datetime) -> None:
+    def _take(
+        self,
+        asked: list[_Waiting],
+        requests: list[ClaimRequest],
+        results: list[ClaimResult],
+        now: datetime,
+    ) -> None:
         taken: dict[str, int] = {}
-        for item, result in zip(asked, results, strict=True):
+        lucky: dict[Abilities, int] = {}
+        for item, request, result in zip(asked, requests, results, strict=True):
+            abilities = self._abilities.get(item.call.session_id)
+            if abilities is not None:
+                lucky[abilities] = lucky.get(abilities, 0) + bool(result.runs)
             for run in result.runs:
                 taken[run.tenant] = taken.get(run.tenant, 0) + 1
-            if len(result.runs) == item.call.limit:
-                self._has_news = True  # there may be more than was taken
+            if request.lanes:
+                self._view.expire()
+                if len(result.runs) == request.limit:
+                    self._has_news = True  # there may be more than was taken
             if result.is_session_live:
                 self._last_numbers[item.call.session_id] = item.call.number
             else:
                 self.forget(item.call.session_id)
             answer = ClaimAnswer(result.runs, result.is_session_live, self._is_drain_wanted(item.call, now))
             self._resolve(item, answer)
+        for abilities, count in lucky.items():
+            # All of them: there may be as much again.
+            abilities.width = 2 * count if count >= abilities.width else max(count, 1)
         if taken:
             self._served = charge(self._served, taken, {})
-
-    async def _read_lanes(self, now: datetime) -> None:
-        at = self._clock.monotonic()
-        if self._has_news or at - self._view.read_at >= self._poll_period or self._is_rank_reached(now):
-            self._has_news = False
-            self._view.lanes = await self._store.read_lanes(())
-            self._view.read_at = at
-            self._poll_period = POLL_PERIOD * (1 - POLL_JITTER * self._random.random())
-
-    def _is_rank_reached(self, now: datetime) -> bool:
-        return any(
-            rank is not None and rank <= now
-            for lane in self._view.lanes
-            for rank in (lane.oldest_rank, lane.oldest_suspect_rank)
-        )
 
     async def _know_sessions(self, waiting: list[_Waiting]) -> None:
         at = self._clock.monotonic()
         is_old = at - self._sessions_read_at >= SESSIONS_PERIOD and any(item.until <= at for item in waiting)
-        if is_old or any(item.call.session_id not in self._abilities for item in waiting):
+        if is_old or not self._abilities.keys() >= {item.call.session_id for item in waiting}:
             sessions = await self._store.list_sessions()
             self._sessions_read_at = at
             known = self._abilities
-            self._abilities = {item.id: known.get(item.id) or _Abilities(item) for item in sessions}
+            self._abilities = {
+                session.id: known.get(session.id) or self._share(Abilities(session)) for session in sessions
+            }
+            self._shared = {abilities.key: abilities for abilities in self._abilities.values()}
             numbers = self._last_numbers
             self._last_numbers = {key: numbers[key] for key in numbers if key in self._abilities}
 
-    def _request(self, call: ClaimCall, now: datetime) -> ClaimRequest:
-        abilities = self._abilities.get(call.session_id)
-        lanes = [] if abilities is None else [lane for lane in self._view.lanes if abilities.serve(lane)]
-        if call.is_idle:
-            suspects = [lane for lane in lanes if _has_suspect(lane, now)]
-            if suspects:
-                ids = tuple(lane.id for lane in sorted(suspects, key=_suspect_order))
-                return _make_request(call, ids, limit=1, is_alone=True)
-        preferred = tuple(prefer_lanes(lanes, now=now, served=self._served))
-        return _make_request(call, preferred, limit=call.limit, low=self._low(now) if preferred else None)
-
-    def _low(self, now: datetime) -> datetime | None:
-        swept = self._view.swept_at
-        if swept is None or now - swept >= SWEEP_PERIOD:
-            self._view.swept_at = now
-            return None
-        ranks = [lane.oldest_rank for lane in self._view.lanes if lane.oldest_rank is not None]
-        return min(ranks, default=now) - LOW_LAG
+    def _share(self, abilities: Abilities) -> Abilities:
+        return self._shared.setdefault(abilities.key, abilities)
 
     def _answer_if_over(self, item: _Waiting, now: datetime) -> None:
         is_drain_wanted = self._is_drain_wanted(item.call, now)
@@ -248,10 +253,7 @@ class ClaimDesk:
         return (
             not call.is_idle
             and abilities is not None
-            and any(
-                _has_suspect(lane, now - SUSPECT_PATIENCE) and abilities.serve(lane)
-                for lane in self._view.lanes
-            )
+            and bool(self._view.suspects(abilities, now - SUSPECT_PATIENCE))
         )
 
     def _delay(self, now: datetime) -> float:
@@ -260,52 +262,24 @@ class ClaimDesk:
         if self._has_news:
             return 0.0
         at = self._clock.monotonic()
-        delay = min(self._poll_period, *(item.until - at for item in self._waiting.values()))
-        for lane in self._view.lanes:
-            for rank in (lane.oldest_rank, lane.oldest_suspect_rank):
-                if rank is not None and rank > now:
-                    delay = min(delay, (rank - now).total_seconds())
-        return max(delay, 0.0)
+        first_over: float = min(map(_until, self._waiting.values()))
+        delay = min(self._view.period, first_over - at)
+        ahead = [(rank - now).total_seconds() for rank in self._view.ranks() if rank > now]
+        return max(min([delay, *ahead]), 0.0)
 
 
-class _Abilities:
-    """What a session can carry out, with the routes it was asked about."""
-
-    def __init__(self, session: SessionFacts) -> None:
-        self._queues = frozenset(session.queues)
-        self._types = frozenset(session.types)
-        self._functions = frozenset(session.functions)
-        self._labels = frozenset(session.labels)
-        self._routes: dict[str, bool] = {}
-
-    def serve(self, lane: Lane) -> bool:
-        if self._queues and lane.key.queue not in self._queues:
-            return False
-        known = self._routes.get(lane.key.route)
-        if known is None:
-            known = accepts_route(
-                lane.key.route, types=self._types, functions=self._functions, labels=self._labels
-            )
-            self._routes[lane.key.route] = known
-        return known
+_until = attrgetter("until")
 
 
-def _has_suspect(lane: Lane, by: datetime) -> bool:
-    return lane.oldest_suspect_rank is not None and lane.oldest_suspect_rank <= by
-
-
-def _suspect_order(lane: Lane) -> tuple[datetime | None, LaneId]:
-    return lane.oldest_suspect_rank, lane.id
-
-
-def _make_request(
-    call: ClaimCall,
-    lanes: tuple[LaneId, ...],
-    *,
-    limit: int,
-    low: datetime | None = None,
-    is_alone: bool = False,
-) -> ClaimRequest:
+def _make_request(call: ClaimCall, choice: Choice) -> ClaimRequest:
+    if call.is_idle and choice.suspects:
+        return ClaimRequest(
+            session_id=call.session_id, number=call.number, lanes=choice.suspects, limit=1, is_alone=True
+        )
     return ClaimRequest(
-        session_id=call.session_id, number=call.number, lanes=lanes, limit=limit, low=low, is_alone=is_alone
+        session_id=call.session_id,
+        number=call.number,
+        lanes=choice.lanes,
+        limit=call.limit,
+        lows=choice.lows,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from mainspring.core.ids import JobId
 from mainspring.core.model import JobSpec
@@ -21,11 +22,21 @@ class Definitions:
     async def load(self, keys: Iterable[tuple[JobId, int]]) -> dict[tuple[JobId, int], JobSpec]:
         """Return the definitions of these keys; a key that was never kept is left out."""
         wanted = list(dict.fromkeys(keys))
-        missing = [key for key in wanted if key not in self._known]
-        if missing:
-            if len(self._known) + len(missing) > _CAPACITY:
-                self._known.clear()
-            for key, spec in zip(missing, await self._store.read_versions(missing), strict=True):
-                if spec is not None:
-                    self._known[key] = spec
-        return {key: self._known[key] for key in wanted if key in self._known}
+        # Taken before the wait: what is known now may have made room for something else by then.
+        found = {key: self._known[key] for key in wanted if key in self._known}
+        missing = [key for key in wanted if key not in found]
+        if not missing:
+            return found
+        specs = await self._store.read_versions(missing)
+        read = {key: spec for key, spec in zip(missing, specs, strict=True) if spec is not None}
+        self._keep(read)
+        found |= read
+        return {key: found[key] for key in wanted if key in found}
+
+    def _keep(self, read: dict[tuple[JobId, int], JobSpec]) -> None:
+        """Remember definitions, and forget the oldest where there are too many."""
+        excess = len(self._known) + len(read) - _CAPACITY
+        if excess > 0:
+            for key in list(islice(self._known, max(excess, _CAPACITY // 10))):
+                del self._known[key]
+        self._known |= read

@@ -106,7 +106,7 @@ class LocalGateway:
             beat_period=self._beat_period,
         )
         (session_id,) = await self._store.add_sessions([new], now=self._clock.now())
-        self._desk.welcome(session_id)
+        self._desk.welcome(session_id, registration)
         return Session(id=session_id, beat_period=self._beat_period)
 
     async def claim(self, call: ClaimCall) -> ClaimReply:

@@ -12,11 +12,13 @@ import structlog
 from mainspring.core.ids import job_shard
 from mainspring.core.model import JobSpec, Overlap
 from mainspring.core.planning import plan_fires
+from mainspring.core.triggers import EPOCH
 from mainspring.engine.definitions import Definitions
+from mainspring.engine.lookback import Depth, LookBack
 from mainspring.engine.making import make_fired_run, span_of
 from mainspring.engine.ownership import Ownership
 from mainspring.engine.wakeups import Wakeups
-from mainspring.ports.clock import Waiter
+from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
 from mainspring.ports.store_types import DueClock, Fire, FireStatus
 
@@ -26,6 +28,9 @@ READ_PERIOD = 1.0
 BATCH = 200
 """Fires per commit: large enough to be cheap, small enough that the first is not held up by the last."""
 READ_LIMIT = 20_000
+LOOKS = (Depth(timedelta(seconds=5)), Depth(None, period=30.0))
+"""A clock is set ahead, but for a job that was due before it was made, whose maker says so; should that get lost, or
+should it be committed late, a deeper look finds it."""
 
 
 class Planner:
@@ -41,49 +46,85 @@ class Planner:
         self,
         store: Store,
         *,
+        clock: Clock,
         ownership: Ownership,
         wakeups: Wakeups,
         waiter: Waiter,
         definitions: Definitions | None = None,
     ) -> None:
         self._store = store
+        self._clock = clock
         self._ownership = ownership
         self._wakeups = wakeups
         self._definitions = definitions or Definitions(store)
         self.waiter = waiter
         self._heap: list[tuple[datetime, UUID, DueClock]] = []
         self._read_at: datetime | None = None
+        self._settled = EPOCH  # no clock before it is due, but for those in the heap
+        self._looks = LookBack(LOOKS)
         self._is_stale = True
+        self._is_partial = False  # more is due than was read
         wakeups.subscribe_clocks(self._on_clocks_changed)
-        ownership.subscribe_gains(self._on_clocks_changed)
+        ownership.subscribe_gains(self._on_gains)
 
     def _on_clocks_changed(self) -> None:
+        self._looks.demand()
         self._is_stale = True
         self.waiter.signal()
+
+    def _on_gains(self) -> None:
+        self._settled = EPOCH  # of these shards nothing is known
+        self._on_clocks_changed()
 
     async def tick(self, now: datetime) -> float:
         """Fire one batch of what is due; read the window again where it is old."""
         if not self._ownership.epochs:
             self._heap.clear()
+            self._settled = EPOCH
             self._is_stale = True
             return READ_PERIOD / 4
-        if self._is_stale or self._read_at is None or (now - self._read_at).total_seconds() >= READ_PERIOD:
+        if self._is_read_due(now):
             await self._read_window(now)
         due = self._pop_due(now)
         if due:
-            await self._fire(due, now)
+            try:
+                await self._fire(due, now)
+            except BaseException:
+                # They are still due, and the next look begins with the oldest that is known.
+                for clock in due:
+                    heapq.heappush(self._heap, (clock.fire_at, clock.job_id, clock))
+                raise
         return self._delay(now)
+
+    def _is_read_due(self, now: datetime) -> bool:
+        is_old = self._read_at is None or (now - self._read_at).total_seconds() >= READ_PERIOD
+        if (
+            self._is_partial
+        ):  # what was read comes first in any case; reading it again for each batch would take longer
+            return len(self._heap) <= BATCH or (is_old and self._is_stale)
+        return is_old or self._is_stale
 
     async def _read_window(self, now: datetime) -> None:
         self._is_stale = False  # before the await: a signal that comes during the read must not get lost
         shards = sorted(self._ownership.epochs)
-        clocks = await self._store.read_due(shards, until=now + WINDOW, limit=READ_LIMIT)
+        look, begun = self._looks.choose(self._clock.monotonic()), self._clock.monotonic()
+        clocks = await self._store.read_due(
+            shards, until=now + WINDOW, limit=READ_LIMIT, since=self._since(self._looks.lag(look))
+        )
+        self._looks.note(look, begun=begun, ended=self._clock.monotonic())
         await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
         self._heap = [(clock.fire_at, clock.job_id, clock) for clock in clocks]
         heapq.heapify(self._heap)
+        self._is_partial = len(clocks) == READ_LIMIT
+        self._settled = min(now, clocks[-1].fire_at) if self._is_partial else now
         self._read_at = now
-        if len(clocks) == READ_LIMIT:
-            self._is_stale = True  # more is due than was read: come again after this batch
+
+    def _since(self, lag: timedelta | None) -> datetime | None:
+        """Return where a look begins: no later than the oldest clock that has not fired yet."""
+        if lag is None:
+            return None
+        oldest = self._heap[0][0] if self._heap else self._settled
+        return min(oldest, self._settled - lag)
 
     def _pop_due(self, now: datetime) -> list[DueClock]:
         due: list[DueClock] = []
@@ -113,6 +154,7 @@ class Planner:
             elif result.status is FireStatus.FENCED:
                 fenced.add(job_shard(clock.job_id))
             else:
+                self._looks.demand()
                 self._is_stale = True
         if fenced:
             _log.warning("planner_fenced", shards=sorted(fenced))
@@ -126,7 +168,7 @@ class Planner:
             heapq.heappush(self._heap, (following.fire_at, following.job_id, following))
 
     def _delay(self, now: datetime) -> float:
-        if self._is_stale:
+        if self._is_read_due(now):
             return 0.0
         until_read = READ_PERIOD - (now - (self._read_at or now)).total_seconds()
         if not self._heap:

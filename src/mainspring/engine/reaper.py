@@ -23,6 +23,10 @@ _log = structlog.get_logger(__name__)
 BATCH = 500
 DEADLINE_MARGIN = timedelta(seconds=15)
 """The worker enforces a run's timeout itself; the reaper steps in when that did not happen."""
+OVERDUE_SHARE = 0.05
+"""Of the time, that the look for overdue runs may take: it passes every run that is RUNNING or was until lately."""
+OVERDUE_PAUSE = 10.0
+"""Seconds between two of these looks, at most."""
 MAX_LOOK_GAP = 5.0
 """Looks further apart than so many seconds do not count as watching all along."""
 
@@ -56,6 +60,7 @@ class Reaper:
         self._shortest_period = beat_period
         self._watching_since = 0.0
         self._looked_at: float | None = None
+        self._overdue_due = float("-inf")
 
     async def tick(self, now: datetime) -> float:
         """Look once at everything; a full batch is followed by another look at once."""
@@ -73,8 +78,12 @@ class Reaper:
 
         After an outage of the store, a full disk or a start, workers get as long as ever to report what has ended.
         """
-        overdue = await self._store.list_overdue(now=now - DEADLINE_MARGIN, limit=BATCH)
+        overdue: list[HeldRun] = []
         at = self._clock.monotonic()
+        if at >= self._overdue_due:
+            overdue = await self._store.list_overdue(now=now - DEADLINE_MARGIN, limit=BATCH)
+            begun, at = at, self._clock.monotonic()
+            self._overdue_due = at + min((at - begun) / OVERDUE_SHARE, OVERDUE_PAUSE)
         is_first = self._looked_at is None or at - self._looked_at > MAX_LOOK_GAP
         if is_first or self._refusals.has_reports:
             self._watching_since = at

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from mainspring.core.ids import JobId, RunId, SessionId
+from mainspring.core.ids import JobId, LaneId, RunId, SessionId
 from mainspring.core.model import Attempt, Job, JobSpec, Lane, Run, Span
 from mainspring.core.shards import Refusal
 from mainspring.core.states import RunState
@@ -113,8 +113,14 @@ class JobStore(Protocol):
 class ClockStore(Protocol):
     """Fires and spans."""
 
-    async def read_due(self, shards: Sequence[int], *, until: datetime, limit: int) -> list[DueClock]:
-        """Return clocks of these shards with `next_fire_at <= until`, the earliest first."""
+    async def read_due(
+        self, shards: Sequence[int], *, until: datetime, limit: int, since: datetime | None = None
+    ) -> list[DueClock]:
+        """Return clocks of these shards with `since <= next_fire_at <= until`, the earliest first.
+
+        Args:
+            since: None is from the beginning on, past all entries of clocks that have moved on.
+        """
         ...
 
     async def record_fires(self, fires: Sequence[Fire], *, epochs: Epochs, now: datetime) -> list[FireResult]:
@@ -161,15 +167,22 @@ class RunStore(Protocol):
         """
         ...
 
-    async def read_lanes(self, queues: Sequence[str]) -> list[Lane]:
-        """Return the lanes of these queues (empty: of all) with the earliest rank of their ready runs."""
+    async def read_lanes(
+        self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
+    ) -> list[Lane]:
+        """Return the lanes of these queues (empty: of all) with the earliest rank of their ready runs.
+
+        Args:
+            lows: ready runs (those that crashed a worker excepted) with a rank before their lane's bound need not be
+                found; a lane without one is looked at from its beginning.
+        """
         ...
 
     async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
         """Give ready runs to sessions: RUNNING, token + 1, `deadline_at` = now + the run's timeout.
 
-        Takes from the request's lanes in their order, in order of rank within a lane, runs with
-        `low <= rank <= now` that are not parked and not expired. A session that is not live gets nothing
+        Takes from the request's lanes in their order, in order of rank within a lane, runs with `low <= rank <= now`
+        (`low`: the lane's lower bound) that are not parked and not expired. A session that is not live gets nothing
         (`is_session_live` False); its row is held FOR SHARE. A request whose number is the session's last one is a
         repeat: it gets the leases it got then, as far as they still run under the same token, and nothing new. One
         with a lower number is late: its caller gave it up, and it gets nothing.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
@@ -243,14 +243,15 @@ class ClaimRequest:
     Attributes:
         number: the session's request number; the same as the last one is a repeat.
         lanes: in order of preference.
-        low: lower bound of rank, so that dead index entries are not walked (design 6); None is a full sweep.
+        lows: lower bounds of rank, so that dead index entries are not walked (design 6); a lane without one is walked
+            from its beginning.
     """
 
     session_id: SessionId
     number: int
     lanes: tuple[LaneId, ...]
     limit: int
-    low: datetime | None = None
+    lows: Mapping[LaneId, datetime] = field(default_factory=dict)
     is_alone: bool = False
 
 

@@ -244,6 +244,9 @@ def make_claim(session_id: SessionId, lanes: Sequence[LaneId], **overrides: Any)
         "lanes": tuple(lanes),
         "limit": 1,
     }
+    low = overrides.pop("low", None)  # one lower bound for all lanes
+    if low is not None:
+        values["lows"] = dict.fromkeys(lanes, low)
     return ClaimRequest(**values | overrides)
 
 

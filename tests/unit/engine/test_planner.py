@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from mainspring.core.ids import SHARDS, job_shard
 from mainspring.core.model import SpanKind
 from mainspring.core.states import RunState
-from mainspring.testing.factories import at
+from mainspring.core.triggers import Once
+from mainspring.engine import planner
+from mainspring.errors import StoreUnavailable
+from mainspring.ports.store_types import DueClock, FireResult
+from mainspring.testing.factories import add_job, at, make_spec
 from mainspring.testing.manual import TENANT
 from tests.unit.engine.conftest import Bench
 
@@ -174,3 +180,75 @@ async def test_many_jobs_due_at_one_instant_all_fire(bench: Bench, count: int) -
     await bench.runtime.advance(6)
     counts = await bench.runtime.client.runs.counts(TENANT)
     assert counts == {RunState.PENDING: count}
+
+
+async def test_fires_that_failed_with_the_store_are_made_when_it_is_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = await bench.add(every="60s")
+    await bench.runtime.advance(58)
+
+    async def refuse(*_arguments: object, **_named: object) -> list[FireResult]:
+        raise StoreUnavailable("gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.runtime.store, "record_fires", refuse)
+        bench.runtime.clock.advance(2)
+        with pytest.raises(StoreUnavailable):
+            await bench.runtime.tick("planner")
+    bench.runtime.clock.advance(20)  # longer than a look goes back
+    await bench.runtime.plan()
+    assert [run.fire_at for run in await bench.runs(job_id)] == [at(60)]
+
+
+async def test_window_begins_with_what_is_known_and_not_with_what_is_long_over(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries of clocks that have moved on are passed over, but for the rare look at everything."""
+    await bench.add(every="10s")
+    await bench.runtime.advance(10)
+    bounds: list[datetime | None] = []
+    read_due = bench.runtime.store.read_due
+
+    async def note(shards: Sequence[int], *, since: datetime | None = None, **named: Any) -> list[DueClock]:
+        bounds.append(since)
+        return await read_due(shards, since=since, **named)
+
+    monkeypatch.setattr(bench.runtime.store, "read_due", note)
+    await bench.runtime.advance(60)
+    assert bounds.count(None) == 2
+    near = [(number, since) for number, since in enumerate(bounds, start=11) if since is not None]
+    assert all(since >= at(number - 7) for number, since in near)
+
+
+async def test_clock_that_was_due_before_it_was_committed_is_found(bench: Bench) -> None:
+    """Nobody says so (the hint was lost), and its instant lies before the window."""
+    await bench.runtime.advance(31)
+    job = await add_job(bench.runtime.store, make_spec(trigger=Once(at(5))), next_fire_at=at(5))
+    await bench.runtime.advance(31)
+    assert [run.fire_at for run in await bench.runs(job.id)] == [at(5)]
+
+
+async def test_more_due_jobs_than_one_look_reads_all_fire(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planner, "READ_LIMIT", 10)
+    monkeypatch.setattr(planner, "BATCH", 2)
+    reads: list[int] = []
+    read_due = bench.runtime.store.read_due
+
+    async def note(shards: Sequence[int], **named: Any) -> list[DueClock]:
+        clocks = await read_due(shards, **named)
+        reads.append(len(clocks))
+        return clocks
+
+    monkeypatch.setattr(bench.runtime.store, "read_due", note)
+    bodies = [
+        {"name": f"job-{index}", "function": "work", "run_at": at(5 + index).isoformat()}
+        for index in range(35)
+    ]
+    await bench.runtime.client.jobs.create_many(TENANT, bodies)
+    bench.runtime.clock.advance(40)
+    await bench.runtime.plan()
+    assert await bench.runtime.client.runs.counts(TENANT) == {RunState.PENDING: 35}
+    assert len(reads) <= 35 // (10 - 2) + 2, "what waits is read once, not for each batch"

@@ -20,7 +20,9 @@ class ClockVerbs:
 
     _tables: Tables
 
-    async def read_due(self, shards: Sequence[int], *, until: datetime, limit: int) -> list[DueClock]:
+    async def read_due(
+        self, shards: Sequence[int], *, until: datetime, limit: int, since: datetime | None = None
+    ) -> list[DueClock]:
         tables = self._tables
         wanted = frozenset(shards)
         found: list[DueClock] = []
@@ -28,7 +30,7 @@ class ClockVerbs:
             if fire_at > until or len(found) >= limit:
                 break
             job = tables.jobs[JobId(uuid)]
-            if job_shard(job.id) in wanted:
+            if job_shard(job.id) in wanted and (since is None or fire_at >= since):
                 due = DueClock(
                     job_id=job.id,
                     tenant=job.tenant,

@@ -61,13 +61,13 @@ class LeaseVerbs:
         return 0 if is_busy_alone else request.limit
 
     def _candidates(self, request: ClaimRequest, now: datetime) -> Iterator[RunRow]:
-        low = None if request.low is None else (request.low,)
         for lane_id in dict.fromkeys(request.lanes):
             lane = self._tables.lanes.get(lane_id)
             if lane is None:
                 continue
             index = lane.suspects if request.is_alone else lane.ready
-            for _, run_id in index.between(low, (now, _LAST)):
+            low = request.lows.get(lane_id)
+            for _, run_id in index.between(None if low is None else (low,), (now, _LAST)):
                 run = self._tables.runs[run_id]
                 if not run.is_expired(now):
                     yield run

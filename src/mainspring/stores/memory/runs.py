@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
-from mainspring.core.ids import JobId, RunId
+from mainspring.core.ids import JobId, LaneId, RunId
 from mainspring.core.model import Attempt, Lane, Run
 from mainspring.core.states import RunState
 from mainspring.ports.store_types import HeldRun, NewRun, SubmitResult, SubmitStatus
@@ -40,9 +40,14 @@ class RunVerbs:
             tables.keys[run.tenant, submit_key.key] = row
         return SubmitResult(SubmitStatus.SUBMITTED, run.id)
 
-    async def read_lanes(self, queues: Sequence[str]) -> list[Lane]:
+    async def read_lanes(
+        self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
+    ) -> list[Lane]:
+        bounds = lows or {}
         lanes = self._tables.lanes.values()
-        return [_view_lane(lane) for lane in lanes if not queues or lane.key.queue in queues]
+        return [
+            _view_lane(lane, bounds.get(lane.id)) for lane in lanes if not queues or lane.key.queue in queues
+        ]
 
     async def read_held(self, run_ids: Sequence[RunId]) -> list[HeldRun | None]:
         rows = (self._tables.runs.get(run_id) for run_id in run_ids)
@@ -85,6 +90,7 @@ class RunVerbs:
         return {state: counts[state] for state in RunState if counts[state]}
 
 
-def _view_lane(lane: LaneRow) -> Lane:
-    ready, suspect = lane.ready.first(), lane.suspects.first()
+def _view_lane(lane: LaneRow, low: datetime | None) -> Lane:
+    ready = lane.ready.first() if low is None else next(lane.ready.above((low,)), None)
+    suspect = lane.suspects.first()
     return Lane(lane.id, lane.key, ready[0] if ready else None, suspect[0] if suspect else None)

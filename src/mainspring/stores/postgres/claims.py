@@ -53,12 +53,13 @@ async def _claim(session: Session, request: ClaimRequest, now: datetime) -> Clai
 
 
 def _values_of(request: ClaimRequest, now: datetime) -> dict[str, Any]:
+    lanes = list(dict.fromkeys(request.lanes))
     return {
         "session_id": request.session_id,
         "number": request.number,
-        "lanes": list(dict.fromkeys(request.lanes)),
+        "lanes": lanes,
+        "lows": [request.lows.get(lane_id, EVER) for lane_id in lanes],
         "limit": request.limit,
-        "low": EVER if request.low is None else request.low,
         "now": now,
     }
 

@@ -11,7 +11,7 @@ from mainspring.ports.store_types import DueClock, Epochs, Fire, FireResult, Fir
 from mainspring.stores.postgres.connection import Connections, Session
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.inserts import LaneIds, insert_planned
-from mainspring.stores.postgres.rows import columns_of_spans, span_of
+from mainspring.stores.postgres.rows import EVER, columns_of_spans, span_of
 
 _LOST = FireResult(FireStatus.LOST)
 _FENCED = FireResult(FireStatus.FENCED)
@@ -23,12 +23,13 @@ class ClockVerbs:
     _connections: Connections
     _lane_ids: LaneIds
 
-    async def read_due(self, shards: Sequence[int], *, until: datetime, limit: int) -> list[DueClock]:
+    async def read_due(
+        self, shards: Sequence[int], *, until: datetime, limit: int, since: datetime | None = None
+    ) -> list[DueClock]:
         if not shards:
             return []
-        rows = await self._connections.fetch(
-            Role.WATCH, "read_due", is_repeatable=True, shards=shards, until=until, limit=limit
-        )
+        values = {"shards": shards, "since": since or EVER, "until": until, "limit": limit}
+        rows = await self._connections.fetch(Role.WATCH, "read_due", is_repeatable=True, **values)
         return [
             DueClock(
                 job_id=row["job_id"],

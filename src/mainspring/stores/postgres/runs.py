@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from mainspring.core.ids import JobId, LaneId, RunId
@@ -68,10 +68,17 @@ class RunVerbs:
             for run in runs
         ]
 
-    async def read_lanes(self, queues: Sequence[str]) -> list[Lane]:
-        rows = await self._connections.fetch(
-            Role.WATCH, "read_lanes", is_repeatable=True, queues=queues, is_all=not queues
-        )
+    async def read_lanes(
+        self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
+    ) -> list[Lane]:
+        bounds = sorted((lows or {}).items())
+        values = {
+            "queues": queues,
+            "is_all": not queues,
+            "lane_ids": [lane_id for lane_id, _ in bounds],
+            "lows": [low for _, low in bounds],
+        }
+        rows = await self._connections.fetch(Role.WATCH, "read_lanes", is_repeatable=True, **values)
         return [
             Lane(
                 LaneId(row["id"]),

@@ -34,13 +34,22 @@ from mainspring.stores.sqlite.rows import (
 
 T = TypeVar("T", Fire, SpanStep)
 
+_EARLIEST = -(2**62)
+
 
 class ClockPart(Part):
     """Implements `ClockStore`."""
 
-    async def read_due(self, shards: Sequence[int], *, until: datetime, limit: int) -> list[DueClock]:
+    async def read_due(
+        self, shards: Sequence[int], *, until: datetime, limit: int, since: datetime | None = None
+    ) -> list[DueClock]:
         """See `ClockStore`."""
-        values = {"shards": to_json(list(shards)), "until": to_micros(until), "limit": limit}
+        values = {
+            "shards": to_json(list(shards)),
+            "since": _EARLIEST if since is None else to_micros(since),
+            "until": to_micros(until),
+            "limit": limit,
+        }
         rows = await self._read(lambda db: fetch_all(db, "read_due", values))
         return [
             DueClock(

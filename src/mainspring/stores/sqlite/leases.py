@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import apsw
 
-from mainspring.core.ids import RunId
+from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane
 from mainspring.core.states import RunState
 from mainspring.core.transitions import AttemptOutcome, Transition
@@ -40,8 +40,11 @@ _NOTHING = ClaimResult(())
 class LeasePart(Part):
     """Implements what `RunStore` says of leases."""
 
-    async def read_lanes(self, queues: Sequence[str]) -> list[Lane]:
+    async def read_lanes(
+        self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
+    ) -> list[Lane]:
         """See `RunStore`."""
+        del lows  # there are no dead entries to be spared
         values = {"queues": to_json(list(queues)), "is_all": not queues}
         rows = await self._read(lambda db: fetch_all(db, "read_lanes", values))
         return [make_lane(row) for row in rows]
@@ -235,9 +238,9 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
     )
     if (held is not None and held[0]) or not request.lanes or request.limit < 1:
         return _NOTHING
+    lows = {lane_id: _low_of(request, lane_id) for lane_id in request.lanes}
     wanted = {
-        "lanes": to_json(list(dict.fromkeys(request.lanes))),
-        "low": _EARLIEST if request.low is None else to_micros(request.low),
+        "lanes": to_json(lows),
         "now": now,
         "limit": 1 if request.is_alone else request.limit,
     }
@@ -247,6 +250,11 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
     claim = {"run_ids": to_json([row[0] for row in rows]), "is_alone": request.is_alone, "now": now}
     execute(db, "claim_runs", {**session, **claim})
     return ClaimResult(tuple(_claimed(row, is_alone=request.is_alone) for row in rows))
+
+
+def _low_of(request: ClaimRequest, lane_id: LaneId) -> int:
+    low = request.lows.get(lane_id)
+    return _EARLIEST if low is None else to_micros(low)
 
 
 def _claimed(row: Row, *, is_alone: bool, is_cancel_requested: bool = False) -> ClaimedRun:

@@ -77,6 +77,17 @@ class Lanes:
         assert [lane.key.queue for lane in await store.read_lanes(["mail", "none"])] == ["mail"]
         assert await store.read_lanes(["none"]) == []
 
+    async def test_read_lanes_finds_what_is_ranked_at_the_lower_bound_or_later(self, store: Store) -> None:
+        job, other = await add_job(store), await add_job(store, make_spec(queue="mail"))
+        for second in (10, 20):
+            await submit(store, job, due_at=at(second))
+        await submit(store, other, due_at=at(5))
+        lane_id = await lane_id_of(store, job)
+        for low in (at(10), at(0)):
+            lanes = {lane.key: lane for lane in await store.read_lanes([], lows={lane_id: low})}
+            assert lanes[lane_of(job)].oldest_rank == at(10)
+            assert lanes[lane_of(other)].oldest_rank == at(5)
+
     async def test_running_runs_are_not_ready(self, store: Store) -> None:
         await running_run(store)
         [lane] = await store.read_lanes([])
@@ -197,6 +208,18 @@ class Claiming:
         session_id = await add_session(store)
         assert ids_of(await claim(store, session_id, now=at(9), low=at(5), limit=9)) == [edge]
         assert ids_of(await claim(store, session_id, now=at(9), limit=9)) == [old]
+
+    async def test_each_lane_has_its_own_lower_bound(self, store: Store) -> None:
+        job, other = await add_job(store), await add_job(store, make_spec(queue="mail"))
+        for each in (job, other):
+            await submit(store, each, due_at=at(1))
+        [edge] = await submit(store, job, due_at=at(5))
+        bounded, free = await lane_id_of(store, job), await lane_id_of(store, other)
+        lows = {bounded: at(5), UNKNOWN_LANE: at(9)}
+        session_id = await add_session(store)
+        lanes = (bounded, free)
+        found = await claim(store, session_id, now=at(9), lanes=lanes, lows=lows, limit=9)
+        assert [(run.run_id == edge, run.due_at) for run in found] == [(True, at(5)), (False, at(1))]
 
     async def test_expired_runs_are_passed_over(self, store: Store) -> None:
         job = await add_job(store)

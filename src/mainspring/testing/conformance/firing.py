@@ -65,6 +65,12 @@ class DueClocks:
         assert [clock.fire_at for clock in due] == [at(10), at(20)]
         assert await store.read_due(ALL_SHARDS, until=at(9), limit=2) == []
 
+    async def test_read_due_begins_where_it_is_told(self, store: Store) -> None:
+        for second in (10, 20, 30):
+            await add_job(store, next_fire_at=at(second))
+        due = await store.read_due(ALL_SHARDS, since=at(20), until=at(60), limit=10)
+        assert [clock.fire_at for clock in due] == [at(20), at(30)]
+
     async def test_read_due_keeps_to_the_shards(self, store: Store) -> None:
         jobs = [await add_job(store, next_fire_at=at(1), shard=shard) for shard in (0, 7, 255)]
         due = await store.read_due([255, 0, 100], until=at(1), limit=10)

@@ -126,6 +126,8 @@ class Side:
             values = dict(request)
             values["session_id"] = self.sessions[values.pop("session")]
             values["lanes"] = tuple(lanes[key] for key in values.pop("keys") if key in lanes)
+            low = values.pop("low")
+            values["lows"] = {} if low is None else dict.fromkeys(values["lanes"], low)
             real.append(ClaimRequest(**values))
         results = await self.store.claim_runs(real, now=now)
         return [

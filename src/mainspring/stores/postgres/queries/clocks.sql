@@ -3,7 +3,7 @@
 -- name: read_due
 SELECT job_clock.job_id, job.tenant, job.version, job_clock.revision, job_clock.next_fire_at, job_clock.fired_through
 FROM job_clock JOIN job ON job.id = job_clock.job_id
-WHERE job_clock.next_fire_at <= :until AND job_clock.shard = ANY(:shards::smallint[])
+WHERE job_clock.next_fire_at BETWEEN :since AND :until AND job_clock.shard = ANY(:shards::smallint[])
 ORDER BY job_clock.next_fire_at LIMIT :limit;
 
 -- name: hold_shards

@@ -129,12 +129,19 @@ CROSS JOIN LATERAL (
 ) AS known;
 
 -- name: read_lanes
+-- A lane's lower bound (the ids are sorted) keeps the walk from the entries of runs that were claimed: while a long
+-- transaction is open elsewhere they cannot be cleared. Suspects are few; they are walked from the beginning.
 SELECT lane.id, lane.queue, lane.route, lane.tenant, lane.priority, ready.rank AS oldest_rank,
        suspect.rank AS oldest_suspect_rank
 FROM lane
 LEFT JOIN LATERAL (
     SELECT run.rank FROM run
     WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0
+      AND run.rank >= CASE
+        WHEN (:lane_ids::bigint[])[width_bucket(lane.id, :lane_ids::bigint[])] = lane.id
+        THEN (:lows::timestamptz[])[width_bucket(lane.id, :lane_ids::bigint[])]
+        ELSE '-infinity'
+      END
     ORDER BY run.rank LIMIT 1
 ) AS ready ON true
 LEFT JOIN LATERAL (
@@ -164,11 +171,11 @@ WITH claimer AS MATERIALIZED (
 ), picked AS MATERIALIZED (
     SELECT candidate.id
     FROM claimer
-    CROSS JOIN unnest(:lanes::bigint[]) AS wanted (lane_id)
+    CROSS JOIN unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
     CROSS JOIN LATERAL (
         SELECT run.id FROM run
         WHERE run.lane_id = wanted.lane_id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
-          AND run.crashes = 0 AND run.rank BETWEEN :low AND :now
+          AND run.crashes = 0 AND run.rank BETWEEN wanted.low AND :now
           AND (run.expires_at IS NULL OR run.expires_at > :now)
         ORDER BY run.rank LIMIT :limit FOR UPDATE SKIP LOCKED
     ) AS candidate
@@ -200,11 +207,11 @@ WITH claimer AS MATERIALIZED (
 ), picked AS MATERIALIZED (
     SELECT candidate.id
     FROM claimer
-    CROSS JOIN unnest(:lanes::bigint[]) AS wanted (lane_id)
+    CROSS JOIN unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
     CROSS JOIN LATERAL (
         SELECT run.id FROM run
         WHERE run.lane_id = wanted.lane_id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
-          AND run.crashes > 0 AND run.rank BETWEEN :low AND :now
+          AND run.crashes > 0 AND run.rank BETWEEN wanted.low AND :now
           AND (run.expires_at IS NULL OR run.expires_at > :now)
         ORDER BY run.rank LIMIT least(:limit, 1) FOR UPDATE SKIP LOCKED
     ) AS candidate
@@ -360,26 +367,17 @@ WHERE expires_at <= :now AND state IN ('PENDING', 'RETRYING')
 ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED;
 
 -- name: list_orphans
--- Hops from session to session along run_held, instead of reading every RUNNING run.
-WITH RECURSIVE holder (session_id) AS (
-    (SELECT run.session_id FROM run WHERE run.state = 'RUNNING' ORDER BY run.session_id LIMIT 1)
-    UNION ALL
-    SELECT (
-        SELECT run.session_id FROM run
-        WHERE run.state = 'RUNNING' AND run.session_id > holder.session_id
-        ORDER BY run.session_id LIMIT 1
-    )
-    FROM holder WHERE holder.session_id IS NOT NULL
-)
+-- From the sessions that are over, which are few: run_held, full of the dead entries of busy sessions, is sought only for
+-- them. None of them gets another run (a claim holds the session's row), and prune_sessions keeps those that hold any.
 SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
        run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at
-FROM holder
+FROM session
 CROSS JOIN LATERAL (
     SELECT * FROM run
-    WHERE run.state = 'RUNNING' AND run.session_id = holder.session_id
+    WHERE run.state = 'RUNNING' AND run.session_id = session.id
     ORDER BY run.session_id, run.id LIMIT :limit
 ) AS run
-WHERE NOT EXISTS (SELECT FROM session WHERE session.id = holder.session_id AND session.state = 'live')
+WHERE session.state <> 'live'
 LIMIT :limit;
 
 -- name: list_overdue

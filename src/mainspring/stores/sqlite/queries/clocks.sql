@@ -4,7 +4,7 @@
 SELECT job_clock.job_id, job.tenant, job.version, job_clock.revision, job_clock.next_fire_at, job_clock.fired_through
 FROM job_clock INDEXED BY job_clock_due
 CROSS JOIN job ON job.id = job_clock.job_id
-WHERE job_clock.next_fire_at <= :until AND job_clock.shard IN (SELECT value FROM json_each(:shards))
+WHERE job_clock.next_fire_at BETWEEN :since AND :until AND job_clock.shard IN (SELECT value FROM json_each(:shards))
 ORDER BY job_clock.next_fire_at
 LIMIT :limit;
 

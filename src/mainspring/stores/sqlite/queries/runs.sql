@@ -44,6 +44,7 @@ ON CONFLICT (tenant, key) DO UPDATE SET
 WHERE idempotency.expires_at <= :now;
 
 -- name: read_lanes
+-- Lower bounds are for PostgreSQL: here no index holds entries of what is no longer so.
 SELECT
     lane.id, lane.queue, lane.route, lane.tenant, lane.priority,
     (
@@ -73,15 +74,15 @@ SELECT EXISTS (SELECT 1 FROM run INDEXED BY run_held WHERE session_id = :session
 SELECT EXISTS (SELECT 1 FROM run INDEXED BY run_alone WHERE session_id = :session_id AND state = 'RUNNING' AND is_alone);
 
 -- name: find_ready
--- The cross joins keep the order: lane after lane, and in each by rank along the index, until the limit is reached.
+-- `lanes` is an object of lane and lower bound. The cross joins keep the order: lane after lane, and in each by rank along the index, until the limit is reached.
 SELECT
     run.id, run.token + 1, run.job_id, run.version, lane.tenant, run.attempt, run.fire_at, run.due_at, run.payload,
     run.target_key
 FROM json_each(:lanes) AS wanted
-CROSS JOIN lane ON lane.id = wanted.value
+CROSS JOIN lane ON lane.id = CAST(wanted.key AS INTEGER)
 CROSS JOIN run INDEXED BY run_ready ON run.lane_id = lane.id
 WHERE
-    run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0 AND run.rank BETWEEN :low AND :now
+    run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0 AND run.rank BETWEEN wanted.value AND :now
     AND (run.expires_at IS NULL OR run.expires_at > :now)
 LIMIT :limit;
 
@@ -90,10 +91,10 @@ SELECT
     run.id, run.token + 1, run.job_id, run.version, lane.tenant, run.attempt, run.fire_at, run.due_at, run.payload,
     run.target_key
 FROM json_each(:lanes) AS wanted
-CROSS JOIN lane ON lane.id = wanted.value
+CROSS JOIN lane ON lane.id = CAST(wanted.key AS INTEGER)
 CROSS JOIN run INDEXED BY run_suspect ON run.lane_id = lane.id
 WHERE
-    run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes > 0 AND run.rank BETWEEN :low AND :now
+    run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes > 0 AND run.rank BETWEEN wanted.value AND :now
     AND (run.expires_at IS NULL OR run.expires_at > :now)
 LIMIT :limit;
 
@@ -201,27 +202,13 @@ ORDER BY expires_at
 LIMIT :limit;
 
 -- name: list_orphans
--- Hops from session to session along run_held, instead of reading every RUNNING run.
-WITH RECURSIVE holder (session_id) AS (
-    SELECT min(run.session_id) FROM run INDEXED BY run_held WHERE run.state = 'RUNNING'
-    UNION ALL
-    SELECT (
-        SELECT min(run.session_id) FROM run INDEXED BY run_held
-        WHERE run.state = 'RUNNING' AND run.session_id > holder.session_id
-    )
-    FROM holder WHERE holder.session_id IS NOT NULL
-), lost (session_id) AS MATERIALIZED (
-    SELECT holder.session_id FROM holder
-    WHERE
-        holder.session_id IS NOT NULL
-        AND NOT EXISTS (SELECT 1 FROM session WHERE session.id = holder.session_id AND session.state = 'live')
-)
+-- From the sessions that are over, which are few; prune_sessions keeps those that hold any run.
 SELECT
     run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
     run.cancel_requested_at IS NOT NULL, run.session_id, run.started_at, run.deadline_at
-FROM lost
-CROSS JOIN run INDEXED BY run_held ON run.session_id = lost.session_id
-WHERE run.state = 'RUNNING'
+FROM session
+CROSS JOIN run INDEXED BY run_held ON run.session_id = session.id
+WHERE run.state = 'RUNNING' AND session.state <> 'live'
 LIMIT :limit;
 
 -- name: list_overdue
