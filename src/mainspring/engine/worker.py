@@ -33,6 +33,8 @@ _log = structlog.get_logger(__name__)
 _OUTAGES = (Unreachable, StoreUnavailable)
 _REFUSALS = 3
 """So often a report by itself is refused before it is given up."""
+_LONGEST_RECOVERY = 3.0
+"""Seconds for an answer: straight on a store that has gone, a claim would wait for it for ever."""
 _RECOVERIES = 8
 """So often a worker that stops asks for the claim that was cut off: for some ten seconds."""
 _FIRST_BACKOFF = 0.1
@@ -165,7 +167,8 @@ class Worker:
         repeated = replace(call, limit=0, wait=timedelta(0), is_idle=False)
         for failures in range(_RECOVERIES):
             try:
-                reply = await self._gateway.claim(repeated)
+                async with asyncio.timeout(_LONGEST_RECOVERY):
+                    reply = await self._gateway.claim(repeated)
             except Exception as error:  # noqa: BLE001 - a worker ends whatever it is answered
                 _say("claim_failed", error)
                 await self._waiters.claim.wait(self._backoff(failures))

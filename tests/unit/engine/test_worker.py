@@ -68,6 +68,7 @@ class Server:
         self.is_live = True
         self.batches: list[int] = []
         self.refused = 0
+        self.claims_waiting = 0
         self.release = asyncio.Event()
         self.release.set()
 
@@ -84,7 +85,9 @@ class Server:
     async def claim(self, call: ClaimCall) -> ClaimReply:
         await asyncio.sleep(0.005)
         self._fail("claim")
+        self.claims_waiting += 1
         await self.release.wait()
+        self.claims_waiting -= 1
         taken, self.leases = self.leases[: call.limit], self.leases[call.limit :]
         return ClaimReply(leases=tuple(taken))
 
@@ -174,6 +177,15 @@ async def test_unexpected_error_of_a_new_session_or_of_leaving_is_outlived() -> 
         server.leases = [make_lease(1)]
         await until(lambda: len(server.endings) == 1)
     assert not server.errors["leave"]
+
+
+async def test_worker_ends_though_nobody_answers_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where it works straight on a store that has gone: claims wait for that, and nothing says how long."""
+    monkeypatch.setattr("mainspring.engine.worker._LONGEST_RECOVERY", 0.01)
+    server = Server()
+    async with working(server):
+        server.release.clear()
+        await until(lambda: server.claims_waiting > 0)
 
 
 async def test_registration_that_is_refused_at_the_start_is_raised() -> None:
