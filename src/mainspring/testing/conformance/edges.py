@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from mainspring.core import transitions
 from mainspring.core.ids import LaneId, SessionId
 from mainspring.core.model import INLINE_LIMIT, LaneKey, Priority
@@ -45,12 +43,6 @@ from mainspring.testing.factories import (
 
 ODD_TEXT = "Grüße, 你好, 🛠️, \"quotes\", 'single', back\\slash, %s :name $1 ?, tab\t, line\nbreak, \u202eright to left"
 MANY = 10_000
-
-
-def require_concurrent_writers(store: Store) -> None:
-    """Skip where only one caller at a time can be in a transaction."""
-    if not store.capabilities.concurrent_writers:
-        pytest.skip("the store's capabilities say concurrent_writers=False: there are no locks to interleave")
 
 
 class Precision:
@@ -308,7 +300,6 @@ class OppositeLockOrdersLaw6:
     __test__ = False
 
     async def test_opposite_applies(self, store: Store) -> None:
-        require_concurrent_writers(store)
         job = await add_job(store)
         for _ in range(5):
             await submit(store, job, 50)
@@ -318,7 +309,6 @@ class OppositeLockOrdersLaw6:
             assert list(answers) == [[ApplyResult.APPLIED] * 50] * 2
 
     async def test_opposite_cancels_and_applies(self, store: Store) -> None:
-        require_concurrent_writers(store)
         job = await add_job(store)
         for _ in range(5):
             await submit(store, job, 50)
@@ -333,7 +323,6 @@ class OppositeLockOrdersLaw6:
         assert await store.count_runs("default") == {RunState.SUCCEEDED: 250}
 
     async def test_opposite_fires(self, store: Store) -> None:
-        require_concurrent_writers(store)
         epochs = await own_shards(store)
         jobs = [await add_job(store, next_fire_at=at(60)) for _ in range(30)]
         fires = [make_fire(job) for job in jobs]
@@ -345,7 +334,6 @@ class OppositeLockOrdersLaw6:
             assert {one.status, other.status} == {FireStatus.FIRED, FireStatus.LOST}
 
     async def test_opposite_submits_of_the_same_keys_and_lanes(self, store: Store) -> None:
-        require_concurrent_writers(store)
         jobs = [await add_job(store, make_spec(queue=f"q{number}")) for number in range(20)]
         runs = [
             make_new_run(
@@ -358,7 +346,6 @@ class OppositeLockOrdersLaw6:
         assert len(await store.read_lanes([])) == 20
 
     async def test_everything_at_once(self, store: Store) -> None:
-        require_concurrent_writers(store)
         job = await add_job(store)
         sessions = [await add_session(store) for _ in range(4)]
 
