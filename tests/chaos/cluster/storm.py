@@ -85,13 +85,15 @@ async def run_storm(storm: Storm, folder: Path) -> tuple[Outcome, dict[str, Any]
             job = next(job for job in stage.known if job.name == JOB)
             load = BulkLoad(stage.client, cluster.log, job.id, storm.rate, Random(f"bulk:{storm.seed}"))
             watch = asyncio.create_task(gauge.watch(cluster))
-            async with asyncio.TaskGroup() as group:
-                group.create_task(load.run())
-                await asyncio.sleep(_CALM)
-                await _rage(cluster, storm)
-                load.is_stopping = True
-            await cluster.settle()
-            watch.cancel()
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(load.run())
+                    await asyncio.sleep(_CALM)
+                    await _rage(cluster, storm)
+                    load.is_stopping = True
+                await cluster.settle()
+            finally:
+                watch.cancel()
         dead = await cluster.count_false_deaths()
         outcome = await conclude(cluster, stage, folder, slots=SIZE.all_slots, beat_period=SIZE.beat_period)
     return outcome, {
