@@ -122,18 +122,19 @@ async def _rage(cluster: Cluster, storm: Storm) -> None:
 
 
 async def _kill_on_and_on(cluster: Cluster, storm: Storm, random: Random) -> None:
+    starting: dict[str, asyncio.Task[None]] = {}
     async with asyncio.TaskGroup() as group:
         for _ in range(int(storm.seconds / storm.kill_every)):
             alive = [
                 process
                 for process in (*cluster.servers, *cluster.workers)
-                if process.is_running and not process.is_paused
+                if not process.is_paused and (process.name not in starting or starting[process.name].done())
             ]
             victim = random.choice(alive)
             at = await cluster.kill(victim)
             kind = "servers" if victim in cluster.servers else "workers"
             cluster.reached[f"killed {kind}"] += 1
-            group.create_task(cluster.revive(victim, "kill", at))
+            starting[victim.name] = group.create_task(cluster.revive(victim, "kill", at))
             await asyncio.sleep(storm.kill_every)
 
 
