@@ -191,7 +191,13 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "nothing before its time",
         "a run that is delayed or backs off waits",
-        (Edit(_LEASES, "index.between(low, (now, _LAST))", "index.between(low, None)"),),
+        (
+            Edit(
+                _LEASES,
+                "index.between(None if low is None else (low,), (now, _LAST))",
+                "index.between(None if low is None else (low,), None)",
+            ),
+        ),
     ),
     Guard(
         "three periods of silence",

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.upgrade.versions import (
-    NEWEST,
     Version,
     extract_previous,
     make_successor,
+    oldest_that_works,
     unpack_baseline,
 )
 
@@ -27,7 +27,7 @@ def baseline(tmp_path_factory: pytest.TempPathFactory) -> Version:
 @pytest.fixture(scope="session")
 def successor(tmp_path_factory: pytest.TempPathFactory) -> Version:
     """The next version; its schema is newer, and older programs agree with it."""
-    return make_successor(tmp_path_factory.mktemp("successor"), compatible_from=NEWEST)
+    return make_successor(tmp_path_factory.mktemp("successor"), compatible_from=oldest_that_works())
 
 
 @pytest.fixture(scope="session")

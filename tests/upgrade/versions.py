@@ -142,6 +142,18 @@ def oldest_compatible(newest: int) -> int:
     return max((each.compatible_from for each in migrations if each.number > newest), default=0)
 
 
+def oldest_that_works() -> int:
+    """Return at which migration the oldest program ends that can work on today's schema."""
+    return next(number for number in range(1, NEWEST + 1) if oldest_compatible(number) <= number)
+
+
+def newest_migration(version: Version) -> int:
+    """Return at which migration an older version's program ends."""
+    assert version.python_path is not None
+    names = (version.python_path / "mainspring/stores/postgres/migrations").glob("*.sql")
+    return max(int(path.name[:4]) for path in names)
+
+
 def extract_previous(folder: Path) -> Version:
     """Extract the commit before the newest one, or, where `find_previous` has none, the baseline."""
     commit, _ = find_previous()

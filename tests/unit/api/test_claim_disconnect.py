@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -112,14 +113,14 @@ async def test_claim_that_is_dropped_while_the_desk_reads_takes_nothing(
     call = ClaimCall(session_id=session.id, number=1, limit=5, wait=timedelta(seconds=20), is_idle=True)
     asking = asyncio.create_task(runtime.gateway.claim(call))
     await until(lambda: runtime.desk.waiting == 1)
-    list_sessions = runtime.store.list_sessions
+    read_lanes = runtime.store.read_lanes
 
-    async def slow_list() -> object:
+    async def read_slowly(*given: Any, **named: Any) -> object:
         asking.cancel()
         await asyncio.sleep(0)
-        return await list_sessions()
+        return await read_lanes(*given, **named)
 
-    monkeypatch.setattr(runtime.store, "list_sessions", slow_list)
+    monkeypatch.setattr(runtime.store, "read_lanes", read_slowly)
     await runtime.tick("claims")
     assert asking.cancelled()
     assert await state() is RunState.PENDING
