@@ -11,6 +11,7 @@ import pytest
 
 from mainspring.core.ids import RunId
 from mainspring.engine.runs import Submission
+from mainspring.errors import StoreUnavailable
 from mainspring.ports.gateway import ClaimCall, ClaimReply
 from mainspring.ports.store_types import ClaimRequest, ClaimResult
 from mainspring.testing.manual import TENANT, ManualWorker
@@ -130,5 +131,28 @@ async def test_new_session_is_known_without_reading_all_of_them(
     monkeypatch.setattr(bench.runtime.store, "list_sessions", refuse)
     herd = Herd(bench)
     await herd.wait(await bench.runtime.worker(), 1)
+    await herd.tick()
+    assert len(herd.runs) == 1
+
+
+async def test_lease_of_a_claim_that_failed_after_its_commit_does_not_wait_for_the_end_of_the_poll(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session has the only run by then, so nothing looks ready any more."""
+    herd = Herd(bench)
+    await herd.wait(await bench.runtime.worker(), 1)
+    await herd.tick()
+    claim_runs = bench.runtime.store.claim_runs
+
+    async def commit_and_fail(requests: Sequence[ClaimRequest], **named: Any) -> list[ClaimResult]:
+        await claim_runs(requests, **named)
+        raise StoreUnavailable("the answer is lost")
+
+    await submit(bench, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.runtime.store, "claim_runs", commit_and_fail)
+        with pytest.raises(StoreUnavailable):
+            await herd.tick()
+    bench.runtime.clock.advance(1)
     await herd.tick()
     assert len(herd.runs) == 1
