@@ -40,13 +40,16 @@ class LookBack:
         self._depths = depths
         self._due = [float("-inf")] * len(depths)
         self._free = [float("-inf")] * len(depths)
+        self._is_demanded = False
 
     def demand(self) -> None:
         """Have the next look go to the very beginning, as soon as its cost allows."""
+        self._is_demanded = True
         self._due[-1] = float("-inf")
 
     def choose(self, at: float) -> int:
-        """Return the number of the deepest look that is due at a monotonic instant."""
+        """Return the number of the deepest look that is due at a monotonic instant, to be carried out from now on."""
+        self._is_demanded = False
         for number in range(len(self._depths) - 1, 0, -1):
             if at >= max(self._due[number], self._free[number]):
                 return number
@@ -60,4 +63,6 @@ class LookBack:
         """Take note of a look that was carried out; it stands for the shallower ones as well."""
         for done in range(1, number + 1):
             self._due[done] = begun + self._depths[done].period
+        if self._is_demanded:  # while it was under way: it may have passed by what is asked for
+            self._due[-1] = float("-inf")
         self._free[number] = ended + (ended - begun) / SHARE

@@ -61,6 +61,7 @@ class Planner:
         self._heap: list[tuple[datetime, UUID, DueClock]] = []
         self._read_at: datetime | None = None
         self._settled = EPOCH  # no clock before it is due, but for those in the heap
+        self._gains = 0  # how often shards came to the owned ones
         self._looks = LookBack(LOOKS)
         self._is_stale = True
         self._is_partial = False  # more is due than was read
@@ -73,6 +74,7 @@ class Planner:
         self.waiter.signal()
 
     def _on_gains(self) -> None:
+        self._gains += 1
         self._settled = EPOCH  # of these shards nothing is known
         self._on_clocks_changed()
 
@@ -106,7 +108,7 @@ class Planner:
 
     async def _read_window(self, now: datetime) -> None:
         self._is_stale = False  # before the await: a signal that comes during the read must not get lost
-        shards = sorted(self._ownership.epochs)
+        shards, gains = sorted(self._ownership.epochs), self._gains
         look, begun = self._looks.choose(self._clock.monotonic()), self._clock.monotonic()
         clocks = await self._store.read_due(
             shards, until=now + WINDOW, limit=READ_LIMIT, since=self._since(self._looks.lag(look))
@@ -117,6 +119,8 @@ class Planner:
         heapq.heapify(self._heap)
         self._is_partial = len(clocks) == READ_LIMIT
         self._settled = min(now, clocks[-1].fire_at) if self._is_partial else now
+        if gains != self._gains:  # of shards that came meanwhile nothing is known
+            self._settled = EPOCH
         self._read_at = now
 
     def _since(self, lag: timedelta | None) -> datetime | None:

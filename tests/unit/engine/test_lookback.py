@@ -45,3 +45,14 @@ def test_demanded_look_comes_at_once_where_it_is_cheap() -> None:
     looks.demand()
     assert looks.choose(0.2) == NEAR
     assert looks.choose(0.22) == ALL
+
+
+def test_demand_that_comes_during_a_look_is_for_the_next_one() -> None:
+    looks = LookBack(DEPTHS)
+    number = looks.choose(0)
+    looks.demand()
+    looks.note(number, begun=0, ended=0.01)
+    assert number == ALL
+    assert looks.choose(0.22) == ALL
+    looks.note(ALL, begun=0.22, ended=0.23)
+    assert looks.choose(10) == MIDDLE

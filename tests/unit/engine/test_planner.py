@@ -252,3 +252,29 @@ async def test_more_due_jobs_than_one_look_reads_all_fire(
     await bench.runtime.plan()
     assert await bench.runtime.client.runs.counts(TENANT) == {RunState.PENDING: 35}
     assert len(reads) <= 35 // (10 - 2) + 2, "what waits is read once, not for each batch"
+
+
+async def test_overdue_clock_of_a_shard_that_comes_during_a_look_fires_with_the_next_one(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after the death of another node, whose clocks have been due for its whole lease."""
+    runtime = bench.runtime
+    await runtime.advance(1)
+    job = await add_job(runtime.store, make_spec(trigger=Once(at(5))), next_fire_at=at(5))
+    epochs = dict(runtime.ownership.epochs)
+    runtime.ownership.update({shard: epochs[shard] for shard in epochs if shard != job_shard(job.id)})
+    await runtime.plan()
+    runtime.clock.advance(34)  # a look at everything is due, as is the clock
+    read_due = runtime.store.read_due
+
+    async def gain_after(shards: Sequence[int], **named: Any) -> list[DueClock]:
+        clocks = await read_due(shards, **named)
+        runtime.ownership.update(epochs)
+        return clocks
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runtime.store, "read_due", gain_after)
+        await runtime.tick("planner")
+    runtime.clock.advance(1)
+    await runtime.plan()
+    assert [run.fire_at for run in await bench.runs(job.id)] == [at(5)]
