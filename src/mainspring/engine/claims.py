@@ -102,6 +102,10 @@ class ClaimDesk:
         self.waiter.signal()
         try:
             return await future
+        except asyncio.CancelledError:
+            # Before the session asks here again, another process may have served it under this number.
+            self._last_numbers.pop(call.session_id, None)
+            raise
         finally:
             if self._waiting.get(call.session_id) is mine:
                 del self._waiting[call.session_id]
@@ -185,7 +189,8 @@ class ClaimDesk:
     def _may_repeat(self, call: ClaimCall) -> bool:
         """Say whether the store may have given leases to this very number: then it is asked, ready runs or not."""
         last = self._last_numbers.get(call.session_id)
-        return last is None or call.number != last + 1
+        # Whoever asks for nothing wants what an earlier call got, here or elsewhere.
+        return last is None or call.number != last + 1 or call.limit == 0
 
     def _take(
         self,

@@ -186,3 +186,41 @@ async def test_leases_of_a_claim_that_failed_after_its_commit_are_told_at_once(
     await desk.tick(bench.runtime.clock.now())
     answer = await asyncio.wait_for(waiting, 1)
     assert [claimed.run_id for claimed in answer.runs] == [run.run_id]
+
+
+@pytest.mark.parametrize("is_stopping", [False, True])
+async def test_worker_that_comes_back_gets_the_leases_of_a_claim_that_another_process_served(
+    bench: Bench, is_stopping: bool
+) -> None:
+    """It was cut off here while it waited, went elsewhere, and was cut off there with leases on their way.
+
+    A worker that stops asks for what it got only, and that may be elsewhere although this process saw no trouble.
+    """
+    runtime, desk = bench.runtime, bench.runtime.desk
+    worker = await runtime.worker()
+    await worker.claim()
+    call = ClaimCall(
+        session_id=worker.session_id, number=2, limit=1, wait=timedelta(seconds=20), is_idle=True
+    )
+    if not is_stopping:
+        cut_off = asyncio.create_task(desk.claim(call))
+        await asyncio.sleep(0)
+        await desk.tick(runtime.clock.now())
+        cut_off.cancel()
+        await asyncio.wait([cut_off])
+    run = await runtime.client.runs.submit(TENANT, Submission(job_id=await bench.add()))
+    elsewhere = ClaimDesk(
+        runtime.store, clock=runtime.clock, random=Random(1), wakeups=Wakeups(), waiter=LoopWaiter()
+    )
+    lost = asyncio.create_task(elsewhere.claim(call))
+    await asyncio.sleep(0)
+    await elsewhere.tick(runtime.clock.now())
+    assert len((await asyncio.wait_for(lost, 1)).runs) == 1
+    runtime.clock.advance(1)
+    repeated = replace(call, limit=0, wait=timedelta(0), is_idle=False) if is_stopping else call
+    waiting = asyncio.create_task(desk.claim(repeated))
+    await asyncio.sleep(0)
+    await desk.tick(runtime.clock.now())
+    await asyncio.sleep(0)
+    assert waiting.done()
+    assert [claimed.run_id for claimed in waiting.result().runs] == [run.run_id]
