@@ -289,6 +289,24 @@ async def test_client_is_told_to_try_again_where_others_have_taken_all_the_time(
         assert len(await submit(busy, job)) == 1
 
 
+async def test_clients_that_queue_up_hold_up_neither_the_clock_nor_definitions(
+    store: PostgresStore, watch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scheduler, workers' claims and `/health` need them, however many clients wait for their turn."""
+    monkeypatch.setattr("mainspring.stores.postgres.slots.LONGEST_WAIT", 0.2)
+    async with open_store(ConnectionOptions(store._options.dsn, command_timeout=PATIENCE)) as busy:
+        job = await add_job(busy)
+        async with watch.transaction():
+            await watch.execute("LOCK TABLE run")
+            listing = asyncio.create_task(busy.list_runs(DEFAULT_TENANT))
+            await asyncio.sleep(0)  # it has the clients' connection, and waits for the table
+            for _ in range(3):  # one of them looks after the server, too
+                await asyncio.wait_for(busy.read_time(), PATIENCE)
+            assert await busy.read_versions([(job.id, job.version)]) == [job.spec]
+            assert not listing.done()
+        await listing
+
+
 async def test_slow_network_only_takes_longer(store: PostgresStore, proxy: Proxy) -> None:
     job = await add_job(store)
     proxy.delay = 0.05

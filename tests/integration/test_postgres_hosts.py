@@ -11,7 +11,7 @@ from mainspring.config import StoreLocation
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.hints import Hint
 from mainspring.stores.postgres import ConnectionOptions, PostgresHints, PostgresStore
-from mainspring.stores.postgres.dialing import split_hosts
+from mainspring.stores.postgres.dialing import Role, split_hosts
 from mainspring.testing.factories import add_job, submit
 from tests.postgres import execute, temporary_database
 from tests.postgres_databases import open_store
@@ -72,6 +72,29 @@ async def test_silent_host_does_not_keep_from_the_other(dsn: str) -> None:
         async with open_store(options) as store:
             assert len(await submit(store, await add_job(store))) == 1
         assert silent.hellos, "every host is asked, every time"
+
+
+async def test_look_at_a_silent_host_holds_up_no_call(dsn: str) -> None:
+    """As after a failover, when the old primary's host is off the net: every look waits for it."""
+    async with open_proxy(dsn) as silent:
+        options = ConnectionOptions(
+            with_hosts(dsn, host_of(dsn), f"127.0.0.1:{silent.port}", suffix="?sslmode=disable"),
+            connect_timeout=30.0,
+        )
+        async with open_store(options) as store:
+            connections = store._connections
+            for role in Role:
+                await connections.fetch(role, "read_time", is_repeatable=True)
+            silent.flow = Flow.DROP
+            before = len(silent.hellos)
+            looking = asyncio.create_task(connections.look())
+            while len(silent.hellos) == before:  # noqa: ASYNC110 - there is no event for it
+                await asyncio.sleep(0.01)
+            for role in Role:
+                await asyncio.wait_for(connections.fetch(role, "read_time", is_repeatable=True), 20)
+            assert not looking.done()
+            looking.cancel()
+            await asyncio.wait([looking])
 
 
 async def test_host_that_may_only_be_read_is_passed_over_also_after_a_failover(

@@ -184,12 +184,12 @@ class Connections:
         Raises:
             StoreUnavailable: they do not, or it cannot be said.
         """
-        slots = self._roles[Role.READ]
+        slots = self._roles[Role.WATCH]
         connection = await slots.borrow()
         try:
             if connection is None or connection.is_closed():
                 connection = await slots.connect()
-            is_newest = await self.servers.look(connection)
+            is_right, standing = await self.servers.look(connection)
         except LOST as error:
             await _discard(connection, error, self._options.connect_timeout)
             connection = None
@@ -197,7 +197,8 @@ class Connections:
         finally:
             slots.give_back(connection)
         slots.note_answer(connection)
-        if not is_newest:
+        # The place is free by now: others need not wait for hosts that do not answer.
+        if not is_right or not await self.servers.is_newest(standing):
             for each in self._roles.values():
                 each.terminate()
             raise WrongServer("the server was left behind by a failover; connecting to the newest one")

@@ -189,7 +189,7 @@ class JobVerbs:
             return []
         job_ids, versions = zip(*keys, strict=True)
         rows = await self._connections.fetch(
-            Role.READ, "read_versions", is_repeatable=True, job_ids=job_ids, versions=versions
+            Role.WATCH, "read_versions", is_repeatable=True, job_ids=job_ids, versions=versions
         )
         found = {(row["job_id"], row["version"]): decode_spec(row["spec"]) for row in rows}
         return [found.get(key) for key in keys]

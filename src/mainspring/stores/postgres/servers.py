@@ -116,11 +116,11 @@ class Servers:
         arrivals = await self._dial_all(range(len(self._hosts)), settings, command_timeout)
         return await self._choose(arrivals)
 
-    async def look(self, connection: Connection) -> bool:
-        """See that a connection's server is still the newest, here and at the other hosts.
+    async def look(self, connection: Connection) -> tuple[bool, Standing | None]:
+        """See that a connection's server was not left behind, as far as it can tell; see `is_newest`, too.
 
         Returns:
-            False where it is not: all connections are to be opened anew.
+            False where it was: all connections are to be opened anew. And where it stands, if it tells.
         """
         since = self._lineage.newest
         standing = await self._ask(connection)
@@ -130,11 +130,13 @@ class Servers:
                 await self._account(connection, self._lineage.admit(standing, since=since))
         except WrongServer as error:
             _log.warning("server_left_behind", error=str(error))
-            return False
+            return False, standing
+        return True, standing
+
+    async def is_newest(self, standing: Standing | None) -> bool:
+        """Ask the other hosts whether one of them is newer; one that is off the net takes its time not to answer."""
         others = [place for place in range(len(self._hosts)) if place != self._preferred]
-        if standing is None or not others:
-            return True
-        return not await self._is_newer_among(others, standing)
+        return standing is None or not others or not await self._is_newer_among(others, standing)
 
     async def _is_newer_among(self, places: Sequence[int], own: Standing) -> bool:
         settings = settings_for(Role.READ)

@@ -94,7 +94,7 @@ class PostgresStore(
 
     async def read_time(self) -> datetime:
         """Return the server's clock; now and then see, too, that it is the right server."""
-        [row] = await self._connections.fetch(Role.READ, "read_time", is_repeatable=True)
+        [row] = await self._connections.fetch(Role.WATCH, "read_time", is_repeatable=True)
         self._reads += 1
         if self._reads % _READS_PER_LOOK == 0:
             await self._connections.look()
