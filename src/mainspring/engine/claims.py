@@ -146,7 +146,7 @@ class ClaimDesk:
         asked, requests, passed = self._choose(concerned, now)
         for item in asked:  # should this fail, nobody knows what the store has given to them
             self._last_numbers.pop(item.call.session_id, None)
-            item.is_new = True  # to be asked for again, even where nothing is ready any more: they may have it
+            item.is_new = True  # it is asked for again, even where nothing is ready any more
         results = await self._store.claim_runs(requests, now=now)
         self._take(asked, requests, results, now)
         if not self._has_news:

@@ -21,8 +21,8 @@ BEAT_TIMEOUT = 5.0
 LONGEST_WAIT = 3.0
 """Seconds that a client's request waits for its turn: less than clients wait for an answer."""
 _FOR_CLIENTS = frozenset({Role.SUBMIT, Role.EDIT, Role.READ})
-"""Roles whose calls are asked for by clients, without a limit to how many. What fires, claims, clocks and `/health` need
-is read elsewhere: a busy API must hold up none of them."""
+"""Roles whose calls are asked for by clients, without a limit to how many. What fires, claims, clocks and `/health`
+need is read elsewhere: a busy API must hold up none of them."""
 
 
 @dataclass(slots=True)
