@@ -113,7 +113,7 @@ class Planner:
         clocks = await self._store.read_due(
             shards, until=now + WINDOW, limit=READ_LIMIT, since=self._since(self._looks.lag(look))
         )
-        self._looks.note(look, begun=begun, ended=self._clock.monotonic())
+        ended = self._clock.monotonic()
         await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
         self._heap = [(clock.fire_at, clock.job_id, clock) for clock in clocks]
         heapq.heapify(self._heap)
@@ -121,6 +121,7 @@ class Planner:
         self._settled = min(now, clocks[-1].fire_at) if self._is_partial else now
         if gains != self._gains:  # of shards that came meanwhile nothing is known
             self._settled = EPOCH
+        self._looks.note(look, begun=begun, ended=ended)  # now that nothing of what it brought can get lost
         self._read_at = now
 
     def _since(self, lag: timedelta | None) -> datetime | None:

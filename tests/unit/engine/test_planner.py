@@ -278,3 +278,22 @@ async def test_overdue_clock_of_a_shard_that_comes_during_a_look_fires_with_the_
     runtime.clock.advance(1)
     await runtime.plan()
     assert [run.fire_at for run in await bench.runs(job.id)] == [at(5)]
+
+
+async def test_look_that_failed_half_way_is_no_look(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clocks were read, their definitions were not; only the rare look at everything finds this one."""
+    runtime = bench.runtime
+    await runtime.advance(31)
+    job = await add_job(runtime.store, make_spec(trigger=Once(at(5))), next_fire_at=at(5))
+
+    async def refuse(_keys: object) -> None:
+        raise StoreUnavailable("gone")
+
+    runtime.clock.advance(31)
+    with monkeypatch.context() as patched:
+        patched.setattr(runtime.store, "read_versions", refuse)
+        with pytest.raises(StoreUnavailable):
+            await runtime.tick("planner")
+    runtime.clock.advance(1)
+    await runtime.plan()
+    assert [run.fire_at for run in await bench.runs(job.id)] == [at(5)]
