@@ -85,6 +85,7 @@ class LocalGateway:
         self._definitions = definitions or Definitions(store)
         self._beats: Combiner[Beat, BeatResult] = Combiner(self._beat_all)
         self._reports: Combiner[Report, ReportResult] = Combiner(self._report_all)
+        self._releases: Combiner[HeldRun, None] = Combiner(self._release_all)
         self.stale_reports = 0
 
     async def register(self, registration: Registration) -> Session:
@@ -124,19 +125,17 @@ class LocalGateway:
         """Raise the session's counter and reconcile what it holds."""
         try:
             (result,) = await self._beats([Beat(session_id=session_id, held=held, answered=answered)])
+            # Not with the beats: while this takes its time, the other sessions go on beating.
+            await self._releases(result.unknown)
         except StoreUnavailable:
             self._refusals.sessions.add(session_id)
             raise
         return BeatReply(is_session_live=result.is_session_live, lost=result.lost, cancel=result.cancel)
 
     async def _beat_all(self, beats: Sequence[Beat]) -> Sequence[BeatResult]:
-        results = await self._store.beat_sessions(beats, now=self._clock.now())
-        unknown = [run for result in results for run in result.unknown]
-        if unknown:
-            await self._release(unknown)
-        return results
+        return await self._store.beat_sessions(beats, now=self._clock.now())
 
-    async def _release(self, unknown: Sequence[HeldRun]) -> None:
+    async def _release_all(self, unknown: Sequence[HeldRun]) -> Sequence[None]:
         # The worker never got these (a claim's answer was lost) or forgot them: nobody carries them out. Whether an
         # at-most-once run was begun cannot be told from here, so it counts as begun.
         specs = await self._definitions.load((run.job_id, run.version) for run in unknown)
@@ -148,6 +147,7 @@ class LocalGateway:
         await self._store.apply(transitions, now=now)
         _log.warning("leases_released", runs=[format_run_id(run.run_id) for run in unknown])
         self._wakeups.runs_ready()
+        return [None] * len(unknown)
 
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
         """Say how attempts ended, one result per report."""

@@ -224,3 +224,28 @@ async def test_worker_that_comes_back_gets_the_leases_of_a_claim_that_another_pr
     await asyncio.sleep(0)
     assert waiting.done()
     assert [claimed.run_id for claimed in waiting.result().runs] == [run.run_id]
+
+
+async def test_release_that_hangs_holds_up_no_other_heartbeat(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a connection that broke without a word would use up the leases of everybody who beats here."""
+    forgetful, report = await lease(bench)
+    other = await bench.runtime.worker()
+    gateway = bench.runtime.gateway
+    await gateway.beat(forgetful.session_id, (), answered=1)
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    apply = bench.runtime.store.apply
+
+    async def hang(transitions: Sequence[Transition], *, now: datetime) -> list[ApplyResult]:
+        begun.set()
+        await go_on.wait()
+        return await apply(transitions, now=now)
+
+    monkeypatch.setattr(bench.runtime.store, "apply", hang)
+    releasing = asyncio.create_task(gateway.beat(forgetful.session_id, (), answered=1))
+    await asyncio.wait_for(begun.wait(), 1)
+    assert (await asyncio.wait_for(gateway.beat(other.session_id, (), answered=0), 1)).is_session_live
+    go_on.set()
+    assert (await asyncio.wait_for(releasing, 1)).is_session_live
+    assert (await bench.run(report.run_id)).state is RunState.PENDING
