@@ -149,20 +149,21 @@ class ClaimDesk:
             item.is_new = True  # it is asked for again, even where nothing is ready any more
         results = await self._store.claim_runs(requests, now=now)
         self._take(asked, requests, results, now)
-        if not self._has_news:
-            for item in passed:
+        for item, may_be_next in passed:
+            # Under load there is always news; it must not keep those for whom nothing is ready.
+            if not (may_be_next and self._has_news):
                 self._answer_if_over(item, now)
-            if self._waiting:
-                self._wakeups.runs_wanted()
+        if self._waiting and not self._has_news:
+            self._wakeups.runs_wanted()
         return self._delay(now)
 
     def _choose(
         self, waiting: list[_Waiting], now: datetime
-    ) -> tuple[list[_Waiting], list[ClaimRequest], list[_Waiting]]:
-        """Return whom to ask the store for, with what, and who is passed over this time."""
+    ) -> tuple[list[_Waiting], list[ClaimRequest], list[tuple[_Waiting, bool]]]:
+        """Return whom to ask the store for, with what, and who is passed over (whether for others only)."""
         asked: list[_Waiting] = []
         requests: list[ClaimRequest] = []
-        passed: list[_Waiting] = []
+        passed: list[tuple[_Waiting, bool]] = []
         choices: dict[Abilities, Choice] = {}
         turns: dict[Abilities, int] = {}
         for item in waiting:
@@ -183,7 +184,7 @@ class ClaimDesk:
                 asked.append(item)
                 requests.append(request)
             else:
-                passed.append(item)
+                passed.append((item, bool(request.lanes)))
         return asked, requests, passed
 
     def _may_repeat(self, call: ClaimCall) -> bool:

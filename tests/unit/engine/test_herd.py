@@ -156,3 +156,17 @@ async def test_lease_of_a_claim_that_failed_after_its_commit_does_not_wait_for_t
     bench.runtime.clock.advance(1)
     await herd.tick()
     assert len(herd.runs) == 1
+
+
+async def test_wait_of_those_for_whom_nothing_is_ready_ends_in_time_while_others_are_busy(
+    bench: Bench,
+) -> None:
+    herd = Herd(bench)
+    await herd.wait(await bench.runtime.worker(queues=("elsewhere",)), 1)
+    await herd.tick()
+    bench.runtime.clock.advance(20)
+    await submit(bench, 5)
+    await herd.wait(await bench.runtime.worker(), 1)
+    await herd.tick()
+    assert len(herd.runs) == 1, "and there is more to be taken"
+    assert len(herd.answered) == 2
