@@ -279,6 +279,8 @@ _until = attrgetter("until")
 
 
 def _make_request(call: ClaimCall, choice: Choice) -> ClaimRequest:
+    if call.limit == 0:
+        return ClaimRequest(session_id=call.session_id, number=call.number, lanes=(), limit=0)
     if call.is_idle and choice.suspects:
         return ClaimRequest(
             session_id=call.session_id, number=call.number, lanes=choice.suspects, limit=1, is_alone=True

@@ -164,7 +164,7 @@ class Worker:
         call = self._open_call
         if call is None or call.session_id != self._session_id:
             return
-        repeated = replace(call, limit=0, wait=timedelta(0), is_idle=False)
+        repeated = _ask_again(call)
         for failures in range(_RECOVERIES):
             try:
                 async with asyncio.timeout(_LONGEST_RECOVERY):
@@ -223,11 +223,14 @@ class Worker:
                 wait=self._settings.long_poll,
                 is_idle=not self.held,
             )
+            if self._is_open(call):
+                call = _ask_again(call)
             self._open_call = call
             try:
                 reply = await self._gateway.claim(call)
             except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
-                # The answer may be lost, not the claim: the same number is asked again and gets the same leases.
+                # The answer may be lost, not the claim: the same number is asked again and gets the same leases. It
+                # asks for nothing more, by which another server knows it for a repeat.
                 _say("claim_failed", error)
                 await self._waiters.claim.wait(self._backoff(failures))
                 failures += 1
@@ -235,6 +238,10 @@ class Worker:
             self._open_call = None
             failures = 0
             self._take(reply, call)
+
+    def _is_open(self, call: ClaimCall) -> bool:
+        known = self._open_call
+        return known is not None and (known.session_id, known.number) == (call.session_id, call.number)
 
     def _free_slots(self) -> int:
         slots = self._settings.registration.slots
@@ -436,6 +443,10 @@ class Worker:
     def _backoff(self, failures: int) -> float:
         pause: float = min(_FIRST_BACKOFF * 2.0 ** min(failures, 10), _LAST_BACKOFF)
         return pause * (0.5 + self._random.random() / 2)
+
+
+def _ask_again(call: ClaimCall) -> ClaimCall:
+    return replace(call, limit=0, wait=timedelta(0), is_idle=False)
 
 
 def _say(event: str, error: Exception, **facts: object) -> None:

@@ -69,6 +69,7 @@ class Server:
         self.batches: list[int] = []
         self.refused = 0
         self.claims_waiting = 0
+        self.claims: list[tuple[int, int]] = []
         self.release = asyncio.Event()
         self.release.set()
 
@@ -83,6 +84,7 @@ class Server:
         return Session(id=SessionId(self.registered), beat_period=timedelta(seconds=0.02))
 
     async def claim(self, call: ClaimCall) -> ClaimReply:
+        self.claims.append((call.number, call.limit))
         await asyncio.sleep(0.005)
         self._fail("claim")
         self.claims_waiting += 1
@@ -381,3 +383,13 @@ async def test_worker_that_stops_gives_up_what_it_may_not_be_believed_any_more()
         await until(lambda: len(server.errors["report"]) < 1000)
         now = 0.06  # three beats of 0.02 s: others may have it by now
     assert server.endings == {}
+
+
+async def test_claim_that_failed_is_asked_for_again_as_what_can_only_be_a_repeat() -> None:
+    """The leases may be with another server than the one that is asked then, which knows nothing of the first try."""
+    server = Server()
+    server.errors["claim"] = [Unreachable("gone"), Unreachable("gone")]
+    server.leases = [make_lease(1)]
+    async with working(server):
+        await until(lambda: len(server.endings) == 1)
+    assert server.claims[:4] == [(1, 50), (1, 0), (1, 0), (2, 50)]
