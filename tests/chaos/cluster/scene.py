@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import asyncpg
 
@@ -200,7 +201,8 @@ class Cluster(Scene):
         while (why := await self._trouble()) is not None:
             self.last_trouble = why
             if time.monotonic() - began > _PATIENCE:
-                raise Unsettled(f"after {_PATIENCE} s: {why}")
+                healths = [await asyncio.to_thread(_ask_health, server) for server in self.servers]
+                raise Unsettled("\n".join([f"after {_PATIENCE} s: {why}", *healths]))
             await asyncio.sleep(_LOOK)
         self.settle_times.append(time.monotonic() - began)
 
@@ -258,6 +260,15 @@ class Cluster(Scene):
         """Return how many writes the store refused as stale since an instant."""
         notes = read_notes(self.effects.parent / "notes")
         return sum(what in REFUSALS and instant >= at for instant, what in notes)
+
+
+def _ask_health(server: ClusterServer) -> str:
+    """Return what a server says of itself, for whoever has to find out what is wrong."""
+    try:
+        with urlopen(f"{server.address}/health", timeout=5) as answer:
+            return f"{server.name}, process {server.pid}: {answer.read().decode()}"
+    except OSError as error:
+        return f"{server.name}, process {server.pid}: {error}"
 
 
 def check_indexes(database: Server) -> str:
