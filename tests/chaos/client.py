@@ -77,8 +77,16 @@ class Client:
         if self._session is not None:
             await self._session.close()
 
-    async def ask(self, method: str, path: str, body: object = None, *, key: str | None = None) -> Answer:
-        """Ask once.
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        key: str | None = None,
+        address: str | None = None,
+    ) -> Answer:
+        """Ask once, wherever the product listens, or at a given address.
 
         Raises:
             Refused: nobody listened.
@@ -87,7 +95,7 @@ class Client:
         assert self._session is not None
         headers = {"Idempotency-Key": key} if key is not None else {}
         asked_at = host_now()
-        url = f"{self._address()}/api/v1{path}"
+        url = f"{address or self._address()}/api/v1{path}"
         try:
             async with self._session.request(method, url, json=body, headers=headers) as answer:
                 content = await answer.json(content_type=None)
@@ -103,13 +111,19 @@ class Client:
         return Answer(status, content, asked_at, host_now())
 
     async def insist(self, method: str, path: str, body: object = None) -> Answer:
-        """Ask until an answer comes; `asked_at` is when the first try went out."""
-        first = host_now()
+        """Ask until an answer comes; `asked_at` is when the first try went out.
+
+        In doubt the same server is asked again. One that was stopped carries out what waits for it when it goes on:
+        after a repetition somewhere else, and whatever was changed next, that would undo it all.
+        """
+        first, address = host_now(), self._address()
         while True:
             try:
-                answer = await self.ask(method, path, body)
-            except (Refused, Unknown):
+                answer = await self.ask(method, path, body, address=address)
+            except (Refused, Unknown) as error:
                 self.repeated += 1
+                if isinstance(error, Refused):
+                    address = self._address()
                 await asyncio.sleep(_PAUSE)
             else:
                 return Answer(answer.status, answer.body, first, answer.answered_at)

@@ -14,7 +14,9 @@ from mainspring.core.model import DEFAULT_TENANT, Job
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.hints import Hint
 from mainspring.ports.store_types import Beat
-from mainspring.stores.postgres import ConnectionOptions, PostgresHints, PostgresStore
+from mainspring.stores.postgres import ConnectionOptions, PostgresHints, PostgresStore, dialing
+from mainspring.stores.postgres.connection import Session
+from mainspring.stores.postgres.dialing import Role, settings_for
 from mainspring.testing.factories import (
     START,
     add_job,
@@ -305,6 +307,32 @@ async def test_clients_that_queue_up_hold_up_neither_the_clock_nor_definitions(
             assert await busy.read_versions([(job.id, job.version)]) == [job.spec]
             assert not listing.done()
         await listing
+
+
+async def test_shards_of_a_process_that_froze_in_the_middle_of_a_fire_can_be_taken(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has them locked, for the fire to be fenced; a lock is nothing that a silent process may keep."""
+    assert settings_for(Role.FIRE)["idle_in_transaction_session_timeout"] == "4s"
+    monkeypatch.setitem(dialing._COMMON_SETTINGS, "idle_in_transaction_session_timeout", "300ms")
+    async with open_store(dsn) as frozen, open_store(dsn) as other:
+        epochs = await own_shards(frozen)
+        is_locked = asyncio.Event()
+
+        async def fire(session: Session) -> None:
+            await session.fetch("hold_shards", shards=[7])
+            is_locked.set()
+            await asyncio.sleep(PATIENCE)
+
+        firing = asyncio.create_task(frozen._connections.transact(Role.FIRE, fire))
+        await is_locked.wait()
+        expected = {7: epochs[7], 8: epochs[8]}
+        taken = await other.take_shards("other", expected, now=at(1))
+        assert taken == {8: epochs[8] + 1}, "nobody waits for the lock"
+        async with asyncio.timeout(PATIENCE):
+            while 7 not in taken:
+                taken |= await other.take_shards("other", {7: epochs[7]}, now=at(2))
+        firing.cancel()
 
 
 async def test_slow_network_only_takes_longer(store: PostgresStore, proxy: Proxy) -> None:
