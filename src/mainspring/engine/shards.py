@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import structlog
 
-from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, list_settled, look
+from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, list_settled, look
 from mainspring.core.shards import Holding, Refusal, choose_tzdata, divide, refuse_clock
 from mainspring.engine.ownership import Ownership
 from mainspring.engine.refusals import Refusals
@@ -152,6 +152,9 @@ class Shards:
             dead = await self._write(self._store.expire_nodes(judged, now=now))
             gone = [node_id for node_id, is_dead in zip(silent, dead, strict=True) if is_dead]
             _log.warning("nodes_lost", nodes=gone)
+            # One that lives after all begins to count anew. To whoever remembers how long the old count stood, it
+            # would be dead again at once, and again, for ever.
+            self._watch = forget(self._watch, gone)
         return [node for node in others if node.facts.id not in silent]
 
     def _period_of(self, node: NodeState) -> float:

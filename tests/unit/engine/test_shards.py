@@ -428,3 +428,20 @@ async def test_old_node_with_a_wrong_clock_does_not_keep_its_zone_data_recorded(
     await cluster.advance(3 * PERIOD)
     assert len(newer.owned) == SHARDS
     assert (await cluster.store.read_cluster()).tzdata == "2026b"
+
+
+async def test_node_that_was_given_up_before_it_had_got_going_is_taken_back(cluster: Cluster) -> None:
+    """Its host was so busy that its first heartbeat was its last for a while; its count begins at nought again."""
+    first = await cluster.add("a")
+    second = await cluster.add("b")
+    cluster.nodes.remove(second)  # it hangs
+    with capture_logs() as logs:
+        await cluster.advance(TAKE_OVER)
+        assert [log["nodes"] for log in logs if log["event"] == "nodes_lost"] == [["b"]]
+        cluster.nodes.append(second)
+        second.at = cluster.clock.monotonic()  # between two looks of the first
+        await cluster.tick(second)
+        await cluster.advance(2 * TAKE_OVER)
+    assert [log["nodes"] for log in logs if log["event"] == "nodes_lost"] == [["b"]]
+    assert first.owned
+    cluster.assert_divided()
