@@ -132,9 +132,17 @@ class StrictClient(Client):
         self.broken: list[str] = []
         self.told_to_wait = 0
 
-    async def ask(self, method: str, path: str, body: object = None, *, key: str | None = None) -> Answer:
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        key: str | None = None,
+        address: str | None = None,
+    ) -> Answer:
         try:
-            return await super().ask(method, path, body, key=key)
+            return await super().ask(method, path, body, key=key, address=address)
         except Unknown as unknown:
             if unknown.__cause__ is None:
                 self.told_to_wait += 1
