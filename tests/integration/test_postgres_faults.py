@@ -259,6 +259,7 @@ async def test_call_that_waits_for_a_lock_gives_up_nothing_but_itself(
         job = await add_job(store)
         session_id = await add_session(store)
         await submit(store, job)
+        await store.read_time()  # by a connection that is there before anything waits
         before = len(proxy.hellos)
         async with watch.transaction():
             await watch.execute("LOCK TABLE session, run")
