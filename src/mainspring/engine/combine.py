@@ -58,9 +58,7 @@ class Combiner(Generic[T, R]):
                 future.cancel()
             self._waiting = []
 
-    def _divide(
-        self,
-    ) -> tuple[list[_Caller[T, R]], list[_Caller[T, R]]]:
+    def _divide(self) -> tuple[list[_Caller[T, R]], list[_Caller[T, R]]]:
         """Return who goes with the next call, and who waits for another one; whoever came first goes first."""
         count = 0
         for position, (items, _) in enumerate(self._waiting):
