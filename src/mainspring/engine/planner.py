@@ -100,9 +100,8 @@ class Planner:
 
     def _is_read_due(self, now: datetime) -> bool:
         is_old = self._read_at is None or (now - self._read_at).total_seconds() >= READ_PERIOD
-        if (
-            self._is_partial
-        ):  # what was read comes first in any case; reading it again for each batch would take longer
+        if self._is_partial:
+            # What was read comes first in any case; reading it again for each batch would take longer.
             return len(self._heap) <= BATCH or (is_old and self._is_stale)
         return is_old or self._is_stale
 
