@@ -222,6 +222,10 @@ async def test_look_at_everything_reads_a_small_table_whole_and_runs_by_index(
         (Role.CLAIM, "claim_runs", "run_ready", ("rank >=", "rank <=")),
         (Role.WATCH, "read_lanes", "run_ready", ("rank >=",)),
         (Role.WATCH, "read_due", "job_clock_due", ("next_fire_at >=", "next_fire_at <=")),
+        (Role.CLAIM, "claim_alone", "run_held", ("claim_number >=",)),
+        (Role.BEAT, "held_by_sessions", "run_held", ("claim_number >=",)),
+        (Role.WATCH, "list_orphans", "run_held", ("claim_number >=",)),
+        (Role.WATCH, "list_overdue", "run_held", ("claim_number >=",)),
     ],
 )
 async def test_lower_bounds_are_sought_in_the_index(

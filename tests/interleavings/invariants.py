@@ -61,6 +61,11 @@ def judge_runs(scene: Scene, tables: Tables) -> None:
     sessions = [row["session_id"] for row in tables["run"] if row["session_id"] is not None]
     alone = [row["session_id"] for row in tables["run"] if row["is_alone"]]
     assert all(sessions.count(session) == 1 for session in alone), "a session has more than its run alone"
+    bounds = {row["id"]: row["held_from"] for row in tables["session"]}
+    held = [row for row in tables["run"] if row["session_id"] is not None]
+    assert all(row["claim_number"] >= bounds[row["session_id"]] for row in held), (
+        "a lease lies before its bound"
+    )
     keyed = {row["run_id"] for row in tables["idempotency"]}
     assert keyed <= set(ids), "a key names a run that does not exist"
 

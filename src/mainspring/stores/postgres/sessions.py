@@ -57,13 +57,17 @@ class SessionVerbs:
             if not missing:
                 return [BeatResult(is_session_live=False)] * len(beats)
             running: dict[int, list[tuple[HeldRun, int]]] = defaultdict(list)
-            for row in await session.fetch("held_by_sessions", session_ids=list(missing)):
+            held_rows = await session.fetch(
+                "held_by_sessions", session_ids=list(missing), held_from=[row["held_from"] for row in rows]
+            )
+            for row in held_rows:
                 running[row["session_id"]].append((held_of(row), row["claim_number"]))
             results = [_reconcile(beat, running[beat.session_id], missing) for beat in beats]
             leases = [(session_id, *lease) for session_id, held in missing.items() for lease in sorted(held)]
             await session.execute(
                 "beat_sessions",
                 session_ids=list(missing),
+                held_from=[_oldest_held(running[row["id"]], after=row["claim_number"]) for row in rows],
                 missing_sessions=[lease[0] for lease in leases],
                 missing_runs=[lease[1] for lease in leases],
                 missing_tokens=[lease[2] for lease in leases],
@@ -114,6 +118,11 @@ class SessionVerbs:
         )
         expired = {row["id"] for row in rows}
         return [session_id in expired for session_id, _ in judged]
+
+
+def _oldest_held(running: Sequence[tuple[HeldRun, int]], *, after: int) -> int:
+    """Return the first claim whose leases may be under way: each lease to come has a higher number than `after`."""
+    return min((number for _, number in running), default=after + 1)
 
 
 def _pairs(flat: Sequence[int]) -> Iterable[Lease]:

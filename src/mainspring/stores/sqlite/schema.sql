@@ -175,7 +175,7 @@ CREATE INDEX run_expiring ON run (expires_at) WHERE expires_at IS NOT NULL AND s
 
 CREATE UNIQUE INDEX run_fire_key ON run (job_id, fire_at) WHERE kind = 'scheduled';
 
-CREATE INDEX run_held ON run (session_id) WHERE state = 'RUNNING';
+CREATE INDEX run_held ON run (session_id, claim_number) WHERE state = 'RUNNING';
 
 CREATE INDEX run_job ON run (job_id);
 
@@ -246,7 +246,7 @@ CREATE TABLE session (
     started_at INTEGER NOT NULL,
     last_beat_at INTEGER NOT NULL,
     ended_at INTEGER
-, beat_period INTEGER) STRICT;
+, beat_period INTEGER, held_from INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE INDEX session_live ON session (id) WHERE state = 'live';
 

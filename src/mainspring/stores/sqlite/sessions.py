@@ -117,8 +117,9 @@ def _beat(db: apsw.Connection, beat: Beat, now: int) -> BeatResult:
     row = fetch_first(db, "lock_session", {"session_id": beat.session_id})
     if row is None:
         return BeatResult(is_session_live=False, lost=beat.held)
-    missing_before = {(run_id, token) for run_id, token in json.loads(row[0])}
-    rows = fetch_all(db, "held_by_session", {"session_id": beat.session_id})
+    missing_json, held_from, claim_number = row
+    missing_before = {(run_id, token) for run_id, token in json.loads(missing_json)}
+    rows = fetch_all(db, "held_by_session", {"session_id": beat.session_id, "held_from": held_from})
     owned = {(run.run_id, run.token): run for run in map(make_held, rows)}
     held = set(beat.held)
     on_its_way = {row[0] for row in rows if beat.answered is not None and row[11] > beat.answered}
@@ -126,6 +127,7 @@ def _beat(db: apsw.Connection, beat: Beat, now: int) -> BeatResult:
     values = {
         "session_id": beat.session_id,
         "now": now,
+        "held_from": min((row[11] for row in rows), default=claim_number + 1),
         "missing": to_json([[run.run_id, run.token] for run in missing]),
     }
     execute(db, "beat_session", values)

@@ -9,7 +9,7 @@ from mainspring.core.ids import SHARDS, RunId, SessionId, job_shard
 from mainspring.core.shards import Refusal
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import Beat, BeatResult, FireStatus, ShardLease
+from mainspring.ports.store_types import Beat, BeatResult, FireStatus, HeldRun, ShardLease
 from mainspring.testing.conformance.claiming import UNKNOWN_SESSION, ids_of
 from mainspring.testing.conformance.completion import APPLIED, UNKNOWN_RUN, give_back, lose, succeed
 from mainspring.testing.factories import (
@@ -185,6 +185,29 @@ class Reconciliation:
         held = await running_run(store, session_id=session_id)
         assert (await beat(store, session_id, now=4)).unknown == ()
         assert (await beat(store, session_id, now=5)).unknown == (held,)
+
+    async def test_old_lease_is_found_behind_the_claims_and_beats_that_came_since(self, store: Store) -> None:
+        """A store may keep where it has to look from, but only where that leaves nothing out."""
+        job = await add_job(store, make_spec(timeout=timedelta(seconds=60)))
+        session_id = await add_session(store)
+
+        async def pass_by(*held: HeldRun) -> None:
+            passing = await running_run(store, job, session_id=session_id)
+            await store.apply([succeed(passing)], now=at(1))
+            leases = [(run.run_id, run.token) for run in held]
+            assert (await beat(store, session_id, *leases, now=1)).lost == ()
+
+        await pass_by()
+        await pass_by()
+        old = await running_run(store, job, session_id=session_id)
+        await pass_by(old)
+        await pass_by(old)
+        new = await running_run(store, job, session_id=session_id)
+        assert (await beat(store, session_id, now=2)).unknown == ()
+        assert set((await beat(store, session_id, now=3)).unknown) == {old, new}
+        assert set(await store.list_overdue(now=at(70), limit=10)) == {old, new}
+        await store.close_sessions([session_id], now=at(71))
+        assert set(await store.list_orphans(limit=10)) == {old, new}
 
     async def test_sessions_of_a_call_are_reconciled_each(self, store: Store) -> None:
         job = await add_job(store)

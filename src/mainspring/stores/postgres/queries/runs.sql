@@ -180,7 +180,7 @@ WITH claimer AS MATERIALIZED (
         ORDER BY run.rank LIMIT :limit FOR UPDATE SKIP LOCKED
     ) AS candidate
     -- Whoever carries out a run alone has no other.
-    WHERE NOT EXISTS (SELECT FROM run WHERE session_id = :session_id AND is_alone AND state = 'RUNNING')
+    WHERE NOT EXISTS (SELECT FROM run WHERE session_id = :session_id AND is_alone)
     LIMIT :limit
 ), claimed AS (
     UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_id, claim_number = :number,
@@ -215,7 +215,11 @@ WITH claimer AS MATERIALIZED (
           AND (run.expires_at IS NULL OR run.expires_at > :now)
         ORDER BY run.rank LIMIT least(:limit, 1) FOR UPDATE SKIP LOCKED
     ) AS candidate
-    WHERE NOT EXISTS (SELECT FROM run WHERE session_id = :session_id AND state = 'RUNNING')
+    WHERE NOT EXISTS (
+        SELECT FROM run
+        WHERE session_id = :session_id AND state = 'RUNNING'
+          AND run.claim_number >= (SELECT held_from FROM session WHERE id = :session_id)
+    )
     LIMIT least(:limit, 1)
 ), claimed AS (
     UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_id, claim_number = :number,
@@ -374,18 +378,24 @@ SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, ru
 FROM session
 CROSS JOIN LATERAL (
     SELECT * FROM run
-    WHERE run.state = 'RUNNING' AND run.session_id = session.id
-    ORDER BY run.session_id, run.id LIMIT :limit
+    WHERE run.state = 'RUNNING' AND run.session_id = session.id AND run.claim_number >= session.held_from
+    ORDER BY run.session_id, run.claim_number LIMIT :limit
 ) AS run
 WHERE session.state <> 'live'
 LIMIT :limit;
 
 -- name: list_overdue
-SELECT id, token, job_id, version, attempt, is_alone, alone_crashes, cancel_requested_at, session_id, started_at,
-       deadline_at
-FROM run
-WHERE state = 'RUNNING' AND deadline_at <= :now
-ORDER BY deadline_at LIMIT :limit;
+-- By session, too: an index on the deadline would cost each claim an entry more.
+SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
+       run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at
+FROM session
+CROSS JOIN LATERAL (
+    SELECT * FROM run
+    WHERE run.state = 'RUNNING' AND run.session_id = session.id AND run.claim_number >= session.held_from
+      AND run.deadline_at <= :now
+    ORDER BY run.session_id, run.claim_number OFFSET 0
+) AS run
+ORDER BY run.deadline_at LIMIT :limit;
 
 -- name: read_held
 SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,

@@ -8,16 +8,17 @@ VALUES (:worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :bea
 RETURNING id;
 
 -- name: lock_sessions
-SELECT session.id, session.missing
+SELECT session.id, session.missing, session.held_from, session.claim_number
 FROM unnest(:session_ids::bigint[]) AS wanted (id)
 CROSS JOIN LATERAL (
     SELECT * FROM session WHERE session.id = wanted.id AND session.state = 'live' FOR NO KEY UPDATE
 ) AS session;
 
 -- name: beat_sessions
--- Locked sessions; `missing` comes as one list of (session, run, token) for all of them.
+-- Locked sessions, their ids sorted; `missing` comes as one list of (session, run, token) for all of them.
 UPDATE session SET
     beats = session.beats + 1, last_beat_at = :now,
+    held_from = (:held_from::bigint[])[width_bucket(session.id, :session_ids::bigint[])],
     missing = ARRAY(
         SELECT unnest(ARRAY[lease.run_id, lease.token])
         FROM unnest(:missing_sessions::bigint[], :missing_runs::bigint[], :missing_tokens::bigint[])
@@ -29,10 +30,11 @@ WHERE session.id = ANY(:session_ids::bigint[]);
 -- name: held_by_sessions
 SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
        run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at, run.claim_number
-FROM unnest(:session_ids::bigint[]) AS wanted (id)
+FROM unnest(:session_ids::bigint[], :held_from::bigint[]) AS wanted (id, held_from)
 CROSS JOIN LATERAL (
-    SELECT * FROM run WHERE run.state = 'RUNNING' AND run.session_id = wanted.id
-    ORDER BY run.session_id, run.id OFFSET 0
+    SELECT * FROM run
+    WHERE run.state = 'RUNNING' AND run.session_id = wanted.id AND run.claim_number >= wanted.held_from
+    ORDER BY run.session_id, run.claim_number OFFSET 0
 ) AS run;
 
 -- name: close_sessions

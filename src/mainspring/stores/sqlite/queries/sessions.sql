@@ -8,10 +8,10 @@ VALUES (:worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :bea
 RETURNING id;
 
 -- name: lock_session
-SELECT missing FROM session WHERE id = :session_id AND state = 'live';
+SELECT missing, held_from, claim_number FROM session WHERE id = :session_id AND state = 'live';
 
 -- name: beat_session
-UPDATE session SET beats = beats + 1, last_beat_at = :now, missing = :missing
+UPDATE session SET beats = beats + 1, last_beat_at = :now, held_from = :held_from, missing = :missing
 WHERE id = :session_id AND state = 'live';
 
 -- name: close_session
