@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
 from tests.postgres import temporary_database
@@ -33,3 +34,17 @@ async def open_store(database: ConnectionOptions | str) -> AsyncIterator[Postgre
         yield store
     finally:
         await store.close()
+
+
+async def wait_until_blocked(watch: Any, role: str) -> int:
+    """Wait until a connection of this role waits for a lock, and return its process."""
+    for _ in range(500):
+        pid = await watch.fetchval(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            " AND application_name = $1",
+            f"mainspring-{role}",
+        )
+        if pid is not None:
+            return int(pid)
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"no connection of role {role} waits for a lock")

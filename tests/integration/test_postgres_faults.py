@@ -33,7 +33,7 @@ from mainspring.testing.factories import (
     running_run,
     submit,
 )
-from tests.postgres_databases import open_store
+from tests.postgres_databases import open_store, wait_until_blocked
 from tests.proxy import Cut, Flow, Proxy, open_proxy
 
 pytestmark = pytest.mark.postgres
@@ -249,6 +249,27 @@ async def test_call_that_is_given_up_gives_up_all_connections_that_went_silent_w
             await asyncio.wait_for(asked, PATIENCE / 2)
         assert len(await asyncio.wait_for(submit(store, job), PATIENCE / 2)) == 1
         assert await asyncio.wait_for(read_job(store, job.id), PATIENCE / 2) == job
+
+
+async def test_connection_that_answered_while_the_call_was_under_way_and_then_went_silent_is_given_up_too(
+    dsn: str, proxy: Proxy, watch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.stores.postgres.slots.BEAT_TIMEOUT", 0.5)
+    async with open_store(ConnectionOptions(proxy.dsn, command_timeout=PATIENCE)) as store:
+        job = await add_job(store)
+        session_id = await add_session(store)
+        await submit(store, job)
+        async with watch.transaction():
+            await watch.execute("LOCK TABLE session")
+            beat = asyncio.create_task(store.beat_sessions([Beat(session_id=session_id, held=())], now=at(1)))
+            await wait_until_blocked(watch, "beat")
+            await submit(store, job)  # the line was whole for so long
+            proxy.half_open()
+        asked = asyncio.create_task(submit(store, job))
+        with contextlib.suppress(StoreUnavailable):
+            await beat
+        with pytest.raises(StoreUnavailable, match="not known"):
+            await asyncio.wait_for(asked, PATIENCE / 2)
 
 
 async def test_call_that_waits_for_a_lock_gives_up_nothing_but_itself(

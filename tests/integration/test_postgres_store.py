@@ -49,7 +49,7 @@ from mainspring.testing.factories import (
     running_run,
     submit,
 )
-from tests.postgres_databases import open_store
+from tests.postgres_databases import open_store, wait_until_blocked
 
 pytestmark = pytest.mark.postgres
 
@@ -76,20 +76,6 @@ async def raw(dsn: str) -> AsyncIterator[Any]:
     connection = await asyncpg.connect(dsn)
     yield connection
     await connection.close()
-
-
-async def wait_until_blocked(watch: Any, role: str) -> int:
-    """Wait until a connection of this role waits for a lock, and return its process."""
-    for _ in range(500):
-        pid = await watch.fetchval(
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            " AND application_name = $1",
-            f"mainspring-{role}",
-        )
-        if pid is not None:
-            return int(pid)
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"no connection of role {role} waits for a lock")
 
 
 async def deadlocks(watch: Any) -> int:

@@ -25,7 +25,7 @@ from mainspring.stores._sql.queries import Query
 from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.lineage import WrongServer
 from mainspring.stores.postgres.servers import UNSUPPORTED, Servers
-from mainspring.stores.postgres.slots import BEAT_TIMEOUT, Slots
+from mainspring.stores.postgres.slots import Slots
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -256,19 +256,22 @@ class Connections:
         """Cut all connections if none has answered since a call began that was given up.
 
         A host or a middlebox that goes without a word breaks them all, and each would be found out by a call of its
-        own, after its own time: fires would wait for tens of seconds while heartbeats have long gone on. What was
-        asked only just before gets as long as a heartbeat to answer. Where some answer, the server is there and only
-        slow with the others, as with commits that wait for a standby.
+        own, after its own time: fires would wait for tens of seconds while heartbeats have long gone on. Where some
+        answer, the server is there and only slow with the others, as with commits that wait for a standby.
+
+        It is looked at once more after as long as a heartbeat takes, by what was heard since now: for what was asked
+        only just before, and for a line that broke after others had answered while the call was under way.
         """
 
-        def cut(*, asked_by: float) -> None:
+        def cut(since: float, *, asked_by: float) -> None:
             if any(slots.has_heard(since) for slots in self._roles.values()):
                 return
             for slots in self._roles.values():
                 slots.cut_silent(since, asked_by=asked_by)
 
-        cut(asked_by=since)
-        asyncio.get_running_loop().call_later(BEAT_TIMEOUT, partial(cut, asked_by=math.inf))
+        cut(since, asked_by=since)
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._roles[Role.BEAT].patience, partial(cut, loop.time(), asked_by=math.inf))
 
     async def _wait_until_settled(self, connection: Connection) -> None:
         """Answer nothing from what a lost call may have committed before that is safe.
