@@ -126,7 +126,7 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.SUBMIT, "find_lanes", {"lane_key"}),
         (Role.SUBMIT, "read_keys", {"idempotency_pkey"}),
         (Role.CLAIM, "claim_runs", {"session_pkey", "lane_pkey", "run_ready", "run_alone", "run_pkey"}),
-        (Role.CLAIM, "claim_alone", {"session_pkey", "lane_pkey", "run_suspect", "run_held", "run_pkey"}),
+        (Role.CLAIM, "claim_alone", {"session_pkey", "lane_pkey", "run_suspect", "run_claimed", "run_pkey"}),
         (Role.APPLY, "apply_successes", {"run_pkey", "lane_pkey"}),
         (Role.APPLY, "lock_runs", {"run_pkey"}),
         (Role.APPLY, "finish_runs", {"run_pkey", "lane_pkey"}),
@@ -140,7 +140,7 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.WATCH, "find_expired", {"run_expiring"}),
         (Role.WATCH, "read_held", {"run_pkey"}),
         (Role.BEAT, "lock_sessions", {"session_pkey"}),
-        (Role.BEAT, "held_by_sessions", {"run_held"}),
+        (Role.BEAT, "held_by_sessions", {"run_claimed"}),
         (Role.BEAT, "beat_sessions", {"session_pkey"}),
         (Role.BEAT, "pick_shards", {"shard_lease_pkey"}),
         (Role.BEAT, "take_shards", {"shard_lease_pkey"}),
@@ -204,7 +204,7 @@ async def test_pages_are_read_along_the_ids(dsn: str, watch: Any) -> None:
     ("name", "whole", "wanted"),
     [
         ("read_lanes", {"lane"}, {"run_ready", "run_suspect"}),
-        ("list_orphans", {"session"}, {"run_held"}),
+        ("list_orphans", {"session"}, {"run_claimed"}),
     ],
 )
 async def test_look_at_everything_reads_a_small_table_whole_and_runs_by_index(
@@ -222,10 +222,10 @@ async def test_look_at_everything_reads_a_small_table_whole_and_runs_by_index(
         (Role.CLAIM, "claim_runs", "run_ready", ("rank >=", "rank <=")),
         (Role.WATCH, "read_lanes", "run_ready", ("rank >=",)),
         (Role.WATCH, "read_due", "job_clock_due", ("next_fire_at >=", "next_fire_at <=")),
-        (Role.CLAIM, "claim_alone", "run_held", ("claim_number >=",)),
-        (Role.BEAT, "held_by_sessions", "run_held", ("claim_number >=",)),
-        (Role.WATCH, "list_orphans", "run_held", ("claim_number >=",)),
-        (Role.WATCH, "list_overdue", "run_held", ("claim_number >=",)),
+        (Role.CLAIM, "claim_alone", "run_claimed", ("claim_number >=",)),
+        (Role.BEAT, "held_by_sessions", "run_claimed", ("claim_number >=",)),
+        (Role.WATCH, "list_orphans", "run_claimed", ("claim_number >=",)),
+        (Role.WATCH, "list_overdue", "run_claimed", ("claim_number >=",)),
     ],
 )
 async def test_lower_bounds_are_sought_in_the_index(

@@ -119,9 +119,13 @@ class EndVerbs:
 
 
 async def _apply_successes(session: Session, transitions: Iterable[Transition], now: datetime) -> Applied:
-    """Move first-try successes to the history, each where its token still holds."""
+    """Move first-try successes to the history, each where its token still holds.
+
+    Returns:
+        those that were moved; where some were not, none: what took effect can be read, and seldom has to be.
+    """
     ordered = sorted(transitions, key=_run_id)
-    rows = await session.fetch(
+    count = await session.execute(
         "apply_successes",
         run_ids=[transition.run_id for transition in ordered],
         token=_FIRST_TOKEN,
@@ -130,7 +134,7 @@ async def _apply_successes(session: Session, transitions: Iterable[Transition], 
         now=now,
     )
     ends = {transition.run_id: transition for transition in ordered}
-    return ends if len(rows) == len(ends) else {row["id"]: ends[row["id"]] for row in rows}
+    return ends if count == len(ends) else {}
 
 
 @dataclass(slots=True)

@@ -181,9 +181,10 @@ CREATE TABLE run (
     CONSTRAINT run_pkey PRIMARY KEY (id),
     CONSTRAINT run_state CHECK ((state = ANY (ARRAY['PENDING'::text, 'BLOCKED'::text, 'RUNNING'::text, 'RETRYING'::text])))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX run_alone ON public.run USING btree (session_id) WHERE is_alone;
+CREATE INDEX run_alone ON public.run USING btree (session_id) WHERE ((state = 'RUNNING'::text) AND is_alone);
+CREATE INDEX run_claimed ON public.run USING btree (session_id, claim_number) WHERE (claim_number IS NOT NULL);
 CREATE INDEX run_expiring ON public.run USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])));
-CREATE INDEX run_held ON public.run USING btree (session_id, claim_number) WHERE (state = 'RUNNING'::text);
+CREATE INDEX run_held ON public.run USING btree (session_id, id) WHERE (state = 'RUNNING'::text);
 CREATE INDEX run_job ON public.run USING btree (job_id, ((id + 0)));
 CREATE INDEX run_ready ON public.run USING btree (lane_id, rank) WHERE ((state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])) AND (NOT is_parked) AND (crashes = 0));
 CREATE INDEX run_suspect ON public.run USING btree (lane_id, rank) WHERE ((state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])) AND (NOT is_parked) AND (crashes > 0));

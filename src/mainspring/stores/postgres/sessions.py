@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
+
+from asyncpg import Record
 
 from mainspring.core.ids import SessionId
 from mainspring.ports.store_types import Beat, BeatResult, HeldRun, NewSession, SessionFacts
@@ -56,24 +59,33 @@ class SessionVerbs:
             missing = {row["id"]: set(_pairs(row["missing"])) for row in rows}
             if not missing:
                 return [BeatResult(is_session_live=False)] * len(beats)
-            running: dict[int, list[tuple[HeldRun, int]]] = defaultdict(list)
+            running: dict[int, list[Record]] = defaultdict(list)
             held_rows = await session.fetch(
                 "held_by_sessions", session_ids=list(missing), held_from=[row["held_from"] for row in rows]
             )
             for row in held_rows:
-                running[row["session_id"]].append((held_of(row), row["claim_number"]))
-            results = [_reconcile(beat, running[beat.session_id], missing) for beat in beats]
-            leases = [(session_id, *lease) for session_id, held in missing.items() for lease in sorted(held)]
+                running[row["session_id"]].append(row)
+            found = [_reconcile(beat, running[beat.session_id], missing) for beat in beats]
+            unknown = sorted({run_id for _, leases in found for run_id, _ in leases})
+            facts: dict[Lease, HeldRun] = {}
+            if unknown:
+                # By lease, not by run: it may have ended since, and be another session's by now.
+                held_again = await session.fetch("read_held", run_ids=unknown)
+                facts = {(row["id"], row["token"]): held_of(row) for row in held_again}
+            unnamed = [(session_id, *lease) for session_id, held in missing.items() for lease in sorted(held)]
             await session.execute(
                 "beat_sessions",
                 session_ids=list(missing),
                 held_from=[_oldest_held(running[row["id"]], after=row["claim_number"]) for row in rows],
-                missing_sessions=[lease[0] for lease in leases],
-                missing_runs=[lease[1] for lease in leases],
-                missing_tokens=[lease[2] for lease in leases],
+                missing_sessions=[lease[0] for lease in unnamed],
+                missing_runs=[lease[1] for lease in unnamed],
+                missing_tokens=[lease[2] for lease in unnamed],
                 now=now,
             )
-            return results
+            return [
+                replace(result, unknown=tuple(facts[lease] for lease in leases if lease in facts))
+                for result, leases in found
+            ]
 
         return await self._connections.transact(Role.BEAT, work)
 
@@ -120,9 +132,9 @@ class SessionVerbs:
         return [session_id in expired for session_id, _ in judged]
 
 
-def _oldest_held(running: Sequence[tuple[HeldRun, int]], *, after: int) -> int:
+def _oldest_held(running: Sequence[Record], *, after: int) -> int:
     """Return the first claim whose leases may be under way: each lease to come has a higher number than `after`."""
-    return min((number for _, number in running), default=after + 1)
+    return min((row["claim_number"] for row in running), default=after + 1)
 
 
 def _pairs(flat: Sequence[int]) -> Iterable[Lease]:
@@ -130,28 +142,28 @@ def _pairs(flat: Sequence[int]) -> Iterable[Lease]:
 
 
 def _reconcile(
-    beat: Beat, running: Sequence[tuple[HeldRun, int]], missing: dict[int, set[Lease]]
-) -> BeatResult:
+    beat: Beat, running: Sequence[Record], missing: dict[int, set[Lease]]
+) -> tuple[BeatResult, list[Lease]]:
     """Compare what the worker names with what the store knows; keeps what was not named for the next beat.
 
-    Args:
-        running: the session's runs, each with the number of the claim that it was given to.
+    Returns:
+        the answer, and the leases that the worker does not know, whose facts it still lacks.
     """
     if beat.session_id not in missing:
-        return BeatResult(is_session_live=False)
-    known = {(held.run_id, held.token): held for held, _ in running}
-    on_its_way = {
-        (held.run_id, held.token)
-        for held, number in running
-        if beat.answered is not None and number > beat.answered
-    }
+        return BeatResult(is_session_live=False), []
+    known: dict[Lease, bool] = {}
+    unnamed: set[Lease] = set()
     named = set(beat.held)
+    for run_id, token, _, number, is_cancel_requested in running:
+        known[run_id, token] = is_cancel_requested
+        is_on_its_way = beat.answered is not None and number > beat.answered
+        if not is_on_its_way and (run_id, token) not in named:
+            unnamed.add((run_id, token))
     before = missing[beat.session_id]
-    unnamed = {lease for lease in known if lease not in named and lease not in on_its_way}
-    missing[beat.session_id] = set(unnamed)
-    return BeatResult(
+    missing[beat.session_id] = unnamed
+    result = BeatResult(
         is_session_live=True,
-        lost=tuple(lease for lease in beat.held if lease not in known),
-        cancel=tuple(lease for lease in beat.held if lease in known and known[lease].is_cancel_requested),
-        unknown=tuple(held for lease, held in known.items() if lease in unnamed and lease in before),
+        lost=tuple([lease for lease in beat.held if lease not in known]),
+        cancel=tuple([lease for lease in beat.held if known.get(lease)]),
     )
+    return result, sorted(unnamed & before)

@@ -175,7 +175,7 @@ CREATE INDEX run_expiring ON run (expires_at) WHERE expires_at IS NOT NULL AND s
 
 CREATE UNIQUE INDEX run_fire_key ON run (job_id, fire_at) WHERE kind = 'scheduled';
 
-CREATE INDEX run_held ON run (session_id, claim_number) WHERE state = 'RUNNING';
+CREATE INDEX run_held ON run (session_id) WHERE state = 'RUNNING';
 
 CREATE INDEX run_job ON run (job_id);
 

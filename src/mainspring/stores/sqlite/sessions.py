@@ -120,22 +120,28 @@ def _beat(db: apsw.Connection, beat: Beat, now: int) -> BeatResult:
     missing_json, held_from, claim_number = row
     missing_before = {(run_id, token) for run_id, token in json.loads(missing_json)}
     rows = fetch_all(db, "held_by_session", {"session_id": beat.session_id, "held_from": held_from})
-    owned = {(run.run_id, run.token): run for run in map(make_held, rows)}
+    owned = {(run_id, token): is_cancel_requested for run_id, token, _, is_cancel_requested in rows}
     held = set(beat.held)
-    on_its_way = {row[0] for row in rows if beat.answered is not None and row[11] > beat.answered}
-    missing = [run for key, run in owned.items() if key not in held and run.run_id not in on_its_way]
+    answered = beat.answered
+    missing = {
+        (run_id, token)
+        for run_id, token, number, _ in rows
+        if (run_id, token) not in held and (answered is None or number <= answered)
+    }
     values = {
         "session_id": beat.session_id,
         "now": now,
-        "held_from": min((row[11] for row in rows), default=claim_number + 1),
-        "missing": to_json([[run.run_id, run.token] for run in missing]),
+        "held_from": min((row[2] for row in rows), default=claim_number + 1),
+        "missing": to_json(sorted(missing)),
     }
     execute(db, "beat_session", values)
+    unknown = sorted(run_id for run_id, _ in missing & missing_before)
+    facts = fetch_all(db, "read_held", {"run_ids": to_json(unknown)}) if unknown else []
     return BeatResult(
         is_session_live=True,
         lost=tuple(key for key in beat.held if key not in owned),
-        cancel=tuple(key for key in beat.held if key in owned and owned[key].is_cancel_requested),
-        unknown=tuple(run for run in missing if (run.run_id, run.token) in missing_before),
+        cancel=tuple(key for key in beat.held if owned.get(key)),
+        unknown=tuple(map(make_held, facts)),
     )
 
 

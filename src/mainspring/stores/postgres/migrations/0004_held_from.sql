@@ -1,4 +1,4 @@
--- What a session holds is sought from its oldest claim with a lease on. Its index keeps an entry of each run that it ever had
+-- What a session holds is sought from its oldest claim with a lease on. An index keeps an entry of each run that it ever had
 -- for as long as a transaction is open elsewhere, and every heartbeat walked them all.
 -- compatible_from: 0002
 
@@ -6,10 +6,6 @@
 -- which is only less of a help.
 ALTER TABLE session ADD COLUMN held_from bigint NOT NULL DEFAULT 0;
 
--- Claims are numbered upwards, so what is over lies before the bound. The name stays: older releases walk it by session.
-DROP INDEX run_held;
-CREATE INDEX run_held ON run (session_id, claim_number) WHERE state = 'RUNNING';
-
--- Only what is RUNNING is alone. Not said here, nor where it is asked, so that run_held does not offer itself.
-DROP INDEX run_alone;
-CREATE INDEX run_alone ON run (session_id) WHERE is_alone;
+-- The same runs as run_held, by claim, since claims are numbered upwards. Said otherwise, so that neither index offers itself
+-- for the other's statements. Older releases need run_held in its order (they sort nothing); a later one drops it.
+CREATE INDEX run_claimed ON run (session_id, claim_number) WHERE claim_number IS NOT NULL;

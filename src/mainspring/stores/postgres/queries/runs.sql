@@ -180,7 +180,7 @@ WITH claimer AS MATERIALIZED (
         ORDER BY run.rank LIMIT :limit FOR UPDATE SKIP LOCKED
     ) AS candidate
     -- Whoever carries out a run alone has no other.
-    WHERE NOT EXISTS (SELECT FROM run WHERE session_id = :session_id AND is_alone)
+    WHERE NOT EXISTS (SELECT FROM run WHERE session_id = :session_id AND is_alone AND state = 'RUNNING')
     LIMIT :limit
 ), claimed AS (
     UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_id, claim_number = :number,
@@ -217,7 +217,7 @@ WITH claimer AS MATERIALIZED (
     ) AS candidate
     WHERE NOT EXISTS (
         SELECT FROM run
-        WHERE session_id = :session_id AND state = 'RUNNING'
+        WHERE session_id = :session_id
           AND run.claim_number >= (SELECT held_from FROM session WHERE id = :session_id)
     )
     LIMIT least(:limit, 1)
@@ -243,7 +243,7 @@ SELECT run.id, run.token, run.job_id, run.version, lane.tenant, run.attempt, run
        run.target_key, run.is_alone, run.cancel_requested_at IS NOT NULL, run.lane_id, run.rank
 FROM session
 LEFT JOIN (run JOIN lane ON lane.id = run.lane_id)
-    ON run.session_id = session.id AND run.state = 'RUNNING' AND run.claim_number = :number
+    ON run.session_id = session.id AND run.claim_number = :number
     AND session.claim_number = :number
 WHERE session.id = :session_id AND session.state = 'live' AND session.claim_number >= :number;
 
@@ -263,8 +263,7 @@ SELECT
     'SUCCEEDED', ended.fire_at, ended.due_at, ended.created_at, ended.started_at, :now, ended.attempt, ended.token,
     ended.crashes, ended.session_id, ended.payload, (:results::bytea[])[ended.position],
     (:outputs::text[])[ended.position], ended.target_key, ended.span_id, ended.redrive_of
-FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane
-RETURNING id;
+FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: lock_runs
 -- Live runs in the order of the (sorted) ids, whoever else wants them.
@@ -371,14 +370,14 @@ WHERE expires_at <= :now AND state IN ('PENDING', 'RETRYING')
 ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED;
 
 -- name: list_orphans
--- From the sessions that are over, which are few: run_held, full of the dead entries of busy sessions, is sought only for
--- them. None of them gets another run (a claim holds the session's row), and prune_sessions keeps those that hold any.
+-- From the sessions that are over, which are few: run_claimed, full of the dead entries of busy sessions, is sought only
+-- for them. None of them gets another run (a claim holds the session's row), and prune_sessions keeps those that hold any.
 SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
        run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at
 FROM session
 CROSS JOIN LATERAL (
     SELECT * FROM run
-    WHERE run.state = 'RUNNING' AND run.session_id = session.id AND run.claim_number >= session.held_from
+    WHERE run.session_id = session.id AND run.claim_number >= session.held_from
     ORDER BY run.session_id, run.claim_number LIMIT :limit
 ) AS run
 WHERE session.state <> 'live'
@@ -391,7 +390,7 @@ SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, ru
 FROM session
 CROSS JOIN LATERAL (
     SELECT * FROM run
-    WHERE run.state = 'RUNNING' AND run.session_id = session.id AND run.claim_number >= session.held_from
+    WHERE run.session_id = session.id AND run.claim_number >= session.held_from
       AND run.deadline_at <= :now
     ORDER BY run.session_id, run.claim_number OFFSET 0
 ) AS run

@@ -1,10 +1,6 @@
--- What a session holds is sought from its oldest claim with a lease on; a repeated claim walks its own leases only.
+-- What a session holds is sought from its oldest claim with a lease on, as on PostgreSQL.
 -- compatible_from: 0002
 
 -- No lease of an earlier claim is under way; each heartbeat raises it. A release that does not keep it leaves it as it is,
 -- which is only less of a help.
 ALTER TABLE session ADD COLUMN held_from INTEGER NOT NULL DEFAULT 0;
-
--- The name stays: older releases walk it by session.
-DROP INDEX run_held;
-CREATE INDEX run_held ON run (session_id, claim_number) WHERE state = 'RUNNING';

@@ -228,12 +228,9 @@ CROSS JOIN run ON run.id = wanted.value
 WHERE run.state = 'RUNNING';
 
 -- name: held_by_session
-SELECT
-    run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
-    run.cancel_requested_at IS NOT NULL, run.session_id, run.started_at, run.deadline_at, run.claim_number
+SELECT run.id, run.token, run.claim_number, run.cancel_requested_at IS NOT NULL
 FROM run INDEXED BY run_held
-WHERE run.state = 'RUNNING' AND run.session_id = :session_id AND run.claim_number >= :held_from
-ORDER BY run.claim_number;
+WHERE run.state = 'RUNNING' AND run.session_id = :session_id AND run.claim_number >= :held_from;
 
 -- name: get_runs
 SELECT any_run.* FROM json_each(:run_ids) AS wanted CROSS JOIN any_run ON any_run.id = wanted.value;

@@ -1,0 +1,102 @@
+"""An older release's statements keep their indexes on the newer schema.
+
+Without them they would be as right as before, so nothing else notices; but its heartbeats would walk all live runs, on
+connections that are told to sort nothing.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from mainspring.stores._sql.queries import Query, parse_queries
+from mainspring.stores.postgres.dialing import Role, settings_for
+from tests.postgres import temporary_database
+from tests.postgres_databases import template_database
+from tests.upgrade.versions import Version
+
+pytestmark = pytest.mark.postgres
+
+FILL = """
+INSERT INTO lane (queue, route, tenant, priority)
+SELECT 'q' || n, 'http', 'default', 1 FROM generate_series(1, 50) AS n;
+INSERT INTO session (worker, host, pid, slots, queues, types, functions, labels, started_at, last_beat_at)
+SELECT 'w', 'h', 1, 100, '{}', '{}', '{}', '{}', now(), now() FROM generate_series(1, 50);
+INSERT INTO run (id, job_id, version, lane_id, kind, state, due_at, rank, created_at, timeout_ms)
+SELECT n * 256, md5((n % 5000 + 1)::text)::uuid, 1, n % 50 + 1, 'manual', 'PENDING', now(), now(), now(), 60000
+FROM generate_series(1, 50000) AS n;
+UPDATE run SET state = 'RUNNING', session_id = id / 256 % 50 + 1, claim_number = 1, token = 1, started_at = now(),
+    deadline_at = now()
+WHERE id <= 1000 * 256;
+VACUUM ANALYZE;
+"""
+HOT = {
+    Role.CLAIM: ("claim_runs", "claim_alone", "repeat_claim"),
+    Role.APPLY: ("apply_successes", "lock_runs", "finish_runs", "requeue_runs"),
+    Role.BEAT: ("lock_sessions", "held_by_sessions", "beat_sessions"),
+    Role.FIRE: ("hold_shards", "fire_clocks", "find_busy_jobs"),
+    Role.WATCH: ("read_lanes", "read_due", "list_orphans", "read_held"),
+}
+WHOLE = {("list_orphans", "run_held")}
+"""As it always was, up to a release: all that is RUNNING."""
+
+
+@pytest.fixture(scope="module")
+def filled(postgres_server: str) -> Iterator[str]:
+    """A database with the schema of the code under test, and a backlog."""
+    with (
+        template_database(postgres_server) as template,
+        temporary_database(postgres_server, template=template) as dsn,
+    ):
+        yield dsn
+
+
+@pytest.fixture
+async def dsn(filled: str) -> str:
+    connection = await asyncpg.connect(filled)
+    if not await connection.fetchval("SELECT EXISTS (SELECT FROM run)"):
+        for statement in filter(str.strip, FILL.split(";\n")):
+            await connection.execute(statement)
+    await connection.close()
+    return filled
+
+
+def queries_of(version: Version) -> dict[str, Query]:
+    assert version.python_path is not None
+    folder: Path = version.python_path / "mainspring/stores/postgres/queries"
+    return {
+        query.name: query
+        for path in sorted(folder.glob("*.sql"))
+        for query in parse_queries(path.read_text())
+    }
+
+
+def walk(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from walk(child)
+
+
+@pytest.mark.parametrize(("role", "name"), [(role, name) for role, names in HOT.items() for name in names])
+async def test_older_statement_walks_no_table_of_runs_on_the_newer_schema(
+    dsn: str, older: Version, role: Role, name: str
+) -> None:
+    text, names = queries_of(older)[name].positional()
+    connection = await asyncpg.connect(dsn, server_settings=settings_for(role))
+    try:
+        await connection.execute("SET plan_cache_mode = force_generic_plan")
+        await connection.execute(f"PREPARE query AS {text}")
+        arguments = f"({', '.join(['NULL'] * len(names))})" if names else ""
+        answer = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE query{arguments}")
+    finally:
+        await connection.close()
+    scans = [node for node in walk(json.loads(answer)[0]["Plan"]) if node.get("Relation Name") == "run"]
+    walked = [
+        node.get("Index Name", "the table")
+        for node in scans
+        if node["Node Type"] in {"Seq Scan", "Index Scan", "Index Only Scan"} and "Index Cond" not in node
+    ]
+    assert [index for index in walked if (name, index) not in WHOLE] == []
