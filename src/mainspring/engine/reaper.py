@@ -114,7 +114,8 @@ class Reaper:
                 self._refusals.refuse()
                 raise
             gone = [key for key, is_dead in zip(silent, dead, strict=True) if is_dead]
-            _log.warning("sessions_lost", sessions=gone)
+            if gone:
+                _log.warning("sessions_lost", sessions=gone)
 
     def _period_of(self, session: SessionFacts) -> float:
         # Its own, not this process's: its worker keeps to what it was told when it registered.

@@ -35,16 +35,19 @@ _PATH = "/api/v1/worker"
 _PART_BYTES = 800_000
 """Of reports in one request, at most; a server reads 1 MiB."""
 _FIRST_SHARE = 0.6
-"""Of a period, that a server has to answer a heartbeat before another one is asked. More than half, so that the worker
-gives up first, and beats again at once, where none of them answers."""
+"""Of a period, that a server has to answer a heartbeat or a report before another one is asked. More than half, so
+that the worker gives up first, and beats again at once, where none of them answers."""
+_LONGEST_SILENCE = 6.0
+"""Seconds for the same, at most: less than the reaper waits beyond a run's deadline for the report of its end."""
 
 
 class HttpGateway:
     """Implements `WorkerGateway` on a server's address, or on those of several that share a store.
 
     Every call may be repeated: sessions are cheap, claims carry a number, reports a token. When a server does not
-    answer, the repeat goes to another one; the worker's own backoff lies between. Heartbeats, which are rare and
-    must not come late, and the last words go there at once.
+    answer, the repeat goes to another one. Heartbeats and reports, which must not come late (a run whose end is not
+    reported by its deadline counts as timed out), and the last words go there at once, a claim after the worker's own
+    backoff.
 
     Args:
         server: the address; several are separated by commas.
@@ -52,7 +55,7 @@ class HttpGateway:
 
     def __init__(self, server: str, *, random: RandomSource | None = None) -> None:
         self._transport = Transport(server, random=random)
-        self._beat_seconds = ANSWER_SECONDS  # the worker gives up sooner
+        self._silence = ANSWER_SECONDS  # the worker gives up sooner
 
     async def start(self) -> None:
         """Open the HTTP session."""
@@ -68,13 +71,14 @@ class HttpGateway:
         granted = await self._transport.call("POST", f"{_PATH}/register", SessionGranted, body=body)
         beat_period = timedelta(seconds=granted.beat_period_seconds)
         if len(self._transport.servers) > 1:
-            self._beat_seconds = granted.beat_period_seconds * _FIRST_SHARE
+            self._silence = min(granted.beat_period_seconds * _FIRST_SHARE, _LONGEST_SILENCE)
         return Session(id=protocol.read_session(granted.session_id), beat_period=beat_period)
 
     async def claim(self, call: ClaimCall) -> ClaimReply:
         """Take leases, waiting up to `call.wait` for the first."""
         body = protocol.from_claim(call)
-        answer = await self._transport.call("POST", f"{_PATH}/claim", ClaimAnswerIn, body=body)
+        # Not repeated here: a repeat asks for nothing more, by which another server knows it.
+        answer = await self._transport.call("POST", f"{_PATH}/claim", ClaimAnswerIn, body=body, may_move=True)
         return protocol.to_claim_reply(answer)
 
     async def beat(
@@ -85,7 +89,7 @@ class HttpGateway:
             session_id=protocol.show_session(session_id), held=protocol.from_keys(held), answered=answered
         )
         view = await self._transport.call(
-            "POST", f"{_PATH}/beat", BeatView, body=body, may_repeat=True, seconds=self._beat_seconds
+            "POST", f"{_PATH}/beat", BeatView, body=body, may_repeat=True, seconds=self._silence
         )
         return protocol.to_beat_reply(view)
 
@@ -94,7 +98,15 @@ class HttpGateway:
         results: list[ReportResult] = []
         for part in _parts(reports):
             body = ReportBody(session_id=protocol.show_session(session_id), reports=part)
-            view = await self._transport.call("POST", f"{_PATH}/report", ReportView, body=body)
+            view = await self._transport.call(
+                "POST",
+                f"{_PATH}/report",
+                ReportView,
+                body=body,
+                may_repeat=True,
+                may_move=True,
+                seconds=self._silence,
+            )
             results += [ReportResult(result) for result in view.results]
         return tuple(results)
 

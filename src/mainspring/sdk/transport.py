@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
@@ -57,7 +58,8 @@ class Transport:
     """Sends requests to a server.
 
     Of several servers on one store it stays with one, chosen at random so that callers spread, until that one does not
-    answer or says that it cannot.
+    answer or says that it cannot. Where one request finds a server silent, those that wait for it as well and may go
+    elsewhere do so at once: a host that froze or vanished would otherwise be found out by each after its own time.
 
     Args:
         server: its address, like http://127.0.0.1:8620; several are separated by commas.
@@ -68,6 +70,7 @@ class Transport:
         self._random = random or system_random()
         self._chosen = self._shuffled(self.servers)[0]
         self._session: aiohttp.ClientSession | None = None
+        self._movable: dict[asyncio.Timeout, str] = {}
 
     async def start(self) -> None:
         """Open the session."""
@@ -99,6 +102,7 @@ class Transport:
         query: Mapping[str, str | int | None] | None = None,
         headers: Mapping[str, str] | None = None,
         may_repeat: bool = False,
+        may_move: bool = False,
         seconds: float = ANSWER_SECONDS,
     ) -> T:
         """Send a request and decode its answer.
@@ -108,6 +112,7 @@ class Transport:
 
         Args:
             may_repeat: carried out twice it does no harm; a GET never does.
+            may_move: give it up, too, where another request finds its server silent.
             seconds: how long one server may take.
 
         Raises:
@@ -118,7 +123,13 @@ class Transport:
         data = None if body is msgspec.UNSET else msgspec.json.encode(body)
         parameters = {name: str(value) for name, value in (query or {}).items() if value is not None}
         request = _Request(
-            method, path, data, parameters, {"Content-Type": "application/json", **(headers or {})}, seconds
+            method,
+            path,
+            data,
+            parameters,
+            {"Content-Type": "application/json", **(headers or {})},
+            seconds,
+            may_move and len(self.servers) > 1,
         )
         server, status, text = await self._ask(request, may_repeat=may_repeat or method == "GET")
         if status >= 400:
@@ -141,25 +152,45 @@ class Transport:
         asked = [self._chosen, *others]
         for server in asked:
             try:
-                async with self._session.request(
-                    request.method,
-                    f"{server}{request.path}",
-                    data=request.data,
-                    params=request.query,
-                    headers=request.headers,
-                    timeout=aiohttp.ClientTimeout(total=request.seconds, connect=_CONNECT_SECONDS),
-                ) as response:
-                    text = await response.read()
+                status, text = await self._send(self._session, server, request)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 self._leave(server)
+                if isinstance(error, TimeoutError):
+                    self._move_others(server)
                 if server != asked[-1] and (may_repeat or isinstance(error, _NOTHING_SENT)):
                     continue
                 reason = str(error) or type(error).__name__
                 message = f"no answer from {server} ({reason}); is a Mainspring server running there?"
                 raise Unreachable(message) from error
             self._chosen = server
-            return server, response.status, text
+            return server, status, text
         raise AssertionError("there is a server to ask")
+
+    async def _send(
+        self, session: aiohttp.ClientSession, server: str, request: _Request
+    ) -> tuple[int, bytes]:
+        async with asyncio.timeout(request.seconds) as limit:
+            if request.may_move:
+                self._movable[limit] = server
+            try:
+                async with session.request(
+                    request.method,
+                    f"{server}{request.path}",
+                    data=request.data,
+                    params=request.query,
+                    headers=request.headers,
+                    timeout=aiohttp.ClientTimeout(connect=_CONNECT_SECONDS),
+                ) as response:
+                    return response.status, await response.read()
+            finally:
+                self._movable.pop(limit, None)
+
+    def _move_others(self, server: str) -> None:
+        """Give up what waits for a server that fell silent, and may go elsewhere."""
+        now = asyncio.get_running_loop().time()
+        for limit in [limit for limit, asked in self._movable.items() if asked == server]:
+            if not limit.expired():
+                limit.reschedule(now)
 
     def _leave(self, server: str) -> None:
         """Let the next request go to another server, unless one that went on at the same time has seen to it."""
@@ -177,6 +208,7 @@ class _Request(NamedTuple):
     query: Mapping[str, str]
     headers: Mapping[str, str]
     seconds: float
+    may_move: bool
 
 
 def _refusal(status: int, text: bytes, path: str) -> MainspringError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -81,3 +81,10 @@ async def serving(api: Litestar) -> AsyncIterator[str]:
         finally:
             server.should_exit = True
             await task
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what the server does of itself."""
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 -- of what the server does nobody is told
+            await asyncio.sleep(0.005)

@@ -18,7 +18,7 @@ from mainspring.engine.runs import Submission
 from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.testing.manual import TENANT, ManualRuntime
 from mainspring.wire import protocol
-from tests.unit.api.serving import serving
+from tests.unit.api.serving import serving, until
 
 
 @pytest.fixture
@@ -27,12 +27,6 @@ async def server(runtime: ManualRuntime) -> AsyncIterator[str]:
     api = create_api(runtime.client, runtime.gateway, store_name="memory", ping=runtime.store.read_time)
     async with serving(api) as address:
         yield address
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 -- of what the server does nobody is told
-            await asyncio.sleep(0.005)
 
 
 async def ready_run(runtime: ManualRuntime, **body: object) -> Callable[[], Awaitable[RunState]]:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import cycle
 
 import pytest
 
-from mainspring.core.ids import SessionId
+from mainspring.core.ids import RunId, SessionId
+from mainspring.engine.reaper import DEADLINE_MARGIN
 from mainspring.errors import InvalidInput, StoreUnavailable, Unreachable
-from mainspring.ports.gateway import Registration
+from mainspring.ports.executor import Success
+from mainspring.ports.gateway import ClaimCall, Registration, Report, ReportResult
+from mainspring.sdk import http_gateway
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.http_gateway import HttpGateway
 from mainspring.sdk.transport import read_servers
 from mainspring.testing.manual import ManualRuntime
-from tests.unit.api.serving import make_api, serving
+from tests.unit.api.serving import make_api, serving, until
 
 REGISTRATION = Registration(name="far", host="elsewhere", pid=7, slots=5)
 NOBODY = "http://127.0.0.1:9"
@@ -131,7 +135,7 @@ async def test_a_heartbeat_goes_elsewhere_while_its_server_hangs(runtime: Manual
         session = await near.register(REGISTRATION)
     async with odd_server(None) as (bad, requests):
         far = HttpGateway(f"{bad},{good}", random=Keeps())
-        far._beat_seconds = 0.05
+        far._silence = 0.05
         await far.start()
         try:
             assert (await far.beat(session.id, ())).is_session_live
@@ -143,9 +147,49 @@ async def test_a_heartbeat_goes_elsewhere_while_its_server_hangs(runtime: Manual
 async def test_a_heartbeat_has_the_more_part_of_its_period_for_the_first_of_several(good: str) -> None:
     async with gateway(good) as alone, gateway(good, NOBODY) as several:
         period = (await alone.register(REGISTRATION)).beat_period
-        assert alone._beat_seconds > period.total_seconds()
+        assert alone._silence > period.total_seconds()
         await several.register(REGISTRATION)
-        assert timedelta(seconds=several._beat_seconds) == period * 0.6
+        assert timedelta(seconds=several._silence) == period * 0.6
+
+
+async def test_what_waits_for_a_server_that_fell_silent_goes_elsewhere_with_the_first_that_finds_it_out(
+    runtime: ManualRuntime, good: str
+) -> None:
+    """A claim may wait for its server half a minute; the others must not be without work for as long."""
+    async with gateway(good) as near:
+        session = await near.register(REGISTRATION)
+    call = ClaimCall(session_id=session.id, number=1, limit=1, wait=timedelta(seconds=20), is_idle=True)
+    report = Report(run_id=RunId(256), token=1, ending=Success())
+    async with odd_server(None) as (bad, requests), gateway(bad, good) as far:
+        claiming = asyncio.create_task(far.claim(call))
+        reporting = asyncio.create_task(far.report(session.id, (report,)))
+        await until(lambda: len(requests) == 2)
+        far._silence = 0.05
+        assert (await far.beat(session.id, ())).is_session_live
+        assert await asyncio.wait_for(reporting, 10) == (ReportResult.MISSING,)
+        with pytest.raises(Unreachable):
+            await asyncio.wait_for(claiming, 10)
+        repeated = replace(call, limit=0, wait=timedelta(0))
+        assert (await far.claim(repeated)).is_session_live
+
+
+async def test_what_may_not_move_waits_for_its_own_answer(good: str) -> None:
+    async with (
+        odd_server(None) as (bad, requests),
+        AsyncClient(f"{bad},{good}", random=Keeps()) as client,
+    ):
+        body = {"name": "a-job", "callback_url": "https://example.com/"}
+        creating = asyncio.create_task(client.create_job(body))
+        await until(lambda: len(requests) == 1)
+        client._move_others(bad)
+        await asyncio.sleep(0)
+        assert not creating.done()
+        creating.cancel()
+
+
+def test_a_report_goes_elsewhere_before_its_run_counts_as_timed_out() -> None:
+    silences = 2 * timedelta(seconds=http_gateway._LONGEST_SILENCE)
+    assert silences < DEADLINE_MARGIN
 
 
 async def test_nobody_answers(good: str) -> None:

@@ -67,7 +67,9 @@ class Recorder:
     def __init__(self) -> None:
         self.sizes: list[int] = []
 
-    async def call(self, method: str, path: str, kind: type, *, body: Any) -> protocol.ReportView:
+    async def call(
+        self, method: str, path: str, kind: type, *, body: Any, **options: object
+    ) -> protocol.ReportView:
         self.sizes.append(len(msgspec.json.encode(body)))
         return protocol.ReportView(results=["applied"] * len(body.reports))
 
