@@ -33,7 +33,7 @@ def attempt(number: int, params: dict[str, Any], payload: bytes | None = None) -
         token=1,
         fire_at=None,
         due_at=DUE_AT,
-        idempotency_key=str(number),
+        target_key=str(number),
         payload=payload,
         params=params,
         timeout=timedelta(hours=1),

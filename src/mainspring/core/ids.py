@@ -52,6 +52,11 @@ def format_run_id(run_id: RunId) -> str:
     return "run_" + _encode(run_id, _RUN_DIGITS)
 
 
+def key_for_target(run_id: RunId, target_key: str | None) -> str:
+    """Return the idempotency key that an attempt's target gets: the submitter's, or else the run's own id."""
+    return format_run_id(run_id) if target_key is None else target_key
+
+
 def parse_job_id(text: str) -> JobId:
     """Read `job_…`.
 

@@ -12,6 +12,7 @@ from mainspring.core.ids import JobId, LaneId, RunId, SessionId, SpanId
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.states import RunState
 from mainspring.core.triggers import Trigger
+from mainspring.core.values import value
 
 DEFAULT_TENANT = "default"
 DEFAULT_QUEUE = "default"
@@ -164,7 +165,7 @@ class Job:
     updated_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class LaneKey:
     """The unit among which claims are shared fairly (design 6)."""
 

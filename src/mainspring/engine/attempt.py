@@ -3,64 +3,112 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 
 from mainspring.core.ids import format_run_id
 from mainspring.core.transitions import Failure
-from mainspring.ports.executor import GENTLY, AttemptContext, Executor
+from mainspring.ports.executor import GENTLY, AttemptContext, CallbackExecutor, Executor, Outcome
 from mainspring.ports.gateway import Ending, HandedBack, Lease, Stopped
 
 _log = structlog.get_logger(__name__)
 
 
 class AttemptTask:
-    """An attempt under way in this worker.
+    """An attempt under way in this worker: with a task of its own, or with none where the executor needs none.
+
+    Args:
+        on_end: told when it has ended; `ending` says how.
 
     Attributes:
         ending: how it ended; None while it runs, and for good when the lease was lost.
+        task: what carries it out or stops it; None where nothing but the executor is needed.
     """
 
     __slots__ = (
+        "_executor",
+        "_handle",
         "_has_begun",
         "_is_cancel_wanted",
         "_is_hand_back_wanted",
+        "_message",
+        "_on_end",
         "ending",
         "is_dropped",
         "lease",
         "task",
     )
 
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self, lease: Lease, on_end: Callable[[AttemptTask], None] | None = None) -> None:
         self.lease = lease
         self.task: asyncio.Task[None] | None = None
         self.ending: Ending | None = None
         self.is_dropped = False
+        self._on_end = on_end
+        self._executor: CallbackExecutor | None = None
+        self._handle: object | None = None
         self._has_begun = False
         self._is_cancel_wanted = False
         self._is_hand_back_wanted = False
+        self._message: str | None = None
+
+    def begin(self, executor: CallbackExecutor) -> bool:
+        """Carry out the attempt without a task; False where that cannot be, and nothing has happened."""
+        if self._is_stop_wanted():
+            return False
+        try:
+            self._handle = executor.begin(_context(self.lease), self._end)
+        except Exception as error:  # noqa: BLE001 - see _fail
+            self._fail(error)
+            return True
+        if self._handle is None:
+            return False
+        self._executor = executor
+        self._has_begun = True
+        return True
 
     async def run(self, executors: Mapping[str, Executor]) -> None:
         """Carry out the attempt and keep how it ended; never raises."""
-        if self._is_cancel_wanted or self._is_hand_back_wanted or self.is_dropped:
-            self.ending = self._ending_when_stopped(was_started=False)
+        if self._is_stop_wanted():
+            self._end(self._ending_when_stopped(was_started=False))
             return
         self._has_begun = True
         executor = executors.get(self.lease.spec.target.type)
+        if executor is None:
+            self._end(HandedBack(was_started=False))  # claimed by mistake: another worker can do it
+        else:
+            await self._await_end(executor.execute(_context(self.lease)))
+
+    def refuse(self) -> None:
+        """Hand it back without having begun."""
+        self._end(HandedBack(was_started=False))
+
+    async def _await_end(self, outcome: Awaitable[Outcome]) -> None:
         try:
-            if executor is None:
-                self.ending = HandedBack(was_started=False)  # claimed by mistake: another worker can do it
-            else:
-                self.ending = await executor.execute(_context(self.lease))
+            ending: Ending = await outcome
         except asyncio.CancelledError:
-            self.ending = self._ending_when_stopped(was_started=True)
-        except Exception as error:  # noqa: BLE001 - an executor's own bug fails the attempt, not the worker
-            _log.exception("executor_failed", run=format_run_id(self.lease.run_id))
-            self.ending = Failure(error=f"the executor failed: {type(error).__name__}: {error}")
-        if self._is_cancel_wanted and isinstance(self.ending, Failure):
+            ending = self._ending_when_stopped(was_started=True)
+        except Exception as error:  # noqa: BLE001 - see _fail
+            self._fail(error)
+            return
+        self._end(ending)
+
+    def _fail(self, error: Exception) -> None:
+        """An executor's own bug fails the attempt, not the worker."""
+        _log.error("executor_failed", run=format_run_id(self.lease.run_id), exc_info=error)
+        self._end(Failure(error=f"the executor failed: {type(error).__name__}: {error}"))
+
+    def _end(self, ending: Ending) -> None:
+        if self._is_cancel_wanted and isinstance(ending, Failure):
             # The stop surfaced as a failure of the work (a command's exit status): it ended because of the cancel.
-            self.ending = Stopped(error=self.ending.error, output=self.ending.output)
+            ending = Stopped(error=ending.error, output=ending.output)
+        self.ending = ending
+        if self._on_end is not None:
+            self._on_end(self)
+
+    def _is_stop_wanted(self) -> bool:
+        return self._is_cancel_wanted or self._is_hand_back_wanted or self.is_dropped
 
     def _ending_when_stopped(self, *, was_started: bool) -> Ending:
         if self._is_cancel_wanted:
@@ -87,24 +135,39 @@ class AttemptTask:
 
     def _stop(self, message: str | None = None) -> None:
         # A task that is cancelled before its first step never runs, not even to say that it has ended.
-        if self.task is not None and self._has_begun:
+        if not self._has_begun or self.ending is not None:
+            return
+        if self._executor is None:
+            if self.task is not None:
+                self.task.cancel(message)
+        elif self.task is None:
+            self._message = message
+            self.task = asyncio.create_task(self._halt(self._executor))
+        elif self._handle is None:
             self.task.cancel(message)
+        elif self._message is not None:  # whoever would not wait is not made to
+            self._message = message
+
+    async def _halt(self, executor: CallbackExecutor) -> None:
+        handle, self._handle = self._handle, None
+        if self.ending is None:
+            await self._await_end(executor.halt(handle, self._message))
 
 
 def _context(lease: Lease) -> AttemptContext:
     spec = lease.spec
     return AttemptContext(
-        run_id=lease.run_id,
-        job_id=lease.job_id,
-        job_name=spec.name,
-        tenant=lease.tenant,
-        attempt=lease.attempt,
-        token=lease.token,
-        fire_at=lease.fire_at,
-        due_at=lease.due_at,
-        idempotency_key=lease.idempotency_key,
-        payload=lease.payload,
-        params=spec.target.params,
-        timeout=spec.timeout,
-        soft_timeout=spec.soft_timeout,
+        lease.run_id,
+        lease.job_id,
+        spec.name,
+        lease.tenant,
+        lease.attempt,
+        lease.token,
+        lease.fire_at,
+        lease.due_at,
+        lease.target_key,
+        lease.payload,
+        spec.target.params,
+        spec.timeout,
+        spec.soft_timeout,
     )

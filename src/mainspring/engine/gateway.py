@@ -49,6 +49,8 @@ from mainspring.ports.store import Store
 from mainspring.ports.store_types import ApplyResult, Beat, BeatResult, ClaimedRun, HeldRun, NewSession
 
 _log = structlog.get_logger(__name__)
+MOST_BEATS = 100
+"""Heartbeats in one transaction: each reads all that its session holds, and its session's claims wait meanwhile."""
 _RESULTS = {
     ApplyResult.APPLIED: ReportResult.APPLIED,
     ApplyResult.STALE: ReportResult.STALE,
@@ -83,7 +85,7 @@ class LocalGateway:
         self._wakeups = wakeups
         self._beat_period = beat_period
         self._definitions = definitions or Definitions(store)
-        self._beats: Combiner[Beat, BeatResult] = Combiner(self._beat_all)
+        self._beats: Combiner[Beat, BeatResult] = Combiner(self._beat_all, most=MOST_BEATS)
         self._reports: Combiner[Report, ReportResult] = Combiner(self._report_all)
         self._releases: Combiner[HeldRun, None] = Combiner(self._release_all)
         self.stale_reports = 0
@@ -236,19 +238,19 @@ def _storable(report: Report) -> Report:
 
 def _lease(run: ClaimedRun, spec: JobSpec) -> Lease:
     return Lease(
-        run_id=run.run_id,
-        token=run.token,
-        job_id=run.job_id,
-        version=run.version,
-        tenant=run.tenant,
-        attempt=run.attempt,
-        fire_at=run.fire_at,
-        due_at=run.due_at,
-        payload=run.payload if run.payload is not None else spec.payload,
-        idempotency_key=run.target_key if run.target_key is not None else format_run_id(run.run_id),
-        is_alone=run.is_alone,
-        is_cancel_requested=run.is_cancel_requested,
-        spec=spec,
+        run.run_id,
+        run.token,
+        run.job_id,
+        run.version,
+        run.tenant,
+        run.attempt,
+        run.fire_at,
+        run.due_at,
+        run.payload if run.payload is not None else spec.payload,
+        run.target_key,
+        run.is_alone,
+        run.is_cancel_requested,
+        spec,
     )
 
 

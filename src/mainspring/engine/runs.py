@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 
@@ -12,6 +11,7 @@ from mainspring.core.definition.fields import read_instant
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
 from mainspring.core.model import INLINE_LIMIT, Attempt, Job, LaneKey, Priority, Run, RunKind
 from mainspring.core.states import RunState
+from mainspring.core.values import value
 from mainspring.engine.combine import Combiner
 from mainspring.engine.wakeups import Wakeups
 from mainspring.errors import Conflict, InvalidInput, NotFound, PayloadTooLarge
@@ -25,7 +25,7 @@ MOST_TOGETHER = 1000
 """Runs of different requests in one transaction."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Submission:
     """A request to run a job.
 
@@ -45,7 +45,7 @@ class Submission:
     idempotency_key: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Submitted:
     """The run that a submission stands for; `is_new` is False for a repeated key."""
 

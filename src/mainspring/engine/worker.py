@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -16,7 +17,7 @@ from mainspring.core.transitions import Failure
 from mainspring.engine.attempt import AttemptTask
 from mainspring.errors import StoreUnavailable, Unreachable
 from mainspring.ports.clock import RandomSource, Waiter
-from mainspring.ports.executor import Executor
+from mainspring.ports.executor import CallbackExecutor, Executor
 from mainspring.ports.gateway import (
     ClaimCall,
     ClaimReply,
@@ -97,6 +98,9 @@ class Worker:
     ) -> None:
         self._gateway = gateway
         self._executors = executors
+        self._callbacks = {
+            kind: executor for kind, executor in executors.items() if isinstance(executor, CallbackExecutor)
+        }
         self._settings = settings
         self._waiters = waiters
         self._random = random
@@ -107,6 +111,7 @@ class Worker:
         self._open_call: ClaimCall | None = None
         self._answered = 0
         self._active: dict[tuple[RunId, int], AttemptTask] = {}
+        self._is_idle = asyncio.Event()
         self._ended: dict[tuple[RunId, int], Ending] = {}
         self._refusals: dict[tuple[RunId, int], int] = {}
         self._is_draining = False
@@ -177,9 +182,10 @@ class Worker:
                 return
 
     async def _await_attempts(self, seconds: float) -> None:
-        tasks = [attempt.task for attempt in self._active.values() if attempt.task is not None]
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
+        if self._active:
+            self._is_idle.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_idle.wait(), seconds)
 
     def beat_now(self) -> None:
         """Beat at once, to learn of a cancel without waiting for the period."""
@@ -292,19 +298,31 @@ class Worker:
         key = (lease.run_id, lease.token)
         if key in self._active or key in self._ended:
             return  # a repeated answer
-        attempt = AttemptTask(lease)
+        attempt = AttemptTask(lease, self._end)
         if lease.is_cancel_requested:
             attempt.cancel()
         self._active[key] = attempt
-        attempt.task = asyncio.create_task(self._carry_out(key, attempt))
+        executor = self._callbacks.get(lease.spec.target.type)
+        if self._may_be_lost():
+            self._refuse(attempt)
+        elif executor is None or not attempt.begin(executor):
+            attempt.task = asyncio.create_task(self._carry_out(attempt))
 
-    async def _carry_out(self, key: tuple[RunId, int], attempt: AttemptTask) -> None:
-        if self._may_be_lost():  # the process was stopped since the lease was taken
-            _log.warning("leases_not_begun", runs=1)
-            attempt.ending = HandedBack(was_started=False)
-            self._waiters.beat.signal()
+    async def _carry_out(self, attempt: AttemptTask) -> None:
+        if self._may_be_lost():
+            self._refuse(attempt)
         else:
             await attempt.run(self._executors)
+
+    def _refuse(self, attempt: AttemptTask) -> None:
+        """Do not begin: the process was stopped since the lease was taken."""
+        _log.warning("leases_not_begun", runs=1)
+        attempt.refuse()
+        self._waiters.beat.signal()
+
+    def _end(self, attempt: AttemptTask) -> None:
+        """Keep how an attempt ended until it is reported."""
+        key = (attempt.lease.run_id, attempt.lease.token)
         was_full = self._free_slots() <= 0
         self._active.pop(key, None)
         if attempt.is_dropped or attempt.ending is None:
@@ -313,6 +331,8 @@ class Worker:
             self._ended[key] = attempt.ending
             if len(self._ended) == 1:
                 self._waiters.report.signal()
+        if not self._active:
+            self._is_idle.set()
         if was_full or not self._active or attempt.lease.is_alone:
             self._waiters.claim.signal()
 

@@ -16,7 +16,7 @@ from mainspring.core.definition.fields import MAX_DEPTH, is_deep
 from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.transitions import Failure
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean
-from mainspring.ports.executor import AttemptContext, Outcome, Snooze, Success
+from mainspring.ports.executor import AttemptContext, OnEnd, Outcome, Snooze, Success
 from mainspring.registry import Function
 from mainspring.signals import FailRun, RetryRun, SnoozeRun, enter_attempt
 
@@ -31,10 +31,15 @@ class BadArguments(Exception):
 class Call:
     """An attempt on its way from the control loop to where it runs, and back.
 
-    The control loop owns `future`, `home`, `timer`, `is_delivered`, `is_soft`, `is_timed_out`, `was_given_up`; who
-    runs the call owns `task`, `outcome` and `is_ended`. `is_cancelled` is set by the first and read by the second. The
-    defaults lie on the class, because most calls never change most of them.
+    The control loop owns `answer`, `on_end`, `home`, `timer`, `is_delivered`, `is_soft`, `is_timed_out`,
+    `was_given_up`; who runs the call owns `task`, `outcome` and `is_ended`. `is_cancelled` is set by the first and read
+    by the second. The defaults lie on the class, because most calls never change most of them.
+
+    Attributes:
+        answer: what `on_end` was called with; None before.
     """
+
+    answer: Outcome | None = None
 
     began = 0.0
     home: object | None = None
@@ -49,10 +54,10 @@ class Call:
     timer: asyncio.TimerHandle | None = None
     was_given_up = False
 
-    def __init__(self, function: Function, context: AttemptContext, future: asyncio.Future[Outcome]) -> None:
+    def __init__(self, function: Function, context: AttemptContext, on_end: OnEnd) -> None:
         self.function = function
         self.context = context
-        self.future = future
+        self.on_end = on_end
 
     def begin(self) -> Any:
         """Call the function: its result, or its coroutine. Runs in a context of the call's own.

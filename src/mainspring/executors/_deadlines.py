@@ -1,8 +1,7 @@
 """Time limits of calls, cheap for the many that end long before their limit.
 
-A timer per call would cost more than a short call. New calls are only noted; a sweep, twenty times a second
-while there are any, gives a timer to those that are still under way, so a limit may be met a twentieth of a
-second late. Calls with a very short limit get theirs at once.
+A timer per call would cost more than a short call. New calls are only noted; a sweep, four times a second while there
+are any, gives a timer to those that are still under way. Calls with a short limit get theirs at once.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from datetime import timedelta
 
 from mainspring.executors._calls import Call
 
-_SWEEP = 0.05
+_SWEEP = 0.25
 _SHORT = timedelta(seconds=2 * _SWEEP)
 
 
@@ -33,7 +32,10 @@ class Deadlines:
 
     def watch(self, call: Call) -> None:
         """Watch a call from now on; one that is watched already keeps its limits."""
+        if call.timer is not None:
+            return
         context = call.context
+        call.began = self._loop.time()
         if context.timeout < _SHORT or (context.soft_timeout is not None and context.soft_timeout < _SHORT):
             self._set_timer(call)
             return
@@ -44,13 +46,10 @@ class Deadlines:
     def _sweep(self) -> None:
         noted, self._noted = self._noted, []
         for call in noted:
-            if not call.future.done() and not call.is_cancelled:
+            if call.answer is None and not call.is_cancelled and call.timer is None:
                 self._set_timer(call)
 
     def _set_timer(self, call: Call) -> None:
-        if call.timer is not None:
-            return
-        call.began = self._loop.time()
         soft, hard = call.context.soft_timeout, call.context.timeout
         if soft is not None and soft < hard:
             call.timer = self._loop.call_at(call.began + soft.total_seconds(), self._reach_soft, call)

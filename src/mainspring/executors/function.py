@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 from mainspring.core.transitions import Failure
 from mainspring.executors._calls import Call
 from mainspring.executors._deadlines import Deadlines
 from mainspring.executors._text import seconds
 from mainspring.executors.runners import LoopThreadRunner, Runner
-from mainspring.ports.executor import GENTLY, AttemptContext, Outcome
+from mainspring.ports.executor import GENTLY, AttemptContext, OnEnd, Outcome
 from mainspring.registry import FunctionRegistry
 
 
@@ -57,80 +58,93 @@ class FunctionExecutor:
 
     async def execute(self, context: AttemptContext) -> Outcome:
         assert self._loop is not None, "start() comes first"
-        assert self._deadlines is not None
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        call = self.begin(context, partial(_resolve, future))
+        if call is None:
+            known = f"{context.params.get('function')!r}"[:200]
+            return Failure(error=f"no function {known} is registered with this worker", is_retryable=False)
+        try:
+            return await future
+        except asyncio.CancelledError as error:
+            return await self.halt(call, error.args[0] if error.args else None)
+
+    def begin(self, context: AttemptContext, on_end: OnEnd) -> Call | None:
+        assert self._deadlines is not None, "start() comes first"
         name = context.params.get("function")
         function = self._registry.get(name) if isinstance(name, str) else None
         if function is None:
-            known = f"{name!r}"[:200]
-            return Failure(error=f"no function {known} is registered with this worker", is_retryable=False)
-        call = Call(function, context, self._loop.create_future())
+            return None
+        call = Call(function, context, on_end)
         self._runner.submit(call)
         self._deadlines.watch(call)
-        try:
-            return await call.future
-        except asyncio.CancelledError as error:
-            if not call.function.is_async:
-                return await self._see_through(call, error)
-            await self._end(call)
-            raise
+        return call
+
+    async def halt(self, handle: object, message: str | None) -> Outcome:
+        assert isinstance(handle, Call)
+        if not handle.function.is_async:
+            return await self._see_through(handle, message)
+        await self._end(handle)
+        raise asyncio.CancelledError(*_as_arguments(message))
 
     async def stop(self) -> None:
         await self._runner.stop()
 
     async def _end(self, call: Call) -> None:
         """Cancel a call on the worker's behalf, and give it a little while to end."""
-        assert self._loop is not None
+        future = self._listen(call)
         if call.is_ended or call.was_given_up:
             return
         if call.timer is not None:
             call.timer.cancel()
-        call.future = self._loop.create_future()
         self._runner.cancel(call)
         try:
-            await asyncio.wait((call.future,), timeout=self._grace)
+            await asyncio.wait((future,), timeout=self._grace)
         finally:
-            if not call.future.done():
+            if not future.done():
                 self._give_up(call)
-                call.future.cancel()
+                future.cancel()
 
-    async def _see_through(self, call: Call, error: asyncio.CancelledError) -> Outcome:
+    async def _see_through(self, call: Call, message: str | None) -> Outcome:
         """Say how a sync function ended that was to be cancelled: in its thread nothing can stop it.
 
         One that has not begun never does. For one that has begun a gentle cancellation changes nothing: its own end
         comes, or its hard limit. Any other leaves it behind at once.
 
         Raises:
-            CancelledError: `error`, or a later one: it never began, or was left behind.
+            CancelledError: it never began, or was left behind.
         """
-        assert self._loop is not None
-        assert self._deadlines is not None
         while True:
-            if call.future.done() and not call.future.cancelled():
-                return call.future.result()
+            if call.answer is not None:
+                return call.answer
             if call.is_delivered:
                 return _final(call)
-            is_over = self._runner.withdraw(call) or (error.args != (GENTLY,) and self._give_up(call))
+            future = self._listen(call)
+            is_over = self._runner.withdraw(call) or (message != GENTLY and self._give_up(call))
             if is_over:
                 if call.timer is not None:
                     call.timer.cancel()
-                raise error
-            call.future = self._loop.create_future()
+                raise asyncio.CancelledError(*_as_arguments(message))
             if call.is_timed_out:
                 self._reach_end(call)
-            self._deadlines.watch(call)  # again: it may have been looked at while nothing waited for it
             try:
-                return await call.future
+                return await future
             except asyncio.CancelledError as again:
-                error = again
+                message = again.args[0] if again.args else None
+
+    def _listen(self, call: Call) -> asyncio.Future[Outcome]:
+        """Have the call's end told to a new future, and to nobody else."""
+        assert self._loop is not None
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        call.on_end = partial(_resolve, future)
+        return future
 
     def _deliver(self, calls: list[Call]) -> None:
         for call in calls:
             call.is_delivered = True
             if call.timer is not None:
                 call.timer.cancel()
-            future = call.future
-            if not future.done():
-                future.set_result(_final(call))
+            if call.answer is None:
+                _answer(call, _final(call))
 
     def _reach_soft(self, call: Call) -> None:
         call.is_soft = True
@@ -147,11 +161,11 @@ class FunctionExecutor:
             self._reach_end(call)
 
     def _reach_end(self, call: Call) -> None:
-        if call.future.done():
+        if call.answer is not None:
             return
         self._give_up(call)
         text = f"timed out after {seconds(call.context.timeout)}, and is still running"
-        call.future.set_result(Failure(error=text, is_timeout=True))
+        _answer(call, Failure(error=text, is_timeout=True))
 
     def _give_up(self, call: Call) -> bool:
         """Wait for a call no longer; True when it is left behind."""
@@ -159,6 +173,20 @@ class FunctionExecutor:
         is_left = self._runner.give_up(call)
         self._abandoned += is_left
         return is_left
+
+
+def _answer(call: Call, outcome: Outcome) -> None:
+    call.answer = outcome
+    call.on_end(outcome)
+
+
+def _resolve(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
+    if not future.done():
+        future.set_result(outcome)
+
+
+def _as_arguments(message: str | None) -> tuple[str, ...]:
+    return () if message is None else (message,)
 
 
 def _final(call: Call) -> Outcome:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from mainspring.core.ids import JobId, RunId
+from mainspring.core.ids import JobId, RunId, key_for_target
 from mainspring.core.transitions import Failure
+from mainspring.core.values import value
 
 GENTLY = "gently"
 """The message of a cancellation that leaves to its end what cannot be stopped; see `Executor.execute`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class AttemptContext:
-    """Everything an executor and a job may know of the attempt.
+    """Everything an executor and a job may know of the attempt. Positional for speed.
 
     Attributes:
         fire_at: the nominal instant of a scheduled run; None for others.
         due_at: the instant at which the run was to start.
         attempt: from 1.
         token: the fencing token; hand it to the target so that late holders can be refused there too.
-        idempotency_key: the same for every attempt of the run.
+        target_key: the submitter's idempotency key; None where none was given.
         payload: JSON text in UTF-8, or None.
         timeout: hard limit of this attempt.
         soft_timeout: when to ask the job to end; None is only the hard limit.
@@ -37,14 +38,19 @@ class AttemptContext:
     token: int
     fire_at: datetime | None
     due_at: datetime
-    idempotency_key: str
+    target_key: str | None
     payload: bytes | None
     params: Mapping[str, Any]
     timeout: timedelta
     soft_timeout: timedelta | None = None
 
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of the run; hand it to the target."""
+        return key_for_target(self.run_id, self.target_key)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@value(kw_only=True)
 class Success:
     """The attempt did its work.
 
@@ -65,6 +71,9 @@ class Snooze:
 
 
 Outcome = Success | Failure | Snooze
+
+OnEnd = Callable[[Outcome], None]
+"""Told how an attempt ended."""
 
 
 class Executor(Protocol):
@@ -92,4 +101,25 @@ class Executor(Protocol):
 
     async def stop(self) -> None:
         """Release what `start` acquired; no attempt is under way."""
+        ...
+
+
+@runtime_checkable
+class CallbackExecutor(Executor, Protocol):
+    """An executor that carries out attempts without a task for each, where the work may take microseconds only."""
+
+    def begin(self, context: AttemptContext, on_end: OnEnd) -> object | None:
+        """Begin an attempt and return a handle on it; its end is told later, once, on the calling thread.
+
+        Returns:
+            None: not this one; use `execute`.
+        """
+        ...
+
+    async def halt(self, handle: object, message: str | None) -> Outcome:
+        """Stop an attempt that was begun, as `execute` does when it is cancelled; its `on_end` is not called any more.
+
+        Raises:
+            CancelledError: it was stopped, or left behind.
+        """
         ...

@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from mainspring.core.ids import JobId, RunId, SessionId
+from mainspring.core.ids import JobId, RunId, SessionId, key_for_target
 from mainspring.core.model import JobSpec
+from mainspring.core.values import value
 from mainspring.ports.executor import Outcome
 
 MAX_SLOTS = 10_000
@@ -50,9 +51,9 @@ class Session:
     beat_period: timedelta
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class Lease:
-    """The right to carry out one attempt: worker session + token (design 1).
+    """The right to carry out one attempt: worker session + token (design 1). Positional for speed.
 
     Attributes:
         is_cancel_requested: the cancel was asked for while the answer was on its way: report it stopped, do not begin.
@@ -67,10 +68,15 @@ class Lease:
     fire_at: datetime | None
     due_at: datetime
     payload: bytes | None
-    idempotency_key: str
+    target_key: str | None
     is_alone: bool
     is_cancel_requested: bool
     spec: JobSpec
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of the run; see `AttemptContext`."""
+        return key_for_target(self.run_id, self.target_key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +142,7 @@ class Stopped:
 Ending = Outcome | HandedBack | Stopped
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Report:
     """How one attempt ended."""
 

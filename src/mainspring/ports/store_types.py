@@ -11,6 +11,7 @@ from typing import NamedTuple
 from mainspring.core.ids import JobId, LaneId, RunId, SessionId, SpanId
 from mainspring.core.model import JobSpec, LaneKey, RunKind, SpanKind
 from mainspring.core.shards import Refusal
+from mainspring.core.values import value
 
 Epochs = Mapping[int, int]
 """Shard -> epoch under which the writer believes to own it."""
@@ -137,7 +138,7 @@ class IdempotencyKey:
     expires_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class NewRun:
     """A run to insert.
 
@@ -164,7 +165,7 @@ class NewRun:
     span_id: SpanId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Fire:
     """A planned fire of one job.
 
@@ -208,7 +209,7 @@ class FireStatus(StrEnum):
     FENCED = "fenced"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class FireResult:
     """What became of a fire, and the ids of the runs that went live (not of skipped ones)."""
 
@@ -228,7 +229,7 @@ class SubmitStatus(StrEnum):
     JOB_MISSING = "job_missing"
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class SubmitResult:
     """What became of a submission; `run_id` for SUBMITTED, DUPLICATE and KEY_MISMATCH."""
 
@@ -255,7 +256,7 @@ class ClaimRequest:
     is_alone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ClaimedRun:
     """What a claim returns of a run; the gateway adds the definition. Positional for speed.
 
@@ -285,7 +286,7 @@ class ClaimResult:
     is_session_live: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class HeldRun:
     """The facts of a RUNNING run, for deciding what its end brings."""
 

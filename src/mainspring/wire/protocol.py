@@ -350,7 +350,7 @@ def to_claim_reply(answer: ClaimAnswerIn) -> ClaimReply:
             fire_at=item.fire_time,
             due_at=item.due_at,
             payload=_text(item.payload),
-            idempotency_key=item.idempotency_key,
+            target_key=None if item.idempotency_key == item.run_id else item.idempotency_key,
             is_alone=item.is_alone,
             is_cancel_requested=item.is_cancel_requested,
             spec=specs[item.job_id, item.version],

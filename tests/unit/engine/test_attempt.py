@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from mainspring.core.transitions import Failure
 from mainspring.engine.attempt import AttemptTask
-from mainspring.ports.executor import AttemptContext, Outcome, Success
+from mainspring.ports.executor import GENTLY, AttemptContext, OnEnd, Outcome, Success
 from mainspring.ports.gateway import Ending, HandedBack, Stopped
 from tests.unit.engine.test_worker import make_lease
 
@@ -52,3 +53,106 @@ async def test_attempt_that_has_ended_is_not_stopped() -> None:
     await attempt.task
     attempt.cancel()
     assert attempt.ending == Success(result=b"1")
+
+
+class Told(Never):
+    """An executor that begins attempts without tasks, and ends them when the test says so."""
+
+    def __init__(self) -> None:
+        self.on_ends: list[OnEnd] = []
+        self.messages: list[str | None] = []
+        self.has_handle = True
+
+    def begin(self, context: AttemptContext, on_end: OnEnd) -> object | None:
+        self.on_ends.append(on_end)
+        return object() if self.has_handle else None
+
+    async def halt(self, handle: object, message: str | None) -> Outcome:
+        self.messages.append(message)
+        if message == GENTLY:
+            return Success(result=b"2")
+        raise asyncio.CancelledError
+
+
+def begun(executor: Told) -> tuple[AttemptTask, list[AttemptTask]]:
+    ended: list[AttemptTask] = []
+    attempt = AttemptTask(make_lease(1), ended.append)
+    assert attempt.begin(executor)
+    return attempt, ended
+
+
+async def test_attempt_without_a_task_ends_when_its_executor_says_so() -> None:
+    executor = Told()
+    attempt, ended = begun(executor)
+    assert (ended, attempt.task) == ([], None)
+    executor.on_ends[0](Success(result=b"1"))
+    assert ended == [attempt]
+    assert attempt.ending == Success(result=b"1")
+    attempt.cancel()
+    assert attempt.task is None
+
+
+@pytest.mark.parametrize("stop", [AttemptTask.cancel, AttemptTask.hand_back, AttemptTask.drop])
+async def test_attempt_that_is_stopped_at_once_is_not_begun(stop: Callable[[AttemptTask], None]) -> None:
+    executor = Told()
+    attempt = AttemptTask(make_lease(1))
+    stop(attempt)
+    assert not attempt.begin(executor)
+    assert executor.on_ends == []
+
+
+async def test_attempt_that_its_executor_does_not_begin_is_left_to_a_task() -> None:
+    executor = Told()
+    executor.has_handle = False
+    attempt = AttemptTask(make_lease(1))
+    assert not attempt.begin(executor)
+    assert attempt.ending is None
+
+
+async def test_executor_that_cannot_begin_fails_the_attempt() -> None:
+    class Broken(Told):
+        def begin(self, context: AttemptContext, on_end: OnEnd) -> object | None:
+            raise RuntimeError("no thread")
+
+    attempt, ended = begun(Broken())
+    assert ended == [attempt]
+    assert attempt.ending == Failure(error="the executor failed: RuntimeError: no thread")
+
+
+@pytest.mark.parametrize(
+    ("stops", "messages", "ending"),
+    [
+        ([AttemptTask.cancel], [GENTLY], Success(result=b"2")),
+        ([AttemptTask.drop], [GENTLY], Success(result=b"2")),
+        ([AttemptTask.hand_back], [None], HandedBack(was_started=True)),
+        (
+            [AttemptTask.cancel, AttemptTask.hand_back],
+            [None],
+            Stopped(error="stopped because a cancel was asked for"),
+        ),
+        ([AttemptTask.hand_back, AttemptTask.drop], [None], HandedBack(was_started=True)),
+    ],
+)
+async def test_attempt_without_a_task_is_stopped_in_one(
+    stops: list[Callable[[AttemptTask], None]], messages: list[str | None], ending: Ending
+) -> None:
+    """However many stops come before its first step: whoever would not wait is not made to."""
+    executor = Told()
+    attempt, ended = begun(executor)
+    for stop in stops:
+        stop(attempt)
+    assert attempt.task is not None
+    await attempt.task
+    assert executor.messages == messages
+    assert ended == [attempt]
+    assert attempt.ending == ending
+
+
+async def test_end_that_comes_before_the_stop_is_the_end() -> None:
+    executor = Told()
+    attempt, ended = begun(executor)
+    attempt.hand_back()
+    executor.on_ends[0](Success(result=b"1"))
+    assert attempt.task is not None
+    await attempt.task
+    assert (ended, attempt.ending, executor.messages) == ([attempt], Success(result=b"1"), [])

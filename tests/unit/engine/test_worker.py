@@ -47,7 +47,7 @@ def make_lease(number: int) -> Lease:
         fire_at=None,
         due_at=at(0),
         payload=None,
-        idempotency_key="k",
+        target_key="k",
         is_alone=False,
         is_cancel_requested=False,
         spec=spec,

@@ -25,7 +25,7 @@ def make_attempt(
         token=41,
         fire_at=datetime(2026, 3, 29, 1, 30, tzinfo=UTC),
         due_at=datetime(2026, 3, 29, 1, 30, 5, tzinfo=UTC),
-        idempotency_key="key-1",
+        target_key="key-1",
         payload=payload,
         params=params,
         timeout=timedelta(seconds=timeout),

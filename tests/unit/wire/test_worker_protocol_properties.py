@@ -98,7 +98,7 @@ def lease_batches(draw: st.DrawFn) -> tuple[Lease, ...]:
                 fire_at=draw(st.none() | INSTANTS),
                 due_at=draw(INSTANTS),
                 payload=draw(JSON),
-                idempotency_key=draw(TEXTS),
+                target_key=draw(TEXTS),
                 is_alone=draw(st.booleans()),
                 is_cancel_requested=draw(st.booleans()),
                 spec=specs[job_id, version],
