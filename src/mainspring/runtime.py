@@ -45,6 +45,8 @@ def make_store(location: StoreLocation) -> Store:
     if location.scheme == "postgresql":
         from mainspring.stores.postgres import PostgresStore
 
+        if location.ignored:
+            _log.warning("store_parameters_ignored", names=" ".join(location.ignored))
         return PostgresStore(_connection_options(location), random=system_random())
     if location.scheme == "sqlite":
         from mainspring.stores.sqlite import SqliteStore
@@ -72,7 +74,12 @@ def _connection_options(location: StoreLocation) -> ConnectionOptions:
     size = location.statement_cache
     if size is None:
         size = 0 if location.is_pooled else options.statement_cache
-    return replace(options, statement_cache=size)
+    patience = location.connect_timeout
+    return replace(
+        options,
+        statement_cache=size,
+        connect_timeout=patience if patience is not None else options.connect_timeout,
+    )
 
 
 def make_executors(settings: Settings, registry: FunctionRegistry, *, slots: int) -> dict[str, Executor]:

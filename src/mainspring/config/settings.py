@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from mainspring.config.access import Access, read_access
+from mainspring.config.dsn import hide_password, read_connect_timeout, read_dsn
 from mainspring.errors import InvalidInput
 from mainspring.ports.gateway import MAX_SLOTS
 
 DEFAULT_PORT = 8620
 DEFAULT_DATA = Path("mainspring-data")
 DATABASE_NAME = "mainspring.db"
-_OWN_PARAMETERS = frozenset({"pooler", "statement_cache"})
-"""Parameters of a PostgreSQL DSN that the driver does not know."""
 _MAX_STATEMENTS = 10_000
 
 
@@ -27,21 +24,25 @@ class StoreLocation:
     Attributes:
         is_pooled: the DSN leads to a pooler that lends connections for a transaction at a time.
         statement_cache: prepared statements that each connection keeps; None is what suits the DSN.
+        connect_timeout: seconds for opening a connection; None is the usual time.
         listen: the DSN at which PostgreSQL itself is reached for wake-ups, where the first one leads to a pooler.
+        ignored: names of the DSNs' parameters that are not heeded.
     """
 
     scheme: str
     target: str
     is_pooled: bool = False
     statement_cache: int | None = None
+    connect_timeout: float | None = None
     listen: str | None = None
+    ignored: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, url: str, *, listen: str | None = None) -> StoreLocation:
         """Read `postgresql://…`, `sqlite:///FOLDER` or `memory://`.
 
-        A PostgreSQL DSN may name several hosts, and bear the parameters `pooler=transaction` and
-        `statement_cache=N` beside the driver's own.
+        A PostgreSQL DSN may name several hosts, and bear the parameters `pooler=transaction`, `statement_cache=N` and
+        `connect_timeout=SECONDS` beside the driver's own.
 
         Args:
             listen: a second DSN, for wake-ups past a pooler.
@@ -59,13 +60,13 @@ class StoreLocation:
         if separator and scheme == "memory":
             return cls("memory", "")
         raise InvalidInput(
-            "store", f"{_without_password(url)!r} is not postgresql://…, sqlite:///FOLDER or memory://"
+            "store", f"{hide_password(url)!r} is not postgresql://…, sqlite:///FOLDER or memory://"
         )
 
     @classmethod
     def _parse_dsn(cls, url: str, listen: str | None) -> StoreLocation:
-        dsn, own = _split_parameters(url, "store")
-        pooler, cache = own.get("pooler"), own.get("statement_cache")
+        dsn, own, ignored = read_dsn(url, "store")
+        pooler, cache, patience = map(own.get, ("pooler", "statement_cache", "connect_timeout"))
         if pooler not in {None, "transaction"}:
             message = f"pooler={pooler!r} is not 'transaction'; a pooler in session mode needs no parameter"
             raise InvalidInput("store", message)
@@ -74,21 +75,27 @@ class StoreLocation:
             raise InvalidInput("store", message)
         if listen is not None:
             if listen.partition("://")[0] not in {"postgresql", "postgres"}:
-                raise InvalidInput("listen_store", f"{_without_password(listen)!r} is not postgresql://…")
-            listen, others = _split_parameters(listen, "listen_store")
+                raise InvalidInput("listen_store", f"{hide_password(listen)!r} is not postgresql://…")
+            listen, others, also = read_dsn(listen, "listen_store")
+            ignored = tuple(sorted({*ignored, *also}))
             if "pooler" in others:
                 raise InvalidInput(
                     "listen_store", "leads to a pooler; name PostgreSQL itself, or leave it out to poll"
                 )
-        size = int(cache) if cache is not None else None
         return cls(
-            "postgresql", dsn, is_pooled=pooler is not None, statement_cache=size, listen=listen or None
+            "postgresql",
+            dsn,
+            is_pooled=pooler is not None,
+            statement_cache=int(cache) if cache is not None else None,
+            connect_timeout=read_connect_timeout(patience, "store") if patience is not None else None,
+            listen=listen or None,
+            ignored=ignored,
         )
 
     @property
     def label(self) -> str:
         """The location as it may be shown: without a password."""
-        return self.target if self.scheme == "sqlite" else _without_password(self.target) or "memory"
+        return self.target if self.scheme == "sqlite" else hide_password(self.target) or "memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,35 +179,3 @@ class Settings:
                 "leave it out, or give --store postgresql://…"
             )
             raise InvalidInput(flag, message)
-
-
-def _split_parameters(url: str, field: str) -> tuple[str, dict[str, str]]:
-    """Return the DSN without the parameters that are ours, and those."""
-    base, separator, query = url.partition("?")
-    rest: list[str] = []
-    own: dict[str, str] = {}
-    for part in query.split("&"):
-        name, _, value = part.partition("=")
-        if name not in _OWN_PARAMETERS:
-            rest.append(part)
-        elif name in own:
-            raise InvalidInput(field, f"{name} is given twice")
-        else:
-            own[name] = value
-    kept = "&".join(filter(None, rest))
-    return base + separator + kept if kept else base, own
-
-
-def _without_password(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        query = re.sub(r"(?<![^&])(password|sslpassword)=[^&]*", r"\1=***", parts.query)
-        if query != parts.query:
-            parts = parts._replace(query=query)
-        elif parts.password is None:
-            return url
-        if parts.password is None:
-            return parts.geturl()
-        return parts._replace(netloc=f"{parts.username}:***@{parts.netloc.rpartition('@')[2]}").geturl()
-    except ValueError:
-        return url.partition("://")[0] + "://…"
