@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mainspring.config import StoreLocation
+from mainspring.errors import StoreUnavailable
 from mainspring.ports.hints import Hint
 from mainspring.runtime import make_hints, make_store
 from mainspring.stores._sql.queries import load_queries, parse_queries
@@ -51,6 +52,28 @@ async def test_each_role_has_its_settings_on_whatever_connection_it_gets(connect
         assert tuple(read[0])[:3] == ("on", "UTC", "auto")
         pids |= {claim[0]["pid"], read[0]["pid"]}
     assert len(pids) >= 2
+
+
+async def test_pooler_that_nobody_named_is_recognised_by_the_statements_it_loses(pooled: str) -> None:
+    queries = parse_queries("-- name: wait\nSELECT 1 FROM pg_sleep(0.05);")
+    opened = Connections(
+        ConnectionOptions(pooled.partition("?")[0]),
+        {**load_queries(PACKAGE), **{query.name: query for query in queries}},
+        random.Random(1),
+    )
+    opened.open()
+    try:
+        for role in (Role.CLAIM, Role.READ):  # one by one: both prepare on the same connection of the server
+            await opened.fetch(role, "wait", is_repeatable=True)
+        outcomes = await asyncio.gather(
+            *(opened.fetch(role, "wait", is_repeatable=True) for role in (Role.CLAIM, Role.READ)),
+            return_exceptions=True,
+        )
+    finally:
+        await opened.close()
+    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    assert [type(failure) for failure in failures] == [StoreUnavailable]
+    assert "add pooler=transaction" in str(failures[0])
 
 
 async def test_schema_is_made_through_the_pooler_and_runs_are_submitted(pooled: str) -> None:

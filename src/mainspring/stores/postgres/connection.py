@@ -24,6 +24,7 @@ from mainspring.ports.clock import RandomSource
 from mainspring.stores._sql.queries import Query
 from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.lineage import WrongServer
+from mainspring.stores.postgres.refusals import STATEMENT_GONE, describe_loss, describe_pooler
 from mainspring.stores.postgres.servers import UNSUPPORTED, Servers
 from mainspring.stores.postgres.slots import Slots
 
@@ -190,6 +191,8 @@ class Connections:
             if connection is None or connection.is_closed():
                 connection = await slots.connect()
             is_right, standing = await self.servers.look(connection)
+        except STATEMENT_GONE as error:
+            raise StoreUnavailable(describe_pooler(self._options)) from error
         except LOST as error:
             await _discard(connection, error, self._options.connect_timeout)
             connection = None
@@ -226,6 +229,10 @@ class Connections:
                     result = await self._try(connection, slots.begin, call, progress)
                     slots.note_answer(connection)
                     return result
+                except STATEMENT_GONE as error:
+                    if connection is not None:
+                        connection.terminate()  # what it has prepared is not known any more
+                    raise StoreUnavailable(describe_pooler(self._options)) from error
                 except call.transient as error:
                     slots.note_answer(connection)
                     if tries >= _TRANSIENT_TRIES:
@@ -329,6 +336,5 @@ async def _discard(connection: Connection | None, error: BaseException, timeout:
 
 
 def _describe(error: BaseException, *, is_in_doubt: bool) -> str:
-    what = str(error) or type(error).__name__
     doubt = "; whether the last write took effect is not known" if is_in_doubt else ""
-    return f"PostgreSQL did not answer: {what}{doubt}"
+    return describe_loss(error) + doubt

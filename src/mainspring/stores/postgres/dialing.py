@@ -149,15 +149,26 @@ class Dialer:
         self, dsn: str, settings: Mapping[str, str], command_timeout: float | None
     ) -> Connection:
         options = self._options
-        connection: Connection = await asyncpg.connect(
-            dsn,
-            timeout=options.connect_timeout,
-            command_timeout=command_timeout,
-            statement_cache_size=options.statement_cache,
-            max_cached_statement_lifetime=0,
-            server_settings={name: value for name, value in settings.items() if name in _AT_START},
-            **self._extra,
-        )
+        try:
+            connection: Connection = await asyncpg.connect(
+                dsn,
+                timeout=options.connect_timeout,
+                command_timeout=command_timeout,
+                statement_cache_size=options.statement_cache,
+                max_cached_statement_lifetime=0,
+                server_settings={name: value for name, value in settings.items() if name in _AT_START},
+                **self._extra,
+            )
+        except (
+            OSError,
+            asyncpg.InterfaceError,
+        ):  # a certificate that does not verify is a ValueError as well
+            raise
+        except ValueError as error:
+            # What the driver cannot read in the address or in PG… variables; it may quote the part, a password's even.
+            raise asyncpg.ClientConfigurationError(
+                "the address, or a PG… variable, cannot be read"
+            ) from error
         later = _assignments("SET", settings)
         if later and not options.is_pooled:
             try:

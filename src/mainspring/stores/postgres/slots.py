@@ -10,6 +10,7 @@ import asyncpg
 
 from mainspring.errors import StoreUnavailable
 from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role, begin_with, settings_for
+from mainspring.stores.postgres.refusals import STATEMENT_GONE
 from mainspring.stores.postgres.servers import Servers
 
 if TYPE_CHECKING:
@@ -78,8 +79,17 @@ class Slots:
         self._semaphore.release()
 
     async def connect(self) -> Connection:
-        """Open a connection."""
-        connection = await self._servers.connect(settings=self._settings, command_timeout=self.patience)
+        """Open a connection.
+
+        Raises:
+            StoreUnavailable: the server answers, and refuses; its password was changed, say.
+        """
+        try:
+            connection = await self._servers.connect(settings=self._settings, command_timeout=self.patience)
+        except (*LOST, *STATEMENT_GONE):
+            raise
+        except asyncpg.PostgresError as error:
+            raise StoreUnavailable(f"PostgreSQL refused the connection: {error}") from error
         self._opened = {other: talk for other, talk in self._opened.items() if not other.is_closed()}
         self._opened[connection] = _Talk(_time(), _time())
         return connection

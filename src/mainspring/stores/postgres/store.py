@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING
 
 import asyncpg
 
-from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import RandomSource
 from mainspring.ports.store_types import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.queries import load_queries
@@ -19,11 +20,15 @@ from mainspring.stores.postgres.ends import EndVerbs
 from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.jobs import JobVerbs
 from mainspring.stores.postgres.nodes import NodeVerbs
+from mainspring.stores.postgres.refusals import explain_connect, explain_schema, refuse_unnamed_pooler
 from mainspring.stores.postgres.runs import RunVerbs
 from mainspring.stores.postgres.schema import PACKAGE, migrate
 from mainspring.stores.postgres.servers import Losses
 from mainspring.stores.postgres.sessions import SessionVerbs
 from mainspring.stores.postgres.upkeep import UpkeepVerbs
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
 
 _SETTINGS = {"application_name": "mainspring-schema"}
 
@@ -62,21 +67,32 @@ class PostgresStore(
         )
 
     async def open(self) -> None:
-        """Bring the schema up to date, and accept calls."""
+        """Bring the schema up to date, and accept calls.
+
+        Raises:
+            InvalidInput: the address cannot be used as it is.
+            StoreUnavailable, SchemaMismatch: the database does not answer, or will not do as it is.
+        """
+        # No command time-out: another server's migration is worth waiting for.
+        dial = partial(self._connections.servers.connect, settings=_SETTINGS, command_timeout=None)
         try:
-            # No command time-out: another server's migration is worth waiting for.
-            connection = await self._connections.servers.connect(settings=_SETTINGS, command_timeout=None)
-            try:
-                await migrate(connection, queries=self._queries)
-            finally:
-                await connection.close()
-        except LOST as error:
-            raise StoreUnavailable(
-                f"PostgreSQL did not answer: {str(error) or type(error).__name__}"
-            ) from error
-        except (asyncpg.InvalidCatalogNameError, asyncpg.InvalidAuthorizationSpecificationError) as error:
-            raise StoreUnavailable(f"PostgreSQL refused the connection: {error}") from error
+            connection = await dial()
+        except (*LOST, asyncpg.PostgresError) as error:
+            raise explain_connect(error, self._options) from error
+        try:
+            await refuse_unnamed_pooler(connection, self._options, dial)
+            await migrate(connection, queries=self._queries)
+        except (*LOST, asyncpg.PostgresError) as error:
+            raise explain_schema(error, self._options) from error
+        finally:
+            await self._part_with(connection)
         self._connections.open()
+
+    async def _part_with(self, connection: Connection) -> None:
+        try:
+            await connection.close(timeout=self._options.connect_timeout)
+        except (*LOST, asyncpg.PostgresError):
+            connection.terminate()
 
     async def close(self) -> None:
         """Finish what is under way and disconnect."""
