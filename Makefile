@@ -17,7 +17,7 @@ ifneq ($(STORM),)
 CHAOS := tests.chaos.cluster.storm --seconds $(STORM) --rate $(or $(RATE),2000) --outage $(or $(OUTAGE),0) --kill-every $(or $(KILL_EVERY),10) --pauses $(or $(PAUSES),2)
 endif
 
-.PHONY: help setup demo test lint fmt types arch docs-generate bench bench-scale bench-idle chaos simulate proof proof-peer ci lock clean
+.PHONY: help setup demo test lint fmt types arch docs-generate bench bench-peers bench-scale bench-idle chaos simulate proof proof-peer ci lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ docs-generate: setup ## write the pages that are made from code
 
 bench: setup ## benchmarks on SQLite and a durable private PostgreSQL (QUICK=1 for a short run)
 	@scripts/services run --durable -- $(PY) -m benchmarks $(if $(QUICK),--quick)
+
+bench-peers: setup ## no-op jobs a second of ours and of the peers in turn, ROUNDS=3 (installs the peers into .cache)
+	@scripts/services run --durable -- $(PY) -m benchmarks.throughput --rounds $(or $(ROUNDS),3)
 
 bench-scale: setup ## statements over LIVE=1000000 live and FINISHED=10000000 finished runs, a transaction open for OPEN=600 s
 	@scripts/services run --durable -- $(PY) -m benchmarks.scale --live $(or $(LIVE),1000000) \

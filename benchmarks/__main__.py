@@ -10,8 +10,8 @@ import platform
 import time
 from typing import Any
 
-PARTS = ("cron", "executors", "stores", "engine", "scale", "idle")
-NEEDS_DATABASE = {"stores", "engine", "scale", "idle"}
+PARTS = ("cron", "executors", "stores", "engine", "throughput", "scale", "idle")
+NEEDS_DATABASE = {"stores", "engine", "throughput", "scale", "idle"}
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -77,63 +76,18 @@ async def throughput_one_process(location: str, count: int) -> tuple[float, floa
     return submits, count / taken
 
 
-async def throughput_two_workers(dsn: str, count: int) -> tuple[float, float]:
-    """Return (submits per second, executed runs per second) with two worker processes on PostgreSQL."""
+async def bulk_submit(dsn: str, count: int) -> float:
+    """Return submits per second into PostgreSQL."""
     async with open_engine(
         settings_for(dsn, slots=0), registry=noop_registry(), with_scheduler=False
     ) as engine:
-        submits = await load(engine, count)
-    await vacuum(dsn)
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.engine", "worker", dsn],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        for _ in range(2)
-    ]
-    try:
-        for worker in workers:
-            assert worker.stdout is not None
-            await asyncio.to_thread(worker.stdout.readline)
-        before = time.perf_counter()
-        for worker in workers:
-            assert worker.stdin is not None
-            worker.stdin.write(b"go\n")
-            worker.stdin.flush()
-        connection = await asyncpg.connect(dsn)
-        while await connection.fetchval("SELECT EXISTS (SELECT FROM run)"):
-            await asyncio.sleep(0.02)
-        taken = time.perf_counter() - before
-        done = await connection.fetchval("SELECT count(*) FROM run_history WHERE state = 'SUCCEEDED'")
-        await connection.close()
-        assert done == count, f"{done} of {count} succeeded"
-    finally:
-        for worker in workers:
-            worker.terminate()
-            worker.wait(20)
-            for stream in (worker.stdin, worker.stdout):
-                assert stream is not None
-                stream.close()
-    return submits, count / taken
+        return await load(engine, count)
 
 
 async def vacuum(dsn: str) -> None:
     connection = await asyncpg.connect(dsn)
     await connection.execute("VACUUM ANALYZE")
     await connection.close()
-
-
-async def worker_process(dsn: str) -> None:
-    """One worker straight on PostgreSQL: says that it is ready, waits for a line, works until it is ended."""
-    registry = noop_registry()
-    settings = settings_for(dsn, slots=SLOTS)
-    async with open_engine(settings, registry=registry, with_scheduler=False) as engine:
-        worker = make_worker(engine.gateway, settings, registry, name=f"bench-{os.getpid()}")
-        print("ready", flush=True)
-        await asyncio.to_thread(sys.stdin.readline)
-        await worker.start()
-        await asyncio.Event().wait()
 
 
 async def start_lag(location: str, count: int, seconds: float) -> list[float]:
@@ -212,12 +166,14 @@ async def measure(quick: bool, dsn: str | None) -> list[Row]:
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         submits, executed = await throughput_one_process(f"sqlite://{Path(folder) / 'throughput'}", count)
-        rows += throughput_rows("SQLite, one process", submits, executed)
+        rows += [
+            submit_row("SQLite, one process", submits),
+            {"name": "no-op jobs executed, SQLite, one process", "value": round(executed), "unit": "runs/s"},
+        ]
         rows += lag_rows("SQLite", await start_lag(f"sqlite://{Path(folder) / 'lag'}", due, seconds))
     if dsn is not None:
         async with fresh_database(dsn) as database:
-            submits, executed = await throughput_two_workers(database, count)
-            rows += throughput_rows("PostgreSQL, two worker processes", submits, executed)
+            rows.append(submit_row("PostgreSQL", await bulk_submit(database, count)))
         async with fresh_database(dsn) as database:
             rows += lag_rows("PostgreSQL", await start_lag(database, due, seconds))
         async with fresh_database(dsn) as database:
@@ -226,11 +182,8 @@ async def measure(quick: bool, dsn: str | None) -> list[Row]:
     return rows
 
 
-def throughput_rows(where: str, submits: float, executed: float) -> list[Row]:
-    return [
-        {"name": f"bulk submit, {where}", "value": round(submits), "unit": "runs/s"},
-        {"name": f"no-op async jobs executed, {where}", "value": round(executed), "unit": "runs/s"},
-    ]
+def submit_row(where: str, submits: float) -> Row:
+    return {"name": f"bulk submit, {where}", "value": round(submits), "unit": "runs/s"}
 
 
 def lag_rows(where: str, lags: list[float], *, what: str = "start minus due") -> list[Row]:
@@ -249,9 +202,5 @@ def run(quick: bool, dsn: str | None = None) -> list[Row]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["worker"]:
-        settle_memory()
-        uvloop.run(worker_process(sys.argv[2]))
-    else:
-        for row in run("--quick" in sys.argv, os.environ.get("MAINSPRING_TEST_POSTGRES")):
-            print(f"{row['name']:<60} {row['value']:>12} {row['unit']}")
+    for row in run("--quick" in sys.argv, os.environ.get("MAINSPRING_TEST_POSTGRES")):
+        print(f"{row['name']:<60} {row['value']:>12} {row['unit']}")
