@@ -6,7 +6,6 @@ met the live table empty with its indexes full of dead entries, which a long tra
 statistics of a million live and ten million finished runs (benchmarks/scale has the runs themselves).
 """
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,10 +13,11 @@ import asyncpg
 import pytest
 
 from mainspring.stores._sql.queries import load_queries
-from mainspring.stores.postgres.dialing import Role, settings_for
+from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.schema import PACKAGE
 from tests.postgres import temporary_database
 from tests.postgres_databases import template_database
+from tests.postgres_plans import explain, walk
 
 pytestmark = pytest.mark.postgres
 
@@ -81,26 +81,6 @@ async def dsn(database: str) -> str:
     return dsn
 
 
-def walk(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from walk(child)
-
-
-async def explain(dsn: str, role: Role, name: str) -> list[dict[str, Any]]:
-    """Return the nodes of the generic plan of a query, from the top."""
-    text, names = QUERIES[name].positional()
-    connection = await asyncpg.connect(dsn, server_settings=settings_for(role))
-    try:
-        await connection.execute("SET plan_cache_mode = force_generic_plan")
-        await connection.execute(f"PREPARE query AS {text}")
-        arguments = f"({', '.join(['NULL'] * len(names))})" if names else ""
-        answer = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE query{arguments}")
-    finally:
-        await connection.close()
-    return list(walk(json.loads(answer)[0]["Plan"]))
-
-
 def indexes_of(nodes: list[dict[str, Any]]) -> set[str]:
     found = {node["Index Name"] for node in nodes if "Index Name" in node}
     return {"session_pkey" if name == "session_live" else name for name in found}  # either will do
@@ -150,7 +130,7 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
 async def test_hot_query_walks_its_indexes_and_sorts_nothing(
     dsn: str, role: Role, name: str, wanted: set[str]
 ) -> None:
-    nodes = await explain(dsn, role, name)
+    nodes = await explain(dsn, role, QUERIES[name])
     assert indexes_of(nodes) == wanted
     assert seq_scans_of(nodes) == set()
     assert {node["Node Type"] for node in nodes} & {
@@ -167,7 +147,7 @@ async def test_hot_query_walks_its_indexes_and_sorts_nothing(
 )
 async def test_rows_are_locked_in_the_order_of_the_arguments(dsn: str, role: Role, name: str) -> None:
     """Law 6: the arguments are sorted, and are the outer side of the join or walk the index itself."""
-    nodes = await explain(dsn, role, name)
+    nodes = await explain(dsn, role, QUERIES[name])
     [scan] = [node for node in nodes if node.get("Index Name") in {"run_pkey", "job_clock_pkey"}]
     joins = [
         node["Plans"][0]["Node Type"]
@@ -182,7 +162,7 @@ async def test_rows_are_locked_in_the_order_of_the_arguments(dsn: str, role: Rol
 
 
 async def test_claim_is_lazy_and_keeps_the_order_of_lanes(dsn: str) -> None:
-    nodes = await explain(dsn, Role.CLAIM, "claim_runs")
+    nodes = await explain(dsn, Role.CLAIM, QUERIES["claim_runs"])
     [walked] = [node for node in nodes if node.get("Index Name") == "run_ready"]
     assert walked["Node Type"] == "Index Scan"
     assert "rank" in walked["Index Cond"]
@@ -194,7 +174,7 @@ async def test_claim_is_lazy_and_keeps_the_order_of_lanes(dsn: str) -> None:
 async def test_pages_are_read_along_the_ids(dsn: str, watch: Any) -> None:
     if not await watch.fetchval("SELECT count(*) FROM run"):
         return  # an empty table is read as it lies
-    nodes = await explain(dsn, Role.READ, "list_runs_of_job")
+    nodes = await explain(dsn, Role.READ, QUERIES["list_runs_of_job"])
     assert seq_scans_of(nodes) <= {"lane"}
     assert "run_job" in indexes_of(nodes)
     assert any("run_history" in name and "job" in name for name in indexes_of(nodes))
@@ -210,7 +190,7 @@ async def test_pages_are_read_along_the_ids(dsn: str, watch: Any) -> None:
 async def test_look_at_everything_reads_a_small_table_whole_and_runs_by_index(
     dsn: str, name: str, whole: set[str], wanted: set[str]
 ) -> None:
-    nodes = await explain(dsn, Role.WATCH, name)
+    nodes = await explain(dsn, Role.WATCH, QUERIES[name])
     assert seq_scans_of(nodes) <= whole
     assert indexes_of(nodes) - {"session_pkey", "lane_pkey"} == wanted
     assert "Sort" not in {node["Node Type"] for node in nodes}
@@ -232,6 +212,6 @@ async def test_lower_bounds_are_sought_in_the_index(
     dsn: str, role: Role, name: str, index: str, bounds: tuple[str, ...]
 ) -> None:
     """What is long over is never passed, let alone filtered out."""
-    nodes = await explain(dsn, role, name)
+    nodes = await explain(dsn, role, QUERIES[name])
     [walked] = [node for node in nodes if node.get("Index Name") == index]
     assert all(bound in walked["Index Cond"] for bound in bounds)

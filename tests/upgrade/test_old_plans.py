@@ -4,18 +4,17 @@ Without them they would be as right as before, so nothing else notices; but its 
 connections that are told to sort nothing.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import asyncpg
 import pytest
 
 from mainspring.stores._sql.queries import Query, parse_queries
-from mainspring.stores.postgres.dialing import Role, settings_for
+from mainspring.stores.postgres.dialing import Role
 from tests.postgres import temporary_database
 from tests.postgres_databases import template_database
+from tests.postgres_plans import explain
 from tests.upgrade.versions import Version
 
 pytestmark = pytest.mark.postgres
@@ -74,26 +73,12 @@ def queries_of(version: Version) -> dict[str, Query]:
     }
 
 
-def walk(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from walk(child)
-
-
 @pytest.mark.parametrize(("role", "name"), [(role, name) for role, names in HOT.items() for name in names])
 async def test_older_statement_walks_no_table_of_runs_on_the_newer_schema(
     dsn: str, older: Version, role: Role, name: str
 ) -> None:
-    text, names = queries_of(older)[name].positional()
-    connection = await asyncpg.connect(dsn, server_settings=settings_for(role))
-    try:
-        await connection.execute("SET plan_cache_mode = force_generic_plan")
-        await connection.execute(f"PREPARE query AS {text}")
-        arguments = f"({', '.join(['NULL'] * len(names))})" if names else ""
-        answer = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE query{arguments}")
-    finally:
-        await connection.close()
-    scans = [node for node in walk(json.loads(answer)[0]["Plan"]) if node.get("Relation Name") == "run"]
+    nodes = await explain(dsn, role, queries_of(older)[name])
+    scans = [node for node in nodes if node.get("Relation Name") == "run"]
     walked = [
         node.get("Index Name", "the table")
         for node in scans

@@ -22,7 +22,7 @@ class AttemptTask:
         on_end: told when it has ended; `ending` says how.
 
     Attributes:
-        ending: how it ended; None while it runs, and for good when the lease was lost.
+        ending: how it ended; None while it runs.
         task: what carries it out or stops it; None where nothing but the executor is needed.
     """
 

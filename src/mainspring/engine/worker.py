@@ -111,7 +111,7 @@ class Worker:
         self._open_call: ClaimCall | None = None
         self._answered = 0
         self._active: dict[tuple[RunId, int], AttemptTask] = {}
-        self._is_idle = asyncio.Event()
+        self._all_ended = asyncio.Event()
         self._ended: dict[tuple[RunId, int], Ending] = {}
         self._refusals: dict[tuple[RunId, int], int] = {}
         self._is_draining = False
@@ -183,9 +183,9 @@ class Worker:
 
     async def _await_attempts(self, seconds: float) -> None:
         if self._active:
-            self._is_idle.clear()
+            self._all_ended.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_idle.wait(), seconds)
+                await asyncio.wait_for(self._all_ended.wait(), seconds)
 
     def beat_now(self) -> None:
         """Beat at once, to learn of a cancel without waiting for the period."""
@@ -332,7 +332,7 @@ class Worker:
             if len(self._ended) == 1:
                 self._waiters.report.signal()
         if not self._active:
-            self._is_idle.set()
+            self._all_ended.set()
         if was_full or not self._active or attempt.lease.is_alone:
             self._waiters.claim.signal()
 

@@ -159,11 +159,8 @@ class Dialer:
                 server_settings={name: value for name, value in settings.items() if name in _AT_START},
                 **self._extra,
             )
-        except (
-            OSError,
-            asyncpg.InterfaceError,
-        ):  # a certificate that does not verify is a ValueError as well
-            raise
+        except (OSError, asyncpg.InterfaceError):
+            raise  # first: a certificate that does not verify is a ValueError as well
         except ValueError as error:
             # What the driver cannot read in the address or in PG… variables; it may quote the part, a password's even.
             raise asyncpg.ClientConfigurationError(
