@@ -50,6 +50,7 @@ ONLY_POSTGRES = {
     "hold_lanes": "a row lock; SQLite has one writer",
     "let_others_pass": "locks of tables",
     "limit_lock_waits": "locks of tables",
+    "list_tenants": "on SQLite a claim brings the lane's tenant; here a join for each row",
     "lock_claimers": "row locks",
     "lock_clocks": "row locks",
     "lock_empty_lanes": "row locks: PostgreSQL looks twice, SQLite once in delete_empty_lanes",

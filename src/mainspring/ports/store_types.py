@@ -268,7 +268,6 @@ class ClaimedRun:
     token: int
     job_id: JobId
     version: int
-    tenant: str
     attempt: int
     fire_at: datetime | None
     due_at: datetime
@@ -276,6 +275,7 @@ class ClaimedRun:
     target_key: str | None
     is_alone: bool
     is_cancel_requested: bool
+    tenant: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,6 @@ def _view_claim(run: RunRow) -> ClaimedRun:
         run.token,
         run.job_id,
         run.version,
-        run.tenant,
         run.attempt,
         run.fire_at,
         run.due_at,
@@ -210,4 +209,5 @@ def _view_claim(run: RunRow) -> ClaimedRun:
         run.target_key,
         run.is_alone,
         run.is_cancel_requested,
+        run.tenant,
     )

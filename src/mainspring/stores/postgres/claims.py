@@ -2,54 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from asyncpg import Record
 
+from mainspring.core.ids import LaneId
 from mainspring.ports.store_types import ClaimedRun, ClaimRequest, ClaimResult
 from mainspring.stores.postgres.connection import Connections, Session
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.rows import EVER
 
-_FIELDS = len(fields(ClaimedRun))
+_Rows = list[Record]
+_FIELDS = len(fields(ClaimedRun)) - 1
+"""How many of a row's columns, from the first, are fields; the tenant comes from the lane."""
+_LANE = _FIELDS
+_RANK = _FIELDS + 1
 _NOT_LIVE = ClaimResult((), is_session_live=False)
+_MOST_TENANTS = 100_000
+
+_by_rank = itemgetter(_RANK, 0)
+_lane = itemgetter(_LANE)
 
 
 class ClaimVerbs:
     """The part of `RunStore` that gives runs out. Repeatable, because each request bears a number."""
 
     _connections: Connections
+    _tenants: dict[LaneId, str]
+    """Of lanes that were read or claimed from; an id is never given to another lane."""
 
     async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
         if not requests:
             return []
+        answers = await self._claim(requests, now)
+        await self._learn_tenants({_lane(row) for rows in answers if rows for row in rows})
+        return [
+            _NOT_LIVE if rows is None else _result_of(rows, request, self._tenants)
+            for rows, request in zip(answers, requests, strict=True)
+        ]
+
+    async def _claim(self, requests: Sequence[ClaimRequest], now: datetime) -> list[_Rows | None]:
         if len(requests) == 1 and not requests[0].is_alone:
             [request] = requests
-            rows = await self._connections.fetch(
-                Role.CLAIM, "claim_runs", is_repeatable=True, **_values_of(request, now)
-            )
-            if rows:
-                return [_result_of(rows, request)]
-            # A repeat, no live session, or one that changed while the statement waited for it: look again, locked.
 
-        async def work(session: Session) -> list[ClaimResult]:
+            async def work_alone(session: Session) -> _Rows | None:
+                return await _claim(session, request, now)
+
+            # One statement writes; the other, if it comes to that, only reads.
+            rows = await self._connections.run(Role.CLAIM, work_alone, is_repeatable=True, is_atomic=True)
+            if rows is not None:
+                return [rows]
+            # No live session, or one that changed while the statement waited for it: look again, locked.
+
+        async def work(session: Session) -> list[_Rows | None]:
             session_ids = sorted({request.session_id for request in requests})
             await session.fetch("lock_claimers", session_ids=session_ids)
             return [await _claim(session, request, now) for request in requests]
 
         return await self._connections.transact(Role.CLAIM, work, is_repeatable=True)
 
+    async def _learn_tenants(self, lane_ids: set[LaneId]) -> None:
+        if lane_ids <= self._tenants.keys():
+            return
+        if len(self._tenants) > _MOST_TENANTS:
+            self._tenants.clear()
+        # A lane lasts as long as it has live runs, so those of runs that were just claimed are there.
+        for row in await self._connections.fetch(
+            Role.WATCH, "list_tenants", is_repeatable=True, lane_ids=sorted(lane_ids)
+        ):
+            self._tenants[row["id"]] = row["tenant"]
 
-async def _claim(session: Session, request: ClaimRequest, now: datetime) -> ClaimResult:
-    """Claim for a session whose row is locked, so that the statement sees all that the session runs."""
+
+async def _claim(session: Session, request: ClaimRequest, now: datetime) -> _Rows | None:
+    """Return the rows of what is claimed, now or by the same request before; None where the session is not live.
+
+    So it looks, too, where the session's row was changed meanwhile, unless the session's row is locked before.
+    """
     name = "claim_alone" if request.is_alone else "claim_runs"
     rows = await session.fetch(name, **_values_of(request, now))
+    if rows:
+        return rows
+    rows = await session.fetch("repeat_claim", session_id=request.session_id, number=request.number)
     if not rows:
-        rows = await session.fetch("repeat_claim", session_id=request.session_id, number=request.number)
-    return _result_of(rows, request) if rows else _NOT_LIVE
+        return None
+    return [] if rows[0]["id"] is None else rows
 
 
 def _values_of(request: ClaimRequest, now: datetime) -> dict[str, Any]:
@@ -64,14 +104,10 @@ def _values_of(request: ClaimRequest, now: datetime) -> dict[str, Any]:
     }
 
 
-def _result_of(rows: list[Record], request: ClaimRequest) -> ClaimResult:
-    if rows[0]["id"] is None:
-        return ClaimResult(())
+def _result_of(rows: _Rows, request: ClaimRequest, tenants: Mapping[LaneId, str]) -> ClaimResult:
+    """Return runs in order of preference: by lane as asked for, then by rank."""
+    rows.sort(key=_by_rank)
     places = {lane_id: place for place, lane_id in enumerate(dict.fromkeys(request.lanes))}
-
-    def preference(row: Record) -> tuple[int, datetime, int]:
-        return places.get(row["lane_id"], 0), row["rank"], row["id"]
-
-    rows.sort(key=preference)
-    # The statements' columns stand in the order of the fields, with what they are sorted by at the end.
-    return ClaimResult(tuple([ClaimedRun(*row[:_FIELDS]) for row in rows]))
+    if len(places) > 1:
+        rows.sort(key=lambda row: places.get(_lane(row), 0))
+    return ClaimResult(tuple([ClaimedRun(*row[:_FIELDS], tenant=tenants[row[_LANE]]) for row in rows]))

@@ -184,8 +184,7 @@ CREATE TABLE run (
 CREATE INDEX run_alone ON public.run USING btree (session_id) WHERE ((state = 'RUNNING'::text) AND is_alone);
 CREATE INDEX run_claimed ON public.run USING btree (session_id, claim_number) WHERE (claim_number IS NOT NULL);
 CREATE INDEX run_expiring ON public.run USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])));
-CREATE INDEX run_held ON public.run USING btree (session_id, id) WHERE (state = 'RUNNING'::text);
-CREATE INDEX run_job ON public.run USING btree (job_id, ((id + 0)));
+CREATE INDEX run_job ON public.run USING btree (job_id, ((id + 0))) WITH (fillfactor='45');
 CREATE INDEX run_ready ON public.run USING btree (lane_id, rank) WHERE ((state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])) AND (NOT is_parked) AND (crashes = 0));
 CREATE INDEX run_suspect ON public.run USING btree (lane_id, rank) WHERE ((state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])) AND (NOT is_parked) AND (crashes > 0));
 CREATE INDEX run_waiting ON public.run USING btree (lane_id) WHERE ((state = 'BLOCKED'::text) OR is_parked);

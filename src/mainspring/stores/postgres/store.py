@@ -54,6 +54,7 @@ class PostgresStore(
         self._queries = load_queries(PACKAGE)
         self._connections = Connections(self._options, self._queries, random)
         self._lane_ids = LaneIds()
+        self._tenants = {}
         self._reads = 0
 
     @property

@@ -132,7 +132,6 @@ class Claiming:
             1,
             job.id,
             1,
-            job.tenant,
             1,
             None,
             at(-1),
@@ -140,6 +139,7 @@ class Claiming:
             "key",
             is_alone=False,
             is_cancel_requested=False,
+            tenant=job.tenant,
         )
         [run] = await store.get_runs([run_id])
         assert run is not None

@@ -160,20 +160,21 @@ CROSS JOIN LATERAL (
 ) AS session;
 
 -- name: claim_runs
--- One row at least where the session is live and the request is new. The lateral walks run_ready in order of rank,
--- lane after lane, and stops as soon as the outer limit is reached. Where the session's row changed while this waited
--- for it, the rest would not see what the session runs since then (another claim's run alone): no row, look again.
+-- The lateral walks run_ready in order of rank, lane after lane, and stops as soon as the outer limit is reached. Rows are
+-- found again by their place, to which the lock holds them, and answered by the update itself: through a CTE each would be
+-- stored once more. Where the session's row changed while this waited for it, the rest would not see what the session
+-- runs since then (another claim's run alone): nothing then, as where the session is not live or the request not new.
 WITH claimer AS MATERIALIZED (
     UPDATE session SET claim_number = :number
     WHERE id = :session_id AND state = 'live' AND claim_number < :number
       AND xmin = (SELECT seen.xmin FROM session AS seen WHERE seen.id = :session_id)
     RETURNING id
 ), picked AS MATERIALIZED (
-    SELECT candidate.id
+    SELECT candidate.place
     FROM claimer
     CROSS JOIN unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
     CROSS JOIN LATERAL (
-        SELECT run.id FROM run
+        SELECT run.ctid AS place FROM run
         WHERE run.lane_id = wanted.lane_id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
           AND run.crashes = 0 AND run.rank BETWEEN wanted.low AND :now
           AND (run.expires_at IS NULL OR run.expires_at > :now)
@@ -182,20 +183,13 @@ WITH claimer AS MATERIALIZED (
     -- Whoever carries out a run alone has no other.
     WHERE NOT EXISTS (SELECT FROM run WHERE session_id = :session_id AND is_alone AND state = 'RUNNING')
     LIMIT :limit
-), claimed AS (
-    UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_id, claim_number = :number,
-        started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_alone = false
-    WHERE run.id = ANY(ARRAY(SELECT picked.id FROM picked))
-    RETURNING run.*
 )
-SELECT
-    claimed.id, claimed.token, claimed.job_id, claimed.version, lane.tenant, claimed.attempt, claimed.fire_at,
-    claimed.due_at, claimed.payload, claimed.target_key, claimed.is_alone,
-    claimed.cancel_requested_at IS NOT NULL, claimed.lane_id, claimed.rank
-FROM claimer
-LEFT JOIN (
-    claimed CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = claimed.lane_id LIMIT 1) AS lane
-) ON true;
+UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_id, claim_number = :number,
+    started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_alone = false
+WHERE run.ctid = ANY(ARRAY(SELECT picked.place FROM picked))
+RETURNING
+    run.id, run.token, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
+    run.is_alone, run.cancel_requested_at IS NOT NULL, run.lane_id, run.rank;
 
 -- name: claim_alone
 -- The same for a run that crashed a worker, given only to a session that has nothing else. The session's row is locked
@@ -205,11 +199,11 @@ WITH claimer AS MATERIALIZED (
     WHERE id = :session_id AND state = 'live' AND claim_number < :number
     RETURNING id
 ), picked AS MATERIALIZED (
-    SELECT candidate.id
+    SELECT candidate.place
     FROM claimer
     CROSS JOIN unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
     CROSS JOIN LATERAL (
-        SELECT run.id FROM run
+        SELECT run.ctid AS place FROM run
         WHERE run.lane_id = wanted.lane_id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
           AND run.crashes > 0 AND run.rank BETWEEN wanted.low AND :now
           AND (run.expires_at IS NULL OR run.expires_at > :now)
@@ -221,38 +215,38 @@ WITH claimer AS MATERIALIZED (
           AND run.claim_number >= (SELECT held_from FROM session WHERE id = :session_id)
     )
     LIMIT least(:limit, 1)
-), claimed AS (
-    UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_id, claim_number = :number,
-        started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_alone = true
-    WHERE run.id = ANY(ARRAY(SELECT picked.id FROM picked))
-    RETURNING run.*
 )
-SELECT
-    claimed.id, claimed.token, claimed.job_id, claimed.version, lane.tenant, claimed.attempt, claimed.fire_at,
-    claimed.due_at, claimed.payload, claimed.target_key, claimed.is_alone,
-    claimed.cancel_requested_at IS NOT NULL, claimed.lane_id, claimed.rank
-FROM claimer
-LEFT JOIN (
-    claimed CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = claimed.lane_id LIMIT 1) AS lane
-) ON true;
+UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_id, claim_number = :number,
+    started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_alone = true
+WHERE run.ctid = ANY(ARRAY(SELECT picked.place FROM picked))
+RETURNING
+    run.id, run.token, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
+    run.is_alone, run.cancel_requested_at IS NOT NULL, run.lane_id, run.rank;
 
 -- name: repeat_claim
 -- The leases of the session's last request, as far as they still run: one row at least where the session is live.
 -- A request before the last one is late: its caller gave it up, so it gets nothing.
-SELECT run.id, run.token, run.job_id, run.version, lane.tenant, run.attempt, run.fire_at, run.due_at, run.payload,
-       run.target_key, run.is_alone, run.cancel_requested_at IS NOT NULL, run.lane_id, run.rank
+SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
+       run.is_alone, run.cancel_requested_at IS NOT NULL, run.lane_id, run.rank
 FROM session
-LEFT JOIN (run JOIN lane ON lane.id = run.lane_id)
+LEFT JOIN run
     ON run.session_id = session.id AND run.claim_number = :number
     AND session.claim_number = :number
 WHERE session.id = :session_id AND session.state = 'live' AND session.claim_number >= :number;
+
+-- name: list_tenants
+SELECT lane.id, lane.tenant
+FROM unnest(:lane_ids::bigint[]) AS wanted (id)
+CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = wanted.id LIMIT 1) AS lane;
 
 -- name: apply_successes
 -- The end of nearly every run: a success at the first claim, whose token is the same for all.
 WITH ended AS (
     DELETE FROM run
     WHERE run.id = ANY(:run_ids::bigint[]) AND run.token = :token AND run.session_id IS NOT NULL
-    RETURNING run.*, width_bucket(run.id, :run_ids::bigint[]) AS position
+    RETURNING run.id, run.job_id, run.version, run.lane_id, run.kind, run.fire_at, run.due_at, run.created_at,
+        run.started_at, run.attempt, run.token, run.crashes, run.session_id, run.payload, run.target_key, run.span_id,
+        run.redrive_of, width_bucket(run.id, :run_ids::bigint[]) AS position
 )
 INSERT INTO run_history (
     id, job_id, version, queue, route, tenant, priority, kind, state, fire_at, due_at, created_at, started_at,

@@ -76,8 +76,8 @@ SELECT EXISTS (SELECT 1 FROM run INDEXED BY run_alone WHERE session_id = :sessio
 -- name: find_ready
 -- `lanes` is an object of lane and lower bound. The cross joins keep the order: lane after lane, and in each by rank along the index, until the limit is reached.
 SELECT
-    run.id, run.token + 1, run.job_id, run.version, lane.tenant, run.attempt, run.fire_at, run.due_at, run.payload,
-    run.target_key
+    run.id, run.token + 1, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
+    lane.tenant
 FROM json_each(:lanes) AS wanted
 CROSS JOIN lane ON lane.id = CAST(wanted.key AS INTEGER)
 CROSS JOIN run INDEXED BY run_ready ON run.lane_id = lane.id
@@ -88,8 +88,8 @@ LIMIT :limit;
 
 -- name: find_suspect
 SELECT
-    run.id, run.token + 1, run.job_id, run.version, lane.tenant, run.attempt, run.fire_at, run.due_at, run.payload,
-    run.target_key
+    run.id, run.token + 1, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
+    lane.tenant
 FROM json_each(:lanes) AS wanted
 CROSS JOIN lane ON lane.id = CAST(wanted.key AS INTEGER)
 CROSS JOIN run INDEXED BY run_suspect ON run.lane_id = lane.id
@@ -106,8 +106,8 @@ WHERE id IN (SELECT value FROM json_each(:run_ids));
 
 -- name: repeat_claim
 SELECT
-    run.id, run.token, run.job_id, run.version, lane.tenant, run.attempt, run.fire_at, run.due_at, run.payload,
-    run.target_key, run.is_alone, run.cancel_requested_at IS NOT NULL
+    run.id, run.token, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
+    lane.tenant, run.is_alone, run.cancel_requested_at IS NOT NULL
 FROM run INDEXED BY run_held
 CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.session_id = :session_id AND run.state = 'RUNNING' AND run.claim_number = :number

@@ -1,0 +1,2 @@
+-- As on PostgreSQL, whose indexes this changes; nothing here.
+-- compatible_from: 0004
