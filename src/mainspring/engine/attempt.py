@@ -64,6 +64,8 @@ class AttemptTask:
             return True
         if self._handle is None:
             return False
+        if self.ending is not None:  # it ended at once
+            self._handle = None
         self._executor = executor
         self._has_begun = True
         return True
@@ -104,6 +106,7 @@ class AttemptTask:
             # The stop surfaced as a failure of the work (a command's exit status): it ended because of the cancel.
             ending = Stopped(error=ending.error, output=ending.output)
         self.ending = ending
+        self._handle = None  # it knows this attempt: left alone the two would wait for the collector
         if self._on_end is not None:
             self._on_end(self)
 

@@ -177,7 +177,12 @@ class FunctionExecutor:
 
 def _answer(call: Call, outcome: Outcome) -> None:
     call.answer = outcome
-    call.on_end(outcome)
+    tell, call.on_end = call.on_end, _tell_nobody  # whoever is told need not last as long as the call
+    tell(outcome)
+
+
+def _tell_nobody(outcome: Outcome) -> None:
+    """Has no effect: the end was told."""
 
 
 def _resolve(future: asyncio.Future[Outcome], outcome: Outcome) -> None:

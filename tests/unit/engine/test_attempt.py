@@ -1,6 +1,7 @@
 """An attempt that is stopped before its first step: its task must run all the same, or its slot is lost for good."""
 
 import asyncio
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -90,6 +91,35 @@ async def test_attempt_without_a_task_ends_when_its_executor_says_so() -> None:
     assert attempt.ending == Success(result=b"1")
     attempt.cancel()
     assert attempt.task is None
+
+
+class Handle:
+    """What an executor keeps of an attempt under way."""
+
+    def __init__(self, on_end: OnEnd) -> None:
+        self.on_end = on_end
+
+
+@pytest.mark.parametrize("is_at_once", [False, True])
+async def test_ended_attempt_keeps_nothing_that_knows_it(is_at_once: bool) -> None:
+    """Else the two would wait for the collector, which took a tenth of a busy worker's time."""
+    handles: list[Handle] = []
+
+    class Keeping(Told):
+        def begin(self, context: AttemptContext, on_end: OnEnd) -> object | None:
+            handles.append(Handle(on_end))
+            if is_at_once:
+                on_end(Success())
+            return handles[0]
+
+    attempt, _ = begun(Keeping())
+    handle = handles.pop()
+    if not is_at_once:
+        handle.on_end(Success())
+    left = weakref.ref(handle)
+    del handle
+    assert left() is None
+    assert attempt.ending == Success()
 
 
 @pytest.mark.parametrize("stop", [AttemptTask.cancel, AttemptTask.hand_back, AttemptTask.drop])

@@ -110,4 +110,4 @@ def _result_of(rows: _Rows, request: ClaimRequest, tenants: Mapping[LaneId, str]
     places = {lane_id: place for place, lane_id in enumerate(dict.fromkeys(request.lanes))}
     if len(places) > 1:
         rows.sort(key=lambda row: places.get(_lane(row), 0))
-    return ClaimResult(tuple([ClaimedRun(*row[:_FIELDS], tenant=tenants[row[_LANE]]) for row in rows]))
+    return ClaimResult(tuple([ClaimedRun(*(*row[:_FIELDS], tenants[row[_LANE]])) for row in rows]))
