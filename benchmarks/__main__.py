@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import platform
 import time
-from typing import Any
+
+from benchmarks.report import print_rows
 
 PARTS = ("cron", "executors", "stores", "engine", "throughput", "scale", "idle")
 NEEDS_DATABASE = {"stores", "engine", "throughput", "scale", "idle"}
@@ -30,16 +30,8 @@ def main() -> None:
         before = time.perf_counter()
         module = importlib.import_module(f"benchmarks.{part}")
         rows = module.run(options.quick, dsn) if part in NEEDS_DATABASE else module.run(options.quick)
-        for row in rows:
-            print_row(row, as_json=options.json)
+        print_rows(rows, as_json=options.json)
         print(f"# {part}: {time.perf_counter() - before:.0f} s", flush=True)
-
-
-def print_row(row: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(row))
-    else:
-        print(f"{row['name']:<64} {row['value']:>14,} {row['unit']}", flush=True)
 
 
 if __name__ == "__main__":
