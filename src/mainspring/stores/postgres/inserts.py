@@ -9,7 +9,7 @@ from mainspring.core.ids import LaneId, RunId, job_shard, make_run_id
 from mainspring.core.model import LaneKey
 from mainspring.ports.store_types import NewRun
 from mainspring.stores.postgres.connection import Session
-from mainspring.stores.postgres.rows import columns_of_lanes, columns_of_runs
+from mainspring.stores.postgres.rows import columns_of_lanes, columns_of_runs, common
 
 _REMEMBERED = 100_000
 """Lanes whose ids are kept in memory."""
@@ -69,8 +69,8 @@ async def _insert_runs(
     lanes = await lane_ids.hold(session, [run.lane for run in runs])
     rows = await session.fetch(
         "insert_runs",
-        run_ids=[None] * len(runs) if run_ids is None else run_ids,
-        run_lanes=[lanes[run.lane] for run in runs],
+        run_ids=[] if run_ids is None else run_ids,
+        run_lanes=common([lanes[run.lane] for run in runs]),
         now=now,
         **columns_of_runs(runs),
     )
