@@ -9,7 +9,7 @@ from mainspring.core.ids import LaneId, RunId, job_shard, make_run_id
 from mainspring.core.model import LaneKey
 from mainspring.ports.store_types import NewRun
 from mainspring.stores.postgres.connection import Session
-from mainspring.stores.postgres.rows import columns_of_lanes, columns_of_runs, common
+from mainspring.stores.postgres.rows import columns_of_lanes, columns_of_runs
 
 _REMEMBERED = 100_000
 """Lanes whose ids are kept in memory."""
@@ -70,7 +70,7 @@ async def _insert_runs(
     rows = await session.fetch(
         "insert_runs",
         run_ids=[] if run_ids is None else run_ids,
-        run_lanes=common([lanes[run.lane] for run in runs]),
+        run_lanes=[lanes[run.lane] for run in runs],
         now=now,
         **columns_of_runs(runs),
     )

@@ -78,7 +78,8 @@ WHERE (SELECT count(*) FROM held) = cardinality(:lane_ids::bigint[])
 RETURNING id;
 
 -- name: insert_runs
--- Runs that are known to be wanted; an id of NULL is the sequence's next. The columns are as in submit_runs.
+-- Runs that are known to be wanted; an id of NULL is the sequence's next. The columns are as in
+-- submit_runs; the lanes are given in full, so that there are as many rows.
 INSERT INTO run (
     id, job_id, version, lane_id, kind, state, fire_at, due_at, rank, created_at, expires_at, timeout_ms, payload,
     target_key, span_id
@@ -86,20 +87,16 @@ INSERT INTO run (
 SELECT
     coalesce(new.id, nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1])),
     coalesce(new.job_id, (:job_ids::uuid[])[1]), coalesce(new.version, (:versions::integer[])[1]),
-    coalesce(new.lane_id, (:run_lanes::bigint[])[1]), coalesce(new.kind, (:kinds::text[])[1]), 'PENDING', new.fire_at,
+    new.lane_id, coalesce(new.kind, (:kinds::text[])[1]), 'PENDING', new.fire_at,
     coalesce(new.due_at, (:dues_at::timestamptz[])[1]), greatest(coalesce(new.due_at, (:dues_at::timestamptz[])[1]), :now),
     :now, new.expires_at, coalesce(new.timeout_ms, (:timeouts_ms::bigint[])[1]), new.payload, new.target_key,
     new.span_id
-FROM ROWS FROM (
-    unnest(
-        :run_ids::bigint[], :shards::bigint[], :job_ids::uuid[], :versions::integer[], :run_lanes::bigint[],
-        :kinds::text[], :fires_at::timestamptz[], :dues_at::timestamptz[], :expiries_at::timestamptz[],
-        :timeouts_ms::bigint[], :payloads::bytea[], :target_keys::text[], :span_ids::bigint[]
-    ),
-    generate_series(1, :count::integer)
+FROM unnest(
+    :run_ids::bigint[], :shards::bigint[], :job_ids::uuid[], :versions::integer[], :run_lanes::bigint[],
+    :kinds::text[], :fires_at::timestamptz[], :dues_at::timestamptz[], :expiries_at::timestamptz[],
+    :timeouts_ms::bigint[], :payloads::bytea[], :target_keys::text[], :span_ids::bigint[]
 ) AS new (
-    id, shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, span_id,
-    position
+    id, shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, span_id
 )
 RETURNING id;
 
