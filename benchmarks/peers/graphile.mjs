@@ -1,34 +1,32 @@
-// No-op jobs on graphile-worker: `prepare`, `load COUNT`, `work`, on DATABASE_URL. Its documented fastest settings: a
-// local queue, and completions in batches.
-import { closeSync, openSync } from "node:fs";
+// Jobs on graphile-worker, on DATABASE_URL; called as the other contestants are. Its documented fastest settings: a
+// local queue, and completions in batches; for idle pick-up neither, as the queue asks the store only now and then.
 import { Logger, makeWorkerUtils, run, runMigrations } from "graphile-worker";
+import { hammer, noteFirst, noteStamp, ping } from "./notes.mjs";
 
 const CHUNK = 1000;
 const connectionString = process.env.DATABASE_URL;
 const logger = new Logger(() => () => {});
-const [command, count] = process.argv.slice(2);
-let hasBegun = false;
-
-const noop = async () => {
-  if (!hasBegun) {
-    hasBegun = true;
-    closeSync(openSync(`${process.env.BENCHMARK_FIRST_JOBS}/${process.pid}`, "w"));
-  }
-};
+const [command, ...given] = process.argv.slice(2);
+const chunkOf = (count) => Array.from({ length: count }, () => ({ identifier: "noop", payload: {} }));
+const taskList = { noop: async () => noteFirst(), stamp: async ({ at }) => noteStamp(at) };
 
 if (command === "prepare") {
   await runMigrations({ connectionString, logger });
-} else if (command === "load") {
-  const utils = await makeWorkerUtils({ connectionString, logger });
-  const chunk = Array.from({ length: CHUNK }, () => ({ identifier: "noop", payload: {} }));
-  for (let left = Number(count); left > 0; left -= CHUNK) await utils.addJobs(chunk);
-  await utils.release();
+} else if (command === "work") {
+  const batching = given[0] === "drain" ? { localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 } : {};
+  const worker = { connectionString, maxPoolSize: 12, concurrentJobs: 24, pollInterval: 2000, ...batching };
+  await run({ connectionString, logger, concurrency: 24, pollInterval: 2000, noHandleSignals: true, taskList, preset: { worker } });
 } else {
-  const preset = {
-    worker: {
-      connectionString, maxPoolSize: 12, concurrentJobs: 24, pollInterval: 2000,
-      localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0,
-    },
-  };
-  await run({ connectionString, logger, concurrency: 24, pollInterval: 2000, noHandleSignals: true, taskList: { noop }, preset });
+  const utils = await makeWorkerUtils({ connectionString, logger });
+  const [first, second, third] = given.map(Number);
+  if (command === "load") {
+    const chunk = chunkOf(CHUNK);
+    for (let left = first; left > 0; left -= CHUNK) await utils.addJobs(chunk);
+  } else if (command === "submit") {
+    const chunk = chunkOf(first);
+    await hammer(first > 1 ? () => utils.addJobs(chunk) : () => utils.addJob("noop", {}), first, second, third);
+  } else if (command === "ping") {
+    await ping((at) => utils.addJob("stamp", { at }), first, second);
+  }
+  await utils.release();
 }

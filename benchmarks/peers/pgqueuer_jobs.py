@@ -1,20 +1,25 @@
-"""No-op jobs on pgqueuer, in its own environment: `prepare`, `load COUNT`, `work`, on DATABASE_URL."""
+"""Jobs on pgqueuer, in its own environment, on DATABASE_URL; `contestants.Contestant` says what it is called with."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from datetime import timedelta
-from pathlib import Path
+from typing import Any
 
 import asyncpg
 import uvloop
 from pgqueuer import PgQueuer, Queries
-from pgqueuer.db import AsyncpgDriver
+from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
 from pgqueuer.models import Job
 
+from benchmarks.peers import notes
+
 CHUNK = 1000
-_to_be_noted = ["the first job"]
+CONNECTIONS = 10
+BATCHES = {"drain": 1000, "idle": 100, "crash": 10}
+"""The last is what it has by itself."""
 
 
 async def prepare(dsn: str) -> None:
@@ -31,17 +36,52 @@ async def load(dsn: str, count: int) -> None:
     await connection.close()
 
 
-async def work(dsn: str) -> None:
+async def submit(dsn: str, chunk: int, at_once: int, seconds: float) -> None:
+    driver: Any
+    if at_once > 1:
+        pool = await asyncpg.create_pool(dsn, min_size=CONNECTIONS, max_size=CONNECTIONS)
+        driver = AsyncpgPoolDriver(pool)
+    else:
+        driver = AsyncpgDriver(await asyncpg.connect(dsn))
+    queries = Queries(driver)
+
+    async def call() -> None:
+        if chunk > 1:
+            await queries.enqueue(["noop"] * chunk, [None] * chunk, [0] * chunk)
+        else:
+            await queries.enqueue("noop", None)
+
+    await notes.hammer(call, chunk=chunk, at_once=at_once, seconds=seconds)
+
+
+async def ping(dsn: str, count: int, gap: float) -> None:
+    queries = Queries(AsyncpgDriver(await asyncpg.connect(dsn)))
+    await notes.ping(lambda at: queries.enqueue("stamp", b"%.6f" % at), count=count, gap=gap)
+
+
+async def hold(dsn: str) -> None:
+    await Queries(AsyncpgDriver(await asyncpg.connect(dsn))).enqueue("hold", None)
+
+
+async def work(dsn: str, purpose: str) -> None:
     queuer = PgQueuer(AsyncpgDriver(await asyncpg.connect(dsn)))
 
     @queuer.entrypoint("noop")
     async def noop(job: Job) -> None:
         del job
-        if _to_be_noted:
-            _to_be_noted.clear()
-            (Path(os.environ["BENCHMARK_FIRST_JOBS"]) / str(os.getpid())).touch()
+        notes.note_first()
 
-    await queuer.run(batch_size=CHUNK, dequeue_timeout=timedelta(seconds=30))
+    @queuer.entrypoint("stamp")
+    async def stamp(job: Job) -> None:
+        notes.note_stamp(float(job.payload))
+
+    @queuer.entrypoint("hold")
+    async def hold_slot(job: Job) -> None:
+        del job
+        notes.note_start()
+        await asyncio.sleep(30)
+
+    await queuer.run(batch_size=BATCHES[purpose], dequeue_timeout=timedelta(seconds=30))
 
 
 def main() -> None:
@@ -51,8 +91,14 @@ def main() -> None:
             uvloop.run(prepare(dsn))
         case ["load", count]:
             uvloop.run(load(dsn, int(count)))
-        case ["work"]:
-            uvloop.run(work(dsn))
+        case ["submit", chunk, at_once, seconds]:
+            uvloop.run(submit(dsn, int(chunk), int(at_once), float(seconds)))
+        case ["ping", count, gap]:
+            uvloop.run(ping(dsn, int(count), float(gap)))
+        case ["hold"]:
+            uvloop.run(hold(dsn))
+        case ["work", purpose]:
+            uvloop.run(work(dsn, purpose))
 
 
 if __name__ == "__main__":

@@ -21,8 +21,11 @@ from mainspring.ports.store_types import CancelResult, IdempotencyKey, NewRun, S
 
 KEY_LIFETIME = timedelta(hours=24)
 MAX_KEY_LENGTH = 255
+_JOB_CHANGED = SubmitResult(SubmitStatus.JOB_CHANGED)
 MOST_TOGETHER = 1000
 """Runs of different requests in one transaction."""
+MOST_KNOWN = 10_000
+"""Jobs whose definitions are kept."""
 
 
 @value(kw_only=True)
@@ -63,6 +66,7 @@ class Runs:
         # Many clients with one run each: a commit for each of them would cost them all the time there is.
         self._submits: Combiner[NewRun, SubmitResult] = Combiner(self._submit_all, most=MOST_TOGETHER)
         self._reads: Combiner[JobId, Job | None] = Combiner(self._read_jobs, most=MOST_TOGETHER)
+        self._known: dict[JobId, _Form] = {}  # as they were; the store says where one has changed since
 
     async def submit(self, tenant: str, submission: Submission) -> Submitted:
         """Insert one run.
@@ -73,10 +77,16 @@ class Runs:
             Conflict: the idempotency key was used for another request.
         """
         now = self._clock.now()
-        jobs = await self._jobs(tenant, [submission])
-        if submission.job_id not in jobs:
-            raise NotFound("job", format_job_id(submission.job_id))
-        (result,) = await self._submits([_new_run(jobs[submission.job_id], submission, now=now)])
+        result = _JOB_CHANGED
+        form = self._known.get(submission.job_id)
+        if form is not None and form.job.tenant == tenant:
+            (result,) = await self._submits([_new_run(form, submission, now=now, must_be_newest=True)])
+        if result.status is SubmitStatus.JOB_CHANGED:
+            form = (await self._forms(tenant, [submission])).get(submission.job_id)
+            if form is None:
+                raise NotFound("job", format_job_id(submission.job_id))
+            self._remember(form)
+            (result,) = await self._submits([_new_run(form, submission, now=now)])
         if result.status is SubmitStatus.JOB_MISSING or result.run_id is None:
             raise NotFound("job", format_job_id(submission.job_id))
         if result.status is SubmitStatus.KEY_MISMATCH:
@@ -92,15 +102,15 @@ class Runs:
                 field starts with `[index].`.
         """
         now = self._clock.now()
-        jobs = await self._jobs(tenant, submissions)
+        forms = await self._forms(tenant, submissions)
         runs = []
         for index, submission in enumerate(submissions):
-            job = jobs.get(submission.job_id)
-            if job is None:
+            form = forms.get(submission.job_id)
+            if form is None:
                 message = f"there is no job {format_job_id(submission.job_id)}"
                 raise InvalidInput(f"[{index}].job_id", message)
             try:
-                runs.append(_new_run(job, submission, now=now))
+                runs.append(_new_run(form, submission, now=now))
             except InvalidInput as error:
                 raise type(error)(f"[{index}].{error.field}", error.message) from None
         return list(await self._submits(runs))
@@ -115,10 +125,15 @@ class Runs:
         found = dict(zip(wanted, await self._store.get_jobs(wanted), strict=True))
         return [found[job_id] for job_id in job_ids]
 
-    async def _jobs(self, tenant: str, submissions: Sequence[Submission]) -> dict[JobId, Job]:
+    async def _forms(self, tenant: str, submissions: Sequence[Submission]) -> dict[JobId, _Form]:
         wanted = list(dict.fromkeys(submission.job_id for submission in submissions))
         jobs = await self._reads(wanted)
-        return {job.id: job for job in jobs if job is not None and job.tenant == tenant}
+        return {job.id: _Form(job) for job in jobs if job is not None and job.tenant == tenant}
+
+    def _remember(self, form: _Form) -> None:
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known[form.job.id] = form
 
     async def get(self, tenant: str, run_id: RunId) -> Run:
         """Return a run, live or finished.
@@ -167,26 +182,45 @@ class Runs:
         return await self._store.count_runs(tenant)
 
 
-def _new_run(job: Job, submission: Submission, *, now: datetime) -> NewRun:
-    spec = job.spec
+class _Form:
+    """What the runs of a job have in common.
+
+    Attributes:
+        lane: that of runs without a priority of their own.
+    """
+
+    __slots__ = ("expires_after", "job", "lane", "timeout")
+
+    def __init__(self, job: Job) -> None:
+        spec = job.spec
+        self.job = job
+        self.lane = LaneKey(spec.queue, spec.route, job.tenant, spec.priority)
+        self.timeout = spec.timeout
+        self.expires_after = spec.expires_after
+
+
+def _new_run(form: _Form, submission: Submission, *, now: datetime, must_be_newest: bool = False) -> NewRun:
     if submission.payload is not None and len(submission.payload) > INLINE_LIMIT:
         size = len(submission.payload)
         message = f"{size} bytes; at most {INLINE_LIMIT} fit, put large data elsewhere and pass a link"
         raise PayloadTooLarge("payload", message)
     due_at = _due_at(submission, now)
-    priority = submission.priority if submission.priority is not None else spec.priority
+    lane = form.lane
+    if submission.priority is not None:
+        lane = LaneKey(lane.queue, lane.route, lane.tenant, submission.priority)
     return NewRun(
-        job_id=job.id,
-        version=job.version,
-        lane=LaneKey(spec.queue, spec.route, job.tenant, priority),
+        job_id=form.job.id,
+        version=form.job.version,
+        lane=lane,
         kind=RunKind.MANUAL,
         fire_at=None,
         due_at=due_at,
-        timeout=spec.timeout,
+        timeout=form.timeout,
         payload=submission.payload,
-        expires_at=due_at + spec.expires_after if spec.expires_after is not None else None,
+        expires_at=due_at + form.expires_after if form.expires_after is not None else None,
         target_key=submission.idempotency_key,
         submit_key=_submit_key(submission, due_at, now),
+        must_be_newest=must_be_newest,
     )
 
 

@@ -162,7 +162,8 @@ class RunStore(Protocol):
         """Insert runs of existing jobs, with their idempotency rows; lanes are interned on the way.
 
         An idempotency key that is known and not expired inserts nothing: `DUPLICATE` with the first run's id when the
-        request hash is the same, `KEY_MISMATCH` when not; also within one call. `JOB_MISSING` where the job is gone.
+        request hash is the same, `KEY_MISMATCH` when not; also within one call. `JOB_MISSING` where the job is gone,
+        `JOB_CHANGED` where a run that must be of its newest version is not.
         A run's first rank is `max(due_at, now)`: never in the past when written.
         """
         ...

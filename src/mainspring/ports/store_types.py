@@ -148,6 +148,7 @@ class NewRun:
         skip_reason: set: the run is recorded as SKIPPED with this reason and never becomes live.
         target_key: the idempotency key handed to the target; None is the run's id.
         submit_key: guards the submission itself.
+        must_be_newest: it is submitted only while `version` is the job's newest.
     """
 
     job_id: JobId
@@ -163,6 +164,7 @@ class NewRun:
     target_key: str | None = None
     submit_key: IdempotencyKey | None = None
     span_id: SpanId | None = None
+    must_be_newest: bool = False
 
 
 @value(kw_only=True)
@@ -227,6 +229,7 @@ class SubmitStatus(StrEnum):
     DUPLICATE = "duplicate"
     KEY_MISMATCH = "key_mismatch"
     JOB_MISSING = "job_missing"
+    JOB_CHANGED = "job_changed"
 
 
 @value()

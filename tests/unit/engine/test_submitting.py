@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from mainspring.core.ids import JobId
+from mainspring.core.model import Job, Priority
 from mainspring.engine.runs import Submission
-from mainspring.errors import Conflict
+from mainspring.errors import Conflict, NotFound
 from mainspring.ports.store_types import NewRun, SubmitResult
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.factories import START
@@ -29,6 +31,18 @@ class CountingStore(MemoryStore):
         return await super().submit_runs(runs, **given)
 
 
+class ReadingStore(MemoryStore):
+    """The memory store; it counts reads of jobs."""
+
+    def __init__(self) -> None:
+        super().__init__(time=lambda: START)
+        self.reads = 0
+
+    async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
+        self.reads += 1
+        return await super().get_jobs(job_ids)
+
+
 async def test_requests_that_come_together_share_a_transaction_and_get_their_own_answers() -> None:
     store = CountingStore()
     async with ManualRuntime(store=store) as runtime:
@@ -45,3 +59,24 @@ async def test_requests_that_come_together_share_a_transaction_and_get_their_own
         assert len(store.sizes) < 5
         with pytest.raises(Conflict):
             await runs.submit(TENANT, Submission(job_id=job.id, payload=b"1", idempotency_key="used"))
+
+
+async def test_a_job_is_read_once_and_again_when_it_has_changed() -> None:
+    store = ReadingStore()
+    async with ManualRuntime(store=store) as runtime:
+        jobs, runs = runtime.client.jobs, runtime.client.runs
+        body = {"name": "work", "callback_url": "https://example.com/hook"}
+        job = await jobs.create(TENANT, body)
+        store.reads = 0
+        for _ in range(3):
+            await runs.submit(TENANT, Submission(job_id=job.id))
+        assert store.reads == 1
+        with pytest.raises(NotFound):
+            await runs.submit("somebody-else", Submission(job_id=job.id))
+        await jobs.upsert(TENANT, {**body, "priority": "HIGH"})
+        submitted = await runs.submit(TENANT, Submission(job_id=job.id))
+        run = await runs.get(TENANT, submitted.run_id)
+        assert (run.version, run.lane.priority) == (2, Priority.HIGH)
+        await jobs.delete(TENANT, job.id)
+        with pytest.raises(NotFound):
+            await runs.submit(TENANT, Submission(job_id=job.id))

@@ -34,6 +34,8 @@ class RunVerbs:
                 )
         if new.job_id not in tables.jobs:
             return SubmitResult(SubmitStatus.JOB_MISSING)
+        if new.must_be_newest and tables.jobs[new.job_id].version != new.version:
+            return SubmitResult(SubmitStatus.JOB_CHANGED)
         run = tables.add_run(new, now=now)
         if submit_key is not None:
             row = KeyRow(run.id, submit_key.request_hash, submit_key.expires_at)

@@ -69,7 +69,7 @@ async def _insert_runs(
     lanes = await lane_ids.hold(session, [run.lane for run in runs])
     rows = await session.fetch(
         "insert_runs",
-        run_ids=[None] * len(runs) if run_ids is None else run_ids,
+        run_ids=[] if run_ids is None else run_ids,
         run_lanes=[lanes[run.lane] for run in runs],
         now=now,
         **columns_of_runs(runs),

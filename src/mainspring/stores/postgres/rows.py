@@ -117,6 +117,11 @@ def sparse(column: list[T]) -> list[T]:
     return [] if column.count(None) == len(column) else column  # type: ignore[arg-type] # None is what is sought
 
 
+def common(column: list[T]) -> list[T]:
+    """Return a column without what repeats its first value where all are the same: the statement fills it up."""
+    return column[:1] if column.count(column[0]) == len(column) else column
+
+
 def columns_of_lanes(lanes: Sequence[LaneKey]) -> dict[str, list[Any]]:
     return {
         "queues": [lane.queue for lane in lanes],
@@ -126,17 +131,19 @@ def columns_of_lanes(lanes: Sequence[LaneKey]) -> dict[str, list[Any]]:
     }
 
 
-def columns_of_runs(runs: Sequence[NewRun]) -> dict[str, list[Any]]:
-    """Return what `submit_runs` and `insert_runs` take of runs, all but their lanes."""
+def columns_of_runs(runs: Sequence[NewRun]) -> dict[str, Any]:
+    """Return what `submit_runs` and `insert_runs` take of runs (at least one), all but their lanes."""
+    job_ids = common([run.job_id for run in runs])
     return {
-        "shards": [job_shard(run.job_id) for run in runs],
-        "job_ids": [run.job_id for run in runs],
-        "versions": [run.version for run in runs],
-        "kinds": [run.kind for run in runs],
+        "count": len(runs),
+        "shards": [job_shard(job_id) for job_id in job_ids],
+        "job_ids": job_ids,
+        "versions": common([run.version for run in runs]),
+        "kinds": common([run.kind for run in runs]),
         "fires_at": sparse([run.fire_at for run in runs]),
-        "dues_at": [run.due_at for run in runs],
+        "dues_at": common([run.due_at for run in runs]),
         "expiries_at": sparse([run.expires_at for run in runs]),
-        "timeouts_ms": [run.timeout // _MILLISECOND for run in runs],
+        "timeouts_ms": [timeout // _MILLISECOND for timeout in common([run.timeout for run in runs])],
         "payloads": sparse([run.payload for run in runs]),
         "target_keys": sparse([run.target_key for run in runs]),
         "span_ids": sparse([run.span_id for run in runs]),

@@ -12,9 +12,10 @@ from mainspring.ports.store_types import HeldRun, IdempotencyKey, NewRun, Submit
 from mainspring.stores.postgres.connection import Connections, Session
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.inserts import LaneIds, insert_decided, reserve_ids
-from mainspring.stores.postgres.rows import LAST_ID, attempt_of, columns_of_runs, held_of, run_of
+from mainspring.stores.postgres.rows import LAST_ID, attempt_of, columns_of_runs, common, held_of, run_of
 
 _JOB_MISSING = SubmitResult(SubmitStatus.JOB_MISSING)
+_JOB_CHANGED = SubmitResult(SubmitStatus.JOB_CHANGED)
 
 
 class RunVerbs:
@@ -42,31 +43,26 @@ class RunVerbs:
         return await self._connections.transact(Role.SUBMIT, work)
 
     async def _submit_plain(self, runs: Sequence[NewRun], now: datetime) -> list[SubmitResult] | None:
-        """Insert ordinary runs by one statement; None where nothing was, because a lane must be interned first."""
-        keys = list({run.lane: None for run in runs})
+        """Insert ordinary runs by one statement; None where nothing was, because something in it is not as known."""
+        lanes = common([run.lane for run in runs])
+        keys = list(dict.fromkeys(lanes))
         known = self._lane_ids.recall(keys)
         if known is None:
             return None
-        lanes = dict(zip(keys, known, strict=True))
+        ids = dict(zip(keys, known, strict=True))
+        wanted = _wanted_jobs(runs)
         rows = await self._connections.fetch(
             Role.SUBMIT,
             "submit_runs",
             is_repeatable=False,
             lane_ids=sorted(known),
-            run_lanes=[lanes[run.lane] for run in runs],
+            run_lanes=common([ids[lane] for lane in lanes]),
+            wanted_jobs=[job_id for job_id, _ in wanted],
+            wanted_versions=[version or None for _, version in wanted],
             now=now,
             **columns_of_runs(runs),
         )
-        if not rows:
-            return None
-        if len(rows) == len(runs):
-            return [SubmitResult(SubmitStatus.SUBMITTED, row["id"]) for row in rows]
-        existing = {row["job_id"] for row in rows}
-        ids = iter(rows)
-        return [
-            SubmitResult(SubmitStatus.SUBMITTED, next(ids)["id"]) if run.job_id in existing else _JOB_MISSING
-            for run in runs
-        ]
+        return [SubmitResult(SubmitStatus.SUBMITTED, RunId(row[0])) for row in rows] or None
 
     async def read_lanes(
         self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
@@ -144,22 +140,30 @@ class RunVerbs:
         return {RunState(row["state"]): row["count"] for row in rows}
 
 
+def _wanted_jobs(runs: Sequence[NewRun]) -> list[tuple[JobId, int]]:
+    """Return the jobs that have to exist, each with the version that it has to be of, or 0."""
+    if not any(run.must_be_newest for run in runs):
+        return [(job_id, 0) for job_id in dict.fromkeys(common([run.job_id for run in runs]))]
+    return list(dict.fromkeys((run.job_id, run.version if run.must_be_newest else 0) for run in runs))
+
+
 async def _submit_carefully(
     session: Session, lane_ids: LaneIds, runs: Sequence[NewRun], now: datetime
 ) -> list[SubmitResult]:
     """Submit with all that one statement cannot do: keys, new lanes, records of runs that will not be."""
     rows = await session.fetch("find_existing_jobs", job_ids=sorted({run.job_id for run in runs}))
-    existing = {row["id"] for row in rows}
+    versions = {row["id"]: row["version"] for row in rows}
+    refusals = [_refusal(run, versions) for run in runs]
     ids = await reserve_ids(session, runs)
-    owners = await _reserve_keys(session, runs, ids, existing, now)
+    owners = await _reserve_keys(session, runs, ids, refusals, now)
     own = set(ids)
     results = []
     new: list[tuple[NewRun, RunId]] = []
-    for run, run_id in zip(runs, ids, strict=True):
+    for run, run_id, refusal in zip(runs, ids, refusals, strict=True):
         result = _judge_key(run, run_id, owners)
         is_known = result.run_id is not None and (result.run_id not in own or result.run_id < run_id)
-        if run.job_id not in existing and not is_known:
-            result = _JOB_MISSING
+        if refusal is not None and not is_known:
+            result = refusal
         elif result.status is SubmitStatus.SUBMITTED:
             new.append((run, run_id))
         results.append(result)
@@ -173,21 +177,33 @@ async def _submit_carefully(
     return results
 
 
+def _refusal(run: NewRun, versions: Mapping[JobId, int]) -> SubmitResult | None:
+    """Say what keeps a run out, given the versions of the jobs that exist."""
+    version = versions.get(run.job_id)
+    if version is None:
+        return _JOB_MISSING
+    return _JOB_CHANGED if run.must_be_newest and run.version != version else None
+
+
 Owners = dict[tuple[str, str], tuple[RunId, bytes]]
 """By tenant and key: the run that has the key, and the hash of its request."""
 
 
 async def _reserve_keys(
-    session: Session, runs: Sequence[NewRun], ids: Sequence[RunId], existing: set[JobId], now: datetime
+    session: Session,
+    runs: Sequence[NewRun],
+    ids: Sequence[RunId],
+    refusals: Sequence[SubmitResult | None],
+    now: datetime,
 ) -> Owners:
     """Take the keys that are free for the first run that may have each, and say whose each is now."""
     asked: set[tuple[str, str]] = set()
     first: dict[tuple[str, str], tuple[RunId, IdempotencyKey]] = {}
-    for run, run_id in zip(runs, ids, strict=True):
+    for run, run_id, refusal in zip(runs, ids, refusals, strict=True):
         if run.submit_key is not None:
             pair = (run.lane.tenant, run.submit_key.key)
             asked.add(pair)
-            if run.job_id in existing:
+            if refusal is None:
                 first.setdefault(pair, (run_id, run.submit_key))
     if not asked:
         return {}

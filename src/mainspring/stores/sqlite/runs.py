@@ -27,7 +27,7 @@ class RunPart(Part):
         return await self._write(lambda db: self._submit(db, runs, to_micros(now)))
 
     def _submit(self, db: apsw.Connection, runs: Sequence[NewRun], now: int) -> list[SubmitResult]:
-        existing: dict[JobId, bool] = {}
+        versions: dict[JobId, int | None] = {}
         results: list[SubmitResult] = []
         plain: list[NewRun] = []
 
@@ -38,25 +38,34 @@ class RunPart(Part):
             )
             plain.clear()
 
-        job_id, is_there = None, False
+        job_id, version = None, None
         for run in runs:
             if run.job_id is not job_id:
                 job_id = run.job_id
-                if job_id not in existing:
-                    existing[job_id] = _exists(db, job_id)
-                is_there = existing[job_id]
-            if is_there and run.submit_key is None:
+                if job_id not in versions:
+                    versions[job_id] = _find_version(db, job_id)
+                version = versions[job_id]
+            if version is None:
+                refusal = SubmitStatus.JOB_MISSING
+            elif run.must_be_newest and run.version != version:
+                refusal = SubmitStatus.JOB_CHANGED
+            elif run.submit_key is None:
                 plain.append(run)
                 continue
+            else:
+                refusal = None
             insert_plain()
-            results.append(self._submit_once(db, run, now, is_job_there=is_there))
+            results.append(self._submit_once(db, run, now, refusal))
         insert_plain()
         return results
 
-    def _submit_once(self, db: apsw.Connection, run: NewRun, now: int, *, is_job_there: bool) -> SubmitResult:
+    def _submit_once(
+        self, db: apsw.Connection, run: NewRun, now: int, refusal: SubmitStatus | None
+    ) -> SubmitResult:
+        """Submit a run that has a key, or answer a `refusal`; a known key comes before that."""
         key = run.submit_key
         if key is None:
-            return SubmitResult(SubmitStatus.JOB_MISSING)
+            return SubmitResult(refusal or SubmitStatus.JOB_MISSING)
         values: dict[str, object] = {"tenant": run.lane.tenant, "key": key.key}
         known = fetch_first(db, "read_key", values)
         if known is not None and known[2] > now:
@@ -64,8 +73,8 @@ class RunPart(Part):
             return SubmitResult(
                 SubmitStatus.DUPLICATE if is_same else SubmitStatus.KEY_MISMATCH, RunId(known[0])
             )
-        if not is_job_there:
-            return SubmitResult(SubmitStatus.JOB_MISSING)
+        if refusal is not None:
+            return SubmitResult(refusal)
         (run_id,) = self._insert_runs(db, [run], now)
         values |= {"run_id": run_id, "request_hash": key.request_hash, "now": now}
         execute(db, "reserve_key", {**values, "expiry_at": to_micros(key.expires_at)})
@@ -144,8 +153,9 @@ class RunPart(Part):
         return {RunState(state): count for state, count in rows}
 
 
-def _exists(db: apsw.Connection, job_id: JobId) -> bool:
-    return fetch_first(db, "find_existing_job", {"job_id": job_id.bytes}) is not None
+def _find_version(db: apsw.Connection, job_id: JobId) -> int | None:
+    row = fetch_first(db, "find_existing_job", {"job_id": job_id.bytes})
+    return None if row is None else row[0]
 
 
 def _cancel(db: apsw.Connection, run_id: RunId, reason: str, now: int) -> CancelResult:

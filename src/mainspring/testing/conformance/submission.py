@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 from mainspring.core.ids import run_shard
 from mainspring.core.model import LaneKey, Priority, RunKind
@@ -18,6 +19,7 @@ from mainspring.testing.factories import (
     claim,
     lane_of,
     make_change,
+    make_edit,
     make_new_run,
     submit,
 )
@@ -77,6 +79,36 @@ class Submission:
         [run] = await store.get_runs([run_id])
         assert run is not None
         assert run.version == 1
+
+    async def test_a_run_that_must_be_of_the_newest_version(self, store: Store) -> None:
+        job, other = await add_job(store), await add_job(store)
+        await submit(store, job)  # its lane is known from now on
+        await store.edit_jobs([make_edit(job)], now=START)
+        key = IdempotencyKey(key="k", request_hash=b"h", expires_at=at(60))
+        runs = [
+            make_new_run(job, version=1, must_be_newest=True),
+            make_new_run(job, version=1, must_be_newest=True, submit_key=key),
+            make_new_run(job, version=2, must_be_newest=True),
+            make_new_run(job, version=1),
+            make_new_run(other, version=1, must_be_newest=True),
+        ]
+        results = await store.submit_runs(runs, now=START)
+        changed, submitted = SubmitStatus.JOB_CHANGED, SubmitStatus.SUBMITTED
+        assert [result.status for result in results] == [changed, changed, submitted, submitted, submitted]
+        plain = await store.submit_runs([runs[2], runs[3], runs[0]], now=START)
+        assert [result.status for result in plain] == [submitted, submitted, changed]
+        alone = await store.submit_runs([make_new_run(job, version=2, submit_key=key)], now=START)
+        assert [result.status for result in alone] == [submitted]  # what was refused has not taken the key
+
+    async def test_columns_that_differ_in_one_run_only(self, store: Store) -> None:
+        job, other = await add_job(store), await add_job(store)
+        low = LaneKey("mail", "http", job.tenant, Priority.LOW)
+        odd = make_new_run(other, lane=low, due_at=at(7), timeout=timedelta(seconds=3), payload=b"7")
+        results = await store.submit_runs([make_new_run(job), make_new_run(job), odd], now=START)
+        runs = await store.get_runs([result.run_id for result in results if result.run_id is not None])
+        seen = [(run.job_id, run.lane, run.due_at, run.payload) for run in runs if run is not None]
+        usual = (job.id, lane_of(job), make_new_run(job).due_at, make_new_run(job).payload)
+        assert seen == [usual, usual, (other.id, low, at(7), b"7")]
 
     async def test_lanes_are_interned_once(self, store: Store) -> None:
         job = await add_job(store)

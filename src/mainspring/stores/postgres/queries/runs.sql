@@ -34,42 +34,63 @@ CROSS JOIN LATERAL (
 ) AS lane;
 
 -- name: submit_runs
--- Everything that a submission without keys costs. Runs of jobs that do not exist are left out; where one of the
--- lanes is gone nothing is inserted, and the caller interns them first.
+-- Everything that a submission without keys costs: all of it, or nothing where one of the lanes or jobs is gone or a
+-- job that has to be of some version is of another; the caller then looks at each. Of a column whose values are all
+-- the same only the first is given: a short array is filled up with NULL.
 WITH held AS MATERIALIZED (
     SELECT lane.id
     FROM unnest(:lane_ids::bigint[]) AS wanted (id)
     CROSS JOIN LATERAL (SELECT lane.id FROM lane WHERE lane.id = wanted.id FOR KEY SHARE) AS lane
+), existing AS MATERIALIZED (
+    SELECT job.id
+    FROM unnest(:wanted_jobs::uuid[], :wanted_versions::integer[]) AS wanted (id, version)
+    CROSS JOIN LATERAL (
+        SELECT job.id FROM job
+        WHERE job.id = wanted.id AND coalesce(job.deleted_at, 'infinity') = 'infinity'
+          AND job.version = coalesce(wanted.version, job.version)
+        LIMIT 1
+    ) AS job
 )
 INSERT INTO run (
     id, job_id, version, lane_id, kind, state, fire_at, due_at, rank, created_at, expires_at, timeout_ms, payload,
     target_key, span_id
 )
 SELECT
-    nextval('run_sequence') * 256 + new.shard, new.job_id, new.version, new.lane_id, new.kind, 'PENDING', new.fire_at,
-    new.due_at, greatest(new.due_at, :now), :now, new.expires_at, new.timeout_ms, new.payload, new.target_key,
+    nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1]),
+    coalesce(new.job_id, (:job_ids::uuid[])[1]), coalesce(new.version, (:versions::integer[])[1]),
+    coalesce(new.lane_id, (:run_lanes::bigint[])[1]), coalesce(new.kind, (:kinds::text[])[1]), 'PENDING', new.fire_at,
+    coalesce(new.due_at, (:dues_at::timestamptz[])[1]), greatest(coalesce(new.due_at, (:dues_at::timestamptz[])[1]), :now),
+    :now, new.expires_at, coalesce(new.timeout_ms, (:timeouts_ms::bigint[])[1]), new.payload, new.target_key,
     new.span_id
-FROM unnest(
-    :shards::bigint[], :job_ids::uuid[], :versions::integer[], :run_lanes::bigint[], :kinds::text[],
-    :fires_at::timestamptz[], :dues_at::timestamptz[], :expiries_at::timestamptz[], :timeouts_ms::bigint[],
-    :payloads::bytea[], :target_keys::text[], :span_ids::bigint[]
+FROM ROWS FROM (
+    unnest(
+        :shards::bigint[], :job_ids::uuid[], :versions::integer[], :run_lanes::bigint[], :kinds::text[],
+        :fires_at::timestamptz[], :dues_at::timestamptz[], :expiries_at::timestamptz[], :timeouts_ms::bigint[],
+        :payloads::bytea[], :target_keys::text[], :span_ids::bigint[]
+    ),
+    generate_series(1, :count::integer)
 ) AS new (
-    shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, span_id
+    shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, span_id,
+    position
 )
-CROSS JOIN LATERAL (SELECT FROM job WHERE job.id = new.job_id AND coalesce(job.deleted_at, 'infinity') = 'infinity' LIMIT 1) AS existing
 WHERE (SELECT count(*) FROM held) = cardinality(:lane_ids::bigint[])
-RETURNING id, job_id;
+  AND (SELECT count(*) FROM existing) = cardinality(:wanted_jobs::uuid[])
+RETURNING id;
 
 -- name: insert_runs
--- Runs that are known to be wanted; an id of NULL is the sequence's next.
+-- Runs that are known to be wanted; an id of NULL is the sequence's next. The columns are as in
+-- submit_runs; the lanes are given in full, so that there are as many rows.
 INSERT INTO run (
     id, job_id, version, lane_id, kind, state, fire_at, due_at, rank, created_at, expires_at, timeout_ms, payload,
     target_key, span_id
 )
 SELECT
-    coalesce(new.id, nextval('run_sequence') * 256 + new.shard), new.job_id, new.version, new.lane_id, new.kind,
-    'PENDING', new.fire_at, new.due_at, greatest(new.due_at, :now), :now, new.expires_at, new.timeout_ms, new.payload,
-    new.target_key, new.span_id
+    coalesce(new.id, nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1])),
+    coalesce(new.job_id, (:job_ids::uuid[])[1]), coalesce(new.version, (:versions::integer[])[1]),
+    new.lane_id, coalesce(new.kind, (:kinds::text[])[1]), 'PENDING', new.fire_at,
+    coalesce(new.due_at, (:dues_at::timestamptz[])[1]), greatest(coalesce(new.due_at, (:dues_at::timestamptz[])[1]), :now),
+    :now, new.expires_at, coalesce(new.timeout_ms, (:timeouts_ms::bigint[])[1]), new.payload, new.target_key,
+    new.span_id
 FROM unnest(
     :run_ids::bigint[], :shards::bigint[], :job_ids::uuid[], :versions::integer[], :run_lanes::bigint[],
     :kinds::text[], :fires_at::timestamptz[], :dues_at::timestamptz[], :expiries_at::timestamptz[],
@@ -102,10 +123,11 @@ FROM unnest(
 SELECT nextval('run_sequence') AS number FROM generate_series(1, :count::integer);
 
 -- name: find_existing_jobs
-SELECT job.id
+SELECT job.id, job.version
 FROM unnest(:job_ids::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (
-    SELECT job.id FROM job WHERE job.id = wanted.id AND coalesce(job.deleted_at, 'infinity') = 'infinity' LIMIT 1
+    SELECT job.id, job.version FROM job
+    WHERE job.id = wanted.id AND coalesce(job.deleted_at, 'infinity') = 'infinity' LIMIT 1
 ) AS job;
 
 -- name: reserve_keys

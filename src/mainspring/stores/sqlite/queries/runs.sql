@@ -10,7 +10,7 @@ SELECT id FROM lane WHERE queue = :queue AND route = :route AND tenant = :tenant
 INSERT INTO lane (queue, route, tenant, priority) VALUES (:queue, :route, :tenant, :priority) RETURNING id;
 
 -- name: find_existing_job
-SELECT 1 FROM job WHERE id = :job_id AND deleted_at IS NULL;
+SELECT version FROM job WHERE id = :job_id AND deleted_at IS NULL;
 
 -- name: insert_run
 INSERT INTO run (
