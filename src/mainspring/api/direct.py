@@ -8,10 +8,11 @@ part of it, finding the route, binding arguments and building a response, would 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 from litestar import Litestar, Request, Response
+from litestar.enums import ScopeType
 from litestar.handlers import HTTPRouteHandler
 
 from mainspring.api.errors import BadBody, handle
@@ -74,9 +75,9 @@ class DirectRoutes:
         self._plain = {path: _route(handler) for path, handler in plain.items()}
         self._submit = _route(submit)
 
-    async def answer(self, app: Litestar, scope: Scope, receive: Receive, send: Send) -> bool:
+    async def answer(self, app: Litestar, scope: HTTPScope, receive: Receive, send: Send) -> bool:
         """Answer a request; False where it is the framework's, and nothing was read of it."""
-        if scope["type"] != "http" or scope["method"] != "POST" or scope["query_string"]:
+        if scope["method"] != "POST" or scope["query_string"]:
             return False
         route, arguments = self._find(scope["path"])
         headers = _read_headers(scope)
@@ -143,8 +144,11 @@ class DirectApi(Litestar):
         send: Send | LifeSpanSend,
     ) -> None:
         """Answer a request, directly where that can be."""
-        if self.direct is None or not await self.direct.answer(self, scope, receive, send):  # type: ignore[arg-type]
-            await super().__call__(scope, receive, send)
+        if scope["type"] == ScopeType.HTTP and self.direct is not None:
+            request = cast("HTTPScope", scope)
+            if await self.direct.answer(self, request, cast("Receive", receive), cast("Send", send)):
+                return
+        await super().__call__(scope, receive, send)
 
 
 def _route(handler: HTTPRouteHandler) -> _Route:
