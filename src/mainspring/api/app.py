@@ -14,6 +14,7 @@ from litestar.openapi import OpenAPIConfig
 from litestar.routes import BaseRoute
 from litestar.types import ControllerRouterHandler
 
+from mainspring.api.direct import DirectApi, DirectRoutes
 from mainspring.api.errors import handle
 from mainspring.api.guard import Guard
 from mainspring.api.openapi import complete, known_parameters
@@ -68,15 +69,27 @@ def create_api(
         openapi_router=_Unserved("/schema", route_handlers=[]),
         use_handler_docstrings=True,
     )
-    return Litestar(
+    guard = Guard(access)
+    app = DirectApi(
         [api, protocol, *system.ROUTES, get_openapi],
         exception_handlers={Exception: handle},
-        before_request=_make_check(Guard(access)),
+        before_request=_make_check(guard),
         openapi_config=config,
         state=state,
         request_max_body_size=None,  # `reading` measures, and answers with the limit
         on_app_init=[_quiet],
     )
+    app.direct = DirectRoutes(
+        guard,
+        {
+            "/api/v1/jobs": jobs.create_job,
+            "/api/v1/worker/claim": worker.claim,
+            "/api/v1/worker/beat": worker.beat,
+            "/api/v1/worker/report": worker.report,
+        },
+        submit=runs.submit_run,
+    )
+    return app
 
 
 def _make_check(guard: Guard) -> Callable[[AnyRequest], Awaitable[None]]:

@@ -23,6 +23,16 @@ _VALUES = {character: value for value, character in enumerate(_ALPHABET)}
 _VALUES |= {"o": 0, "i": 1, "l": 1}  # Crockford: look-alikes are read as the digits they resemble
 _PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
 """Two digits at a time: every run that is handed out has its id written."""
+_PLAIN_DIGITS = (
+    bytes(
+        b"0123456789abcdefghijklmnopqrstuv"[_VALUES[chr(byte).lower()]]
+        if chr(byte).lower() in _VALUES
+        else 0x3F
+        for byte in range(128)
+    )
+    + b"?" * 128
+)
+"""Turns our digits into those that `int` knows, and all else into what it refuses."""
 _JOB_DIGITS = 26  # 128 bits
 _RUN_DIGITS = 13  # 63 bits
 
@@ -49,7 +59,11 @@ def format_job_id(job_id: JobId) -> str:
 
 def format_run_id(run_id: RunId) -> str:
     """Return the text form, `run_` and 13 characters."""
-    return "run_" + _encode(run_id, _RUN_DIGITS)
+    pairs, n = _PAIRS, run_id
+    return (
+        f"run_{_ALPHABET[n >> 60]}{pairs[n >> 50 & 1023]}{pairs[n >> 40 & 1023]}{pairs[n >> 30 & 1023]}"
+        f"{pairs[n >> 20 & 1023]}{pairs[n >> 10 & 1023]}{pairs[n & 1023]}"
+    )
 
 
 def key_for_target(run_id: RunId, target_key: str | None) -> str:
@@ -97,11 +111,18 @@ def _encode(value: int, digits: int) -> str:
 
 
 def _decode(text: str, prefix: str, digits: int, bits: int) -> int:
-    if not _has_form(text, prefix, digits):
-        raise ValueError(f"{text[:60]!r} is not an id of the form {prefix} and {digits} characters")
-    value = 0
-    for character in text.removeprefix(prefix).lower():
-        value = value * 32 + _VALUES[character]
+    body = text.removeprefix(prefix)
+    # One with the prefix is longer than its digits; `_has_form` would look at each of them by itself.
+    if len(body) != digits or len(text) == digits or not text.isascii():
+        raise ValueError(_unlike(text, prefix, digits))
+    try:
+        value = int(body.encode().translate(_PLAIN_DIGITS), 32)
+    except ValueError:
+        raise ValueError(_unlike(text, prefix, digits)) from None
     if value >> bits:
         raise ValueError(f"{text!r} is out of range")
     return value
+
+
+def _unlike(text: str, prefix: str, digits: int) -> str:
+    return f"{text[:60]!r} is not an id of the form {prefix} and {digits} characters"

@@ -13,8 +13,10 @@ from mainspring.core.model import Job, JobSpec, Run, Span, SpanKind
 from mainspring.core.planning import first_fire_at, overdue_stretch, settle_overdue
 from mainspring.core.states import LIVE_STATES, RunState
 from mainspring.core.triggers import Interval, Trigger
+from mainspring.engine.combine import Combiner
 from mainspring.engine.ledger import Ledger, read_ledger
 from mainspring.engine.making import span_of
+from mainspring.engine.planner import WINDOW
 from mainspring.engine.wakeups import Wakeups
 from mainspring.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource
@@ -31,6 +33,8 @@ from mainspring.ports.store_types import (
 
 _TRIES = 20
 """An edit loses only to another write on the same job; so many in a row mean that something is wrong."""
+_MOST_TOGETHER = 1000
+"""New jobs of different requests in one transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +81,9 @@ class Jobs:
         self._ids = ids
         self._wakeups = wakeups
         self._accepted = accepted or Accepted()
+        # Many clients with one job each: a commit for each of them would cost them all the time there is.
+        self._adds: Combiner[NewJob, Job | None] = Combiner(self._add_all, most=_MOST_TOGETHER)
+        self._looks: Combiner[None, frozenset[str]] = Combiner(self._list_functions)
 
     async def create(self, tenant: str, body: Mapping[str, Any]) -> Job:
         """Add a job from what a user wrote (short or full forms).
@@ -85,7 +92,9 @@ class Jobs:
             InvalidInput: the body is wrong; nothing is stored.
             Conflict: the name is taken.
         """
-        (job,) = await self._create(tenant, [body], is_bulk=False)
+        now = self._clock.now()
+        spec = self._read(body, now=now, functions=await self._known_functions([body]))
+        (job,) = await self._adds([self._new_job(tenant, spec, now)])
         if job is None:
             name = body["name"]
             raise Conflict(
@@ -99,21 +108,28 @@ class Jobs:
         Raises:
             InvalidInput: a body is wrong; nothing is stored. The field starts with `[index].`.
         """
-        return await self._create(tenant, bodies, is_bulk=True)
-
-    async def _create(
-        self, tenant: str, bodies: Sequence[Mapping[str, Any]], *, is_bulk: bool
-    ) -> list[Job | None]:
         now = self._clock.now()
         functions = await self._known_functions(bodies)
-        new = []
-        for index, body in enumerate(bodies):
-            spec = self._read(body, now=now, functions=functions, index=index if is_bulk else None)
-            new.append(self._new_job(tenant, spec, now))
+        specs = [
+            self._read(body, now=now, functions=functions, index=index) for index, body in enumerate(bodies)
+        ]
+        # Not with those of others: what fills a transaction by itself would only wait for them.
+        return await self._add_all([self._new_job(tenant, spec, now) for spec in specs])
+
+    async def _add_all(self, new: Sequence[NewJob]) -> list[Job | None]:
+        now = self._clock.now()
         results = await self._store.add_jobs(new, now=now)
-        self._wakeups.clocks_changed()
-        jobs = await self._store.get_jobs([job.id for job in new])
-        return [job if result is AddResult.ADDED else None for job, result in zip(jobs, results, strict=True)]
+        jobs = [
+            _added(one, now) if result is AddResult.ADDED else None
+            for one, result in zip(new, results, strict=True)
+        ]
+        # What lies further ahead the planner meets by itself.
+        horizon = now + 2 * WINDOW
+        if any(
+            job is not None and job.next_fire_at is not None and job.next_fire_at < horizon for job in jobs
+        ):
+            self._wakeups.clocks_changed()
+        return jobs
 
     async def upsert(self, tenant: str, body: Mapping[str, Any]) -> tuple[Job, bool]:
         """Create the job of that name, or give the existing one this definition; say whether it is new."""
@@ -126,10 +142,9 @@ class Jobs:
             old = job.spec.trigger if job is not None else None
             spec = self._read(body, now=now, functions=functions, old=old)
             if job is None:
-                new = self._new_job(tenant, spec, now)
-                if (await self._store.add_jobs([new], now=now))[0] is AddResult.ADDED:
-                    self._wakeups.clocks_changed()
-                    return (await self._existing([new.id]))[0], True
+                (added,) = await self._adds([self._new_job(tenant, spec, now)])
+                if added is not None:
+                    return added, True
             elif job.spec == _with_anchor_of(job.spec, spec):
                 return job, False
             elif await self._try_edit(job, _with_anchor_of(job.spec, spec)):
@@ -312,8 +327,14 @@ class Jobs:
         own = self._accepted.functions()
         if not any("function" in body or "target" in body for body in bodies):
             return own
+        (offered,) = await self._looks([None])
+        return own | offered
+
+    async def _list_functions(self, askers: Sequence[None]) -> list[frozenset[str]]:
+        """Return for each the functions that live sessions offer."""
         sessions = await self._store.list_sessions()
-        return own.union(*(session.functions for session in sessions))
+        offered: frozenset[str] = frozenset().union(*(session.functions for session in sessions))
+        return [offered] * len(askers)
 
     async def _existing(self, job_ids: Sequence[JobId]) -> list[Job]:
         jobs = await self._store.get_jobs(job_ids)
@@ -321,6 +342,22 @@ class Jobs:
             if job is None:  # deleted by somebody else within this moment
                 raise NotFound("job", format_job_id(job_id))
         return [job for job in jobs if job is not None]
+
+
+def _added(new: NewJob, now: datetime) -> Job:
+    """Return a job as the store holds it from its first moment on."""
+    return Job(
+        id=new.id,
+        tenant=new.tenant,
+        spec=new.spec,
+        version=1,
+        revision=1,
+        is_paused=False,
+        next_fire_at=new.next_fire_at,
+        fired_through=None,
+        created_at=now,
+        updated_at=now,
+    )
 
 
 def _with_anchor_of(old: JobSpec, new: JobSpec) -> JobSpec:

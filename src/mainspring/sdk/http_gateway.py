@@ -24,8 +24,6 @@ from mainspring.wire.protocol import (
     BeatBody,
     BeatView,
     ClaimAnswerIn,
-    ReportBody,
-    ReportItem,
     ReportView,
     SessionBody,
     SessionGranted,
@@ -39,6 +37,8 @@ _FIRST_SHARE = 0.6
 that the worker gives up first, and beats again at once, where none of them answers."""
 _LONGEST_SILENCE = 6.0
 """Seconds for the same, at most: less than the reaper waits beyond a run's deadline for the report of its end."""
+
+_encode = msgspec.json.Encoder().encode
 
 
 class HttpGateway:
@@ -97,7 +97,7 @@ class HttpGateway:
         """Say how attempts ended, in as many requests as it takes; after an error all of it may be repeated."""
         results: list[ReportResult] = []
         for part in _parts(reports):
-            body = ReportBody(session_id=protocol.show_session(session_id), reports=part)
+            body = {"session_id": protocol.show_session(session_id), "reports": part}
             view = await self._transport.call(
                 "POST",
                 f"{_PATH}/report",
@@ -116,17 +116,20 @@ class HttpGateway:
         await self._transport.call("POST", f"{_PATH}/leave", type(None), body=body, may_repeat=True)
 
 
-def _parts(reports: Iterable[Report]) -> Iterator[list[ReportItem]]:
-    """Divide reports into requests that a server reads; a report that is longer goes by itself."""
-    part: list[ReportItem] = []
+def _parts(reports: Iterable[Report]) -> Iterator[list[msgspec.Raw]]:
+    """Divide reports into requests that a server reads; a report that is longer goes by itself.
+
+    Each is written once: what is measured is what is sent.
+    """
+    part: list[msgspec.Raw] = []
     size = 0
     for report in reports:
-        item = protocol.from_report(report)
-        length = len(msgspec.json.encode(item)) + 1
+        item = _encode(protocol.from_report(report))
+        length = len(item) + 1
         if part and size + length > _PART_BYTES:
             yield part
             part, size = [], 0
-        part.append(item)
+        part.append(msgspec.Raw(item))
         size += length
     if part:
         yield part

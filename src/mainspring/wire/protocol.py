@@ -186,7 +186,7 @@ class BeatView(Struct, kw_only=True):
     ]
 
 
-class ReportItem(Struct, kw_only=True, forbid_unknown_fields=True):
+class ReportItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How one attempt ended. Fields that its outcome does not take are ignored."""
 
     run_id: RunText
@@ -294,10 +294,11 @@ def from_claim(call: ClaimCall) -> ClaimBody:
 def from_claim_reply(reply: ClaimReply) -> ClaimAnswerView:
     """Write an answer to a claim; every definition once."""
     specs = {(lease.job_id, lease.version): lease.spec for lease in reply.leases}
+    shown = {job_id: format_job_id(job_id) for job_id, _ in specs}
     return ClaimAnswerView(
-        leases=[_from_lease(lease) for lease in reply.leases],
+        leases=[_from_lease(lease, shown[lease.job_id]) for lease in reply.leases],
         definitions=[
-            DefinitionView(job_id=format_job_id(job_id), version=version, definition=plain_from_spec(spec))
+            DefinitionView(job_id=shown[job_id], version=version, definition=plain_from_spec(spec))
             for (job_id, version), spec in specs.items()
         ],
         is_session_live=reply.is_session_live,
@@ -305,18 +306,19 @@ def from_claim_reply(reply: ClaimReply) -> ClaimAnswerView:
     )
 
 
-def _from_lease(lease: Lease) -> LeaseView:
+def _from_lease(lease: Lease, job_id: str) -> LeaseView:
+    run_id = format_run_id(lease.run_id)
     return LeaseView(
-        run_id=format_run_id(lease.run_id),
+        run_id=run_id,
         token=lease.token,
-        job_id=format_job_id(lease.job_id),
+        job_id=job_id,
         version=lease.version,
         tenant=lease.tenant,
         attempt=lease.attempt,
         fire_time=lease.fire_at,
         due_at=lease.due_at,
         payload=None if lease.payload is None else msgspec.Raw(lease.payload),
-        idempotency_key=lease.idempotency_key,
+        idempotency_key=run_id if lease.target_key is None else lease.target_key,
         is_alone=lease.is_alone,
         is_cancel_requested=lease.is_cancel_requested,
     )
@@ -339,11 +341,12 @@ class ClaimAnswerIn(Struct, kw_only=True):
 def to_claim_reply(answer: ClaimAnswerIn) -> ClaimReply:
     """Read an answer to a claim."""
     specs = {(item.job_id, item.version): spec_from_plain(item.definition) for item in answer.definitions}
+    job_ids = {item.job_id: parse_job_id(item.job_id) for item in answer.definitions}
     leases = tuple(
         Lease(
             run_id=parse_run_id(item.run_id),
             token=item.token,
-            job_id=parse_job_id(item.job_id),
+            job_id=job_ids[item.job_id],
             version=item.version,
             tenant=item.tenant,
             attempt=item.attempt,

@@ -218,7 +218,9 @@ def is_deep(text: bytes, limit: int = MAX_DEPTH) -> bool:
     if text.count(b"[") + text.count(b"{") <= limit:
         return False
     depth = 0
-    for byte in _STRINGS.sub(b"", text).translate(None, _NOT_BRACKETS):
+    # Without a backslash, every other piece between quotes is a string; so it takes a third of the time.
+    rest = _STRINGS.sub(b"", text) if b"\\" in text else b"".join(text.split(b'"')[::2])
+    for byte in rest.translate(None, _NOT_BRACKETS):
         if byte in b"[{":
             depth += 1
             if depth > limit:
