@@ -19,15 +19,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from benchmarks.engine import fresh_database
 from benchmarks.peers import Contestant, find_contestants
 from benchmarks.peers.contestants import OURS, end
 from benchmarks.peers.notes import STARTS
+from benchmarks.report import Row, publish
 from tests.chaos.peers.surroundings import ROOT
 
-Row = dict[str, Any]
 INTO_THE_JOB = 2.0
 PATIENCE = 95.0
 FAST = ("--beat-period", "1")
@@ -121,9 +120,7 @@ def main() -> None:
     options = parser.parse_args()
     dsn = os.environ["MAINSPRING_TEST_POSTGRES"]
     rows = asyncio.run(measure(dsn, rounds=options.rounds, with_peers=not options.alone, quick=options.quick))
-    for row in rows:
-        spread = f"[{row['low']}-{row['high']}]"
-        print(f"{row['name']:<60} {row['contestant']:<12} {row['value']:>8} {row['unit']} {spread}")
+    publish("crash", rows)
 
 
 if __name__ == "__main__":

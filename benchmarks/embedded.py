@@ -14,16 +14,15 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import structlog
 import uvloop
 
 from benchmarks.engine import throughput_one_process
 from benchmarks.peers.contestants import end, huey
+from benchmarks.report import Row, publish
 from mainspring.cli.process import settle_memory
 
-Row = dict[str, Any]
 HUEY_SHARE = 0.1
 PATIENCE = 180.0
 WORKERS = ("-k", "process", "-w", "2")
@@ -105,9 +104,8 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="without the peer")
     options = parser.parse_args()
     prepare_process()
-    for row in measure(options.quick, rounds=options.rounds, with_peers=not options.alone):
-        spread = f"[{row['low']:,}-{row['high']:,}]"
-        print(f"{row['name']:<40} {row['contestant']:<12} {row['value']:>9,} {row['unit']} {spread}")
+    rows = measure(options.quick, rounds=options.rounds, with_peers=not options.alone)
+    publish("embedded", rows)
 
 
 if __name__ == "__main__":

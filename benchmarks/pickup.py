@@ -15,7 +15,6 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import uvloop
 
@@ -23,8 +22,8 @@ from benchmarks.engine import fresh_database, settings_for
 from benchmarks.peers import Contestant, find_contestants
 from benchmarks.peers.contestants import end, huey
 from benchmarks.peers.notes import NOTES, STAMPS
+from benchmarks.report import Row, publish
 
-Row = dict[str, Any]
 WORKERS = 2
 WARM_UP = 20
 GAP = "0.02"
@@ -137,9 +136,8 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="without the peers")
     options = parser.parse_args()
     dsn = os.environ.get("MAINSPRING_TEST_POSTGRES")
-    for row in measure(options.quick, dsn, rounds=options.rounds, with_peers=not options.alone):
-        spread = f"[{row['low']}-{row['high']}]"
-        print(f"{row['name']:<40} {row['contestant']:<18} {row['value']:>9} {row['unit']} {spread}")
+    rows = measure(options.quick, dsn, rounds=options.rounds, with_peers=not options.alone)
+    publish("pickup", rows)
 
 
 if __name__ == "__main__":

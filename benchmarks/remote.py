@@ -19,21 +19,21 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import asyncpg
 
 from benchmarks.engine import fresh_database, vacuum
 from benchmarks.idle import cpu_seconds, run_servers
 from benchmarks.peers import Contestant, find_contestants
-from benchmarks.peers.contestants import FIRST_JOBS
+from benchmarks.peers.notes import NOTES
+from benchmarks.report import OURS, Row, publish
 from benchmarks.throughput import drain
 
-Row = dict[str, Any]
 WORKERS = 2
 SLOTS = 1000
 PATIENCE = 180.0
-APP = "benchmarks.peers.mainspring_app:app"
+APP = "benchmarks.peers.mainspring_jobs:app"
+TITLE = f"no-op jobs executed through the worker protocol, {WORKERS} remote workers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def _start_worker(addresses: list[str], place: int, slots: int, folder: str) -> 
     """Start a worker; each has a server of its own, as far as there are so many."""
     server = addresses[place % len(addresses)]
     command = [sys.executable, "-m", "mainspring", "worker", APP, "--server", server, "--slots", str(slots)]
-    environment = {**os.environ, FIRST_JOBS: folder}
+    environment = {**os.environ, NOTES: folder}
     return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
@@ -114,16 +114,15 @@ async def measure(quick: bool, dsn: str, *, rounds: int, slots: int, with_peer: 
         for servers, found in drains.items():
             found.append(await drain_remotely(ours, dsn, count, servers=servers, slots=slots))
         if peer is not None:
-            rates.append(await drain(peer, dsn, count))
+            rates.append((await drain(peer, dsn, count)).rate)
     rows = [_row(servers, found) for servers, found in drains.items()]
     if peer is not None:
-        rows.append(_rate_row(f"no-op jobs executed, {WORKERS} workers on PostgreSQL", peer.name, rates))
+        rows.append(_rate_row(f"{peer.name}, straight on the database", rates))
     return rows
 
 
 def _row(servers: int, found: list[Drain]) -> Row:
-    title = f"no-op jobs executed over HTTP, {WORKERS} remote workers, {servers} server{'s' if servers > 1 else ''}"
-    row = _rate_row(title, "Mainspring", [one.rate for one in found])
+    row = _rate_row(OURS if servers == 1 else f"{OURS}, {servers} servers", [one.rate for one in found])
     row["detail"] = {
         f"processor time of the {kind} for each run, µs": round(
             statistics.median(one.spent[kind] for one in found), 1
@@ -133,9 +132,9 @@ def _row(servers: int, found: list[Drain]) -> Row:
     return row
 
 
-def _rate_row(title: str, contestant: str, rates: list[float]) -> Row:
+def _rate_row(contestant: str, rates: list[float]) -> Row:
     return {
-        "name": title,
+        "name": TITLE,
         "contestant": contestant,
         "value": round(statistics.median(rates)),
         "low": round(min(rates)),
@@ -162,11 +161,7 @@ def main() -> None:
     work = measure(
         options.quick, dsn, rounds=options.rounds, slots=options.slots, with_peer=not options.alone
     )
-    for row in asyncio.run(work):
-        spread = f"[{row['low']:,}-{row['high']:,}]"
-        print(f"{row['name']}, {row['contestant']} {spread}: {row['value']:,} {row['unit']}")
-        for name, figure in row.get("detail", {}).items():
-            print(f"    {name}: {figure}")
+    publish("remote", asyncio.run(work))
 
 
 if __name__ == "__main__":

@@ -26,9 +26,9 @@ import uvloop
 
 from benchmarks.engine import fresh_database
 from benchmarks.idle import run_servers, use
+from benchmarks.report import Row, publish
 from mainspring.sdk.client import AsyncClient
 
-Row = dict[str, Any]
 CONNECTIONS = 64
 RUN_AT = (datetime.now(UTC) + timedelta(days=30)).isoformat()
 LOADS = {"jobs": "POST /api/v1/jobs", "runs": "POST /api/v1/jobs/{id}/runs"}
@@ -201,10 +201,7 @@ def main() -> None:
         return
     dsn = os.environ["MAINSPRING_TEST_POSTGRES"]
     rows = uvloop.run(measure(options.quick, dsn, rounds=options.rounds, kinds=options.kinds))
-    for row in rows:
-        print(f"{row['name']} [{row['low']:,}-{row['high']:,}]: {row['value']:,} {row['unit']}")
-        for name, figure in row.get("detail", {}).items():
-            print(f"    {name}: {figure}")
+    publish("rest", rows)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,13 @@ import asyncio
 import os
 import statistics
 from pathlib import Path
-from typing import Any
 
 import asyncpg
 
 from benchmarks.engine import fresh_database
 from benchmarks.peers import Contestant, find_contestants
+from benchmarks.report import Row, publish
 
-Row = dict[str, Any]
 TICKS = os.sysconf("SC_CLK_TCK")
 KINDS = {
     "bulk submit, chunks of 1,000": ("1000", "1"),
@@ -126,11 +125,7 @@ def main() -> None:
             kinds=kinds,
         )
     )
-    for row in rows:
-        spread = f"[{row['low']:,}-{row['high']:,}]"
-        print(
-            f"{row['name']:<48} {row['contestant']:<18} {row['value']:>9,} {row['unit']} {spread}  {row['detail']}"
-        )
+    publish("submitting", rows)
 
 
 if __name__ == "__main__":
