@@ -37,7 +37,25 @@ class Aim:
 
 
 DRAIN = "no-op jobs executed, 2 workers on PostgreSQL"
+STEADY = "no-op jobs executed in steady state, 2 workers on PostgreSQL"
+REMOTE = "no-op jobs executed through the worker protocol, 2 remote workers"
+_REST = "POST /api/v1/{}, 64 connections, one server"
 AIMS = (
     Aim("throughput", DRAIN, 1.0, "graphile-worker"),
     Aim("throughput", DRAIN, 1.8, "pgqueuer"),
+    Aim("steady", STEADY, 1.0, "graphile-worker"),
+    Aim("steady", STEADY, 2.0, "pgqueuer"),
+    Aim("remote", REMOTE, 0.9, "pgqueuer"),
+    Aim("embedded", "no-op jobs executed, SQLite", 7.0, "huey"),
+    Aim("submitting", "bulk submit, chunks of 1,000, PostgreSQL", 2.2, "best"),
+    Aim("submitting", "single submit, one caller, PostgreSQL", 1.2, "pgqueuer"),
+    Aim("submitting", "single submit, 64 at once, PostgreSQL", 6.0, "pgqueuer"),
+    Aim("rest", _REST.format("jobs"), 4000),
+    Aim("rest", _REST.format("jobs/{id}/runs"), 4000),
+    Aim("pickup", "idle pick-up p50, PostgreSQL", 0.5, "best", at_most=True),
+    Aim("pickup", "idle pick-up p99, PostgreSQL", 0.5, "best", at_most=True),
+    Aim("pickup", "idle pick-up p50, SQLite embedded", 0.2, "huey", at_most=True),
+    Aim("pickup", "idle pick-up p99, SQLite embedded", 0.2, "huey", at_most=True),
+    Aim("crash", "run of a killed worker starts again, default settings", 32, at_most=True),
+    Aim("crash", "run of a killed worker starts again, fast heartbeat", 3, at_most=True),
 )

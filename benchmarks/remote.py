@@ -22,6 +22,7 @@ from pathlib import Path
 
 import asyncpg
 
+from benchmarks.aims import REMOTE
 from benchmarks.engine import fresh_database, vacuum
 from benchmarks.idle import cpu_seconds, run_servers
 from benchmarks.peers import Contestant, find_contestants
@@ -33,7 +34,6 @@ WORKERS = 2
 SLOTS = 1000
 PATIENCE = 180.0
 APP = "benchmarks.peers.mainspring_jobs:app"
-TITLE = f"no-op jobs executed through the worker protocol, {WORKERS} remote workers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _row(servers: int, found: list[Drain]) -> Row:
 
 def _rate_row(contestant: str, rates: list[float]) -> Row:
     return {
-        "name": TITLE,
+        "name": REMOTE,
         "contestant": contestant,
         "value": round(statistics.median(rates)),
         "low": round(min(rates)),

@@ -26,9 +26,10 @@ class Contestant:
 
     Attributes:
         command: brings its programs into `.cache`, once, and returns what its script is called with, followed by
-            `prepare`; `load COUNT`; `submit CHUNK AT_ONCE SECONDS`, which prints what it brought in; `ping COUNT GAP`,
-            which submits stamped jobs; `hold`, which submits one of 30 s; or `work PURPOSE`, the purpose being
-            `drain`, `idle` or `crash`. The database is named in DATABASE_URL.
+            `prepare`; `load COUNT`; `feed BACKLOG SECONDS`, which keeps so many jobs waiting;
+            `submit CHUNK AT_ONCE SECONDS`, which prints what it brought in; `ping COUNT GAP`, which submits stamped
+            jobs; `hold`, which submits one of 30 s; or `work PURPOSE`, the purpose being `drain`, `idle` or `crash`.
+            The database is named in DATABASE_URL.
         remaining: SQL that counts unfinished jobs, or says whether there are any.
         share: of the jobs that the fast ones drain, how many it is given: many times slower ones would take minutes.
     """
@@ -57,19 +58,22 @@ class Contestant:
         )
         return json.loads(done.stdout)
 
-    def start_worker(
-        self, dsn: str, notes: Path, purpose: str = "drain", *options: str
-    ) -> subprocess.Popen[bytes]:
-        """Start one worker process, in a process group of its own, whose jobs leave their notes in a folder."""
-        environment = {**self._environment(dsn), NOTES: str(notes)}
+    def start(self, dsn: str, notes: Path, *arguments: str) -> subprocess.Popen[bytes]:
+        """Have its script do something meanwhile, in a process group of its own, with a folder for notes."""
         return subprocess.Popen(
-            [*self.command(), "work", purpose, *options],
+            [*self.command(), *arguments],
             cwd=ROOT,
-            env=environment,
+            env={**self._environment(dsn), NOTES: str(notes)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
+
+    def start_worker(
+        self, dsn: str, notes: Path, purpose: str = "drain", *options: str
+    ) -> subprocess.Popen[bytes]:
+        """Start one worker process, in a process group of its own, whose jobs leave their notes in a folder."""
+        return self.start(dsn, notes, "work", purpose, *options)
 
     def _environment(self, dsn: str) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": str(ROOT), **self.environment, "DATABASE_URL": dsn}

@@ -1,14 +1,14 @@
 // Jobs on graphile-worker, on DATABASE_URL; called as the other contestants are. Its documented fastest settings: a
 // local queue, and completions in batches; for idle pick-up neither, as the queue asks the store only now and then.
 import { Logger, makeWorkerUtils, run, runMigrations } from "graphile-worker";
-import { hammer, noteFirst, noteStamp, ping } from "./notes.mjs";
+import { feed, hammer, noteJob, noteStamp, ping } from "./notes.mjs";
 
 const CHUNK = 1000;
 const connectionString = process.env.DATABASE_URL;
 const logger = new Logger(() => () => {});
 const [command, ...given] = process.argv.slice(2);
 const chunkOf = (count) => Array.from({ length: count }, () => ({ identifier: "noop", payload: {} }));
-const taskList = { noop: async () => noteFirst(), stamp: async ({ at }) => noteStamp(at) };
+const taskList = { noop: async () => noteJob(), stamp: async ({ at }) => noteStamp(at) };
 
 if (command === "prepare") {
   await runMigrations({ connectionString, logger });
@@ -25,6 +25,9 @@ if (command === "prepare") {
   } else if (command === "submit") {
     const chunk = chunkOf(first);
     await hammer(first > 1 ? () => utils.addJobs(chunk) : () => utils.addJob("noop", {}), first, second, third);
+  } else if (command === "feed") {
+    const chunk = chunkOf(CHUNK);
+    await feed(() => utils.addJobs(chunk), CHUNK, first, second);
   } else if (command === "ping") {
     await ping((at) => utils.addJob("stamp", { at }), first, second);
   }

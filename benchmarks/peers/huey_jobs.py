@@ -19,7 +19,7 @@ huey = SqliteHuey("bench", filename=os.environ["DATABASE_URL"], results=False)
 
 @huey.task()
 def noop() -> None:
-    notes.note_first()
+    notes.note_job()
 
 
 @huey.task()

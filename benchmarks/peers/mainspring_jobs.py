@@ -8,11 +8,12 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import structlog
 import uvloop
 
-from benchmarks.engine import SLOTS, load, settings_for
+from benchmarks.engine import CHUNK, SLOTS, load, settings_for
 from benchmarks.peers import notes
 from mainspring import App
 from mainspring.cli.process import settle_memory
@@ -26,7 +27,7 @@ app = App()
 
 @app.job(name="noop")
 async def noop() -> None:
-    notes.note_first()
+    notes.note_job()
 
 
 @app.job(name="stamp")
@@ -78,6 +79,14 @@ async def submit(dsn: str, chunk: int, at_once: int, seconds: float) -> None:
         await notes.hammer(call, chunk=chunk, at_once=at_once, seconds=seconds)
 
 
+async def feed(dsn: str, backlog: int, seconds: float) -> None:
+    async with opened(dsn) as engine:
+        runs = engine.client.runs
+        many = [Submission(job_id=await find(engine, "noop"))] * CHUNK
+        call = partial(runs.submit_many, "default", many)
+        await notes.feed(call, chunk=CHUNK, backlog=backlog, seconds=seconds)
+
+
 async def ping(dsn: str, count: int, gap: float) -> None:
     async with opened(dsn) as engine:
         await ping_from(engine, count, gap)
@@ -123,6 +132,8 @@ def main() -> None:
             uvloop.run(load_jobs(dsn, int(count)))
         case ["submit", chunk, at_once, seconds]:
             uvloop.run(submit(dsn, int(chunk), int(at_once), float(seconds)))
+        case ["feed", backlog, seconds]:
+            uvloop.run(feed(dsn, int(backlog), float(seconds)))
         case ["ping", count, gap]:
             uvloop.run(ping(dsn, int(count), float(gap)))
         case ["hold"]:

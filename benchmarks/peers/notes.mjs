@@ -1,15 +1,30 @@
 // What the Node scripts do alike, as notes.py is for those in Python.
-import { appendFileSync, closeSync, openSync } from "node:fs";
+import { appendFileSync, readdirSync, statSync } from "node:fs";
 
 const folder = process.env.BENCHMARK_NOTES;
 const wall = () => (performance.timeOrigin + performance.now()) / 1000;
 const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
-let hasBegun = false;
+const LOT = 1000;
+let count = 0;
 
-export function noteFirst() {
-  if (!hasBegun) {
-    hasBegun = true;
-    closeSync(openSync(`${folder}/${process.pid}`, "w"));
+export function noteJob() {
+  if (count % LOT === 0) appendFileSync(`${folder}/${process.pid}`, count ? "." : "");
+  count += 1;
+}
+
+const countJobs = () =>
+  LOT * readdirSync(folder).filter((name) => /^\d+$/.test(name)).reduce((sum, name) => sum + statSync(`${folder}/${name}`).size, 0);
+
+export async function feed(call, chunk, backlog, seconds) {
+  let brought = 0;
+  const began = wall();
+  while (wall() - began < seconds) {
+    if (brought - countJobs() < backlog) {
+      await call();
+      brought += chunk;
+    } else {
+      await sleep(0.005);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import time
@@ -13,15 +14,19 @@ NOTES = "BENCHMARK_NOTES"
 """Names the folder for what jobs note: see the functions here."""
 STAMPS = "stamps"
 STARTS = "starts"
+LOT = 1000
+"""Jobs for each byte in a process's file."""
 
-_to_be_noted = ["the first job"]
+_numbers = itertools.count()
 
 
-def note_first() -> None:
-    """Leave a file, named by this process's id, when its first job begins."""
-    if _to_be_noted:
-        _to_be_noted.clear()
-        (_folder() / str(os.getpid())).touch()
+def note_job() -> None:
+    """Leave a file, named by this process's id, when its first job begins; it grows by a byte with each lot of jobs."""
+    number = next(_numbers)
+    if number % LOT == 0:
+        file = os.open(_folder() / str(os.getpid()), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(file, b"." if number else b"")
+        os.close(file)
 
 
 def note_stamp(submitted_at: float) -> None:
@@ -59,6 +64,23 @@ async def hammer(call: Callable[[], Awaitable[object]], *, chunk: int, at_once: 
     await asyncio.gather(*(carry() for _ in range(at_once)))
     taken = time.perf_counter() - began
     say(count / taken, count, sum(os.times()[:2]) - used)
+
+
+async def feed(call: Callable[[], Awaitable[object]], *, chunk: int, backlog: int, seconds: float) -> None:
+    """Keep so many jobs waiting: submit chunks by `call` as jobs are carried out, as their notes tell."""
+    brought = 0
+    began = time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        if brought - count_jobs(_folder()) < backlog:
+            await call()
+            brought += chunk
+        else:
+            await asyncio.sleep(0.005)
+
+
+def count_jobs(folder: Path) -> int:
+    """Return how many jobs have begun, rounded down for each process."""
+    return LOT * sum(entry.stat().st_size for entry in os.scandir(folder) if entry.name.isdigit())
 
 
 def hammer_alone(call: Callable[[], object], *, seconds: float) -> None:

@@ -1,6 +1,6 @@
 // Jobs on pg-boss, on DATABASE_URL; called as the other contestants are. It takes at most a batch each half second.
 import { PgBoss } from "pg-boss";
-import { hammer, noteFirst, noteStamp, ping } from "./notes.mjs";
+import { hammer, noteJob, noteStamp, ping } from "./notes.mjs";
 
 const CHUNK = 1000;
 const [command, ...given] = process.argv.slice(2);
@@ -12,7 +12,7 @@ await boss.createQueue("stamp");
 const chunkOf = (count) => Array.from({ length: count }, () => ({ data: {} }));
 
 if (command === "work") {
-  await boss.work("noop", { batchSize: CHUNK, pollingIntervalSeconds: 0.5 }, async (jobs) => jobs.forEach(noteFirst));
+  await boss.work("noop", { batchSize: CHUNK, pollingIntervalSeconds: 0.5 }, async (jobs) => jobs.forEach(noteJob));
   await boss.work("stamp", { batchSize: 100, pollingIntervalSeconds: 0.5 }, async (jobs) => jobs.forEach((job) => noteStamp(job.data.at)));
 } else {
   const [first, second, third] = given.map(Number);

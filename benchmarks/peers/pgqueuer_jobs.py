@@ -54,6 +54,15 @@ async def submit(dsn: str, chunk: int, at_once: int, seconds: float) -> None:
     await notes.hammer(call, chunk=chunk, at_once=at_once, seconds=seconds)
 
 
+async def feed(dsn: str, backlog: int, seconds: float) -> None:
+    queries = Queries(AsyncpgDriver(await asyncpg.connect(dsn)))
+
+    async def call() -> None:
+        await queries.enqueue(["noop"] * CHUNK, [None] * CHUNK, [0] * CHUNK)
+
+    await notes.feed(call, chunk=CHUNK, backlog=backlog, seconds=seconds)
+
+
 async def ping(dsn: str, count: int, gap: float) -> None:
     queries = Queries(AsyncpgDriver(await asyncpg.connect(dsn)))
     await notes.ping(lambda at: queries.enqueue("stamp", b"%.6f" % at), count=count, gap=gap)
@@ -69,7 +78,7 @@ async def work(dsn: str, purpose: str) -> None:
     @queuer.entrypoint("noop")
     async def noop(job: Job) -> None:
         del job
-        notes.note_first()
+        notes.note_job()
 
     @queuer.entrypoint("stamp")
     async def stamp(job: Job) -> None:
@@ -93,6 +102,8 @@ def main() -> None:
             uvloop.run(load(dsn, int(count)))
         case ["submit", chunk, at_once, seconds]:
             uvloop.run(submit(dsn, int(chunk), int(at_once), float(seconds)))
+        case ["feed", backlog, seconds]:
+            uvloop.run(feed(dsn, int(backlog), float(seconds)))
         case ["ping", count, gap]:
             uvloop.run(ping(dsn, int(count), float(gap)))
         case ["hold"]:

@@ -21,7 +21,7 @@ app = App(connector=PsycopgConnector(conninfo=os.environ["DATABASE_URL"], min_si
 
 @app.task(name="noop")
 async def noop() -> None:
-    notes.note_first()
+    notes.note_job()
 
 
 @app.task(name="stamp")
