@@ -1,4 +1,4 @@
-"""The processes that the schedules' benchmark needs besides a server: `load` writes jobs in bulk, `work` carries them out.
+"""The processes that the schedules' benchmark needs besides a server: `load` adds jobs in bulk, `work` runs them.
 
 A job's function notes when it began, by the host's clock, which is PostgreSQL's too; the worker leaves the notes in a
 file when it is asked to stop.
@@ -154,7 +154,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.schedule_jobs", description=__doc__)
     parser.add_argument("duty", choices=("load", "work"))
     parser.add_argument("target", help="the store's DSN; for `load` a server's address, too")
-    parser.add_argument("rest", nargs="*", help="load: the mix as JSON, first, last; work: the file for the notes")
+    parser.add_argument(
+        "rest", nargs="*", help="load: the mix as JSON, first, last; work: the file for the notes"
+    )
     options = parser.parse_args()
     if options.duty == "load":
         mix, first, last = options.rest

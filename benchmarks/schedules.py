@@ -1,11 +1,11 @@
 """Jobs with a cron trigger, by the million: how fast they are loaded, how late they start, what the scheduler takes.
 
-A server (`mainspring server --no-api`), worker processes straight on the store and, meanwhile, loaders that add the jobs
-in calls of 1,000 (`create_many`). The jobs have six fields, seconds first; a mix of two periods gives the asked number of
-fires a second, evenly over the seconds. In alternating blocks of time their starts are spread over the second (each
-job has a jitter of one) or all lie on the full second. When all are loaded, the plan is settled and the tables are
-analysed, what starts within `seconds` is measured: begin of the job's function minus the instant at which it was due,
-by the host's clock, and the resident memory of the server.
+A server (`mainspring server --no-api`) and worker processes straight on the store; while they are up, loaders add
+the jobs in calls of 1,000 (`create_many`). The jobs have six fields, seconds first; a mix of two periods gives the
+asked number of fires a second, evenly over the seconds. In alternating blocks of time their starts are spread over the
+second (each job has a jitter of one) or all lie on the full second. When all are loaded and the tables are analysed,
+what starts within `seconds` is measured: begin of the job's function minus the instant at which it was due, by the
+host's clock, and the resident memory of the server.
 
 Then as many one-off jobs as asked, all due at one instant: until all of them have begun.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -154,7 +155,7 @@ async def load(target: str, mix: Mix, *, loaders: int = LOADERS) -> tuple[float,
             [sys.executable, "-m", "benchmarks.schedule_jobs", *loading_arguments(target, mix, first, last)],
             stdout=subprocess.PIPE,
         )
-        for first, last in zip(edges, edges[1:], strict=False)
+        for first, last in itertools.pairwise(edges)
     ]
     try:
         answers = [(await asyncio.to_thread(process.communicate))[0] for process in processes]
@@ -181,7 +182,9 @@ async def measure_crons(
         await asyncio.sleep(seconds)
         ended, used = time.time(), (await running.used(connection)).minus(before)
         resident, peak = memory(running.server.pid), memory(running.server.pid, "VmHWM")
-        left = await connection.fetchval("SELECT count(*) FROM run WHERE due_at < now() - interval '5 seconds'")
+        left = await connection.fetchval(
+            "SELECT count(*) FROM run WHERE due_at < now() - interval '5 seconds'"
+        )
         size = await connection.fetchval("SELECT pg_database_size(current_database())")
         await connection.close()
         notes = [(due, start) for due, start in running.notes() if began + 1 <= due < ended - 2]
@@ -282,7 +285,9 @@ async def measure(dsn: str, options: argparse.Namespace) -> list[Row]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.schedules", description=__doc__)
-    parser.add_argument("--jobs", type=int, default=100_000, help="cron jobs (100,000 are measured before them)")
+    parser.add_argument(
+        "--jobs", type=int, default=100_000, help="cron jobs (100,000 are measured before them)"
+    )
     parser.add_argument("--rate", type=float, default=RATE, help="fires a second")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--starts", choices=("spread", "second", "alternating"), default="alternating")
