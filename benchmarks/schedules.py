@@ -33,6 +33,7 @@ import asyncpg
 
 from benchmarks.engine import fresh_database
 from benchmarks.schedule_jobs import Mix, loading_arguments
+from tests.chaos.peers.surroundings import ROOT, make_environment, redis_server
 
 Row = dict[str, Any]
 RATE = 10_000_000 / 6_000
@@ -44,6 +45,7 @@ SETTLE = 10.0
 """Seconds between the end of the load and the measurement."""
 BLOCKS = {60: 30, 3600: 300}
 """By the shorter period: seconds after which the two kinds of starts take turns."""
+PEERS = Path(__file__).parent / "peers" / "schedules"
 TICKS = os.sysconf("SC_CLK_TCK")
 PATIENCE = 120.0
 
@@ -263,6 +265,36 @@ async def measure_once(dsn: str, count: int, *, workers: int = WORKERS) -> list[
     return [{"name": title, "value": round(starts[-1], 2), "unit": "s", "detail": detail}]
 
 
+def measure_peer(name: str, python: Path, script: str, count: int, environment: dict[str, str]) -> list[Row]:
+    """Have a peer load jobs that are far off and carry out 1,000 that are due in one second."""
+    command = [str(python), str(PEERS / script), str(count)]
+    answer = subprocess.run(
+        command, env={**os.environ, **environment}, stdout=subprocess.PIPE, check=True, timeout=600
+    )
+    found = json.loads(answer.stdout)
+    title = f"{found['loaded']:,} cron jobs, 1,000 due in one second, {name}"
+    lags = found["lags"]
+    rows = lag_rows(title, lags, {"fired": len(lags), "loaded, jobs/s": round(found["rate"])})
+    memory_row = {"name": f"{title}: memory", "value": round(found["memory"], 1), "unit": "MB"}
+    return [{**row, "contestant": name} for row in [*rows, memory_row]]
+
+
+async def measure_peers(dsn: str, count: int) -> list[Row]:
+    """Measure APScheduler 3 and celery beat, each among so many jobs (APScheduler: what it loads in 40 s)."""
+    rows: list[Row] = []
+    async with fresh_database(dsn) as database:
+        python = make_environment(PEERS / "apscheduler.txt")
+        name, script = "APScheduler 3 on PostgreSQL", "apscheduler_jobs.py"
+        rows += await asyncio.to_thread(measure_peer, name, python, script, count, {"DATABASE_URL": database})
+    with tempfile.TemporaryDirectory() as folder, redis_server(Path(folder)) as address:
+        python = make_environment(ROOT / "tests/chaos/peers/celery.txt")
+        environment = {"BROKER_URL": address}
+        rows += await asyncio.to_thread(
+            measure_peer, "celery beat", python, "beat_jobs.py", count, environment
+        )
+    return rows
+
+
 def make_mix(jobs: int, rate: float, starts: str) -> Mix:
     """Return the mix of jobs; `starts` is spread, second or alternating."""
     mix = Mix(jobs=jobs, rate=rate)
@@ -280,6 +312,8 @@ async def measure(dsn: str, options: argparse.Namespace) -> list[Row]:
         rows += await measure_crons(dsn, mix, seconds, workers=options.workers, loaders=options.loaders)
     if options.once:
         rows += await measure_once(dsn, options.once, workers=options.workers)
+    if options.peers:
+        rows += await measure_peers(dsn, options.peers)
     return rows
 
 
@@ -292,6 +326,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--starts", choices=("spread", "second", "alternating"), default="alternating")
     parser.add_argument("--once", type=int, default=100_000, help="one-off jobs due at one instant; 0: none")
+    parser.add_argument(
+        "--peers", type=int, default=0, help="jobs among which the peers are measured; 0: not"
+    )
     parser.add_argument("--workers", type=int, default=WORKERS)
     parser.add_argument("--loaders", type=int, default=LOADERS)
     return parser

@@ -23,13 +23,13 @@ from mainspring.ports.store import Store
 from mainspring.ports.store_types import DueClock, Fire, FireStatus
 
 _log = structlog.get_logger(__name__)
-WINDOW = timedelta(seconds=2.5)
+WINDOW = timedelta(seconds=2)
 READ_PERIOD = 1.0
 LATEST_READ = 1.5
 """Seconds after the last read at which the window is read whatever is due: with fires on full seconds there is time
 in between, and whoever is due must not wait for what is not."""
-QUIET = 0.04
-"""A read may begin when nothing is due within so many seconds: about what it takes."""
+QUIET = 2.0
+"""A read may begin when nothing is due within the time that the last one took, so many times."""
 PATIENCE = 0.1
 """For so many seconds, at most, a read that clocks' changes ask for waits for a quiet moment."""
 STALE_SHARE = 0.2
@@ -37,6 +37,8 @@ STALE_SHARE = 0.2
 BATCH = 200
 """Fires per commit: large enough to be cheap, small enough that the first is not held up by the last."""
 READ_LIMIT = 10_000
+_SHORTEST = 0.001
+"""Seconds after which a read that was put off is thought of again, at the earliest."""
 _Entry = tuple[datetime, datetime, UUID, DueClock]
 """When it fires, when its run starts, the job, and its clock."""
 LOOKS = (Depth(timedelta(seconds=5)), Depth(None, period=30.0))
@@ -124,9 +126,10 @@ class Planner:
             until = min(until, self._read_took / STALE_SHARE - age)
             latest = min(latest, until + PATIENCE)
         until_due = (self._heap[0][0] - now).total_seconds() if self._heap else READ_PERIOD
-        if until_due > max(until, 0.0) + QUIET:
+        quiet = QUIET * self._read_took
+        if until_due > max(until, 0.0) + quiet:
             return until
-        return min(max(until, until_due, 0.0) + QUIET, latest)
+        return min(max(until, until_due, 0.0) + max(quiet, _SHORTEST), latest)
 
     async def _read_window(self, now: datetime) -> None:
         self._is_stale = False  # before the await: a signal that comes during the read must not get lost
