@@ -110,7 +110,7 @@ class Planner:
                 for entry in due:
                     heapq.heappush(self._heap, entry)
                 raise
-        return self._delay(now)
+        return self._delay(self._clock.now())  # reading takes its time, and the wait begins only now
 
     def _until_read(self, now: datetime) -> float:
         """Return the seconds until the window is to be read, should nothing change by then."""
