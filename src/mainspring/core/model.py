@@ -102,7 +102,7 @@ class MisfireRule:
     max_age: timedelta = timedelta(days=7)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class JobSpec:
     """A job's definition, as one version of it is kept.
 

@@ -9,7 +9,7 @@ from mainspring.core.ids import JobId
 from mainspring.core.model import JobSpec
 from mainspring.ports.store import Store
 
-_CAPACITY = 50_000
+_CAPACITY = 30_000
 
 
 class Definitions:
@@ -21,17 +21,16 @@ class Definitions:
 
     async def load(self, keys: Iterable[tuple[JobId, int]]) -> dict[tuple[JobId, int], JobSpec]:
         """Return the definitions of these keys; a key that was never kept is left out."""
-        wanted = list(dict.fromkeys(keys))
+        known = self._known
         # Taken before the wait: what is known now may have made room for something else by then.
-        found = {key: self._known[key] for key in wanted if key in self._known}
-        missing = [key for key in wanted if key not in found]
-        if not missing:
-            return found
-        specs = await self._store.read_versions(missing)
-        read = {key: spec for key, spec in zip(missing, specs, strict=True) if spec is not None}
-        self._keep(read)
-        found |= read
-        return {key: found[key] for key in wanted if key in found}
+        wanted = {key: known.get(key) for key in keys}
+        missing = [key for key, spec in wanted.items() if spec is None]
+        if missing:
+            specs = await self._store.read_versions(missing)
+            read = {key: spec for key, spec in zip(missing, specs, strict=True) if spec is not None}
+            self._keep(read)
+            wanted |= read
+        return {key: spec for key, spec in wanted.items() if spec is not None}
 
     def _keep(self, read: dict[tuple[JobId, int], JobSpec]) -> None:
         """Remember definitions, and forget the oldest where there are too many."""

@@ -11,7 +11,7 @@ import structlog
 
 from mainspring.core.ids import job_shard
 from mainspring.core.model import JobSpec, Overlap
-from mainspring.core.planning import plan_fires
+from mainspring.core.planning import jittered, plan_fires
 from mainspring.core.triggers import EPOCH
 from mainspring.engine.definitions import Definitions
 from mainspring.engine.lookback import Depth, LookBack
@@ -23,11 +23,24 @@ from mainspring.ports.store import Store
 from mainspring.ports.store_types import DueClock, Fire, FireStatus
 
 _log = structlog.get_logger(__name__)
-WINDOW = timedelta(seconds=4)
+WINDOW = timedelta(seconds=2)
 READ_PERIOD = 1.0
+LATEST_READ = 1.5
+"""Seconds after the last read at which the window is read whatever is due: with fires on full seconds there is time
+in between, and whoever is due must not wait for what is not."""
+QUIET = 2.0
+"""A read may begin when nothing is due within the time that the last one took, so many times."""
+PATIENCE = 0.1
+"""For so many seconds, at most, a read that clocks' changes ask for waits for a quiet moment."""
+STALE_SHARE = 0.2
+"""Of the time, that reads may take that clocks' changes ask for: a bulk load changes some every few milliseconds."""
 BATCH = 200
 """Fires per commit: large enough to be cheap, small enough that the first is not held up by the last."""
-READ_LIMIT = 20_000
+READ_LIMIT = 10_000
+_SHORTEST = 0.001
+"""Seconds after which a read that was put off is thought of again, at the earliest."""
+_Entry = tuple[datetime, datetime, UUID, DueClock]
+"""When it fires, when its run starts, the job, and its clock."""
 LOOKS = (Depth(timedelta(seconds=5)), Depth(None, period=30.0))
 """A clock is set ahead, but for a job that was due before it was made, whose maker says so; should that get lost, or
 should it be committed late, a deeper look finds it."""
@@ -58,8 +71,9 @@ class Planner:
         self._wakeups = wakeups
         self._definitions = definitions or Definitions(store)
         self.waiter = waiter
-        self._heap: list[tuple[datetime, UUID, DueClock]] = []
+        self._heap: list[_Entry] = []
         self._read_at: datetime | None = None
+        self._read_took = 0.0
         self._settled = EPOCH  # no clock before it is due, but for those in the heap
         self._gains = 0  # how often shards came to the owned ones
         self._looks = LookBack(LOOKS)
@@ -85,7 +99,7 @@ class Planner:
             self._settled = EPOCH
             self._is_stale = True
             return READ_PERIOD / 4
-        if self._is_read_due(now):
+        if self._until_read(now) <= 0:
             await self._read_window(now)
         due = self._pop_due(now)
         if due:
@@ -93,17 +107,29 @@ class Planner:
                 await self._fire(due, now)
             except BaseException:
                 # They are still due, and the next look begins with the oldest that is known.
-                for clock in due:
-                    heapq.heappush(self._heap, (clock.fire_at, clock.job_id, clock))
+                for entry in due:
+                    heapq.heappush(self._heap, entry)
                 raise
-        return self._delay(now)
+        return self._delay(self._clock.now())  # reading takes its time, and the wait begins only now
 
-    def _is_read_due(self, now: datetime) -> bool:
-        is_old = self._read_at is None or (now - self._read_at).total_seconds() >= READ_PERIOD
+    def _until_read(self, now: datetime) -> float:
+        """Return the seconds until the window is to be read, should nothing change by then."""
+        if self._read_at is None:
+            return 0.0
+        age = (now - self._read_at).total_seconds()
         if self._is_partial:
             # What was read comes first in any case; reading it again for each batch would take longer.
-            return len(self._heap) <= BATCH or (is_old and self._is_stale)
-        return is_old or self._is_stale
+            is_used_up = len(self._heap) <= BATCH
+            return 0.0 if is_used_up else READ_PERIOD - age if self._is_stale else READ_PERIOD
+        until, latest = READ_PERIOD - age, LATEST_READ - age
+        if self._is_stale:
+            until = min(until, self._read_took / STALE_SHARE - age)
+            latest = min(latest, until + PATIENCE)
+        until_due = (self._heap[0][0] - now).total_seconds() if self._heap else READ_PERIOD
+        quiet = QUIET * self._read_took
+        if until_due > max(until, 0.0) + quiet:
+            return until
+        return min(max(until, until_due, 0.0) + max(quiet, _SHORTEST), latest)
 
     async def _read_window(self, now: datetime) -> None:
         self._is_stale = False  # before the await: a signal that comes during the read must not get lost
@@ -113,9 +139,10 @@ class Planner:
             shards, until=now + WINDOW, limit=READ_LIMIT, since=self._since(self._looks.lag(look))
         )
         ended = self._clock.monotonic()
-        await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
-        self._heap = [(clock.fire_at, clock.job_id, clock) for clock in clocks]
+        specs = await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
+        self._heap = [_entry(clock, specs.get((clock.job_id, clock.version))) for clock in clocks]
         heapq.heapify(self._heap)
+        self._read_took = self._clock.monotonic() - begun
         self._is_partial = len(clocks) == READ_LIMIT
         self._settled = min(now, clocks[-1].fire_at) if self._is_partial else now
         if gains != self._gains:  # of shards that came meanwhile nothing is known
@@ -130,31 +157,31 @@ class Planner:
         oldest = self._heap[0][0] if self._heap else self._settled
         return min(oldest, self._settled - lag)
 
-    def _pop_due(self, now: datetime) -> list[DueClock]:
-        due: list[DueClock] = []
+    def _pop_due(self, now: datetime) -> list[_Entry]:
+        due: list[_Entry] = []
         while self._heap and self._heap[0][0] <= now and len(due) < BATCH:
-            due.append(heapq.heappop(self._heap)[2])
+            due.append(heapq.heappop(self._heap))
         return due
 
-    async def _fire(self, due: list[DueClock], now: datetime) -> None:
+    async def _fire(self, due: list[_Entry], now: datetime) -> None:
         epochs = self._ownership.epochs
         # Others were given up since they were read.
-        due = [clock for clock in due if job_shard(clock.job_id) in epochs]
-        specs = await self._definitions.load((clock.job_id, clock.version) for clock in due)
-        planned: list[tuple[DueClock, Fire]] = []
-        for clock in due:
+        clocks = [clock for *_, clock in due if job_shard(clock.job_id) in epochs]
+        specs = await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
+        planned: list[tuple[DueClock, JobSpec, Fire]] = []
+        for clock in clocks:
             spec = specs.get((clock.job_id, clock.version))
             fire = make_fire(clock, spec, now) if spec is not None else None
-            if fire is not None:
-                planned.append((clock, fire))
-        fires = [fire for _, fire in planned]
+            if spec is not None and fire is not None:
+                planned.append((clock, spec, fire))
+        fires = [fire for *_, fire in planned]
         results = await self._store.record_fires(fires, epochs=epochs, now=now)
         has_runs = False
         fenced: set[int] = set()
-        for (clock, fire), result in zip(planned, results, strict=True):
+        for (clock, spec, fire), result in zip(planned, results, strict=True):
             if result.status is FireStatus.FIRED:
                 has_runs = has_runs or bool(result.run_ids)
-                self._push_following(clock, fire, now)
+                self._push_following(clock, spec, fire, now)
             elif result.status is FireStatus.FENCED:
                 fenced.add(job_shard(clock.job_id))
             else:
@@ -166,18 +193,24 @@ class Planner:
         if has_runs:
             self._wakeups.runs_ready()
 
-    def _push_following(self, clock: DueClock, fire: Fire, now: datetime) -> None:
+    def _push_following(self, clock: DueClock, spec: JobSpec, fire: Fire, now: datetime) -> None:
         if fire.next_fire_at is not None and fire.next_fire_at <= now + WINDOW:
             following = replace(clock, fire_at=fire.next_fire_at, fired_through=fire.fired_through)
-            heapq.heappush(self._heap, (following.fire_at, following.job_id, following))
+            heapq.heappush(self._heap, _entry(following, spec))
 
     def _delay(self, now: datetime) -> float:
-        if self._is_read_due(now):
-            return 0.0
-        until_read = READ_PERIOD - (now - (self._read_at or now)).total_seconds()
-        if not self._heap:
-            return max(until_read, 0.0)
-        return max(min(until_read, (self._heap[0][0] - now).total_seconds()), 0.0)
+        until = self._until_read(now)
+        if self._heap:
+            until = min(until, (self._heap[0][0] - now).total_seconds())
+        return max(until, 0.0)
+
+
+def _entry(clock: DueClock, spec: JobSpec | None) -> _Entry:
+    """Return a clock's place among the others: of those that fire together first whose run starts first."""
+    start = clock.fire_at
+    if spec is not None and spec.jitter:
+        start = jittered(clock.job_id, start, spec.jitter)
+    return clock.fire_at, start, clock.job_id, clock
 
 
 def make_fire(clock: DueClock, spec: JobSpec, now: datetime) -> Fire | None:

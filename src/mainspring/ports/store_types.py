@@ -37,7 +37,7 @@ class StoreCapabilities:
 # -- jobs ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class NewJob:
     """A job to insert. `next_fire_at` is None when it has no trigger."""
 
@@ -117,7 +117,7 @@ class ClockChange:
 # -- fires -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class DueClock:
     """A clock row whose instant is near or past."""
 

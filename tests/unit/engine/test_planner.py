@@ -14,7 +14,7 @@ from mainspring.core.states import RunState
 from mainspring.core.triggers import Once
 from mainspring.engine import planner
 from mainspring.errors import StoreUnavailable
-from mainspring.ports.store_types import DueClock, FireResult
+from mainspring.ports.store_types import DueClock, Fire, FireResult
 from mainspring.testing.factories import add_job, at, make_spec
 from mainspring.testing.manual import TENANT
 from tests.unit.engine.conftest import Bench
@@ -252,6 +252,49 @@ async def test_more_due_jobs_than_one_look_reads_all_fire(
     await bench.runtime.plan()
     assert await bench.runtime.client.runs.counts(TENANT) == {RunState.PENDING: 35}
     assert len(reads) <= 35 // (10 - 2) + 2, "what waits is read once, not for each batch"
+
+
+async def test_of_fires_at_one_instant_those_that_start_first_are_made_first(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planner, "BATCH", 4)
+    starts: list[datetime] = []
+    record_fires = bench.runtime.store.record_fires
+
+    async def note(fires: Sequence[Fire], **named: Any) -> list[FireResult]:
+        starts.extend(run.due_at for fire in fires for run in fire.runs)
+        return await record_fires(fires, **named)
+
+    monkeypatch.setattr(bench.runtime.store, "record_fires", note)
+    bodies = [
+        {"name": f"job-{index}", "function": "work", "run_at": at(5).isoformat(), "jitter": "1s"}
+        for index in range(40)
+    ]
+    await bench.runtime.client.jobs.create_many(TENANT, bodies)
+    await bench.runtime.advance(6)
+    assert len(starts) == 40
+    assert starts == sorted(starts)
+
+
+async def test_what_is_due_is_made_before_the_window_is_read_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read is old by then, but would hold the fires up."""
+    await bench.add(every="3s")
+    await bench.runtime.advance(2)
+    calls: list[str] = []
+    for name in ("read_due", "record_fires"):
+        verb = getattr(bench.runtime.store, name)
+
+        def note(*arguments: Any, _name: str = name, _verb: Any = verb, **named: Any) -> Any:
+            calls.append(_name)
+            return _verb(*arguments, **named)
+
+        monkeypatch.setattr(bench.runtime.store, name, note)
+    bench.runtime.clock.advance(1)
+    await bench.runtime.plan()
+    assert calls[0] == "record_fires"
+    assert "read_due" in calls
 
 
 async def test_overdue_clock_of_a_shard_that_comes_during_a_look_fires_with_the_next_one(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from datetime import date
+from functools import lru_cache
 
 from mainspring.core.cron.parse import Schedule
 
@@ -32,13 +33,22 @@ class Calendar:
         self._months = schedule.months
         self._first = lowest(self._hours) * 3600 + lowest(self._minutes) * 60 + lowest(self._seconds)
         self._last = highest(self._hours) * 3600 + highest(self._minutes) * 60 + highest(self._seconds)
-        self._masks = [-1] * 28
+        self._masks = _masks_for(
+            schedule.days,
+            schedule.weekdays,
+            schedule.month_ends,
+            schedule.nearest,
+            schedule.is_last_weekday,
+            schedule.last_weekdays,
+            schedule.nth_weekdays,
+            schedule.is_day_and,
+        )
 
     def has_days(self) -> bool:
         """Say whether any day can ever match: each month begins on every weekday within 28 years, or 40 around 2100."""
         lengths = {length for month, length in enumerate(_LENGTHS) if self._months >> month & 1}
         lengths |= {29} if self._months >> 2 & 1 else set()
-        return any(month_days(self._schedule, length, first) for length in lengths for first in range(7))
+        return any(self._mask(length, first) for length in lengths for first in range(7))
 
     def at_or_after(self, wall: int) -> int | None:
         """Return the first matching wall second >= the given one, within `YEARS`."""
@@ -122,13 +132,22 @@ class Calendar:
         """Return the matching days of a month as a mask; bit 1 is the first, `start` the day before it."""
         if not self._months >> month & 1:
             return 0
-        length = _length(year, month)
-        first = (start + 5) % 7  # 1 January 1970, with `start` -1, was a Thursday
+        # 1 January 1970, with `start` -1, was a Thursday.
+        return self._mask(_length(year, month), (start + 5) % 7)
+
+    def _mask(self, length: int, first: int) -> int:
         key = (length - 28) * 7 + first
         mask = self._masks[key]
         if mask < 0:
             mask = self._masks[key] = month_days(self._schedule, length, first)
         return mask
+
+
+@lru_cache(maxsize=1024)
+def _masks_for(*fields: object) -> list[int]:
+    """Return the masks of schedules with these day fields: one list for all of them, filled as they are used."""
+    del fields
+    return [-1] * 28
 
 
 def month_days(schedule: Schedule, length: int, first: int) -> int:

@@ -33,25 +33,31 @@ class Cron:
         CronError: the expression, zone or rule is refused, or the expression can never fire.
     """
 
-    __slots__ = ("_schedule", "_walker", "dst", "expression", "tz")
+    __slots__ = ("dst", "expression", "tz")
 
     expression: str
     tz: str
     dst: str
-    _schedule: Schedule
-    _walker: Walker
 
     def __init__(self, expression: str, tz: str = "UTC", dst: str = "vixie") -> None:
-        gap, overlap = _read_dst(expression, dst)
-        schedule, walker = _compile(expression, tz, gap, overlap)
-        for name, value in (
-            ("expression", expression),
-            ("tz", tz),
-            ("dst", dst),
-            ("_schedule", schedule),
-            ("_walker", walker),
-        ):
-            object.__setattr__(self, name, value)
+        _compile(expression, tz, dst)
+        self._set(expression, tz, dst)
+
+    @classmethod
+    def kept(cls, expression: str, tz: str, dst: str) -> Cron:
+        """Make the `Cron` of an expression that was checked before: it is read only when its fires are asked for.
+
+        Raises:
+            CronError: not here, but then, should this host not know the zone.
+        """
+        cron = cls.__new__(cls)
+        cron._set(expression, tz, dst)
+        return cron
+
+    def _set(self, expression: str, tz: str, dst: str) -> None:
+        object.__setattr__(self, "expression", expression)
+        object.__setattr__(self, "tz", tz)
+        object.__setattr__(self, "dst", dst)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Cron does not change; make another one instead of setting {name}")
@@ -80,7 +86,7 @@ class Cron:
         Raises:
             ValueError: the instant is naive.
         """
-        epoch = self._walker.next_after(_floor(instant))
+        epoch = _walk(self).next_after(_floor(instant))
         return None if epoch is None else _EPOCH + timedelta(seconds=epoch)
 
     def previous_before(self, instant: datetime) -> datetime | None:
@@ -89,7 +95,7 @@ class Cron:
         Raises:
             ValueError: the instant is naive.
         """
-        epoch = self._walker.previous_before(_ceil(instant))
+        epoch = _walk(self).previous_before(_ceil(instant))
         return None if epoch is None else _EPOCH + timedelta(seconds=epoch)
 
     def fires_between(self, start: datetime, end: datetime) -> Iterator[datetime]:
@@ -101,32 +107,35 @@ class Cron:
         return self._fires(_ceil(start) - 1, _ceil(end))
 
     def _fires(self, seconds: int, end: int) -> Iterator[datetime]:
-        found = self._walker.next_after(seconds)
+        walker = _walk(self)
+        found = walker.next_after(seconds)
         while found is not None and found < end:
             yield _EPOCH + timedelta(seconds=found)
-            found = self._walker.next_after(found)
+            found = walker.next_after(found)
 
     def next_epoch(self, seconds: int) -> int | None:
         """Return the first fire after an instant, both in whole seconds since 1970; None as in `next_after`."""
-        return self._walker.next_after(seconds)
+        return _walk(self).next_after(seconds)
 
     def previous_epoch(self, seconds: int) -> int | None:
         """Return the last fire before an instant, both in whole seconds since 1970; None as in `previous_before`."""
-        return self._walker.previous_before(seconds)
+        return _walk(self).previous_before(seconds)
 
     def explain(self) -> str:
         """Say in plain English when it fires."""
-        text = explain(self._schedule)
+        text = explain(_compile(*self._key())[0])
         return text if self.tz == "UTC" else f"{text} ({self.tz})"
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Where other tools would read the expression differently (rule V 4)."""
-        return _warnings(self._schedule)
+        return _warnings(_compile(*self._key())[0])
 
 
 @lru_cache(maxsize=4096)
-def _compile(expression: str, tz: str, gap: str, overlap: str) -> tuple[Schedule, Walker]:
+def _compile(expression: str, tz: str, dst: str) -> tuple[Schedule, Walker]:
+    """Read an expression. Kept here, not in each `Cron`: a scheduler holds many that it asks once in a long while."""
+    gap, overlap = _read_dst(expression, dst)
     schedule = parse(expression)
     try:
         zone = load_zone(tz)
@@ -137,6 +146,10 @@ def _compile(expression: str, tz: str, gap: str, overlap: str) -> tuple[Schedule
         message = f"{expression!r} never fires; write a day that exists in one of its months"
         raise CronError("day of month", expression, message)
     return schedule, walker
+
+
+def _walk(cron: Cron) -> Walker:
+    return _compile(cron.expression, cron.tz, cron.dst)[1]
 
 
 def _read_dst(expression: str, dst: str) -> tuple[str, str]:

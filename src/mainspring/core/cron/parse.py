@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mainspring.core.cron.fields import (
     DAY_OF_MONTH,
     DAY_OF_WEEK,
@@ -17,13 +15,22 @@ from mainspring.core.cron.fields import (
     CronError,
     Field,
 )
+from mainspring.core.values import value
 
 MAX_LENGTH = 256
 _MAX_DIGITS = 4
 _BLANKS = " \t"
+_PLAIN = {
+    field.name: {
+        "*": sum(1 << value for value in range(field.low, field.low + field.span)),
+        **{str(value): 1 << value for value in range(field.low, field.high + 1)},
+    }
+    for field in SIX
+}
+"""Masks of what most fields are: everything, or one number."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Schedule:
     """A parsed expression: bit n of a mask is set where the value n matches.
 
@@ -142,6 +149,9 @@ class _Reader:
 
     def read(self, field: Field, text: str) -> int:
         """Return the field's mask."""
+        plain = _PLAIN[field.name].get(text)
+        if plain is not None:
+            return plain
         if text == "?":
             if field not in {DAY_OF_MONTH, DAY_OF_WEEK}:
                 raise self._error(field, text, "`?` stands in the day fields only; write *")

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from mainspring.core.cron import Cron
 from mainspring.core.model import Delivery, JobSpec, Misfire, MisfireRule, Overlap, Priority, Target
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.triggers import Interval, Once, Trigger
+
+_REMEMBERED = 1024
+"""Policies and durations of which one value serves all definitions: most are alike, and a scheduler holds many."""
 
 
 def plain_from_spec(spec: JobSpec) -> dict[str, Any]:
@@ -43,7 +47,7 @@ def plain_from_spec(spec: JobSpec) -> dict[str, Any]:
 def spec_from_plain(plain: Mapping[str, Any]) -> JobSpec:
     """Read a full form that `plain_from_spec` wrote; it is trusted, not checked."""
     target = dict(plain["target"])
-    misfire = plain["misfire"]
+    retry, misfire = plain["retry"], plain["misfire"]
     payload = plain["payload"]
     return JobSpec(
         name=plain["name"],
@@ -53,12 +57,16 @@ def spec_from_plain(plain: Mapping[str, Any]) -> JobSpec:
         priority=Priority[plain["priority"]],
         queue=plain["queue"],
         labels=tuple(plain["labels"]),
-        retry=_retry(plain["retry"]),
-        misfire=MisfireRule(
-            policy=Misfire(misfire["policy"]),
-            grace=_duration(misfire["grace_seconds"]),
-            max_count=misfire["max_count"],
-            max_age=_duration(misfire["max_age_seconds"]),
+        retry=_retry(
+            retry["max_retries"],
+            retry["backoff"],
+            retry["delay_seconds"],
+            retry["cap_seconds"],
+            tuple(retry["delays_seconds"]),
+            retry["jitter"],
+        ),
+        misfire=_misfire(
+            misfire["policy"], misfire["grace_seconds"], misfire["max_count"], misfire["max_age_seconds"]
         ),
         overlap=Overlap(plain["overlap"]),
         delivery=Delivery(plain["delivery"]),
@@ -103,7 +111,7 @@ def _trigger(plain: Mapping[str, Any] | None) -> Trigger | None:
         return Once(datetime.fromisoformat(plain["at"]))
     if plain["type"] == "interval":
         return Interval(_duration(plain["every_seconds"]), datetime.fromisoformat(plain["anchor"]))
-    return Cron(plain["expression"], tz=plain["tz"], dst=plain["dst"])
+    return Cron.kept(plain["expression"], plain["tz"], plain["dst"])
 
 
 def _plain_retry(retry: RetryPolicy) -> dict[str, Any]:
@@ -117,23 +125,35 @@ def _plain_retry(retry: RetryPolicy) -> dict[str, Any]:
     }
 
 
-def _retry(plain: Mapping[str, Any]) -> RetryPolicy:
+@lru_cache(maxsize=_REMEMBERED)
+def _retry(
+    max_retries: int, backoff: str, delay: float, cap: float, delays: tuple[float, ...], jitter: float
+) -> RetryPolicy:
     return RetryPolicy(
-        max_retries=plain["max_retries"],
-        backoff=Backoff(plain["backoff"]),
-        delay=_duration(plain["delay_seconds"]),
-        cap=_duration(plain["cap_seconds"]),
-        delays=tuple(_duration(delay) for delay in plain["delays_seconds"]),
-        jitter=plain["jitter"],
+        max_retries=max_retries,
+        backoff=Backoff(backoff),
+        delay=_duration(delay),
+        cap=_duration(cap),
+        delays=tuple(_duration(delay) for delay in delays),
+        jitter=jitter,
     )
 
 
+@lru_cache(maxsize=_REMEMBERED)
+def _misfire(policy: str, grace: float, max_count: int, max_age: float) -> MisfireRule:
+    return MisfireRule(
+        policy=Misfire(policy), grace=_duration(grace), max_count=max_count, max_age=_duration(max_age)
+    )
+
+
+@lru_cache(maxsize=_REMEMBERED)
 def _seconds(duration: timedelta) -> int | float:
     """Return whole seconds as an int, others as the float that gives the same duration back."""
     whole, rest = divmod(duration, timedelta(seconds=1))
     return whole if not rest else duration / timedelta(seconds=1)
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def _duration(seconds: float) -> timedelta:
     return timedelta(microseconds=round(seconds * 1_000_000))
 

@@ -54,6 +54,7 @@ _DURATIONS = {
     "jitter": (timedelta(0), timedelta(hours=1), False),
     "expires_after": (timedelta(milliseconds=1), 365 * DAY, True),
 }
+_DURATION_FORMS = {name: (name, f"{name}_seconds") for name in _DURATIONS}
 KNOWN_FIELDS = frozenset(
     {
         *_PLAIN_FIELDS,
@@ -95,9 +96,9 @@ def read_definition(
     target = read_target(body, types=types, functions=functions)
     if target is None:
         raise InvalidInput("target", "is missing; give one of callback_url, function, command, target")
-    spec = JobSpec(name=_read_name(body["name"]), target=target)
-    spec = replace(spec, trigger=_read_trigger(body, base=None, old=old, now=now))
-    return _with_common(spec, body)
+    name = _read_name(body["name"])
+    trigger = _read_trigger(body, base=None, old=old, now=now)
+    return _with_common(JobSpec(name=name, target=target, trigger=trigger), body)
 
 
 def edit_definition(
@@ -156,11 +157,11 @@ def _with_common(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
     if "poison_limit" in body:
         changes["poison_limit"] = read_int(body["poison_limit"], "poison_limit", low=1, high=100)
     for name, (low, high, is_nullable) in _DURATIONS.items():
-        field = _one_of(body, name, f"{name}_seconds")
+        field = _one_of(body, *_DURATION_FORMS[name])
         if field is not None:
             is_null = is_nullable and body[field] is None
             changes[name] = None if is_null else read_duration(body[field], field, low=low, high=high)
-    changed = replace(spec, **changes)
+    changed = replace(spec, **changes) if changes else spec
     if changed.soft_timeout is not None and changed.soft_timeout >= changed.timeout:
         soft = _one_of(body, "soft_timeout", "soft_timeout_seconds")
         hard = _one_of(body, "timeout", "timeout_seconds")
