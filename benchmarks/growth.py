@@ -1,10 +1,10 @@
 """What a run costs over 1,000, 100,000 and 10,000,000 stored jobs, and, where asked, over as many runs that wait.
 
-Two worker processes straight on PostgreSQL carry out no-op runs; everything that a run has in normal use is on. The runs
-belong to jobs spread evenly over all that are stored, as many at every size, and fall due at one instant, when the
+Two worker processes straight on PostgreSQL carry out no-op runs; everything that a run has in normal use is on. The
+runs belong to jobs spread evenly over all that are stored, as many at every size, and fall due at one instant, when the
 workers have long been up: from there until the store has none of them left, the processor time of the workers and of
-PostgreSQL's backends is read from /proc. The jobs (definition, version and clock, one in an hour) are added by set-based
-SQL to the tables that the product itself fills; those that wait are runs of them, due in some hours.
+PostgreSQL's backends is read from /proc. The jobs (definition, version and clock, one in an hour) are added by SQL to
+the tables that the product itself fills; those that wait are runs of them, due in some hours.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SPREAD = 1_000
 WORKERS = 2
 HEADSTART = 1.5
 """Seconds between the end of submitting and the instant at which the runs fall due."""
-SUBMITS = 15_000
+SUBMITS = 5_000
 """Runs that are submitted in a second at the least."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PATIENCE = 60.0
@@ -102,7 +102,11 @@ async def add_jobs(dsn: str, first: int, last: int) -> None:
 
 
 async def _add_jobs(dsn: str, first: int, last: int) -> None:
-    spec = JobSpec(name="stored", target=Target("function", {"function": "noop"}), trigger=Interval(timedelta(hours=1), START))
+    spec = JobSpec(
+        name="stored",
+        target=Target("function", {"function": "noop"}),
+        trigger=Interval(timedelta(hours=1), START),
+    )
     numbers = f"FROM generate_series({first}::bigint, {last}::bigint) AS n"
     job_id = _JOB_ID.format("n")
     connection = await asyncpg.connect(dsn)
@@ -134,7 +138,8 @@ async def add_waiting(dsn: str, first: int, last: int) -> None:
                 id, job_id, version, lane_id, kind, state, due_at, rank, created_at, timeout_ms, token
             )
             SELECT nextval('run_sequence') * 256 + n % 256, {_JOB_ID.format("n")}, 1,
-                (SELECT id FROM lane WHERE route = 'function:noop' AND priority = 1), 'manual', 'PENDING', at, at, now(), 3600000, 0
+                (SELECT id FROM lane WHERE route = 'function:noop' AND priority = 1), 'manual', 'PENDING',
+                at, at, now(), 3600000, 0
             FROM generate_series({first}::bigint, {last}::bigint) AS n
             CROSS JOIN LATERAL (SELECT now() + interval '4 hours' + n * interval '1 millisecond' AS at) AS due
             """
@@ -250,38 +255,34 @@ async def measure(server: str, setup: Setup) -> list[Row]:
         return await measure_on(dsn, setup)
 
 
-async def measure_on(dsn: str, setup: Setup, *, done: int = 0) -> list[Row]:
-    """Measure on a database that has so many of the jobs."""
+async def measure_on(dsn: str, setup: Setup) -> list[Row]:
+    """Measure on an empty database, which grows."""
     everything = []
+    done = 0
     for size in setup.sizes:
         begin = time.monotonic()
         await add_jobs(dsn, done + 1, size)
+        if setup.waiting:
+            await add_waiting(dsn, done + 1, size)
         stored = await settle(dsn)
         print(f"# {size:,} jobs stored in {time.monotonic() - begin:.0f} s: {stored}", file=sys.stderr)
         everything.append(Found(size, await measure_size(dsn, size, setup), stored))
-        if setup.waiting:
-            await add_waiting(dsn, done + 1, size)
-            stored = await settle(dsn)
-            print(f"# as many runs wait, {time.monotonic() - begin:.0f} s: {stored}", file=sys.stderr)
-            waiting = Found(size, await measure_size(dsn, size, setup), stored)
-            everything.append(waiting)
         done = size
     return rows_of(everything, setup)
 
 
 def rows_of(everything: Sequence[Found], setup: Setup) -> list[Row]:
     rows: list[Row] = []
-    names = ["stored jobs", "stored jobs, as many waiting runs"] if setup.waiting else ["stored jobs"]
-    first: dict[str, float] = {}
-    for number, found in enumerate(everything):
-        name = names[number % len(names)]
+    name = "stored jobs, as many waiting runs" if setup.waiting else "stored jobs"
+    first = statistics.median(cost.spent for cost in everything[0].costs)
+    for found in everything:
         spent = [cost.spent for cost in found.costs]
         middle = statistics.median(spent)
         detail = {
             "workers, µs": round(statistics.median(cost.workers for cost in found.costs), 1),
             "backends, µs": round(statistics.median(cost.backends for cost in found.costs), 1),
             "wall, µs": round(statistics.median(cost.wall for cost in found.costs), 1),
-            "of the smallest, %": round(100 * middle / first.setdefault(name, middle)),
+            "of the smallest, %": round(100 * middle / first),
             "database": found.stored,
         }
         rows.append(
@@ -321,7 +322,11 @@ def main() -> None:
     setup = Setup(tuple(options.sizes), options.waiting, options.runs, options.rounds)
     for row in uvloop.run(measure(server, setup)):
         spread = f"[{row['low']}, {row['high']}] {row['detail']}"
-        print(json.dumps(row) if options.json else f"{row['name']:<72} {row['value']:>8,} {row['unit']} {spread}")
+        print(
+            json.dumps(row)
+            if options.json
+            else f"{row['name']:<72} {row['value']:>8,} {row['unit']} {spread}"
+        )
 
 
 if __name__ == "__main__":

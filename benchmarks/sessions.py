@@ -1,9 +1,9 @@
-"""5,000 worker sessions of one slot each on long poll at one server, over HTTP, while 1,000 runs a second are submitted.
+"""5,000 worker sessions of one slot each on long poll at one server, while 1,000 runs a second are submitted.
 
-The server is a real one (`mainspring server`) on PostgreSQL. The sessions are in processes of their own, which speak the
-worker protocol as the SDK's workers do: a connection for claims and one for reports and heartbeats each, the next claim
-asked while the report is under way. A run's lag is from the instant at which its submission was to be sent (whether the
-server was ready for it or not) until its lease has been read by the session.
+The server is a real one (`mainspring server`) on PostgreSQL. The sessions are in processes of their own, which speak
+the worker protocol over HTTP as the SDK's workers do: a connection for claims and one for reports and heartbeats each,
+the next claim asked while the report is under way. A run's lag is from the instant at which its submission was to be
+sent (whether the server was ready for it or not) until its lease has been read by the session.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ class Line(asyncio.Protocol):
         """Connect to a server's address, like http://127.0.0.1:8620."""
         parts = urlsplit(address)
         loop = asyncio.get_running_loop()
-        _, line = await loop.create_connection(lambda: cls(parts.netloc), parts.hostname, parts.port)
+        _, line = await loop.create_connection(
+            lambda: cls(parts.netloc), str(parts.hostname), int(parts.port or 80)
+        )
         return line
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -186,10 +186,18 @@ CROSS JOIN LATERAL (
 -- found again by their place, to which the lock holds them, and answered by the update itself: through a CTE each would be
 -- stored once more. Where the session's row changed while this waited for it, the rest would not see what the session
 -- runs since then (another claim's run alone): nothing then, as where the session is not live or the request not new.
-WITH claimer AS MATERIALIZED (
+--
+-- Each claim makes a new version of the session's row, and while a transaction is open elsewhere all of them stay: by its
+-- id, each claim walked all those before it (0.1 µs and 0.08 buffers each). Equal entries of an index stand in the order of
+-- their places in the table, and the newest version comes last: so the walk goes backwards (a range, for the order of what
+-- is equal to a constant is thought away) and stops at the first that is seen, and the row is taken by its place.
+WITH seen AS MATERIALIZED (
+    SELECT session.ctid, session.xmin FROM session
+    WHERE session.id >= :session_id AND session.id <= :session_id ORDER BY session.id DESC LIMIT 1
+), claimer AS MATERIALIZED (
     UPDATE session SET claim_number = :number
-    WHERE id = :session_id AND state = 'live' AND claim_number < :number
-      AND xmin = (SELECT seen.xmin FROM session AS seen WHERE seen.id = :session_id)
+    WHERE ctid = (SELECT seen.ctid FROM seen) AND xmin = (SELECT seen.xmin FROM seen)
+      AND state = 'live' AND claim_number < :number
     RETURNING id
 ), picked AS MATERIALIZED (
     SELECT candidate.place
