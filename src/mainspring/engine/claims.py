@@ -19,7 +19,7 @@ from mainspring.ports.store_types import ClaimRequest, ClaimResult
 
 SESSIONS_PERIOD = 5.0
 """A call is answered empty only when its session was seen alive within so many seconds."""
-MOST_ASKED = 50
+MOST_ASKED = 200
 """Calls of sessions that offer the same, in one transaction: it locks their sessions, whose heartbeats wait for it, and
 who is first in it gets his runs only when the last one has his."""
 SUSPECT_PATIENCE = timedelta(seconds=2)

@@ -221,6 +221,53 @@ RETURNING
     run.id, run.token, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
     run.is_alone, run.cancel_requested_at IS NOT NULL, run.lane_id, run.rank;
 
+-- name: claim_together
+-- Several sessions, their ids sorted, that are given runs of the same lanes: in one statement, for as many of them wait at
+-- a busy server. Their rows are locked by a statement before (lock_claimers). What is ready is given out seat by seat, in
+-- the order in which they asked. One row at least for each session that is live and whose request is new.
+WITH claimer AS MATERIALIZED (
+    UPDATE session SET claim_number = (:numbers::bigint[])[width_bucket(session.id, :session_ids::bigint[])]
+    WHERE session.id = ANY(:session_ids::bigint[]) AND session.state = 'live'
+      AND session.claim_number < (:numbers::bigint[])[width_bucket(session.id, :session_ids::bigint[])]
+    RETURNING session.id, session.claim_number, width_bucket(session.id, :session_ids::bigint[]) AS place
+), seated AS MATERIALIZED (
+    SELECT
+        array_agg(claimer.id ORDER BY (:turns::integer[])[claimer.place]) AS session_ids,
+        array_agg(claimer.claim_number ORDER BY (:turns::integer[])[claimer.place]) AS numbers
+    FROM claimer
+    CROSS JOIN LATERAL generate_series(1, (:limits::integer[])[claimer.place])
+    -- Whoever carries out a run alone has no other.
+    WHERE NOT EXISTS (SELECT FROM run WHERE run.session_id = claimer.id AND run.is_alone AND run.state = 'RUNNING')
+), picked AS MATERIALIZED (
+    SELECT candidate.id, candidate.place
+    FROM unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
+    CROSS JOIN LATERAL (
+        SELECT run.id, run.ctid AS place FROM run
+        WHERE run.lane_id = wanted.lane_id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
+          AND run.crashes = 0 AND run.rank BETWEEN wanted.low AND :now
+          AND (run.expires_at IS NULL OR run.expires_at > :now)
+        ORDER BY run.rank LIMIT (SELECT coalesce(cardinality(seated.session_ids), 0) FROM seated)
+        FOR UPDATE SKIP LOCKED
+    ) AS candidate
+    LIMIT (SELECT coalesce(cardinality(seated.session_ids), 0) FROM seated)
+), given AS MATERIALIZED (
+    SELECT array_agg(numbered.id ORDER BY numbered.id) AS run_ids, array_agg(numbered.seat ORDER BY numbered.id) AS seats
+    FROM (SELECT picked.id, row_number() OVER () AS seat FROM picked) AS numbered
+), claimed AS (
+    UPDATE run SET state = 'RUNNING', token = run.token + 1,
+        session_id = seated.session_ids[given.seats[width_bucket(run.id, given.run_ids)]],
+        claim_number = seated.numbers[given.seats[width_bucket(run.id, given.run_ids)]],
+        started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_alone = false
+    FROM given, seated
+    WHERE run.ctid = ANY(ARRAY(SELECT picked.place FROM picked))
+    RETURNING run.*
+)
+SELECT
+    claimed.id, claimed.token, claimed.job_id, claimed.version, claimed.attempt, claimed.fire_at, claimed.due_at,
+    claimed.payload, claimed.target_key, claimed.is_alone, claimed.cancel_requested_at IS NOT NULL, claimed.lane_id,
+    claimed.rank, claimer.id AS claimer_id
+FROM claimer LEFT JOIN claimed ON claimed.session_id = claimer.id;
+
 -- name: claim_alone
 -- The same for a run that crashed a worker, given only to a session that has nothing else. The session's row is locked
 -- by a statement before (lock_claimers).
