@@ -39,6 +39,7 @@ ONLY_SQLITE = {
 # query of PostgreSQL that SQLite has not -> why
 ONLY_POSTGRES = {
     "claim_alone": "on SQLite the claim of a suspect ends in claim_runs",
+    "claim_together": "round trips: SQLite claims for one after another in its own process",
     "describe_columns": "for the snapshot; SQLite keeps the text of its statements",
     "describe_constraints": "for the snapshot",
     "describe_indexes": "for the snapshot",

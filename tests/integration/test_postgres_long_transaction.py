@@ -30,6 +30,7 @@ pytestmark = pytest.mark.postgres
 
 RUNS = 2_000
 JOBS, FIRES = 500, 12
+CLAIMS = 1_000
 FEW = 40
 """Buffers that a look may touch, however much is over."""
 
@@ -96,6 +97,29 @@ async def test_claimed_runs_are_not_passed_again_by_the_look_at_the_lanes(dsn: s
             await holder.close()
     assert from_low < FEW
     assert from_beginning > FEW  # else the long transaction did not keep the entries, and nothing was shown
+
+
+async def test_a_claim_does_not_pass_the_earlier_ones_of_its_session(dsn: str) -> None:
+    async with open_store(dsn) as store:
+        session_id = await add_session(store)
+        holder = await hold_snapshot(dsn)
+        try:
+            for number in range(CLAIMS):
+                request = ClaimRequest(session_id=session_id, number=number + 1, lanes=(), limit=1)
+                [result] = await store.claim_runs([request], now=at(number))
+                assert result.is_session_live
+            values = {
+                "session_id": str(session_id),
+                "number": str(CLAIMS + 1),
+                "lanes": "'{}'",
+                "lows": "'{}'",
+                "limit": "1",
+                "now": f"'{at(CLAIMS).isoformat()}'",
+            }
+            touched = await buffers(dsn, Role.CLAIM, "claim_runs", **values)
+        finally:
+            await holder.close()
+    assert touched < FEW
 
 
 async def test_clocks_that_have_moved_on_are_not_passed_again_by_the_due_window(dsn: str) -> None:

@@ -106,6 +106,7 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.SUBMIT, "find_lanes", {"lane_key"}),
         (Role.SUBMIT, "read_keys", {"idempotency_pkey"}),
         (Role.CLAIM, "claim_runs", {"session_pkey", "run_ready", "run_alone"}),
+        (Role.CLAIM, "claim_together", {"session_pkey", "run_ready", "run_alone"}),
         (Role.CLAIM, "claim_alone", {"session_pkey", "run_suspect", "run_claimed"}),
         (Role.APPLY, "apply_successes", {"run_pkey", "lane_pkey"}),
         (Role.APPLY, "lock_runs", {"run_pkey"}),

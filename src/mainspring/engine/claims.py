@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
 
 from mainspring.core.fairness import charge
 from mainspring.core.ids import SessionId
 from mainspring.engine.laneview import POLL_PERIOD, Abilities, Choice, LaneView
+from mainspring.engine.waiting import ClaimAnswer, Waiting, WaitingCalls
 from mainspring.engine.wakeups import Wakeups
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
 from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import ClaimedRun, ClaimRequest, ClaimResult
+from mainspring.ports.store_types import ClaimRequest, ClaimResult
 
 SESSIONS_PERIOD = 5.0
 """A call is answered empty only when its session was seen alive within so many seconds."""
+MOST_ASKED = 200
+"""Calls of sessions that offer the same, in one transaction: it locks their sessions, whose heartbeats wait for it, and
+who is first in it gets his runs only when the last one has his."""
 SUSPECT_PATIENCE = timedelta(seconds=2)
 """A run that must be alone may wait so long for an idle worker before busy ones are asked to drain."""
-
-
-@dataclass(slots=True)
-class _Waiting:
-    call: ClaimCall
-    future: asyncio.Future[ClaimAnswer]
-    until: float  # monotonic
-    is_new: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimAnswer:
-    """Claimed runs for one call; see `ClaimReply`."""
-
-    runs: tuple[ClaimedRun, ...] = ()
-    is_session_live: bool = True
-    is_alone_waiting: bool = False
 
 
 class ClaimDesk:
@@ -59,7 +45,7 @@ class ClaimDesk:
         self._random = random
         self._wakeups = wakeups
         self.waiter = waiter
-        self._waiting: dict[SessionId, _Waiting] = {}
+        self._waiting = WaitingCalls()
         self._abilities: dict[SessionId, Abilities] = {}
         self._shared: dict[tuple[frozenset[str], ...], Abilities] = {}
         self._sessions_read_at = -1.0e9
@@ -93,12 +79,11 @@ class ClaimDesk:
         if self._is_closed:
             raise StoreUnavailable("the engine is stopping")
         future: asyncio.Future[ClaimAnswer] = asyncio.get_running_loop().create_future()
-        older = self._waiting.pop(call.session_id, None)
-        if older is not None and not older.future.done():
-            older.future.set_result(ClaimAnswer())
-        until = self._clock.monotonic() + call.wait.total_seconds()
-        mine = _Waiting(call, future, until)
-        self._waiting[call.session_id] = mine
+        older = self._waiting.get(call.session_id)
+        if older is not None:
+            self._resolve(older, ClaimAnswer())
+        mine = Waiting(call, future, self._clock.monotonic() + call.wait.total_seconds())
+        self._waiting.add(mine)
         self.waiter.signal()
         try:
             return await future
@@ -107,13 +92,12 @@ class ClaimDesk:
             self._last_numbers.pop(call.session_id, None)
             raise
         finally:
-            if self._waiting.get(call.session_id) is mine:
-                del self._waiting[call.session_id]
+            self._waiting.remove(mine)
 
     def close(self) -> None:
         """Answer those who wait, empty, and send others away: the engine is stopping."""
         self._is_closed = True
-        for item in list(self._waiting.values()):
+        for item in self._waiting.all():
             self._resolve(item, ClaimAnswer())
 
     def welcome(self, session_id: SessionId, offer: Registration) -> None:
@@ -125,6 +109,7 @@ class ClaimDesk:
         """Drop what is kept of a session that has ended."""
         self._abilities.pop(session_id, None)
         self._last_numbers.pop(session_id, None)
+        self._waiting.renew(session_id)
 
     async def tick(self, now: datetime) -> float:
         """Serve the calls that wait; return when something may become ready or a wait ends."""
@@ -134,19 +119,11 @@ class ClaimDesk:
         if self._has_news or self._view.is_old(at, now):
             self._has_news = False
             await self._view.read(self._store, self._clock, self._random, now)
-        waiting = list(self._waiting.values())
-        await self._know_sessions(waiting)
-        # Where nothing is ready, those who were looked at before only wait for their time.
-        has_ready = self._view.has_ready(now)
-        concerned = [
-            item
-            for item in waiting
-            if has_ready or item.is_new or item.until <= at or item.call.session_id not in self._abilities
-        ]
-        asked, requests, passed = self._choose(concerned, now)
+        await self._know_sessions(at)
+        asked, requests, passed = self._choose(self._concerned(at, now), now)
         for item in asked:  # should this fail, nobody knows what the store has given to them
             self._last_numbers.pop(item.call.session_id, None)
-            item.is_new = True  # it is asked for again, even where nothing is ready any more
+            self._waiting.renew(item.call.session_id)  # asked for again, even where nothing is ready any more
         results = await self._store.claim_runs(requests, now=now)
         self._take(asked, requests, results, now)
         for item, may_be_next in passed:
@@ -157,24 +134,37 @@ class ClaimDesk:
             self._wakeups.runs_wanted()
         return self._delay(now)
 
+    def _concerned(self, at: float, now: datetime) -> list[Waiting]:
+        """Return whom this tick may ask for or answer, the longest waiting first.
+
+        Of those who offer the same only as many as are worth asking for: thousands may wait, and each tick would look
+        at all of them. A run that must be alone may have any of those drain who are busy.
+        """
+        if self._view.has_suspects(now):
+            return self._waiting.all()
+        found = self._waiting.new() + self._waiting.over(at)
+        if self._view.has_ready(now):
+            found += self._waiting.first_of_each()
+        return sorted(dict.fromkeys(found), key=_arrival)
+
     def _choose(
-        self, waiting: list[_Waiting], now: datetime
-    ) -> tuple[list[_Waiting], list[ClaimRequest], list[tuple[_Waiting, bool]]]:
+        self, waiting: list[Waiting], now: datetime
+    ) -> tuple[list[Waiting], list[ClaimRequest], list[tuple[Waiting, bool]]]:
         """Return whom to ask the store for, with what, and who is passed over (whether for others only)."""
-        asked: list[_Waiting] = []
+        asked: list[Waiting] = []
         requests: list[ClaimRequest] = []
-        passed: list[tuple[_Waiting, bool]] = []
+        passed: list[tuple[Waiting, bool]] = []
         choices: dict[Abilities, Choice] = {}
         turns: dict[Abilities, int] = {}
         for item in waiting:
             if item.future.done():
                 continue  # replaced, or its caller has gone while the store was read: take nothing for it
-            item.is_new = False
             abilities = self._abilities.get(item.call.session_id)
             if abilities is None:
-                self.forget(item.call.session_id)
                 self._resolve(item, ClaimAnswer(is_session_live=False))
+                self.forget(item.call.session_id)
                 continue
+            self._waiting.line_up(item, abilities)
             if abilities not in choices:
                 choices[abilities] = self._view.choose(abilities, self._served, now)
             request = _make_request(item.call, choices[abilities])
@@ -195,7 +185,7 @@ class ClaimDesk:
 
     def _take(
         self,
-        asked: list[_Waiting],
+        asked: list[Waiting],
         requests: list[ClaimRequest],
         results: list[ClaimResult],
         now: datetime,
@@ -220,14 +210,15 @@ class ClaimDesk:
             self._resolve(item, answer)
         for abilities, count in lucky.items():
             # All of them: there may be as much again.
-            abilities.width = 2 * count if count >= abilities.width else max(count, 1)
+            wider = 2 * count if count >= abilities.width else count
+            abilities.width = min(max(wider, 1), MOST_ASKED)
         if taken:
             self._served = charge(self._served, taken, {})
 
-    async def _know_sessions(self, waiting: list[_Waiting]) -> None:
-        at = self._clock.monotonic()
-        is_old = at - self._sessions_read_at >= SESSIONS_PERIOD and any(item.until <= at for item in waiting)
-        if is_old or not self._abilities.keys() >= {item.call.session_id for item in waiting}:
+    async def _know_sessions(self, at: float) -> None:
+        """Read which sessions live, where one that asks is not known, or one may be over before its call is."""
+        is_old = at - self._sessions_read_at >= SESSIONS_PERIOD and bool(self._waiting.over(at))
+        if is_old or any(item.call.session_id not in self._abilities for item in self._waiting.new()):
             sessions = await self._store.list_sessions()
             self._sessions_read_at = at
             known = self._abilities
@@ -237,21 +228,23 @@ class ClaimDesk:
             self._shared = {abilities.key: abilities for abilities in self._abilities.values()}
             numbers = self._last_numbers
             self._last_numbers = {key: numbers[key] for key in numbers if key in self._abilities}
+            for item in self._waiting.all():
+                if item.call.session_id not in self._abilities:
+                    self._waiting.renew(item.call.session_id)  # it is told
 
     def _share(self, abilities: Abilities) -> Abilities:
         return self._shared.setdefault(abilities.key, abilities)
 
-    def _answer_if_over(self, item: _Waiting, now: datetime) -> None:
+    def _answer_if_over(self, item: Waiting, now: datetime) -> None:
         is_drain_wanted = self._is_drain_wanted(item.call, now)
         if is_drain_wanted or item.until <= self._clock.monotonic():
             # The next call is no repeat of this one, and may wait in its turn.
             self._last_numbers[item.call.session_id] = item.call.number
             self._resolve(item, ClaimAnswer(is_alone_waiting=is_drain_wanted))
 
-    def _resolve(self, item: _Waiting, answer: ClaimAnswer) -> None:
+    def _resolve(self, item: Waiting, answer: ClaimAnswer) -> None:
         # A call that a newer one of its session replaced is answered already: the newer one, a repeat, gets the runs.
-        if self._waiting.get(item.call.session_id) is item:
-            del self._waiting[item.call.session_id]
+        self._waiting.remove(item)
         if not item.future.done():
             item.future.set_result(answer)
 
@@ -269,13 +262,12 @@ class ClaimDesk:
         if self._has_news:
             return 0.0
         at = self._clock.monotonic()
-        first_over: float = min(map(_until, self._waiting.values()))
-        delay = min(self._view.period, first_over - at)
+        delay = min(self._view.period, self._waiting.first_end() - at)
         ahead = [(rank - now).total_seconds() for rank in self._view.ranks() if rank > now]
         return max(min([delay, *ahead]), 0.0)
 
 
-_until = attrgetter("until")
+_arrival = attrgetter("arrival")
 
 
 def _make_request(call: ClaimCall, choice: Choice) -> ClaimRequest:

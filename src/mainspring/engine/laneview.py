@@ -103,6 +103,13 @@ class LaneView:
         """Say whether anything is ready, for whomever."""
         return any(rank <= now for rank in self.ranks())
 
+    def has_suspects(self, now: datetime) -> bool:
+        """Say whether a run is ready that must be alone."""
+        return any(
+            lane.oldest_suspect_rank is not None and lane.oldest_suspect_rank <= now
+            for lane in self._suspects
+        )
+
     def ranks(self) -> list[datetime]:
         """Return the earliest rank of each lane that has any."""
         ready = [lane.oldest_rank for lane in self._ready if lane.oldest_rank is not None]

@@ -61,7 +61,14 @@ class ClaimVerbs:
         async def work(session: Session) -> list[_Rows | None]:
             session_ids = sorted({request.session_id for request in requests})
             await session.fetch("lock_claimers", session_ids=session_ids)
-            return [await _claim(session, request, now) for request in requests]
+            found: dict[int, _Rows | None] = {}
+            for places in _groups(requests):
+                group = [requests[place] for place in places]
+                if len(group) == 1:
+                    found[places[0]] = await _claim(session, group[0], now)
+                else:
+                    found.update(zip(places, await _claim_together(session, group, now), strict=True))
+            return [found[place] for place in range(len(requests))]
 
         return await self._connections.transact(Role.CLAIM, work, is_repeatable=True)
 
@@ -84,12 +91,54 @@ async def _claim(session: Session, request: ClaimRequest, now: datetime) -> _Row
     """
     name = "claim_alone" if request.is_alone else "claim_runs"
     rows = await session.fetch(name, **_values_of(request, now))
-    if rows:
-        return rows
+    return rows or await _repeat(session, request)
+
+
+async def _repeat(session: Session, request: ClaimRequest) -> _Rows | None:
     rows = await session.fetch("repeat_claim", session_id=request.session_id, number=request.number)
     if not rows:
         return None
     return [] if rows[0]["id"] is None else rows
+
+
+def _groups(requests: Sequence[ClaimRequest]) -> list[list[int]]:
+    """Return the places of requests that one statement can answer: the same lanes, and each session once."""
+    if len({request.session_id for request in requests}) < len(requests):
+        return [[place] for place in range(len(requests))]
+    groups: dict[object, list[int]] = {}
+    for place, request in enumerate(requests):
+        # Those that ask for the same carry the same bounds: they need not be compared one by one.
+        is_common = not request.is_alone and request.limit > 0
+        key = (request.lanes, id(request.lows)) if is_common else place
+        groups.setdefault(key, []).append(place)
+    return list(groups.values())
+
+
+async def _claim_together(
+    session: Session, requests: Sequence[ClaimRequest], now: datetime
+) -> list[_Rows | None]:
+    """Claim for sessions whose rows are locked; each is given what is ready in the order of the requests."""
+    turns = {request.session_id: turn for turn, request in enumerate(requests)}
+    ordered = sorted(requests, key=lambda request: request.session_id)
+    common = _values_of(requests[0], now)
+    found: dict[int, _Rows] = {}
+    for row in await session.fetch(
+        "claim_together",
+        session_ids=[request.session_id for request in ordered],
+        numbers=[request.number for request in ordered],
+        limits=[request.limit for request in ordered],
+        turns=[turns[request.session_id] for request in ordered],
+        lanes=common["lanes"],
+        lows=common["lows"],
+        now=now,
+    ):
+        mine = found.setdefault(row["claimer_id"], [])
+        if row["id"] is not None:
+            mine.append(row)
+    return [
+        found[request.session_id] if request.session_id in found else await _repeat(session, request)
+        for request in requests
+    ]
 
 
 def _values_of(request: ClaimRequest, now: datetime) -> dict[str, Any]:
