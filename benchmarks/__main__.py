@@ -10,8 +10,24 @@ import time
 
 from benchmarks.report import print_rows
 
-PARTS = ("cron", "executors", "stores", "engine", "throughput", "scale", "idle")
-NEEDS_DATABASE = {"stores", "engine", "throughput", "scale", "idle"}
+ALONE = ("cron", "executors")
+PARTS = (
+    *(
+        *ALONE,
+        "start",
+        "stores",
+        "engine",
+        "throughput",
+        "steady",
+        "embedded",
+        "submitting",
+        "rest",
+        "remote",
+    ),
+    *("pickup", "crash", "nodes", "sessions", "schedules", "growth", "scale", "idle"),
+)
+IN_QUICK = ("cron", "stores", "engine", "throughput", "embedded", "submitting", "rest", "remote", "pickup")
+"""What a look before and after a change takes: a minute."""
 
 
 def main() -> None:
@@ -26,10 +42,10 @@ def main() -> None:
     print(
         f"# {os.cpu_count()} cores, Python {platform.python_version()}, PostgreSQL {'yes' if dsn else 'no'}"
     )
-    for part in options.parts or PARTS:
+    for part in options.parts or (IN_QUICK if options.quick else PARTS):
         before = time.perf_counter()
         module = importlib.import_module(f"benchmarks.{part}")
-        rows = module.run(options.quick, dsn) if part in NEEDS_DATABASE else module.run(options.quick)
+        rows = module.run(options.quick) if part in ALONE else module.run(options.quick, dsn)
         print_rows(rows, as_json=options.json)
         print(f"# {part}: {time.perf_counter() - before:.0f} s", flush=True)
 

@@ -58,4 +58,23 @@ AIMS = (
     Aim("pickup", "idle pick-up p99, SQLite embedded", 0.2, "huey", at_most=True),
     Aim("crash", "run of a killed worker starts again, default settings", 32, at_most=True),
     Aim("crash", "run of a killed worker starts again, fast heartbeat", 3, at_most=True),
+    *(
+        Aim("schedules", f"10,000,000 cron jobs, {how}: start minus due, {place}", amount, at_most=True)
+        for how, place, amount in (
+            ("spread over the second", "p99", 50),
+            ("spread over the second", "max", 500),
+            ("on the full second", "p99", 250),
+        )
+    ),
+    Aim("schedules", "10,000,000 cron jobs: scheduler's memory", 200, at_most=True),
+    Aim("schedules", "100,000 cron jobs: scheduler's memory", 200, at_most=True),
+    Aim("schedules", "10,000,000 cron jobs: loaded in bulk", 10_000_000 / 600),
+    Aim("schedules", "100,000 one-off jobs due at one instant: all begun after", 5, at_most=True),
+    Aim("growth", "processor time of a run, 100,000 stored jobs", 1.2, "1,000 jobs", at_most=True),
+    Aim("growth", "processor time of a run, 10,000,000 stored jobs", 1.2, "1,000 jobs", at_most=True),
+    Aim("nodes", "runs executed, 4 workers over HTTP, 2 server nodes", 0.95, "1 server node"),
+    Aim("nodes", "runs executed, 4 workers on PostgreSQL, 2 server nodes", 0.95, "1 server node"),
+    Aim("sessions", "submit to start, p99, 5,000 sessions, 1,000 runs/s", 250, at_most=True),
+    Aim("start", "cold start of `mainspring up`, fresh folder", 1, at_most=True),
+    Aim("start", "`import mainspring`", 100, at_most=True),
 )

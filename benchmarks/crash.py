@@ -120,7 +120,7 @@ def main() -> None:
     options = parser.parse_args()
     dsn = os.environ["MAINSPRING_TEST_POSTGRES"]
     rows = asyncio.run(measure(dsn, rounds=options.rounds, with_peers=not options.alone, quick=options.quick))
-    publish("crash", rows)
+    publish("crash", rows, is_kept=not options.quick)
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def main() -> None:
     options = parser.parse_args()
     prepare_process()
     rows = measure(options.quick, rounds=options.rounds, with_peers=not options.alone)
-    publish("embedded", rows)
+    publish("embedded", rows, is_kept=not options.quick)
 
 
 if __name__ == "__main__":

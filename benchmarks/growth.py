@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import os
 import statistics
@@ -24,7 +23,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -34,6 +32,7 @@ import uvloop
 from benchmarks.engine import CHUNK, fresh_database, settings_for
 from benchmarks.idle import cpu_seconds
 from benchmarks.peers import find_contestants
+from benchmarks.report import OURS, Row, publish
 from mainspring.core.ids import JobId
 from mainspring.core.model import JobSpec, Target
 from mainspring.core.triggers import Interval
@@ -42,7 +41,6 @@ from mainspring.engine.runs import Submission
 from mainspring.ports.codec import encode_spec
 from mainspring.runtime import open_engine
 
-Row = dict[str, Any]
 SIZES = (1_000, 100_000, 10_000_000)
 SPREAD = 1_000
 """Jobs among which the runs are spread, at every size: each definition is read, and kept, once by each worker."""
@@ -288,6 +286,7 @@ def rows_of(everything: Sequence[Found], setup: Setup) -> list[Row]:
         rows.append(
             {
                 "name": f"processor time of a run, {found.size:,} {name}",
+                "contestant": OURS,
                 "value": round(middle, 1),
                 "unit": "µs",
                 "low": round(min(spent), 1),
@@ -295,6 +294,9 @@ def rows_of(everything: Sequence[Found], setup: Setup) -> list[Row]:
                 "detail": detail,
             }
         )
+        if found is not everything[0]:  # to be seen beside it
+            beside = f"{everything[0].size:,} jobs"
+            rows.append({**rows[0], "name": rows[-1]["name"], "contestant": beside})
     return rows
 
 
@@ -313,20 +315,13 @@ def main() -> None:
     parser.add_argument("--waiting", action="store_true", help="also with as many runs that wait")
     parser.add_argument("--runs", type=int, default=30_000, help="in each round")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", action="store_true", help="one JSON object per row")
     options = parser.parse_args()
     server = os.environ.get("MAINSPRING_TEST_POSTGRES")
     if not server:
         raise SystemExit("no PostgreSQL; run this by scripts/services run --durable -- …")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     setup = Setup(tuple(options.sizes), options.waiting, options.runs, options.rounds)
-    for row in uvloop.run(measure(server, setup)):
-        spread = f"[{row['low']}, {row['high']}] {row['detail']}"
-        print(
-            json.dumps(row)
-            if options.json
-            else f"{row['name']:<72} {row['value']:>8,} {row['unit']} {spread}"
-        )
+    publish("growth", uvloop.run(measure(server, setup)))
 
 
 if __name__ == "__main__":

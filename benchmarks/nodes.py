@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import os
 import statistics
@@ -20,7 +19,6 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import asyncpg
 import structlog
@@ -29,10 +27,10 @@ import uvloop
 from benchmarks.engine import fresh_database, settings_for
 from benchmarks.growth import Cost, end_all, run_workers, time_round
 from benchmarks.idle import run_servers
+from benchmarks.report import OURS, Row, publish
 from mainspring import App
 from mainspring.runtime import open_engine
 
-Row = dict[str, Any]
 WORKERS = 4
 SLOTS = 500
 WARM_UP = 4_000
@@ -101,7 +99,8 @@ async def measure(server: str, setup: Setup) -> list[Row]:
             rows.append(
                 {
                     "name": f"runs executed, {WORKERS} workers {'over HTTP' if way == 'http' else 'on PostgreSQL'},"
-                    f" {nodes} server node{'s' if nodes > 1 else ''}",
+                    " 2 server nodes",
+                    "contestant": OURS if nodes > 1 else "1 server node",
                     "value": round(statistics.median(rates)),
                     "unit": "runs/s",
                     "low": round(min(rates)),
@@ -133,20 +132,13 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20_000, help="in each round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ways", nargs="+", choices=["http", "straight"], default=["http", "straight"])
-    parser.add_argument("--json", action="store_true", help="one JSON object per row")
     options = parser.parse_args()
     server = os.environ.get("MAINSPRING_TEST_POSTGRES")
     if not server:
         raise SystemExit("no PostgreSQL; run this by scripts/services run --durable -- …")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     setup = Setup(options.runs, options.rounds, tuple(options.ways))
-    for row in uvloop.run(measure(server, setup)):
-        spread = f"[{row['low']:,}, {row['high']:,}] {row['detail']}"
-        print(
-            json.dumps(row)
-            if options.json
-            else f"{row['name']:<64} {row['value']:>8,} {row['unit']} {spread}"
-        )
+    publish("nodes", uvloop.run(measure(server, setup)))
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ def main() -> None:
     options = parser.parse_args()
     dsn = os.environ.get("MAINSPRING_TEST_POSTGRES")
     rows = measure(options.quick, dsn, rounds=options.rounds, with_peers=not options.alone)
-    publish("pickup", rows)
+    publish("pickup", rows, is_kept=not options.quick)
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ def main() -> None:
     work = measure(
         options.quick, dsn, rounds=options.rounds, slots=options.slots, with_peer=not options.alone
     )
-    publish("remote", asyncio.run(work))
+    publish("remote", asyncio.run(work), is_kept=not options.quick)
 
 
 if __name__ == "__main__":

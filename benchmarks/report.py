@@ -21,6 +21,8 @@ from benchmarks.aims import AIMS, Aim
 Row = dict[str, Any]
 RESULTS = Path(__file__).parent / "results"
 OURS = "Mainspring"
+SETTINGS = "fsync and synchronous_commit on, shared_buffers 1 GB, max_wal_size 4 GB"
+"""As `scripts/services --durable` sets them."""
 
 
 def print_rows(rows: Iterable[Row], *, as_json: bool = False) -> None:
@@ -36,9 +38,11 @@ def print_rows(rows: Iterable[Row], *, as_json: bool = False) -> None:
             print(f"    {name}: {value:,}" if isinstance(value, int | float) else f"    {name}: {value}")
 
 
-def publish(part: str, rows: Sequence[Row]) -> None:
+def publish(part: str, rows: Sequence[Row], *, is_kept: bool = True) -> None:
     """Print what was measured, keep it in place of what this part said before, and write the table anew."""
     print_rows(rows)
+    if not is_kept:
+        return
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / "latest.json"
     parts = json.loads(file.read_text()) if file.exists() else {}
@@ -55,7 +59,7 @@ def describe_surroundings() -> dict[str, str]:
         "commit": _output("git", "rev-parse", "--short", "HEAD"),
         "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.freedesktop_os_release()['PRETTY_NAME']}",
         "python": platform.python_version(),
-        "postgresql": "15, fsync and synchronous_commit on, shared_buffers 1 GB, max_wal_size 4 GB",
+        "postgresql": f"{_output('psql', '--version').split()[2]}, {SETTINGS}",
     }
 
 
@@ -63,7 +67,7 @@ def _output(*command: str) -> str:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
-        return "unknown"  # an exported tree has no history
+        return "not to be had"  # an exported tree has no history
 
 
 def make_table(parts: dict[str, Any]) -> list[str]:

@@ -201,7 +201,7 @@ def main() -> None:
         return
     dsn = os.environ["MAINSPRING_TEST_POSTGRES"]
     rows = uvloop.run(measure(options.quick, dsn, rounds=options.rounds, kinds=options.kinds))
-    publish("rest", rows)
+    publish("rest", rows, is_kept=not options.quick)
 
 
 if __name__ == "__main__":

@@ -32,10 +32,10 @@ from typing import Any
 import asyncpg
 
 from benchmarks.engine import fresh_database
+from benchmarks.report import Row, publish
 from benchmarks.schedule_jobs import Mix, loading_arguments
 from tests.chaos.peers.surroundings import ROOT, make_environment, redis_server
 
-Row = dict[str, Any]
 RATE = 10_000_000 / 6_000
 """Fires a second: of ten million jobs each fires once in a hundred minutes, on average."""
 FEW = 100_000
@@ -344,10 +344,7 @@ def run(quick: bool, dsn: str | None = None) -> list[Row]:
 
 def main() -> None:
     options = _parser().parse_args()
-    for row in asyncio.run(measure(os.environ["MAINSPRING_TEST_POSTGRES"], options)):
-        print(f"{row['name']:<72} {row['value']:>12,} {row['unit']}", flush=True)
-        for name, value in row.get("detail", {}).items():
-            print(f"    {name}: {value:,}")
+    publish("schedules", asyncio.run(measure(os.environ["MAINSPRING_TEST_POSTGRES"], options)))
 
 
 if __name__ == "__main__":

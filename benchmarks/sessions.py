@@ -29,8 +29,8 @@ import uvloop
 
 from benchmarks.engine import fresh_database
 from benchmarks.idle import Usage, cpu_seconds, raise_file_limit, resident, run_servers, use
+from benchmarks.report import Row, publish
 
-Row = dict[str, Any]
 GENERATORS = 2
 OPEN_AT_ONCE = 20
 BEAT = 10.0
@@ -384,7 +384,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--settle", type=float, default=10, help="seconds of load before that")
     parser.add_argument("--generate", metavar="ADDRESS", help="hold sessions at this server until stdin ends")
-    parser.add_argument("--json", action="store_true", help="one JSON object per row")
     options = parser.parse_args()
     prepare(options.sessions)
     if options.generate:
@@ -394,12 +393,7 @@ def main() -> None:
     if not server:
         raise SystemExit("no PostgreSQL; run this by scripts/services run --durable -- …")
     setup = Setup(options.sessions, options.rate, options.seconds, options.settle)
-    for row in uvloop.run(measure(server, setup)):
-        print(
-            json.dumps(row)
-            if options.json
-            else f"{row['name']:<64} {row['value']:>14,} {row['unit']} {row.get('detail', '')}"
-        )
+    publish("sessions", uvloop.run(measure(server, setup)))
 
 
 if __name__ == "__main__":

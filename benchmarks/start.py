@@ -18,9 +18,9 @@ import tempfile
 import time
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import Any
 
-Row = dict[str, Any]
+from benchmarks.report import Row, publish
+
 PATIENCE = 30.0
 LOOK = 0.002
 """Seconds between two questions to a server that does not listen yet."""
@@ -112,15 +112,8 @@ def run(quick: bool, dsn: str | None = None) -> list[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.start", description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--json", action="store_true", help="one JSON object per row")
     options = parser.parse_args()
-    for row in measure(options.rounds):
-        spread = f"[{row['low']}, {row['high']}] {row.get('detail', '')}"
-        print(
-            json.dumps(row)
-            if options.json
-            else f"{row['name']:<64} {row['value']:>10} {row['unit']} {spread}"
-        )
+    publish("start", measure(options.rounds))
 
 
 if __name__ == "__main__":

@@ -177,7 +177,11 @@ def main() -> None:
             commit_delay=options.commit_delay,
         )
     )
-    publish("throughput" if not options.commit_delay else "throughput, slow commits", rows)
+    publish(
+        "throughput" if not options.commit_delay else "throughput, slow commits",
+        rows,
+        is_kept=not options.quick,
+    )
 
 
 if __name__ == "__main__":
