@@ -17,7 +17,7 @@ from mainspring.engine.wakeups import Wakeups
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import ApplyResult, HeldRun, SessionFacts
+from mainspring.ports.store_types import ApplyResult, HeldRun
 
 _log = structlog.get_logger(__name__)
 BATCH = 500
@@ -94,8 +94,8 @@ class Reaper:
         return overdue if is_watching else []
 
     async def _judge_sessions(self, now: datetime) -> None:
-        sessions = await self._store.list_sessions()
-        pulses = {session.id: Pulse(session.beats, self._period_of(session)) for session in sessions}
+        read = await self._store.read_pulses()
+        pulses = {key: Pulse(beats, self._seconds(period)) for key, (beats, period) in read.items()}
         self._shortest_period = min([self._beat_period, *(pulse.period for pulse in pulses.values())])
         if self._watch is not None:
             self._watch = forget(self._watch, self._refusals.sessions)
@@ -117,9 +117,8 @@ class Reaper:
             if gone:
                 _log.warning("sessions_lost", sessions=gone)
 
-    def _period_of(self, session: SessionFacts) -> float:
-        # Its own, not this process's: its worker keeps to what it was told when it registered.
-        told = session.beat_period
+    def _seconds(self, told: timedelta | None) -> float:
+        # A session's own, not this process's: its worker keeps to what it was told when it registered.
         return self._beat_period if told is None else told.total_seconds()
 
     async def _end(

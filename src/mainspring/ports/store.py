@@ -48,6 +48,7 @@ from mainspring.ports.store_types import (
     NewSpan,
     NodeFacts,
     SessionFacts,
+    SessionPulse,
     ShardLease,
     SpanStep,
     StoreCapabilities,
@@ -279,6 +280,10 @@ class SessionStore(Protocol):
 
     async def list_sessions(self) -> list[SessionFacts]:
         """Return the live sessions."""
+        ...
+
+    async def read_pulses(self) -> dict[SessionId, SessionPulse]:
+        """Return the counters of the live sessions: what a judge looks at, many times as often as at the rest."""
         ...
 
     async def expire_sessions(self, judged: Sequence[tuple[SessionId, int]], *, now: datetime) -> list[bool]:

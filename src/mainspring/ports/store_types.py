@@ -376,6 +376,13 @@ class SessionFacts:
     last_beat_at: datetime
 
 
+class SessionPulse(NamedTuple):
+    """How a live session's heartbeats stand; see `SessionFacts`."""
+
+    beats: int
+    beat_period: timedelta | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
     """A heartbeat: the session and the leases that it holds.

@@ -15,6 +15,7 @@ from mainspring.ports.store_types import (
     NewSession,
     NodeFacts,
     SessionFacts,
+    SessionPulse,
     ShardLease,
 )
 from mainspring.stores.memory.rows import NodeRow, SessionRow
@@ -72,6 +73,13 @@ class SessionVerbs:
 
     async def list_sessions(self) -> list[SessionFacts]:
         return [session.view() for session in self._tables.sessions.values() if session.is_live]
+
+    async def read_pulses(self) -> dict[SessionId, SessionPulse]:
+        return {
+            session.id: SessionPulse(session.beats, session.offer.beat_period)
+            for session in self._tables.sessions.values()
+            if session.is_live
+        }
 
     async def expire_sessions(self, judged: Sequence[tuple[SessionId, int]], *, now: datetime) -> list[bool]:
         return [self._expire(session_id, beats, now) for session_id, beats in judged]

@@ -10,7 +10,7 @@ from datetime import datetime
 from asyncpg import Record
 
 from mainspring.core.ids import SessionId
-from mainspring.ports.store_types import Beat, BeatResult, HeldRun, NewSession, SessionFacts
+from mainspring.ports.store_types import Beat, BeatResult, HeldRun, NewSession, SessionFacts, SessionPulse
 from mainspring.stores.postgres.connection import Connections, Session
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.rows import held_of
@@ -115,6 +115,10 @@ class SessionVerbs:
             )
             for row in rows
         ]
+
+    async def read_pulses(self) -> dict[SessionId, SessionPulse]:
+        rows = await self._connections.fetch(Role.WATCH, "read_pulses", is_repeatable=True)
+        return {SessionId(key): SessionPulse(beats, period) for key, beats, period in rows}
 
     async def expire_sessions(self, judged: Sequence[tuple[SessionId, int]], *, now: datetime) -> list[bool]:
         if not judged:

@@ -9,9 +9,16 @@ from datetime import datetime
 import apsw
 
 from mainspring.core.ids import SessionId
-from mainspring.ports.store_types import Beat, BeatResult, NewSession, SessionFacts
+from mainspring.ports.store_types import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
 from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all, fetch_first
-from mainspring.stores.sqlite.rows import count_micros, make_held, make_session, to_json, to_micros
+from mainspring.stores.sqlite.rows import (
+    count_micros,
+    make_held,
+    make_session,
+    to_json,
+    to_micros,
+    to_optional_duration,
+)
 
 
 class SessionPart(Part):
@@ -41,6 +48,11 @@ class SessionPart(Part):
         """See `SessionStore`."""
         rows = await self._read(lambda db: fetch_all(db, "list_sessions"))
         return [make_session(row) for row in rows]
+
+    async def read_pulses(self) -> dict[SessionId, SessionPulse]:
+        """See `SessionStore`."""
+        rows = await self._read(lambda db: fetch_all(db, "read_pulses"))
+        return {row[0]: SessionPulse(row[1], to_optional_duration(row[2])) for row in rows}
 
     async def expire_sessions(self, judged: Sequence[tuple[SessionId, int]], *, now: datetime) -> list[bool]:
         """See `SessionStore`."""

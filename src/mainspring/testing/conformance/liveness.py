@@ -73,6 +73,8 @@ class Sessions:
         result = await beat(store, session_id, now=7)
         assert result == BeatResult(is_session_live=True)
         after = {session.id: session for session in await store.list_sessions()}
+        pulses = await store.read_pulses()
+        assert pulses == {key: (facts.beats, facts.beat_period) for key, facts in after.items()}
         assert after[session_id].beats == before[session_id] + 1
         assert after[session_id].last_beat_at == at(7)
         assert after[other].beats == before[other]

@@ -256,7 +256,7 @@ CRASH_VERBS = (
     # the planner and the spans' drain
     *("read_due", "read_versions", "record_fires", "read_spans", "advance_spans"),
     # the reaper
-    *("list_sessions", "expire_sessions", "list_orphans", "list_overdue", "expire_runs"),
+    *("read_pulses", "expire_sessions", "list_orphans", "list_overdue", "expire_runs"),
     # shards
     *("beat_node", "read_cluster", "read_shards", "expire_nodes", "take_shards", "release_shards"),
     # claims, and the workers' gateway

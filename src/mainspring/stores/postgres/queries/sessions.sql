@@ -46,6 +46,9 @@ SELECT
     id, worker, host, pid, slots, queues, types, functions, labels, beat_period, beats, started_at, last_beat_at
 FROM session WHERE state = 'live' ORDER BY id;
 
+-- name: read_pulses
+SELECT id, beats, beat_period FROM session WHERE state = 'live';
+
 -- name: expire_sessions
 -- A session whose row is locked is just beating or claiming: not dead.
 UPDATE session SET state = 'dead', ended_at = :now

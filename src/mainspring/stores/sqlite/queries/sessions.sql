@@ -24,6 +24,9 @@ FROM session INDEXED BY session_live
 WHERE state = 'live'
 ORDER BY id;
 
+-- name: read_pulses
+SELECT id, beats, beat_period FROM session INDEXED BY session_live WHERE state = 'live';
+
 -- name: expire_session
 UPDATE session SET state = 'dead', ended_at = :now
 WHERE id = :session_id AND state = 'live' AND beats = :beats
