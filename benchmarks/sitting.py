@@ -14,6 +14,7 @@ import time
 SHORT = (
     ("throughput", "--rounds", "3"),
     ("throughput", "--rounds", "1", "--commit-delay", "2"),
+    ("costs",),
     ("embedded", "--rounds", "3"),
     ("submitting", "--rounds", "3"),
     ("remote", "--rounds", "3"),
