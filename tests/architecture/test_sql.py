@@ -62,6 +62,7 @@ ONLY_POSTGRES = {
     "prepare_history": "partitions",
     "read_standing": "SQLite has one file, not servers",
     "settle": "SQLite's commits wait for no standby",
+    "submit_one": "submit_runs for one",
     "submit_runs": "insert_runs with the checks of a submission; SQLite makes them before",
 }
 # query, by its name in the singular -> (parameters of SQLite alone, of PostgreSQL alone, why)

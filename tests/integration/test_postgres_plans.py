@@ -102,6 +102,7 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
     ("role", "name", "wanted"),
     [
         (Role.SUBMIT, "submit_runs", {"lane_pkey", "job_pkey"}),
+        (Role.SUBMIT, "submit_one", {"lane_pkey", "job_pkey"}),
         (Role.SUBMIT, "hold_lanes", {"lane_pkey"}),
         (Role.SUBMIT, "find_lanes", {"lane_key"}),
         (Role.SUBMIT, "read_keys", {"idempotency_pkey"}),

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from mainspring.core.ids import JobId, LaneId, RunId
+from mainspring.core.ids import JobId, LaneId, RunId, job_shard
 from mainspring.core.model import Attempt, Lane, LaneKey, Priority, Run
 from mainspring.core.states import RunState
 from mainspring.ports.store_types import HeldRun, IdempotencyKey, NewRun, SubmitResult, SubmitStatus
 from mainspring.stores.postgres.connection import Connections, Session
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.inserts import LaneIds, insert_decided, reserve_ids
-from mainspring.stores.postgres.rows import LAST_ID, attempt_of, columns_of_runs, common, held_of, run_of
+from mainspring.stores.postgres.rows import (
+    LAST_ID,
+    attempt_of,
+    columns_of_runs,
+    common,
+    held_of,
+    milliseconds,
+    run_of,
+)
 
 _JOB_MISSING = SubmitResult(SubmitStatus.JOB_MISSING)
 _JOB_CHANGED = SubmitResult(SubmitStatus.JOB_CHANGED)
@@ -44,6 +52,8 @@ class RunVerbs:
 
     async def _submit_plain(self, runs: Sequence[NewRun], now: datetime) -> list[SubmitResult] | None:
         """Insert ordinary runs by one statement; None where nothing was, because something in it is not as known."""
+        if len(runs) == 1:
+            return await self._submit_one(runs[0], now)
         lanes = common([run.lane for run in runs])
         keys = list(dict.fromkeys(lanes))
         known = self._lane_ids.recall(keys)
@@ -61,6 +71,31 @@ class RunVerbs:
             wanted_versions=[version or None for _, version in wanted],
             now=now,
             **columns_of_runs(runs),
+        )
+        return [SubmitResult(SubmitStatus.SUBMITTED, RunId(row[0])) for row in rows] or None
+
+    async def _submit_one(self, run: NewRun, now: datetime) -> list[SubmitResult] | None:
+        known = self._lane_ids.recall([run.lane])
+        if known is None:
+            return None
+        rows = await self._connections.fetch(
+            Role.SUBMIT,
+            "submit_one",
+            is_repeatable=False,
+            shard=job_shard(run.job_id),
+            job_id=run.job_id,
+            version=run.version,
+            newest_version=run.version if run.must_be_newest else None,
+            lane_id=known[0],
+            kind=run.kind,
+            fire_at=run.fire_at,
+            due_at=run.due_at,
+            expires_at=run.expires_at,
+            timeout_ms=milliseconds(run.timeout),
+            payload=run.payload,
+            target_key=run.target_key,
+            span_id=run.span_id,
+            now=now,
         )
         return [SubmitResult(SubmitStatus.SUBMITTED, RunId(row[0])) for row in rows] or None
 

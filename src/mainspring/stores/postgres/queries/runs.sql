@@ -77,6 +77,25 @@ WHERE (SELECT count(*) FROM held) = cardinality(:lane_ids::bigint[])
   AND (SELECT count(*) FROM existing) = cardinality(:wanted_jobs::uuid[])
 RETURNING id;
 
+-- name: submit_one
+-- The same for one run, which is how many come: without arrays a tenth less of the server's time, and of the caller's.
+INSERT INTO run (
+    id, job_id, version, lane_id, kind, state, fire_at, due_at, rank, created_at, expires_at, timeout_ms, payload,
+    target_key, span_id
+)
+SELECT
+    nextval('run_sequence') * 256 + :shard::bigint, :job_id::uuid, :version::integer, lane.id, :kind::text, 'PENDING',
+    :fire_at::timestamptz, :due_at::timestamptz, greatest(:due_at::timestamptz, :now::timestamptz), :now::timestamptz,
+    :expires_at::timestamptz, :timeout_ms::bigint, :payload::bytea, :target_key::text, :span_id::bigint
+FROM (SELECT lane.id FROM lane WHERE lane.id = :lane_id FOR KEY SHARE) AS lane
+CROSS JOIN LATERAL (
+    SELECT FROM job
+    WHERE job.id = :job_id AND coalesce(job.deleted_at, 'infinity') = 'infinity'
+      AND job.version = coalesce(:newest_version::integer, job.version)
+    LIMIT 1
+) AS existing
+RETURNING id;
+
 -- name: insert_runs
 -- Runs that are known to be wanted; an id of NULL is the sequence's next. The columns are as in
 -- submit_runs; the lanes are given in full, so that there are as many rows.
