@@ -82,7 +82,7 @@ class Jobs:
         self._wakeups = wakeups
         self._accepted = accepted or Accepted()
         # Many clients with one job each: a commit for each of them would cost them all the time there is.
-        self._adds: Combiner[NewJob, Job | None] = Combiner(self._add_all, most=_MOST_TOGETHER)
+        self._adds: Combiner[tuple[str, JobSpec], Job | None] = Combiner(self._add_all, most=_MOST_TOGETHER)
         self._looks: Combiner[None, frozenset[str]] = Combiner(self._list_functions)
 
     async def create(self, tenant: str, body: Mapping[str, Any]) -> Job:
@@ -94,7 +94,7 @@ class Jobs:
         """
         now = self._clock.now()
         spec = self._read(body, now=now, functions=await self._known_functions([body]))
-        (job,) = await self._adds([self._new_job(tenant, spec, now)])
+        (job,) = await self._adds([(tenant, spec)])
         if job is None:
             name = body["name"]
             raise Conflict(
@@ -114,10 +114,12 @@ class Jobs:
             self._read(body, now=now, functions=functions, index=index) for index, body in enumerate(bodies)
         ]
         # Not with those of others: what fills a transaction by itself would only wait for them.
-        return await self._add_all([self._new_job(tenant, spec, now) for spec in specs])
+        return await self._add_all([(tenant, spec) for spec in specs])
 
-    async def _add_all(self, new: Sequence[NewJob]) -> list[Job | None]:
+    async def _add_all(self, wanted: Sequence[tuple[str, JobSpec]]) -> list[Job | None]:
+        # Not by the instant at which each came: their clocks start where the store is told that they were created.
         now = self._clock.now()
+        new = [self._new_job(tenant, spec, now) for tenant, spec in wanted]
         results = await self._store.add_jobs(new, now=now)
         jobs = [
             _added(one, now) if result is AddResult.ADDED else None
@@ -142,7 +144,7 @@ class Jobs:
             old = job.spec.trigger if job is not None else None
             spec = self._read(body, now=now, functions=functions, old=old)
             if job is None:
-                (added,) = await self._adds([self._new_job(tenant, spec, now)])
+                (added,) = await self._adds([(tenant, spec)])
                 if added is not None:
                     return added, True
             elif job.spec == _with_anchor_of(job.spec, spec):

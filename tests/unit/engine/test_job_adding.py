@@ -8,6 +8,7 @@ from datetime import datetime
 
 import pytest
 
+from mainspring.core.model import Job
 from mainspring.errors import Conflict
 from mainspring.ports.store_types import AddResult, NewJob
 from mainspring.registry import FunctionRegistry
@@ -42,6 +43,30 @@ async def test_of_two_with_one_name_the_second_is_refused_alone() -> None:
             *(runtime.client.jobs.create("default", body) for body in bodies), return_exceptions=True
         )
         assert [isinstance(result, Conflict) for result in results] == [False, True, False]
+
+
+async def test_clock_starts_at_the_instant_of_creation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that waited for another's transaction was given a fire of before the instant at which it was created."""
+    async with ManualRuntime(FunctionRegistry()) as runtime:
+        add = runtime.store.add_jobs
+        seconds: list[asyncio.Task[Job]] = []
+        body = {"callback_url": HOOK, "cron": "* * * * * *"}
+
+        async def slow(jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:
+            if not seconds:
+                create = runtime.client.jobs.create("default", {**body, "name": "second"})
+                seconds.append(asyncio.create_task(create))
+                for _ in range(5):  # until it waits for this one
+                    await asyncio.sleep(0)
+                runtime.clock.advance(1.5)
+            return await add(jobs, now=now)
+
+        monkeypatch.setattr(runtime.store, "add_jobs", slow)
+        first = await runtime.client.jobs.create("default", {**body, "name": "first"})
+        second = await seconds[0]
+        assert second.created_at > first.created_at
+        assert second.next_fire_at is not None
+        assert second.next_fire_at > second.created_at
 
 
 async def test_answer_is_the_job_as_the_store_holds_it() -> None:
