@@ -23,7 +23,7 @@ from pathlib import Path
 import asyncpg
 
 from benchmarks.aims import DRAIN
-from benchmarks.engine import fresh_database, vacuum
+from benchmarks.engine import CHUNK, fresh_database, vacuum
 from benchmarks.peers import Contestant, find_contestants
 from benchmarks.report import Row, publish
 
@@ -133,7 +133,8 @@ async def measure(
     async with slow_commits(dsn, commit_delay):
         for _ in range(rounds):
             for contestant in contestants:
-                found[contestant.name].append(await drain(contestant, dsn, count))
+                mine = round(count * contestant.share / CHUNK) * CHUNK
+                found[contestant.name].append(await drain(contestant, dsn, mine))
     title = f"{DRAIN}, commits of {commit_delay:g} ms" if commit_delay else DRAIN
     return [make_row(title, name, drains) for name, drains in found.items()]
 
