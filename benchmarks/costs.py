@@ -50,7 +50,7 @@ async def measure(dsn: str, count: int, flame: Path | None) -> list[Row]:
 async def _watch(
     looker: asyncpg.Connection[asyncpg.Record], pids: list[int], folder: Path, count: int, flame: Path | None
 ) -> list[Row]:
-    while len(list(folder.iterdir())) < WORKERS:
+    while sum(path.suffix == "" for path in folder.iterdir()) < WORKERS:
         await asyncio.sleep(0.01)
     drawing = None if flame is None else _draw(pids[0], flame)
     left = await _count(looker)

@@ -8,12 +8,13 @@ const LOT = 1000;
 let count = 0;
 
 export function noteJob() {
-  if (count % LOT === 0) appendFileSync(`${folder}/${process.pid}`, count ? "." : "");
+  if (count === 0) appendFileSync(`${folder}/${process.pid}`, "");
+  else if (count % LOT === 0) appendFileSync(`${folder}/${process.pid}.lots`, ".");
   count += 1;
 }
 
 const countJobs = () =>
-  LOT * readdirSync(folder).filter((name) => /^\d+$/.test(name)).reduce((sum, name) => sum + statSync(`${folder}/${name}`).size, 0);
+  LOT * readdirSync(folder).filter((name) => name.endsWith(".lots")).reduce((sum, name) => sum + statSync(`${folder}/${name}`).size, 0);
 
 export async function feed(call, chunk, backlog, seconds) {
   let brought = 0;

@@ -15,17 +15,20 @@ NOTES = "BENCHMARK_NOTES"
 STAMPS = "stamps"
 STARTS = "starts"
 LOT = 1000
-"""Jobs for each byte in a process's file."""
+LOTS = ".lots"
+"""Ends the name of the file that tells of a process's lots."""
 
 _numbers = itertools.count()
 
 
 def note_job() -> None:
-    """Leave a file, named by this process's id, when its first job begins; it grows by a byte with each lot of jobs."""
+    """Leave a file, named by this process's id, when its first job begins; a byte in another one for each lot."""
     number = next(_numbers)
-    if number % LOT == 0:
-        file = os.open(_folder() / str(os.getpid()), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(file, b"." if number else b"")
+    if number == 0:
+        (_folder() / str(os.getpid())).touch()
+    elif number % LOT == 0:
+        file = os.open(_folder() / f"{os.getpid()}{LOTS}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(file, b".")
         os.close(file)
 
 
@@ -80,7 +83,7 @@ async def feed(call: Callable[[], Awaitable[object]], *, chunk: int, backlog: in
 
 def count_jobs(folder: Path) -> int:
     """Return how many jobs have begun, rounded down for each process."""
-    return LOT * sum(entry.stat().st_size for entry in os.scandir(folder) if entry.name.isdigit())
+    return LOT * sum(entry.stat().st_size for entry in os.scandir(folder) if entry.name.endswith(LOTS))
 
 
 def hammer_alone(call: Callable[[], object], *, seconds: float) -> None:
