@@ -2,7 +2,7 @@
 
 A job of 30 s is begun; two seconds later all of the worker's processes are killed at once and the worker is started
 again. Ours is `mainspring worker --store` beside a `mainspring server --no-api`, which goes on; once with default
-settings and once with a fast heartbeat (`--beat-period 1`) on both. Most other queues never run such a job again.
+settings and once with a fast heartbeat (`--beat-period 0.5`) on both. Most other queues never run such a job again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.chaos.peers.surroundings import ROOT
 
 INTO_THE_JOB = 2.0
 PATIENCE = 95.0
-FAST = ("--beat-period", "1")
+FAST = ("--beat-period", "0.5")
 
 
 async def trial(contestant: Contestant, dsn: str, *options: str) -> float:

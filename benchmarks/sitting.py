@@ -22,7 +22,7 @@ SHORT = (
     ("pickup", "--rounds", "3"),
     ("crash",),
     ("start",),
-    ("nodes", "--rounds", "3"),
+    ("nodes", "--rounds", "3", "--runs", "60000"),
     ("sessions", "--seconds", "30"),
     ("steady", "--seconds", "180"),
 )

@@ -217,20 +217,23 @@ class ClaimDesk:
 
     async def _know_sessions(self, at: float) -> None:
         """Read which sessions live, where one that asks is not known, or one may be over before its call is."""
-        is_old = at - self._sessions_read_at >= SESSIONS_PERIOD and bool(self._waiting.over(at))
-        if is_old or any(item.call.session_id not in self._abilities for item in self._waiting.new()):
-            sessions = await self._store.list_sessions()
-            self._sessions_read_at = at
+        if any(item.call.session_id not in self._abilities for item in self._waiting.new()):
+            offers = {session.id: session for session in await self._store.list_sessions()}
             known = self._abilities
-            self._abilities = {
-                session.id: known.get(session.id) or self._share(Abilities(session)) for session in sessions
-            }
-            self._shared = {abilities.key: abilities for abilities in self._abilities.values()}
-            numbers = self._last_numbers
-            self._last_numbers = {key: numbers[key] for key in numbers if key in self._abilities}
-            for item in self._waiting.all():
-                if item.call.session_id not in self._abilities:
-                    self._waiting.renew(item.call.session_id)  # it is told
+            live = {key: known.get(key) or self._share(Abilities(offer)) for key, offer in offers.items()}
+        elif at - self._sessions_read_at >= SESSIONS_PERIOD and self._waiting.over(at):
+            # What they offer never changes, and thousands of full rows would hold everything else up.
+            pulses = await self._store.read_pulses()
+            live = {key: abilities for key, abilities in self._abilities.items() if key in pulses}
+        else:
+            return
+        self._sessions_read_at = at
+        self._abilities = live
+        self._shared = {abilities.key: abilities for abilities in live.values()}
+        self._last_numbers = {key: number for key, number in self._last_numbers.items() if key in live}
+        for item in self._waiting.all():
+            if item.call.session_id not in live:
+                self._waiting.renew(item.call.session_id)  # it is told
 
     def _share(self, abilities: Abilities) -> Abilities:
         return self._shared.setdefault(abilities.key, abilities)

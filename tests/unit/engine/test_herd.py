@@ -121,6 +121,21 @@ async def test_wait_of_those_who_were_passed_over_ends_in_time(
     assert all(reply.is_session_live for reply in herd.answered)
 
 
+async def test_sessions_are_seen_alive_by_their_counters_alone(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse() -> None:
+        raise AssertionError("all sessions were read in full")
+
+    herd = await gather(bench, monkeypatch, limit=10)
+    await herd.tick()
+    monkeypatch.setattr(bench.runtime.store, "list_sessions", refuse)
+    bench.runtime.clock.advance(20)
+    await herd.tick(2)
+    assert len(herd.answered) == SESSIONS
+    assert all(reply.is_session_live for reply in herd.answered)
+
+
 async def test_new_session_is_known_without_reading_all_of_them(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
