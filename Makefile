@@ -17,7 +17,7 @@ ifneq ($(STORM),)
 CHAOS := tests.chaos.cluster.storm --seconds $(STORM) --rate $(or $(RATE),2000) --outage $(or $(OUTAGE),0) --kill-every $(or $(KILL_EVERY),10) --pauses $(or $(PAUSES),2)
 endif
 
-.PHONY: help setup demo test lint fmt types arch docs-generate bench bench-table bench-peers bench-scale bench-idle chaos simulate proof proof-peer ci lock clean
+.PHONY: help setup demo test lint fmt types arch docs-generate bench bench-table bench-scale bench-idle chaos simulate proof proof-peer ci lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,9 +54,6 @@ bench: setup ## benchmarks on SQLite and a durable private PostgreSQL (QUICK=1 f
 
 bench-table: setup ## every line of the table beside the peers in one sitting, some 40 minutes (LONG=1: with the long parts; PARTS="rest ...")
 	@scripts/services run --durable -- $(PY) -m benchmarks.sitting $(PARTS) $(if $(LONG),--long)
-
-bench-peers: setup ## no-op jobs a second of ours and of the peers in turn, ROUNDS=3 (installs the peers into .cache)
-	@scripts/services run --durable -- $(PY) -m benchmarks.throughput --rounds $(or $(ROUNDS),3)
 
 bench-scale: setup ## statements over LIVE=1000000 live and FINISHED=10000000 finished runs, a transaction open for OPEN=600 s
 	@scripts/services run --durable -- $(PY) -m benchmarks.scale --live $(or $(LIVE),1000000) \
