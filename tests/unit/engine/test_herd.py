@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from mainspring.core.ids import RunId
+from mainspring.core.ids import RunId, SessionId
 from mainspring.engine.runs import Submission
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.gateway import ClaimCall, ClaimReply
-from mainspring.ports.store_types import ClaimRequest, ClaimResult
+from mainspring.ports.store_types import ClaimRequest, ClaimResult, SessionPulse
 from mainspring.testing.manual import TENANT, ManualWorker
 from tests.unit.engine.conftest import Bench
 
@@ -133,6 +133,25 @@ async def test_sessions_are_seen_alive_by_their_counters_alone(
     bench.runtime.clock.advance(20)
     await herd.tick(2)
     assert len(herd.answered) == SESSIONS
+    assert all(reply.is_session_live for reply in herd.answered)
+
+
+async def test_session_that_is_opened_while_the_others_are_read_is_not_forgotten(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told that it had ended, and whatever it held was lost with it."""
+    herd = await gather(bench, monkeypatch, limit=10)
+    await herd.tick()
+    read_pulses = bench.runtime.store.read_pulses
+
+    async def open_one_meanwhile() -> dict[SessionId, SessionPulse]:
+        pulses = await read_pulses()
+        await herd.wait(await bench.runtime.worker(), 1)
+        return pulses
+
+    monkeypatch.setattr(bench.runtime.store, "read_pulses", open_one_meanwhile)
+    bench.runtime.clock.advance(20)
+    await herd.tick(2)
     assert all(reply.is_session_live for reply in herd.answered)
 
 
