@@ -52,7 +52,7 @@ docs-generate: setup ## write the pages that are made from code
 bench: setup ## benchmarks on SQLite and a durable private PostgreSQL (QUICK=1 for a short run)
 	@scripts/services run --durable -- $(PY) -m benchmarks $(if $(QUICK),--quick)
 
-bench-table: setup ## every line of the table beside the peers in one sitting, some 40 minutes (LONG=1: with the long parts; PARTS="rest ...")
+bench-table: setup ## every line of the table beside the peers in one sitting, half an hour (LONG=1: with the long parts; PARTS="rest ...")
 	@scripts/services run --durable -- $(PY) -m benchmarks.sitting $(PARTS) $(if $(LONG),--long)
 
 bench-scale: setup ## statements over LIVE=1000000 live and FINISHED=10000000 finished runs, a transaction open for OPEN=600 s

@@ -27,7 +27,7 @@ PARTS = (
     *("pickup", "crash", "nodes", "sessions", "schedules", "growth", "scale", "idle"),
 )
 IN_QUICK = ("cron", "stores", "engine", "throughput", "embedded", "submitting", "rest", "remote", "pickup")
-"""What a look before and after a change takes: a minute."""
+"""What a look before and after a change is at."""
 
 
 def main() -> None:

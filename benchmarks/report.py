@@ -59,7 +59,7 @@ def describe_surroundings() -> dict[str, str]:
         "commit": _output("git", "rev-parse", "--short", "HEAD"),
         "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.freedesktop_os_release()['PRETTY_NAME']}",
         "python": platform.python_version(),
-        "postgresql": f"{_output('psql', '--version').split()[2]}, {SETTINGS}",
+        "postgresql": f"{_output('psql', '--version').rpartition(') ')[2]}, {SETTINGS}",
     }
 
 

@@ -217,13 +217,16 @@ class ClaimDesk:
 
     async def _know_sessions(self, at: float) -> None:
         """Read which sessions live, where one that asks is not known, or one may be over before its call is."""
+        is_unknown = any(item.call.session_id not in self._abilities for item in self._waiting.new())
+        if not is_unknown and not (at - self._sessions_read_at >= SESSIONS_PERIOD and self._waiting.over(at)):
+            return
         before = set(self._abilities)  # who is welcomed while this reads is not in what it finds
-        if any(item.call.session_id not in before for item in self._waiting.new()):
+        if is_unknown:
             offers = {session.id: session for session in await self._store.list_sessions()}
             live = {key: abilities for key, abilities in self._abilities.items() if key not in before}
             for key, offer in offers.items():
                 live[key] = self._abilities.get(key) or self._share(Abilities(offer))
-        elif at - self._sessions_read_at >= SESSIONS_PERIOD and self._waiting.over(at):
+        else:
             # What they offer never changes, and thousands of full rows would hold everything else up.
             pulses = await self._store.read_pulses()
             live = {
@@ -231,8 +234,6 @@ class ClaimDesk:
                 for key, abilities in self._abilities.items()
                 if key in pulses or key not in before
             }
-        else:
-            return
         self._sessions_read_at = at
         self._abilities = live
         self._shared = {abilities.key: abilities for abilities in live.values()}

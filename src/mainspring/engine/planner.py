@@ -119,8 +119,9 @@ class Planner:
         age = (now - self._read_at).total_seconds()
         if self._is_partial:
             # What was read comes first in any case; reading it again for each batch would take longer.
-            is_used_up = len(self._heap) <= BATCH
-            return 0.0 if is_used_up else READ_PERIOD - age if self._is_stale else READ_PERIOD
+            if len(self._heap) <= BATCH:
+                return 0.0
+            return READ_PERIOD - age if self._is_stale else READ_PERIOD
         until, latest = READ_PERIOD - age, LATEST_READ - age
         if self._is_stale:
             until = min(until, self._read_took / STALE_SHARE - age)

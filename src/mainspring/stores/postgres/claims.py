@@ -33,13 +33,16 @@ class ClaimVerbs:
 
     _connections: Connections
     _tenants: dict[LaneId, str]
-    """Of lanes that were read or claimed from; an id is never given to another lane."""
+    """Of lanes that were claimed from; an id is never given to another lane."""
 
     async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
         if not requests:
             return []
         answers = await self._claim(requests, now)
-        await self._learn_tenants({_lane(row) for rows in answers if rows for row in rows})
+        lane_ids = {_lane(row) for rows in answers if rows for row in rows}
+        await self._learn_tenants(lane_ids)
+        if not lane_ids <= self._tenants.keys():  # of a repeated answer: those runs have ended since
+            answers = [rows and [row for row in rows if _lane(row) in self._tenants] for rows in answers]
         return [
             _NOT_LIVE if rows is None else _result_of(rows, request, self._tenants)
             for rows, request in zip(answers, requests, strict=True)
@@ -77,7 +80,7 @@ class ClaimVerbs:
             return
         if len(self._tenants) > _MOST_TENANTS:
             self._tenants.clear()
-        # A lane lasts as long as it has live runs, so those of runs that were just claimed are there.
+        # A lane lasts as long as it has live runs.
         for row in await self._connections.fetch(
             Role.WATCH, "list_tenants", is_repeatable=True, lane_ids=sorted(lane_ids)
         ):
