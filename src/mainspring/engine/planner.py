@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import heapq
+import asyncio
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from uuid import UUID
 
 import structlog
 
 from mainspring.core.ids import job_shard
 from mainspring.core.model import JobSpec, Overlap
-from mainspring.core.planning import jittered, plan_fires
+from mainspring.core.planning import plan_fires
 from mainspring.core.triggers import EPOCH
 from mainspring.engine.definitions import Definitions
 from mainspring.engine.lookback import Depth, LookBack
 from mainspring.engine.making import make_fired_run, span_of
 from mainspring.engine.ownership import Ownership
 from mainspring.engine.wakeups import Wakeups
+from mainspring.engine.window import Entry, Window, entry_of
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
 from mainspring.ports.store_types import DueClock, Fire, FireStatus
@@ -36,20 +37,26 @@ STALE_SHARE = 0.2
 """Of the time, that reads may take that clocks' changes ask for: a bulk load changes some every few milliseconds."""
 BATCH = 200
 """Fires per commit: large enough to be cheap, small enough that the first is not held up by the last."""
+AT_ONCE = 2
+"""Batches under way where more is due than one: while the store writes one, the next is prepared."""
+PER_TICK = 10
+"""Batches that share a tick's `now`."""
 READ_LIMIT = 10_000
+PARTIAL_LEFT = 2_500
+"""Where more is due than was read, the next read begins when so many are left: it takes as long as to fire them."""
+AT_A_TIME = 250
+"""Definitions read between two chances to fire."""
 _SHORTEST = 0.001
 """Seconds after which a read that was put off is thought of again, at the earliest."""
-_Entry = tuple[datetime, datetime, UUID, DueClock]
-"""When it fires, when its run starts, the job, and its clock."""
 LOOKS = (Depth(timedelta(seconds=5)), Depth(None, period=30.0))
 """A clock is set ahead, but for a job that was due before it was made, whose maker says so; should that get lost, or
 should it be committed late, a deeper look finds it."""
 
 
 class Planner:
-    """Keeps the next few seconds of due clocks of the owned shards in a heap and fires them on time.
+    """Keeps the next few seconds of due clocks of the owned shards in a window and fires them on time.
 
-    The heap is a hint (law 1): an edit, a pause or another node makes an entry lose its conditional update, and it
+    The window is a hint (law 1): an edit, a pause or another node makes an entry lose its conditional update, and it
     is dropped. New jobs inside the window arrive by signal or at the next read.
     """
 
@@ -71,10 +78,10 @@ class Planner:
         self._wakeups = wakeups
         self._definitions = definitions or Definitions(store)
         self.waiter = waiter
-        self._heap: list[_Entry] = []
+        self._window = Window()
         self._read_at: datetime | None = None
         self._read_took = 0.0
-        self._settled = EPOCH  # no clock before it is due, but for those in the heap
+        self._settled = EPOCH  # no clock before it is due, but for those in the window
         self._gains = 0  # how often shards came to the owned ones
         self._looks = LookBack(LOOKS)
         self._is_stale = True
@@ -93,24 +100,32 @@ class Planner:
         self._on_clocks_changed()
 
     async def tick(self, now: datetime) -> float:
-        """Fire one batch of what is due; read the window again where it is old."""
+        """Fire some batches of what is due; read the window again where it is old."""
         if not self._ownership.epochs:
-            self._heap.clear()
+            self._window.clear()
             self._settled = EPOCH
             self._is_stale = True
             return READ_PERIOD / 4
         if self._until_read(now) <= 0:
-            await self._read_window(now)
-        due = self._pop_due(now)
-        if due:
-            try:
-                await self._fire(due, now)
-            except BaseException:
-                # They are still due, and the next look begins with the oldest that is known.
-                for entry in due:
-                    heapq.heappush(self._heap, entry)
-                raise
-        return self._delay(self._clock.now())  # reading takes its time, and the wait begins only now
+            await self._read_and_fire(now)
+        await self._fire_due(self._clock.now())
+        return self._delay(self._clock.now())  # all that took its time, and the wait begins only now
+
+    async def _read_and_fire(self, now: datetime) -> None:
+        """Read the window, and go on firing meanwhile what is due: a look from far back may take a second."""
+        reading = asyncio.ensure_future(self._read_window(now))
+        try:
+            while not reading.done():
+                first_at = self._window.first_at()
+                until = None if first_at is None else (first_at - self._clock.now()).total_seconds()
+                if until is None or until > 0:
+                    await asyncio.wait([reading], timeout=until)
+                else:
+                    await self._fire_due(self._clock.now())
+        finally:
+            reading.cancel()  # nothing, once it is done
+            await asyncio.gather(reading, return_exceptions=True)
+        reading.result()
 
     def _until_read(self, now: datetime) -> float:
         """Return the seconds until the window is to be read, should nothing change by then."""
@@ -119,14 +134,15 @@ class Planner:
         age = (now - self._read_at).total_seconds()
         if self._is_partial:
             # What was read comes first in any case; reading it again for each batch would take longer.
-            if len(self._heap) <= BATCH:
+            if len(self._window) <= PARTIAL_LEFT:
                 return 0.0
             return READ_PERIOD - age if self._is_stale else READ_PERIOD
         until, latest = READ_PERIOD - age, LATEST_READ - age
         if self._is_stale:
             until = min(until, self._read_took / STALE_SHARE - age)
             latest = min(latest, until + PATIENCE)
-        until_due = (self._heap[0][0] - now).total_seconds() if self._heap else READ_PERIOD
+        first_at = self._window.first_at()
+        until_due = (first_at - now).total_seconds() if first_at is not None else READ_PERIOD
         quiet = QUIET * self._read_took
         if until_due > max(until, 0.0) + quiet:
             return until
@@ -136,13 +152,16 @@ class Planner:
         self._is_stale = False  # before the await: a signal that comes during the read must not get lost
         shards, gains = sorted(self._ownership.epochs), self._gains
         look, begun = self._looks.choose(self._clock.monotonic()), self._clock.monotonic()
-        clocks = await self._store.read_due(
-            shards, until=now + WINDOW, limit=READ_LIMIT, since=self._since(self._looks.lag(look))
-        )
-        ended = self._clock.monotonic()
-        specs = await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
-        self._heap = [_entry(clock, specs.get((clock.job_id, clock.version))) for clock in clocks]
-        heapq.heapify(self._heap)
+        since = self._since(self._looks.lag(look))
+        self._window.begin_read()
+        try:
+            clocks = await self._store.read_due(shards, until=now + WINDOW, limit=READ_LIMIT, since=since)
+            ended = self._clock.monotonic()
+            entries = await self._entries_of(clocks)
+        except BaseException:
+            self._window.give_up_read()
+            raise
+        self._window.end_read(entries)
         self._read_took = self._clock.monotonic() - begun
         self._is_partial = len(clocks) == READ_LIMIT
         self._settled = min(now, clocks[-1].fire_at) if self._is_partial else now
@@ -151,20 +170,49 @@ class Planner:
         self._looks.note(look, begun=begun, ended=ended)  # now that nothing of what it brought can get lost
         self._read_at = now
 
+    async def _entries_of(self, clocks: Sequence[DueClock]) -> list[Entry]:
+        """Return clocks with their places, some at a time: what is due meanwhile has to be fired."""
+        entries: list[Entry] = []
+        for first in range(0, len(clocks), AT_A_TIME):
+            some = clocks[first : first + AT_A_TIME]
+            specs = await self._definitions.load((clock.job_id, clock.version) for clock in some)
+            entries += [entry_of(clock, specs.get((clock.job_id, clock.version))) for clock in some]
+        return entries
+
     def _since(self, lag: timedelta | None) -> datetime | None:
         """Return where a look begins: no later than the oldest clock that has not fired yet."""
         if lag is None:
             return None
-        oldest = self._heap[0][0] if self._heap else self._settled
-        return min(oldest, self._settled - lag)
+        return min(self._window.first_at() or self._settled, self._settled - lag)
 
-    def _pop_due(self, now: datetime) -> list[_Entry]:
-        due: list[_Entry] = []
-        while self._heap and self._heap[0][0] <= now and len(due) < BATCH:
-            due.append(heapq.heappop(self._heap))
-        return due
+    async def _fire_due(self, now: datetime) -> None:
+        """Fire some batches of what is due: while the store writes one, the next is prepared."""
+        first_at = self._window.first_at()
+        if first_at is None or first_at > now:
+            return
+        batches = (self._window.pop_due(now, BATCH) for _ in range(PER_TICK))
+        lines = AT_ONCE if len(self._window) > BATCH else 1
+        ends = await asyncio.gather(
+            *(self._fire_all(batches, now) for _ in range(lines)), return_exceptions=True
+        )
+        for end in ends:
+            if end is not None:
+                raise end
 
-    async def _fire(self, due: list[_Entry], now: datetime) -> None:
+    async def _fire_all(self, batches: Iterator[list[Entry]], now: datetime) -> None:
+        """Fire one batch after the other, until one is empty; others may take from the same."""
+        for due in batches:
+            if not due:
+                return
+            try:
+                await self._fire(due, now)
+            except BaseException:
+                # They are still due, and the next look begins with the oldest that is known.
+                for entry in due:
+                    self._window.push(entry)
+                raise
+
+    async def _fire(self, due: list[Entry], now: datetime) -> None:
         epochs = self._ownership.epochs
         # Others were given up since they were read.
         clocks = [clock for *_, clock in due if job_shard(clock.job_id) in epochs]
@@ -197,21 +245,14 @@ class Planner:
     def _push_following(self, clock: DueClock, spec: JobSpec, fire: Fire, now: datetime) -> None:
         if fire.next_fire_at is not None and fire.next_fire_at <= now + WINDOW:
             following = replace(clock, fire_at=fire.next_fire_at, fired_through=fire.fired_through)
-            heapq.heappush(self._heap, _entry(following, spec))
+            self._window.push(entry_of(following, spec))
 
     def _delay(self, now: datetime) -> float:
         until = self._until_read(now)
-        if self._heap:
-            until = min(until, (self._heap[0][0] - now).total_seconds())
+        first_at = self._window.first_at()
+        if first_at is not None:
+            until = min(until, (first_at - now).total_seconds())
         return max(until, 0.0)
-
-
-def _entry(clock: DueClock, spec: JobSpec | None) -> _Entry:
-    """Return a clock's place among the others: of those that fire together first whose run starts first."""
-    start = clock.fire_at
-    if spec is not None and spec.jitter:
-        start = jittered(clock.job_id, start, spec.jitter)
-    return clock.fire_at, start, clock.job_id, clock
 
 
 def make_fire(clock: DueClock, spec: JobSpec, now: datetime) -> Fire | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +15,7 @@ from mainspring.core.states import RunState
 from mainspring.core.triggers import Once
 from mainspring.engine import planner
 from mainspring.errors import StoreUnavailable
-from mainspring.ports.store_types import DueClock, Fire, FireResult
+from mainspring.ports.store_types import DueClock, Fire, FireResult, FireStatus
 from mainspring.testing.factories import add_job, at, make_spec
 from mainspring.testing.manual import TENANT
 from tests.unit.engine.conftest import Bench
@@ -340,3 +341,75 @@ async def test_look_that_failed_half_way_is_no_look(bench: Bench, monkeypatch: p
     runtime.clock.advance(1)
     await runtime.plan()
     assert [run.fire_at for run in await bench.runs(job.id)] == [at(5)]
+
+
+async def test_fires_go_on_while_the_window_is_read(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at everything may take a second. It shows a clock that has moved on since, and that is left aside."""
+    runtime = bench.runtime
+    job_id = await bench.add(every="3s")
+    await runtime.advance(2)
+    read_due, record_fires = runtime.store.read_due, runtime.store.record_fires
+    has_read, has_fired = asyncio.Event(), asyncio.Event()
+
+    async def linger(shards: Sequence[int], **named: Any) -> list[DueClock]:
+        clocks = await read_due(shards, **named)
+        has_read.set()
+        await has_fired.wait()
+        return clocks
+
+    async def record(fires: Sequence[Fire], **named: Any) -> list[FireResult]:
+        await has_read.wait()
+        results = await record_fires(fires, **named)
+        has_fired.set()
+        return results
+
+    runtime.wakeups.clocks_changed()
+    with monkeypatch.context() as patched:
+        patched.setattr(runtime.store, "read_due", linger)
+        patched.setattr(runtime.store, "record_fires", record)
+        patched.setattr(planner, "LATEST_READ", 0.0)
+        runtime.clock.advance(1)
+        await asyncio.wait_for(runtime.tick("planner"), 5)
+    assert [run.fire_at for run in await bench.runs(job_id)] == [at(3)]
+    lost: list[FireResult] = []
+
+    async def note(fires: Sequence[Fire], **named: Any) -> list[FireResult]:
+        results = await record_fires(fires, **named)
+        lost.extend(result for result in results if result.status is FireStatus.LOST)
+        return results
+
+    monkeypatch.setattr(runtime.store, "record_fires", note)
+    await runtime.advance(6)
+    assert [run.fire_at for run in await bench.runs(job_id)] == [at(3), at(6), at(9)]
+    assert lost == []
+
+
+async def test_fire_that_fails_while_the_window_is_read_is_made_later(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = bench.runtime
+    job_id = await bench.add(every="3s")
+    await runtime.advance(2)
+    read_due = runtime.store.read_due
+    has_read = asyncio.Event()
+
+    async def linger(shards: Sequence[int], **named: Any) -> list[DueClock]:
+        clocks = await read_due(shards, **named)
+        has_read.set()
+        await asyncio.Event().wait()
+        return clocks
+
+    async def refuse(*_fires: object, **_named: object) -> None:
+        await has_read.wait()
+        raise StoreUnavailable("gone")
+
+    runtime.wakeups.clocks_changed()
+    with monkeypatch.context() as patched:
+        patched.setattr(runtime.store, "read_due", linger)
+        patched.setattr(runtime.store, "record_fires", refuse)
+        patched.setattr(planner, "LATEST_READ", 0.0)
+        runtime.clock.advance(1)
+        with pytest.raises(StoreUnavailable):
+            await asyncio.wait_for(runtime.tick("planner"), 5)
+    await runtime.plan()
+    assert [run.fire_at for run in await bench.runs(job_id)] == [at(3)]
