@@ -24,7 +24,9 @@ def entry(job_id: JobId, second: float) -> Entry:
     return entry_of(clock, None)
 
 
-@given(seconds=st.lists(st.integers(0, 20), max_size=len(JOBS)), limit=st.integers(1, 9), by=st.integers(0, 20))
+@given(
+    seconds=st.lists(st.integers(0, 20), max_size=len(JOBS)), limit=st.integers(1, 9), by=st.integers(0, 20)
+)
 def test_what_is_due_comes_in_order_and_no_more_than_asked_for(
     seconds: list[int], limit: int, by: int
 ) -> None:
