@@ -68,6 +68,9 @@ async def _watch(
     used: defaultdict[str, float] = defaultdict(float)
     for key, seconds in last.items():
         used[key[0]] += seconds - first[key]
+    done = await looker.fetchval("SELECT count(*) FROM run_history WHERE state = 'SUCCEEDED'")
+    if done != count:
+        raise RuntimeError(f"{done} of {count} runs succeeded")
     claims = await looker.fetchval("SELECT sum(claim_number) FROM session")
     applies = await looker.fetchval("SELECT count(DISTINCT finished_at) FROM run_history")
     rows: list[Row] = [

@@ -84,6 +84,26 @@ async def bulk_submit(dsn: str, count: int) -> float:
         return await load(engine, count)
 
 
+async def check_succeeded(database: str, count: int, *, after: int = 0) -> None:
+    """Make sure that a measurement is one of work done.
+
+    Args:
+        after: a run id; runs up to it are not counted.
+
+    Raises:
+        RuntimeError: not so many runs have succeeded.
+    """
+    connection = await asyncpg.connect(database)
+    try:
+        done = await connection.fetchval(
+            "SELECT count(*) FROM run_history WHERE id > $1 AND state = 'SUCCEEDED'", after
+        )
+    finally:
+        await connection.close()
+    if done != count:
+        raise RuntimeError(f"{done} of {count} runs succeeded")
+
+
 async def vacuum(dsn: str) -> None:
     connection = await asyncpg.connect(dsn)
     await connection.execute("VACUUM ANALYZE")

@@ -221,6 +221,10 @@ async def time_round(
         await asyncio.sleep(0.02)
     wall = time.monotonic() - due_at
     spent, busy = sum(map(cpu_seconds, workers)) - spent, await backend_seconds(looker) - busy
+    done = await looker.fetchval(
+        "SELECT count(*) FROM run_history WHERE id > $1 + 255 AND state = 'SUCCEEDED'", before_all
+    )
+    assert done == count, f"{done} of {count} runs succeeded"
     return Cost(*(1e6 * seconds / count for seconds in (spent, busy, wall)))
 
 

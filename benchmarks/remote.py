@@ -23,7 +23,7 @@ from pathlib import Path
 import asyncpg
 
 from benchmarks.aims import REMOTE
-from benchmarks.engine import fresh_database, vacuum
+from benchmarks.engine import check_succeeded, fresh_database, vacuum
 from benchmarks.idle import cpu_seconds, run_servers
 from benchmarks.peers import Contestant, find_contestants
 from benchmarks.peers.notes import NOTES
@@ -88,6 +88,7 @@ async def _watch(
         after = await _spent(connection, kinds)
     finally:
         await connection.close()
+    await check_succeeded(database, count)
     taken = ended_at - min(path.stat().st_ctime for path in folder.iterdir())
     return Drain(count / taken, {kind: 1e6 * (after[kind] - before[kind]) / count for kind in after})
 

@@ -187,6 +187,11 @@ async def measure_crons(
         left = await connection.fetchval(
             "SELECT count(*) FROM run WHERE due_at < now() - interval '5 seconds'"
         )
+        behind = await connection.fetchval(
+            "SELECT count(*) FROM job_clock WHERE next_fire_at < now() - interval '5 seconds'"
+        )
+        if left or behind:
+            raise RuntimeError(f"{left} runs have not begun in time, {behind} jobs have not fired")
         size = await connection.fetchval("SELECT pg_database_size(current_database())")
         await connection.close()
         notes = [(due, start) for due, start in running.notes() if began + 1 <= due < ended - 2]
@@ -196,7 +201,6 @@ async def measure_crons(
         f"jobs with a period of {longer} s": rest,
         "fires measured": len(notes),
         "fires a second": round(len(notes) / (ended - began - 3), 1),
-        "runs left over": left,
         "scheduler, us a fire": round(used.scheduler / count * 1e6, 1),
         "workers, us a fire": round(used.workers / count * 1e6, 1),
         "PostgreSQL, us a fire": round(used.backends / count * 1e6, 1),

@@ -322,18 +322,15 @@ async def measure(server: str, setup: Setup) -> list[Row]:
             await looker.close()
     lags = sorted(lag * 1e3 for planned, lag in begun if planned >= begun_at)
     expected = int(setup.seconds * SUBMITS) * (setup.rate // SUBMITS)
-    print(f"# {len(lags)} of {expected} runs began, {lost} sessions lost", file=sys.stderr)
+    if lost or len(lags) != expected:
+        raise RuntimeError(f"{len(lags)} of {expected} runs began, {lost} sessions were lost")
     return rows_of(
         setup,
         lags,
         before,
         after,
         busy,
-        {
-            "runs missing": expected - len(lags),
-            "sessions lost": lost,
-            "memory of the server, MiB": round(memory / 2**20),
-        },
+        {"memory of the server, MiB": round(memory / 2**20)},
     )
 
 

@@ -2,7 +2,8 @@
 
 Ours and, where asked, the peers in turn, so that whatever changes on the machine meets all of them. The clock runs from
 the first job's beginning (starting a process is left out) until the store itself has no unfinished job. Ours keeps
-each run's history and everything else that a run has in normal use; the peers delete what is done.
+each run's history and everything else that a run has in normal use; graphile-worker and procrastinate delete what is
+done, pgqueuer logs each step of a job, pg-boss keeps it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from pathlib import Path
 import asyncpg
 
 from benchmarks.aims import DRAIN
-from benchmarks.engine import CHUNK, fresh_database, vacuum
+from benchmarks.engine import CHUNK, check_succeeded, fresh_database, vacuum
 from benchmarks.peers import Contestant, find_contestants
+from benchmarks.peers.contestants import OURS
 from benchmarks.report import Row, publish
 
 WORKERS = 2
@@ -61,6 +63,8 @@ async def drain(contestant: Contestant, dsn: str, count: int) -> Drained:
                 for worker in workers:
                     _end(worker)
         after = await _read_counters(database)
+        if contestant is OURS:
+            await check_succeeded(database, count)
         commits = after[1] - before[1] - looks
         return Drained(count / seconds, (after[0] - before[0]) / count, commits / count * 1000)
 

@@ -103,7 +103,7 @@ def find_contestants(*, with_peers: bool) -> list[Contestant]:
             "SELECT count(*) FROM (SELECT FROM pgqueuer LIMIT 1) AS left_over",
         ),
         Contestant(
-            "pg-boss, batches of 1,000 each 0.5 s",
+            "pg-boss, 10 times batches of 1,000 each 0.5 s",
             _node("pgboss.mjs"),
             "SELECT count(*) FROM (SELECT FROM pgboss.job WHERE state < 'completed' LIMIT 1) AS left_over",
             share=0.2,

@@ -1,8 +1,10 @@
-// Jobs on pg-boss, on DATABASE_URL; called as the other contestants are. It takes at most a batch each half second.
+// Jobs on pg-boss, on DATABASE_URL; called as the other contestants are. A line of work takes at most a batch each half
+// second, so there are several.
 import { PgBoss } from "pg-boss";
 import { hammer, noteJob, noteStamp, ping } from "./notes.mjs";
 
 const CHUNK = 1000;
+const LINES = 10;
 const [command, ...given] = process.argv.slice(2);
 const boss = new PgBoss({ connectionString: process.env.DATABASE_URL, supervise: false, schedule: false });
 boss.on("error", console.error);
@@ -12,7 +14,9 @@ await boss.createQueue("stamp");
 const chunkOf = (count) => Array.from({ length: count }, () => ({ data: {} }));
 
 if (command === "work") {
-  await boss.work("noop", { batchSize: CHUNK, pollingIntervalSeconds: 0.5 }, async (jobs) => jobs.forEach(noteJob));
+  for (let line = 0; line < LINES; line++) {
+    await boss.work("noop", { batchSize: CHUNK, pollingIntervalSeconds: 0.5 }, async (jobs) => jobs.forEach(noteJob));
+  }
   await boss.work("stamp", { batchSize: 100, pollingIntervalSeconds: 0.5 }, async (jobs) => jobs.forEach((job) => noteStamp(job.data.at)));
 } else {
   const [first, second, third] = given.map(Number);

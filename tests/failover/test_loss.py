@@ -1,14 +1,18 @@
 """What a failover costs: nothing with a synchronous standby; with another one what it lacked, and that is told."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
 
 from mainspring.errors import StoreUnavailable
+from mainspring.testing.factories import at, lane_of, make_new_run
 from tests.failover.conftest import StartPair
 from tests.failover.writing import Writer, open_writer
 
+LANES = 80
+"""More than a sequence is ahead on a standby: PostgreSQL logs 32 numbers at a time."""
 pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
@@ -102,3 +106,26 @@ async def test_loss_that_no_remembered_run_shows_is_told_by_the_wal(start_pair: 
         assert a.store.losses.wal_bytes > 0
         (line,) = [line for line in logs if line["event"] == "acknowledged_writes_perhaps_lost"]
         assert line["log_level"] == "error"
+
+
+async def test_lane_that_was_lost_is_not_taken_for_the_one_that_has_its_id_now(start_pair: StartPair) -> None:
+    pair = start_pair(is_synchronous=False)
+    async with open_writer(pair.dsn) as a:
+        await a.submit()
+        pair.catch_up()
+        pair.standby.detach()
+        mine, others = (
+            [replace(lane_of(a.job), queue=f"{name}-{number}") for number in range(LANES)]
+            for name in ("mine", "other")
+        )
+        await a.store.submit_runs([make_new_run(a.job, lane=lane) for lane in mine], now=at(0))
+        pair.fail_over()
+        async with open_writer(pair.dsn, job=a.job) as b:
+            await b.store.submit_runs([make_new_run(b.job, lane=lane) for lane in others], now=at(0))
+        await a.submit_at_last()
+        ids = []
+        for lane in mine:
+            [result] = await a.store.submit_runs([make_new_run(a.job, lane=lane)], now=at(0))
+            assert result.run_id is not None
+            ids.append(result.run_id)
+        assert [run and run.lane for run in await a.store.get_runs(ids)] == mine

@@ -142,8 +142,8 @@ async def test_clocks_that_have_moved_on_are_not_passed_again_by_the_due_window(
                 "until": f"'{until.isoformat()}'",
                 "limit": "10",
             }
-            bounded = await buffers(dsn, Role.WATCH, "read_due", **values, since=f"'{since.isoformat()}'")
-            everything = await buffers(dsn, Role.WATCH, "read_due", **values, since="'-infinity'")
+            bounded = await buffers(dsn, Role.PLAN, "read_due", **values, since=f"'{since.isoformat()}'")
+            everything = await buffers(dsn, Role.PLAN, "read_due", **values, since="'-infinity'")
         finally:
             await holder.close()
     assert bounded < FEW

@@ -118,7 +118,7 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.FIRE, "fire_clocks", {"job_clock_pkey"}),
         (Role.FIRE, "find_busy_jobs", {"run_job"}),
         (Role.FIRE, "lock_clocks", {"job_clock_pkey"}),
-        (Role.WATCH, "read_due", {"job_clock_due", "job_pkey"}),
+        (Role.PLAN, "read_due", {"job_clock_due", "job_pkey"}),
         (Role.WATCH, "find_expired", {"run_expiring"}),
         (Role.WATCH, "read_held", {"run_pkey"}),
         (Role.BEAT, "lock_sessions", {"session_pkey"}),
@@ -203,7 +203,7 @@ async def test_look_at_everything_reads_a_small_table_whole_and_runs_by_index(
     [
         (Role.CLAIM, "claim_runs", "run_ready", ("rank >=", "rank <=")),
         (Role.WATCH, "read_lanes", "run_ready", ("rank >=",)),
-        (Role.WATCH, "read_due", "job_clock_due", ("next_fire_at >=", "next_fire_at <=")),
+        (Role.PLAN, "read_due", "job_clock_due", ("next_fire_at >=", "next_fire_at <=")),
         (Role.CLAIM, "claim_alone", "run_claimed", ("claim_number >=",)),
         (Role.BEAT, "held_by_sessions", "run_claimed", ("claim_number >=",)),
         (Role.WATCH, "list_orphans", "run_claimed", ("claim_number >=",)),

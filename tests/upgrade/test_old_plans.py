@@ -37,7 +37,8 @@ HOT = {
     Role.APPLY: ("apply_successes", "lock_runs", "finish_runs", "requeue_runs"),
     Role.BEAT: ("lock_sessions", "held_by_sessions", "beat_sessions"),
     Role.FIRE: ("hold_shards", "fire_clocks", "find_busy_jobs"),
-    Role.WATCH: ("read_lanes", "read_due", "list_orphans", "read_held"),
+    Role.WATCH: ("read_lanes", "list_orphans", "read_held"),
+    Role.PLAN: ("read_due",),
 }
 WHOLE = {("list_orphans", "run_held")}
 """As it always was, up to a release: all that is RUNNING."""

@@ -107,7 +107,7 @@ async def _host(settings: Settings, app: App | None, stop: StopRequest, store_op
                 await engine.client.jobs.upsert(DEFAULT_TENANT, body)
             if listener is not None:
                 await outer.enter_async_context(_serve(engine, settings, listener))
-            settle_memory()
+            settle_memory(has_users_code=settings.slots > 0)
             announce_ready(ready)
             await stop.wait()
             announce_stop()

@@ -16,9 +16,11 @@ import click
 
 T = TypeVar("T")
 _STOPPED_AT_ONCE = 130
-_GC_THRESHOLDS = (250_000, 20, 50)
+_GC_OF_SERVERS = (250_000, 20, 50)
 """What is freed counts against what is made, so a steady process collects rarely. When it does, its youngest generation
 has grown to nearly everything that lives: half a second with 5,000 connections. Hence as rarely as memory allows."""
+_GC_OF_WORKERS = (50_000, 20, 50)
+"""Where users' functions run: how much hangs on each of the objects in their cycles is not known."""
 
 
 class StopRequest:
@@ -85,14 +87,14 @@ def run_process(work: Callable[[StopRequest], Awaitable[T]]) -> T:
         return runner.run(run())
 
 
-def settle_memory() -> None:
+def settle_memory(*, has_users_code: bool = True) -> None:
     """Take what start-up made out of the collector's sight, and let it look less often.
 
     Runs make few cycles; with the default thresholds the collector takes a large part of the time of short jobs.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
+    gc.set_threshold(*(_GC_OF_WORKERS if has_users_code else _GC_OF_SERVERS))
 
 
 def announce_ready(line: str) -> None:

@@ -121,7 +121,11 @@ class LaneView:
         """Read the lanes, each from its lower bound on; now and then from further back."""
         begun = clock.monotonic()
         look = self._looks.choose(begun)
-        self.lanes = await store.read_lanes((), lows=self._lows(self._looks.lag(look)))
+        try:
+            self.lanes = await store.read_lanes((), lows=self._lows(self._looks.lag(look)))
+        except BaseException:
+            self._looks.charge(look, begun=begun, ended=clock.monotonic())
+            raise
         self._looks.note(look, begun=begun, ended=clock.monotonic())
         self._ready = [lane for lane in self.lanes if lane.oldest_rank is not None]
         self._suspects = [lane for lane in self.lanes if lane.oldest_suspect_rank is not None]

@@ -65,4 +65,8 @@ class LookBack:
             self._due[done] = begun + self._depths[done].period
         if self._is_demanded:  # while it was under way: it may have passed by what is asked for
             self._due[-1] = float("-inf")
+        self.charge(number, begun=begun, ended=ended)
+
+    def charge(self, number: int, *, begun: float, ended: float) -> None:
+        """Have a look's time count, although it failed: one that is too dear must not be all that is ever tried."""
         self._free[number] = ended + (ended - begun) / SHARE

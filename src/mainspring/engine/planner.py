@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
 
-from mainspring.core.ids import job_shard
+from mainspring.core.ids import JobId, format_job_id, job_shard
 from mainspring.core.model import JobSpec, Overlap
 from mainspring.core.planning import plan_fires
 from mainspring.core.triggers import EPOCH
@@ -122,6 +122,9 @@ class Planner:
                     await asyncio.wait([reading], timeout=until)
                 else:
                     await self._fire_due(self._clock.now())
+        except Exception:
+            await asyncio.wait([reading])  # what it brings may be the cure
+            raise
         finally:
             reading.cancel()  # nothing, once it is done
             await asyncio.gather(reading, return_exceptions=True)
@@ -133,10 +136,9 @@ class Planner:
             return 0.0
         age = (now - self._read_at).total_seconds()
         if self._is_partial:
-            # What was read comes first in any case; reading it again for each batch would take longer.
-            if len(self._window) <= PARTIAL_LEFT:
-                return 0.0
-            return READ_PERIOD - age if self._is_stale else READ_PERIOD
+            # What was read comes first in any case; reading it again for each batch would take longer. But followers
+            # of what was fired may keep the window full for ever.
+            return 0.0 if len(self._window) <= PARTIAL_LEFT else READ_PERIOD - age
         until, latest = READ_PERIOD - age, LATEST_READ - age
         if self._is_stale:
             until = min(until, self._read_took / STALE_SHARE - age)
@@ -160,6 +162,8 @@ class Planner:
             entries = await self._entries_of(clocks)
         except BaseException:
             self._window.give_up_read()
+            self._looks.charge(look, begun=begun, ended=self._clock.monotonic())
+            self._is_stale = True
             raise
         self._window.end_read(entries)
         self._read_took = self._clock.monotonic() - begun
@@ -217,12 +221,7 @@ class Planner:
         # Others were given up since they were read.
         clocks = [clock for *_, clock in due if job_shard(clock.job_id) in epochs]
         specs = await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
-        planned: list[tuple[DueClock, JobSpec, Fire]] = []
-        for clock in clocks:
-            spec = specs.get((clock.job_id, clock.version))
-            fire = make_fire(clock, spec, now) if spec is not None else None
-            if spec is not None and fire is not None:
-                planned.append((clock, spec, fire))
+        planned = list(_plan(clocks, specs, now))
         fires = [fire for *_, fire in planned]
         results = await self._store.record_fires(fires, epochs=epochs, now=now)
         has_runs = False
@@ -253,6 +252,22 @@ class Planner:
         if first_at is not None:
             until = min(until, (first_at - now).total_seconds())
         return max(until, 0.0)
+
+
+def _plan(
+    clocks: Sequence[DueClock], specs: Mapping[tuple[JobId, int], JobSpec], now: datetime
+) -> Iterator[tuple[DueClock, JobSpec, Fire]]:
+    for clock in clocks:
+        spec = specs.get((clock.job_id, clock.version))
+        if spec is None:
+            continue
+        try:
+            fire = make_fire(clock, spec, now)
+        except Exception:  # noqa: BLE001 - whatever is wrong with one job holds up no other
+            _log.exception("job_cannot_be_planned", job=format_job_id(clock.job_id), version=clock.version)
+            continue
+        if fire is not None:
+            yield clock, spec, fire
 
 
 def make_fire(clock: DueClock, spec: JobSpec, now: datetime) -> Fire | None:

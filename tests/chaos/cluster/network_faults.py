@@ -14,7 +14,7 @@ _FLAPS = 3
 _CUTS = 5
 _CUT_PATIENCE = 2.0
 _DELAYS = (0.05, 2.0)
-_ROLES = ("submit", "claim", "apply", "fire", "beat", "edit", "watch")
+_ROLES = ("submit", "claim", "apply", "fire", "beat", "edit", "plan", "watch")
 _CALLS = ("register", "claim", "beat", "report")
 
 

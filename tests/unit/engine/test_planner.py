@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.ids import SHARDS, job_shard
-from mainspring.core.model import SpanKind
+from mainspring.core.model import JobSpec, SpanKind
 from mainspring.core.states import RunState
 from mainspring.core.triggers import Once
 from mainspring.engine import planner
@@ -387,20 +387,23 @@ async def test_fires_go_on_while_the_window_is_read(bench: Bench, monkeypatch: p
 async def test_fire_that_fails_while_the_window_is_read_is_made_later(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The look is carried to its end: what it brings may be the cure."""
     runtime = bench.runtime
     job_id = await bench.add(every="3s")
     await runtime.advance(2)
     read_due = runtime.store.read_due
-    has_read = asyncio.Event()
+    has_begun, has_failed, has_ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def linger(shards: Sequence[int], **named: Any) -> list[DueClock]:
+        has_begun.set()
+        await has_failed.wait()
         clocks = await read_due(shards, **named)
-        has_read.set()
-        await asyncio.Event().wait()
+        has_ended.set()
         return clocks
 
     async def refuse(*_fires: object, **_named: object) -> None:
-        await has_read.wait()
+        await has_begun.wait()
+        has_failed.set()
         raise StoreUnavailable("gone")
 
     runtime.wakeups.clocks_changed()
@@ -411,5 +414,64 @@ async def test_fire_that_fails_while_the_window_is_read_is_made_later(
         runtime.clock.advance(1)
         with pytest.raises(StoreUnavailable):
             await asyncio.wait_for(runtime.tick("planner"), 5)
+    assert has_ended.is_set()
     await runtime.plan()
     assert [run.fire_at for run in await bench.runs(job_id)] == [at(3)]
+
+
+async def test_followers_do_not_keep_the_rest_of_what_is_due_waiting(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More is due than a look reads, and jobs that fire each second fill the window again all the time."""
+    runtime = bench.runtime
+    monkeypatch.setattr(planner, "READ_LIMIT", 10)
+    monkeypatch.setattr(planner, "PARTIAL_LEFT", 2)
+    for number in range(5):
+        await bench.add(name=f"often-{number}", every="1s", misfire={"grace": "1h"})
+    jobs = [await bench.add(name=f"once-{number}", run_at=at(5).isoformat()) for number in range(30)]
+    await runtime.advance(60)
+    assert [len(await bench.runs(job_id)) for job_id in jobs] == [1] * len(jobs)
+
+
+async def test_job_that_cannot_be_planned_holds_up_no_other(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its zone is not known to this host, say; it fires as soon as it is."""
+    runtime = bench.runtime
+    jobs = [await bench.add(name=f"job-{number}", run_at=at(5).isoformat()) for number in range(3)]
+    make_fire = planner.make_fire
+
+    def refuse(clock: DueClock, spec: JobSpec, now: datetime) -> Fire | None:
+        if clock.job_id == jobs[1]:
+            raise ValueError("no such zone")
+        return make_fire(clock, spec, now)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(planner, "make_fire", refuse)
+        await runtime.advance(20)
+        assert [len(await bench.runs(job_id)) for job_id in jobs] == [1, 0, 1]
+    await runtime.advance(60)
+    assert [len(await bench.runs(job_id)) for job_id in jobs] == [1, 1, 1]
+
+
+async def test_look_at_everything_that_always_fails_is_not_all_that_is_tried(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction that is open for long elsewhere makes it so dear that it passes its time-out."""
+    runtime = bench.runtime
+    job_id = await bench.add(every="10s")
+    await runtime.advance(11)
+    read_due = runtime.store.read_due
+
+    async def pass_time_out(shards: Sequence[int], *, since: datetime | None, **named: Any) -> list[DueClock]:
+        if since is None:
+            runtime.clock.advance(30)
+            raise StoreUnavailable("it took too long")
+        return await read_due(shards, since=since, **named)
+
+    monkeypatch.setattr(runtime.store, "read_due", pass_time_out)
+    runtime.clock.advance(31)
+    with pytest.raises(StoreUnavailable):
+        await runtime.tick("planner")
+    await runtime.advance(10)
+    assert len(await bench.runs(job_id)) == 8

@@ -29,7 +29,7 @@ class ClockVerbs:
         if not shards:
             return []
         values = {"shards": shards, "since": since or EVER, "until": until, "limit": limit}
-        rows = await self._connections.fetch(Role.WATCH, "read_due", is_repeatable=True, **values)
+        rows = await self._connections.fetch(Role.PLAN, "read_due", is_repeatable=True, **values)
         return [
             DueClock(
                 job_id=row["job_id"],

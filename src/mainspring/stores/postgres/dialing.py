@@ -34,6 +34,7 @@ class Role(StrEnum):
     APPLY = "apply"
     FIRE = "fire"
     BEAT = "beat"
+    PLAN = "plan"
     WATCH = "watch"
     EDIT = "edit"
     READ = "read"

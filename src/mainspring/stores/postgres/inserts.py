@@ -50,6 +50,10 @@ class LaneIds:
             self._ids.clear()
         self._ids.update(ids)
 
+    def clear(self) -> None:
+        """Forget all."""
+        self._ids.clear()
+
 
 def _order(key: LaneKey) -> tuple[str, str, str, int]:
     return key.queue, key.route, key.tenant, key.priority

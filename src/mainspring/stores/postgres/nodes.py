@@ -41,7 +41,7 @@ class NodeVerbs:
         )
 
     async def read_cluster(self) -> Cluster:
-        rows = await self._connections.fetch(Role.WATCH, "read_cluster", is_repeatable=True)
+        rows = await self._connections.fetch(Role.BEAT, "read_cluster", is_repeatable=True)
         return Cluster(rows[0]["recorded"], tuple(_node_of(row) for row in rows if row["id"] is not None))
 
     async def record_tzdata(self, version: str, *, expected: str | None, now: datetime) -> bool:

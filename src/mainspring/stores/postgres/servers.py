@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -91,6 +91,8 @@ class Servers:
     Attributes:
         recent: what callers were told lately.
         losses: what failovers have cost.
+        on_failover: called when one is noticed, before anything else is asked of the new server. It may give ids anew
+            that the old one gave, to something else.
     """
 
     def __init__(self, options: ConnectionOptions, queries: Mapping[str, Query]) -> None:
@@ -106,6 +108,7 @@ class Servers:
         self._lineage = Lineage()
         self.recent = Recent()
         self.losses = Losses()
+        self.on_failover: list[Callable[[], None]] = []
 
     async def connect(self, *, settings: Mapping[str, str], command_timeout: float | None) -> Connection:
         """Open a connection to the newest server.
@@ -248,6 +251,8 @@ class Servers:
         """Find out what a failover has cost, and say it."""
         if failover is None:
             return
+        for forget in self.on_failover:
+            forget()
         told = list(self.recent.told())
         ids = [run_id for run_id, _ in told]
         lost: list[int] = []

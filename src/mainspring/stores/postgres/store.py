@@ -55,6 +55,7 @@ class PostgresStore(
         self._connections = Connections(self._options, self._queries, random)
         self._lane_ids = LaneIds()
         self._tenants = {}
+        self._connections.servers.on_failover += [self._lane_ids.clear, self._tenants.clear]
         self._reads = 0
 
     @property

@@ -1,6 +1,6 @@
 -- Runs from submission to history. The hot path; the traps are those of design 9:
--- never `lane_id = ANY(array)` for a claim, MATERIALIZED for joined sets, and no `state = 'RUNNING'` where a run is
--- sought by id (the partial index run_held would be picked): `session_id IS NOT NULL` says the same. Likewise a job
+-- never `lane_id = ANY(array)` for a claim, MATERIALIZED for joined sets, and no condition of a partial index where a run
+-- is sought by id (the index might be picked): `session_id IS NOT NULL` says that a run is RUNNING. Likewise a job
 -- sought by id must not say `deleted_at IS NULL`, or an empty table's plan walks job_page.
 --
 -- A third: where ANALYZE met the live table nearly empty, its indexes still full of dead entries, the planner joins a
