@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -28,6 +29,8 @@ LOOK_EVERY = 0.1
 _BACKENDS = (
     "SELECT pid, application_name AS name FROM pg_stat_activity WHERE application_name LIKE 'mainspring%'"
 )
+_OWN_TITLE = re.compile(r">py-spy record [^<]*<")
+"""py-spy's: its command, which tells where the file lies."""
 Spent = dict[tuple[str, int], float]
 
 
@@ -63,8 +66,9 @@ async def _watch(
         last |= now
         await asyncio.sleep(LOOK_EVERY)
     taken = time.monotonic() - began
-    if drawing is not None:
+    if drawing is not None and flame is not None:
         await asyncio.to_thread(drawing.wait)
+        flame.write_text(_OWN_TITLE.sub(r">A worker in a drain: samples of its threads<", flame.read_text()))
     used: defaultdict[str, float] = defaultdict(float)
     for key, seconds in last.items():
         used[key[0]] += seconds - first[key]

@@ -123,11 +123,10 @@ class Planner:
                 else:
                     await self._fire_due(self._clock.now())
         except Exception:
-            await asyncio.wait([reading])  # what it brings may be the cure
+            await asyncio.gather(reading, return_exceptions=True)  # what it brings may be the cure
             raise
         finally:
             reading.cancel()  # nothing, once it is done
-            await asyncio.gather(reading, return_exceptions=True)
         reading.result()
 
     def _until_read(self, now: datetime) -> float:
