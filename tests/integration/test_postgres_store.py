@@ -536,3 +536,17 @@ async def test_heartbeat_on_a_connection_that_hangs_is_given_up_before_other_cal
                 await store.beat_sessions([Beat(session_id=session_id, held=())], now=at(1))
     [result] = await store.beat_sessions([Beat(session_id=session_id, held=())], now=at(2))
     assert result.is_session_live
+
+
+async def test_long_look_at_the_clocks_keeps_no_heartbeat_and_no_claim_waiting(
+    store: PostgresStore, raw: Any, watch: Any
+) -> None:
+    """A node that could not say that it lives would be taken for dead."""
+    async with raw.transaction():
+        await raw.execute("LOCK TABLE job_clock IN ACCESS EXCLUSIVE MODE")
+        look = asyncio.create_task(store.read_due(range(256), until=at(60), limit=10))
+        await wait_until_blocked(watch, "plan")
+        async with asyncio.timeout(10):
+            await store.read_cluster()
+            assert await store.read_lanes(()) == []
+    assert await look == []

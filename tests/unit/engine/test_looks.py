@@ -16,6 +16,7 @@ from mainspring.core.model import Lane
 from mainspring.engine.claims import ClaimDesk
 from mainspring.engine.runs import Submission
 from mainspring.engine.wakeups import Wakeups
+from mainspring.errors import StoreUnavailable
 from mainspring.ports.gateway import ClaimCall
 from mainspring.ports.store_types import ClaimRequest, ClaimResult
 from mainspring.testing.factories import at, make_new_run, read_job
@@ -135,3 +136,28 @@ async def test_desk_rests_after_an_answer_unless_there_is_more(bench: Bench) -> 
         if waiting.done():
             taken.append(len(waiting.result().runs))
     assert taken == [2, 1, -1, -1, 2]
+
+
+async def test_look_at_everything_that_always_fails_is_not_all_that_is_tried(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction that is open for long elsewhere makes it so dear that it passes its time-out."""
+    runtime = bench.runtime
+    job_id = await bench.add()
+    worker = await runtime.worker()
+    await runtime.client.runs.submit(TENANT, Submission(job_id=job_id))
+    assert await worker.work() == 1
+    read_lanes = runtime.store.read_lanes
+
+    async def pass_time_out(queues: Sequence[str], *, lows: Mapping[LaneId, datetime]) -> list[Lane]:
+        if not lows:
+            runtime.clock.advance(30)
+            raise StoreUnavailable("it took too long")
+        return await read_lanes(queues, lows=lows)
+
+    monkeypatch.setattr(runtime.store, "read_lanes", pass_time_out)
+    runtime.clock.advance(31)
+    await runtime.client.runs.submit(TENANT, Submission(job_id=job_id))
+    with pytest.raises(StoreUnavailable):
+        await worker.claim()
+    assert len(await worker.claim(is_repeat=True)) == 1
