@@ -176,8 +176,8 @@ async def fresh_database(dsn: str) -> AsyncIterator[str]:
 
 
 async def measure(quick: bool, dsn: str | None) -> list[Row]:
-    count = 20_000 if quick else 100_000
-    due, seconds = (200, 2.0) if quick else (1000, 10.0)
+    count = 10_000 if quick else 100_000
+    due, seconds = (100, 1.0) if quick else (1000, 10.0)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         submits, executed = await throughput_one_process(f"sqlite://{Path(folder) / 'throughput'}", count)
@@ -192,7 +192,7 @@ async def measure(quick: bool, dsn: str | None) -> list[Row]:
         async with fresh_database(dsn) as database:
             rows += lag_rows("PostgreSQL", await start_lag(database, due, seconds))
         async with fresh_database(dsn) as database:
-            lags = await wakeup_lag(database, 100 if quick else 400)
+            lags = await wakeup_lag(database, 40 if quick else 400)
             rows += lag_rows("PostgreSQL, other server", lags, what="submit to claim")
     return rows
 

@@ -156,7 +156,7 @@ def _call_generator(address: str, kind: str, path: str, seconds: float) -> dict[
 
 
 async def measure(quick: bool, dsn: str, *, rounds: int, kinds: list[str]) -> list[Row]:
-    seconds = 3.0 if quick else 10.0
+    seconds = 1.5 if quick else 10.0
     rows: list[Row] = []
     for kind in kinds:
         found = [await measure_once(dsn, kind, seconds) for _ in range(rounds)]
