@@ -52,6 +52,7 @@ def main(count: int) -> None:
         while len(sent) < DUE and time.time() < ended:
             delay = scheduler.tick()
             time.sleep(max(0.0, min(delay or 0.0, 1.0)))
+        scheduler.close()
         status = Path("/proc/self/status").read_text()
         resident = int(status.partition("VmRSS:")[2].split()[0]) / 1024
     minute = sent[0] // 60 * 60 if sent else 0
