@@ -19,7 +19,7 @@ from pathlib import Path
 
 import asyncpg
 
-from benchmarks.engine import fresh_database, vacuum
+from benchmarks.engine import SUCCEEDED, fresh_database, vacuum
 from benchmarks.idle import cpu_seconds
 from benchmarks.peers.contestants import OURS, end
 from benchmarks.report import Row, publish
@@ -72,7 +72,7 @@ async def _watch(
     used: defaultdict[str, float] = defaultdict(float)
     for key, seconds in last.items():
         used[key[0]] += seconds - first[key]
-    done = await looker.fetchval("SELECT count(*) FROM run_history WHERE state = 'SUCCEEDED'")
+    done = await looker.fetchval(SUCCEEDED)
     if done != count:
         raise RuntimeError(f"{done} of {count} runs succeeded")
     claims = await looker.fetchval("SELECT sum(claim_number) FROM session")

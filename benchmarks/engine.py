@@ -32,6 +32,7 @@ from mainspring.runtime import make_worker, open_engine, run_embedded_worker
 from mainspring.signals import current_attempt
 
 Row = dict[str, Any]
+SUCCEEDED = "SELECT count(*) FROM run_history WHERE state = 'SUCCEEDED'"
 CHUNK = 1000
 SLOTS = 1000
 
@@ -92,7 +93,7 @@ async def check_succeeded(database: str, count: int) -> None:
     """
     connection = await asyncpg.connect(database)
     try:
-        done = await connection.fetchval("SELECT count(*) FROM run_history WHERE state = 'SUCCEEDED'")
+        done = await connection.fetchval(SUCCEEDED)
     finally:
         await connection.close()
     if done != count:

@@ -29,7 +29,7 @@ import asyncpg
 import structlog
 import uvloop
 
-from benchmarks.engine import CHUNK, fresh_database, settings_for
+from benchmarks.engine import CHUNK, SUCCEEDED, fresh_database, settings_for
 from benchmarks.idle import cpu_seconds
 from benchmarks.peers import find_contestants
 from benchmarks.report import OURS, Row, publish
@@ -51,7 +51,6 @@ SUBMITS = 5_000
 """Runs that are submitted in a second at the least."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PATIENCE = 60.0
-SUCCEEDED = "SELECT count(*) FROM run_history WHERE state = 'SUCCEEDED'"
 _JOB_ID = "('01900000-0000-7000-8000-' || lpad(to_hex({0}), 12, '0'))::uuid"
 
 

@@ -276,11 +276,11 @@ def measure_peer(name: str, python: Path, script: str, count: int, environment: 
         command, env={**os.environ, **environment}, stdout=subprocess.PIPE, check=True, timeout=600
     )
     found = json.loads(answer.stdout)
-    title = f"{found['loaded']:,} cron jobs, 1,000 due in one second, {name}"
+    title = f"{found['loaded']:,} jobs, 1,000 due in one second, {name}"
     lags = found["lags"]
     rows = lag_rows(title, lags, {"fired": len(lags), "loaded, jobs/s": round(found["rate"])})
     memory_row = {"name": f"{title}: memory", "value": round(found["memory"], 1), "unit": "MB"}
-    return [{**row, "contestant": name} for row in [*rows, memory_row]]
+    return [*rows, memory_row]
 
 
 async def measure_peers(dsn: str, count: int) -> list[Row]:
@@ -307,24 +307,27 @@ def make_mix(jobs: int, rate: float, starts: str) -> Mix:
     return replace(mix, block=blocks[starts])
 
 
-async def measure(dsn: str, options: argparse.Namespace) -> list[Row]:
-    """Measure what the options ask for: few jobs, many, and those that come at once."""
+async def measure(dsn: str, options: argparse.Namespace) -> dict[str, list[Row]]:
+    """Measure what the options ask for; return it by part: few jobs and many, those that come at once, the peers."""
+    parts: dict[str, list[Row]] = {}
     rows: list[Row] = []
-    for jobs in dict.fromkeys((min(FEW, options.jobs), options.jobs)):
+    for jobs in dict.fromkeys((min(FEW, options.jobs), options.jobs)) if options.jobs else ():
         mix = make_mix(jobs, options.rate, options.starts)
         seconds = options.seconds if jobs == options.jobs else min(options.seconds, 60.0)
         rows += await measure_crons(dsn, mix, seconds, workers=options.workers, loaders=options.loaders)
+    if rows:
+        parts["schedules"] = rows
     if options.once:
-        rows += await measure_once(dsn, options.once, workers=options.workers)
+        parts["schedules, at one instant"] = await measure_once(dsn, options.once, workers=options.workers)
     if options.peers:
-        rows += await measure_peers(dsn, options.peers)
-    return rows
+        parts["schedules, peers"] = await measure_peers(dsn, options.peers)
+    return parts
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.schedules", description=__doc__)
     parser.add_argument(
-        "--jobs", type=int, default=100_000, help="cron jobs (100,000 are measured before them)"
+        "--jobs", type=int, default=100_000, help="cron jobs (100,000 are measured before them); 0: none"
     )
     parser.add_argument("--rate", type=float, default=RATE, help="fires a second")
     parser.add_argument("--seconds", type=float, default=60.0)
@@ -343,12 +346,15 @@ def run(quick: bool, dsn: str | None = None) -> list[Row]:
     if dsn is None:
         return []
     sizes = ["--jobs", "20000", "--seconds", "10", "--once", "5000"] if quick else []
-    return asyncio.run(measure(dsn, _parser().parse_args(sizes)))
+    return list(
+        itertools.chain.from_iterable(asyncio.run(measure(dsn, _parser().parse_args(sizes))).values())
+    )
 
 
 def main() -> None:
     options = _parser().parse_args()
-    publish("schedules", asyncio.run(measure(os.environ["MAINSPRING_TEST_POSTGRES"], options)))
+    for part, rows in asyncio.run(measure(os.environ["MAINSPRING_TEST_POSTGRES"], options)).items():
+        publish(part, rows)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from mainspring.engine.claims import REST, ClaimDesk
+from mainspring.engine.claims import ClaimDesk
 from mainspring.engine.client import Client
 from mainspring.engine.definitions import Definitions
 from mainspring.engine.gateway import LocalGateway
@@ -51,7 +51,6 @@ class EngineSettings:
         node: who it is as a scheduler; without it, it only gives out work (a worker straight on the store).
         beat_period: seconds between the heartbeats of its workers.
         shards: how it divides the shards with other nodes.
-        claim_rest: see `REST`.
     """
 
     node: NodeFacts | None
@@ -59,7 +58,6 @@ class EngineSettings:
     shards: ShardSettings = field(default_factory=ShardSettings)
     retention: Retention = field(default_factory=Retention)
     accepted: Accepted | None = None
-    claim_rest: float = REST
 
 
 class Engine:
@@ -85,12 +83,7 @@ class Engine:
         # One cache: what the planner has read ahead, the claim need not read.
         definitions = Definitions(store)
         self.desk = ClaimDesk(
-            store,
-            clock=tools.clock,
-            random=tools.random,
-            wakeups=self.wakeups,
-            waiter=tools.waiter(),
-            rest=settings.claim_rest,
+            store, clock=tools.clock, random=tools.random, wakeups=self.wakeups, waiter=tools.waiter()
         )
         self._refusals = Refusals()
         self.gateway = LocalGateway(

@@ -22,9 +22,6 @@ SESSIONS_PERIOD = 5.0
 MOST_ASKED = 200
 """Calls of sessions that offer the same, in one transaction: it locks their sessions, whose heartbeats wait for it, and
 who is first in it gets his runs only when the last one has his."""
-REST = 0.003
-"""Seconds from one answer of the store to the next look, where no backlog is in sight: of runs that come one by one,
-hundreds in a second, each claim then takes some, for a third less of the processor."""
 SUSPECT_PATIENCE = timedelta(seconds=2)
 """A run that must be alone may wait so long for an idle worker before busy ones are asked to drain."""
 
@@ -41,14 +38,7 @@ class ClaimDesk:
     name = "claims"
 
     def __init__(
-        self,
-        store: Store,
-        *,
-        clock: Clock,
-        random: RandomSource,
-        wakeups: Wakeups,
-        waiter: Waiter,
-        rest: float = REST,
+        self, store: Store, *, clock: Clock, random: RandomSource, wakeups: Wakeups, waiter: Waiter
     ) -> None:
         self._store = store
         self._clock = clock
@@ -64,9 +54,6 @@ class ClaimDesk:
         self._view = LaneView()
         self._served: dict[str, float] = {}
         self._has_news = True
-        self._is_more = False  # than was taken, by the last claims
-        self._rest = rest
-        self._rests_until = -1.0e9
         wakeups.subscribe_runs(self._on_runs_ready)
 
     @property
@@ -129,8 +116,6 @@ class ClaimDesk:
         if not self._waiting:
             return POLL_PERIOD
         at = self._clock.monotonic()
-        if at < self._rests_until:
-            return self._rests_until - at
         if self._has_news or self._view.is_old(at, now):
             self._has_news = False
             await self._view.read(self._store, self._clock, self._random, now)
@@ -147,8 +132,6 @@ class ClaimDesk:
                 self._answer_if_over(item, now)
         if self._waiting and not self._has_news:
             self._wakeups.runs_wanted()
-        if not self._is_more:
-            self._rests_until = self._clock.monotonic() + self._rest
         return self._delay(now)
 
     def _concerned(self, at: float, now: datetime) -> list[Waiting]:
@@ -209,7 +192,6 @@ class ClaimDesk:
     ) -> None:
         taken: dict[str, int] = {}
         lucky: dict[Abilities, int] = {}
-        self._is_more = False
         for item, request, result in zip(asked, requests, results, strict=True):
             abilities = self._abilities.get(item.call.session_id)
             if abilities is not None:
@@ -219,7 +201,7 @@ class ClaimDesk:
             if request.lanes:
                 self._view.expire()
                 if len(result.runs) == request.limit:
-                    self._has_news = self._is_more = True  # there may be more than was taken
+                    self._has_news = True  # there may be more than was taken
             if result.is_session_live:
                 self._last_numbers[item.call.session_id] = item.call.number
             else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heapify, heappop, heappush
@@ -30,9 +30,6 @@ class Window:
 
     def __len__(self) -> int:
         return len(self._heap)
-
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self._heap)
 
     def first_at(self) -> datetime | None:
         """Return when the next one fires."""

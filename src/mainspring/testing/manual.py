@@ -131,7 +131,6 @@ class ManualRuntime:
                 node=NodeFacts(id="node-1", host="localhost", pid=1, version="0", tzdata="test"),
                 beat_period=timedelta(seconds=beat_period),
                 accepted=accepted,
-                claim_rest=0.0,
             ),
         )
         self.wakeups = self._engine.wakeups

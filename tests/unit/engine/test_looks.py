@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from random import Random
 from typing import Any
 
 import pytest
 
-from mainspring.clock import LoopWaiter
 from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane
-from mainspring.engine.claims import ClaimDesk
 from mainspring.engine.runs import Submission
-from mainspring.engine.wakeups import Wakeups
 from mainspring.errors import StoreUnavailable
-from mainspring.ports.gateway import ClaimCall
 from mainspring.ports.store_types import ClaimRequest, ClaimResult
 from mainspring.testing.factories import at, make_new_run, read_job
 from mainspring.testing.manual import TENANT
@@ -104,38 +98,6 @@ async def test_run_that_was_committed_late_is_found_within_the_period_of_its_dep
         clock.advance(1)
         waited += 1
     assert waited <= within
-
-
-async def test_desk_rests_after_an_answer_unless_there_is_more(bench: Bench) -> None:
-    """What becomes ready meanwhile is claimed together."""
-    runtime = bench.runtime
-    job_id = await bench.add()
-    wakeups = Wakeups()
-    desk = ClaimDesk(
-        runtime.store, clock=runtime.clock, random=Random(1), wakeups=wakeups, waiter=LoopWaiter(), rest=0.25
-    )
-    worker = await runtime.worker()
-    taken: list[int] = []
-    for number, ready in enumerate((2, 1, 0, 3), start=1):
-        for _ in range(ready):
-            await runtime.client.runs.submit(TENANT, Submission(job_id=job_id))
-        wakeups.runs_ready()
-        call = ClaimCall(
-            session_id=worker.session_id, number=number, limit=2, wait=timedelta(seconds=20), is_idle=True
-        )
-        waiting = asyncio.create_task(desk.claim(call))
-        await asyncio.sleep(0)
-        delay = await desk.tick(runtime.clock.now())
-        await asyncio.sleep(0)
-        if not waiting.done():  # it rests, and says until when
-            assert delay == 0.25
-            runtime.clock.advance(0.25)
-            await desk.tick(runtime.clock.now())
-            await asyncio.sleep(0)
-            taken.append(-1)
-        if waiting.done():
-            taken.append(len(waiting.result().runs))
-    assert taken == [2, 1, -1, -1, 2]
 
 
 async def test_look_at_everything_that_always_fails_is_not_all_that_is_tried(

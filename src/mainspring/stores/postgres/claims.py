@@ -33,7 +33,7 @@ class ClaimVerbs:
 
     _connections: Connections
     _tenants: dict[LaneId, str]
-    """Of lanes that were claimed from; an id is never given to another lane."""
+    """Of lanes that were claimed from. An id is given to another lane only after a failover, which clears this."""
 
     async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
         if not requests:
