@@ -100,9 +100,10 @@ def looks_like_run_id(text: str) -> bool:
 
 
 def _has_form(text: str, prefix: str, digits: int) -> bool:
-    body = text.removeprefix(prefix).lower()
-    is_ascii = text.isascii()  # lower() turns some other letters, such as the Kelvin sign, into ASCII ones
-    return is_ascii and text.startswith(prefix) and len(body) == digits and set(body) <= _VALUES.keys()
+    # Ids are ASCII; lower() turns some other letters, such as the Kelvin sign, into ASCII ones.
+    if not text.startswith(prefix) or len(text) != len(prefix) + digits or not text.isascii():
+        return False
+    return set(text.removeprefix(prefix).lower()) <= _VALUES.keys()
 
 
 def _encode(value: int, digits: int) -> str:

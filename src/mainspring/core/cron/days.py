@@ -46,8 +46,7 @@ class Calendar:
 
     def has_days(self) -> bool:
         """Say whether any day can ever match: each month begins on every weekday within 28 years, or 40 around 2100."""
-        lengths = {length for month, length in enumerate(_LENGTHS) if self._months >> month & 1}
-        lengths |= {29} if self._months >> 2 & 1 else set()
+        lengths = _lengths(self._months)
         return any(self._mask(length, first) for length in lengths for first in range(7))
 
     def at_or_after(self, wall: int) -> int | None:
@@ -181,6 +180,13 @@ def _nearest_weekday(day: int, first: int, length: int) -> int:
     if weekday == 0:
         return day + 1 if day < length else day - 2
     return day
+
+
+@lru_cache(maxsize=1024)
+def _lengths(months: int) -> frozenset[int]:
+    """Return how many days the months of a mask can have."""
+    lengths = {length for month, length in enumerate(_LENGTHS) if months >> month & 1}
+    return frozenset(lengths | {29} if months >> 2 & 1 else lengths)
 
 
 def _length(year: int, month: int) -> int:

@@ -6,11 +6,7 @@ from mainspring.core.cron.fields import (
     DAY_OF_MONTH,
     DAY_OF_WEEK,
     FIVE,
-    HOUR,
     MACROS,
-    MINUTE,
-    MONTH,
-    SECOND,
     SIX,
     CronError,
     Field,
@@ -71,34 +67,34 @@ def parse(expression: str) -> Schedule:
     texts = _split(expression)
     fields = SIX if len(texts) == 6 else FIVE
     reader = _Reader(expression)
-    masks = {field.name: reader.read(field, text) for field, text in zip(fields, texts, strict=True)}
-    written = dict(zip((field.name for field in fields), texts, strict=True))
-    day_texts = (written[DAY_OF_MONTH.name], written[DAY_OF_WEEK.name])
+    masks = [reader.read(field, text) for field, text in zip(fields, texts, strict=True)]
+    minutes, hours, days, months, weekdays = masks[-5:]
+    *times, day, _, weekday = texts
     return Schedule(
         texts=tuple(texts) if len(texts) == 6 else ("0", *texts),
-        seconds=masks.get(SECOND.name, 1),
-        minutes=masks[MINUTE.name],
-        hours=masks[HOUR.name],
-        days=masks[DAY_OF_MONTH.name],
-        months=masks[MONTH.name],
-        weekdays=_sunday_is_zero(masks[DAY_OF_WEEK.name]),
+        seconds=masks[0] if len(texts) == 6 else 1,
+        minutes=minutes,
+        hours=hours,
+        days=days,
+        months=months,
+        weekdays=_sunday_is_zero(weekdays),
         month_ends=frozenset(reader.month_ends),
         nearest=frozenset(reader.nearest),
         is_last_weekday=reader.is_last_weekday,
         last_weekdays=frozenset(reader.last_weekdays),
         nth_weekdays=frozenset(reader.nth_weekdays),
-        is_day_and=any(text.startswith(("*", "?")) for text in day_texts),
-        is_wild=any(written.get(field.name, "").startswith("*") for field in (SECOND, MINUTE, HOUR)),
+        is_day_and=day.startswith(("*", "?")) or weekday.startswith(("*", "?")),
+        is_wild=any(text.startswith("*") for text in times),
     )
 
 
 def _split(expression: str) -> list[str]:
     if len(expression) > MAX_LENGTH:
         raise CronError("expression", expression[:MAX_LENGTH], f"longer than {MAX_LENGTH} characters")
-    for char in expression:
-        if char not in _BLANKS and not "!" <= char <= "~":
-            message = f"{char!r} is not allowed; write plain ASCII, with blanks between the fields"
-            raise CronError("expression", expression, message)
+    if not (expression.isascii() and expression.replace("\t", " ").isprintable()):
+        char = next(char for char in expression if char != "\t" and not " " <= char <= "~")
+        message = f"{char!r} is not allowed; write plain ASCII, with blanks between the fields"
+        raise CronError("expression", expression, message)
     text = expression.strip(_BLANKS)
     if text.startswith("@"):
         text = _macro(expression, text)

@@ -24,7 +24,7 @@ class Walker:
         passes: which of the two passes of a repeated wall time count, of {1, 2}, for a fixed schedule.
     """
 
-    __slots__ = ("_calendar", "_is_gap_fired", "_is_once", "_is_second", "_zone")
+    __slots__ = ("_calendar", "_is_gap_fired", "_is_once", "_is_second", "_last", "_zone")
 
     def __init__(self, schedule: Schedule, zone: Zone, *, is_gap_fired: bool, passes: frozenset[int]) -> None:
         self._calendar = Calendar(schedule)
@@ -32,6 +32,7 @@ class Walker:
         self._is_gap_fired = is_gap_fired and not schedule.is_wild
         self._is_once = not schedule.is_wild and passes == {1}
         self._is_second = not schedule.is_wild and passes == {2}
+        self._last: tuple[int, int | None] | None = None
 
     def can_fire(self) -> bool:
         """Say whether the schedule has any day at all."""
@@ -39,6 +40,13 @@ class Walker:
 
     def next_after(self, epoch: int) -> int | None:
         """Return the first fire > `epoch`, within a hundred years."""
+        last = self._last
+        # Who adds a job asks when it is checked, and again when its clock is set.
+        if last is None or last[0] != epoch:
+            last = self._last = (epoch, self._find_after(epoch))
+        return last[1]
+
+    def _find_after(self, epoch: int) -> int | None:
         at = max(epoch + 1, MIN_EPOCH)
         limit = min(at + _SEARCH, MAX_EPOCH)
         wanted: int | None = None

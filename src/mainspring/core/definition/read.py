@@ -31,12 +31,13 @@ from mainspring.core.triggers import Interval, Once, Trigger
 from mainspring.errors import InvalidInput
 
 MAX_LABELS = 16
+_DEFAULT_RETRY = RetryPolicy()
+_DEFAULT_MISFIRE = MisfireRule()
 _MIN_GRACE = timedelta(seconds=1)
 _MISFIRE_HIGH = 3650 * DAY
 _TRIGGER_SHORT_FORMS = ("cron", "every", "run_at")
 _CRON_OPTIONS = ("tz", "dst")
 _PLAIN_FIELDS = (
-    "name",
     "payload",
     "priority",
     "queue",
@@ -55,16 +56,16 @@ _DURATIONS = {
     "expires_after": (timedelta(milliseconds=1), 365 * DAY, True),
 }
 _DURATION_FORMS = {name: (name, f"{name}_seconds") for name in _DURATIONS}
+_COMMON_FIELDS = frozenset({*_PLAIN_FIELDS, *(form for forms in _DURATION_FORMS.values() for form in forms)})
 KNOWN_FIELDS = frozenset(
     {
-        *_PLAIN_FIELDS,
+        "name",
+        *_COMMON_FIELDS,
         *_TRIGGER_SHORT_FORMS,
         *_CRON_OPTIONS,
         *TARGET_SHORT_FORMS,
         "trigger",
         "target",
-        *_DURATIONS,
-        *(f"{name}_seconds" for name in _DURATIONS),
     }
 )
 
@@ -98,7 +99,8 @@ def read_definition(
         raise InvalidInput("target", "is missing; give one of callback_url, function, command, target")
     name = _read_name(body["name"])
     trigger = _read_trigger(body, base=None, old=old, now=now)
-    return _with_common(JobSpec(name=name, target=target, trigger=trigger), body)
+    common = _read_common(body, retry=_DEFAULT_RETRY, misfire=_DEFAULT_MISFIRE)
+    return _checked(JobSpec(name=name, target=target, trigger=trigger, **common), body)
 
 
 def edit_definition(
@@ -123,7 +125,7 @@ def edit_definition(
         spec = replace(spec, target=target)
     if any(name in patch for name in (*_TRIGGER_SHORT_FORMS, *_CRON_OPTIONS, "trigger")):
         spec = replace(spec, trigger=_read_trigger(patch, base=spec.trigger, old=spec.trigger, now=now))
-    return _with_common(spec, patch)
+    return _checked(replace(spec, **_read_common(patch, retry=spec.retry, misfire=spec.misfire)), patch)
 
 
 def _read_name(value: object) -> str:
@@ -136,8 +138,11 @@ def _read_name(value: object) -> str:
     return name
 
 
-def _with_common(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
+def _read_common(body: Mapping[str, Any], *, retry: RetryPolicy, misfire: MisfireRule) -> dict[str, Any]:
+    """Read what is given of the fields that have a default; what is given of the two policies changes these."""
     changes: dict[str, Any] = {}
+    if _COMMON_FIELDS.isdisjoint(body):
+        return changes
     if "payload" in body:
         changes["payload"] = read_payload(body["payload"])
     if "priority" in body:
@@ -147,9 +152,9 @@ def _with_common(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
     if "labels" in body:
         changes["labels"] = _read_labels(body["labels"])
     if "retry" in body:
-        changes["retry"] = _read_retry(body["retry"], spec.retry)
+        changes["retry"] = _read_retry(body["retry"], retry)
     if "misfire" in body:
-        changes["misfire"] = _read_misfire(body["misfire"], spec.misfire)
+        changes["misfire"] = _read_misfire(body["misfire"], misfire)
     if "overlap" in body:
         changes["overlap"] = read_choice(body["overlap"], "overlap", Overlap)
     if "delivery" in body:
@@ -161,16 +166,20 @@ def _with_common(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
         if field is not None:
             is_null = is_nullable and body[field] is None
             changes[name] = None if is_null else read_duration(body[field], field, low=low, high=high)
-    changed = replace(spec, **changes) if changes else spec
-    if changed.soft_timeout is not None and changed.soft_timeout >= changed.timeout:
+    return changes
+
+
+def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
+    """Refuse fields that do not go together."""
+    if spec.soft_timeout is not None and spec.soft_timeout >= spec.timeout:
         soft = _one_of(body, "soft_timeout", "soft_timeout_seconds")
         hard = _one_of(body, "timeout", "timeout_seconds")
         if soft is None and hard is not None:
-            message = f"must be longer than the soft timeout, {show(changed.soft_timeout)}"
+            message = f"must be longer than the soft timeout, {show(spec.soft_timeout)}"
             raise InvalidInput(hard, message)
-        message = f"must be shorter than the timeout, {show(changed.timeout)}, or it would never be reached"
+        message = f"must be shorter than the timeout, {show(spec.timeout)}, or it would never be reached"
         raise InvalidInput(soft or "soft_timeout", message)
-    return changed
+    return spec
 
 
 def _one_of(body: Mapping[str, Any], *names: str, prefix: str = "") -> str | None:
