@@ -63,6 +63,9 @@ class Slots:
             StoreUnavailable: there was none for so long that whoever asked has probably asked again meanwhile. To
                 carry out what nobody waits for any more is how a server that had fallen behind stays behind.
         """
+        if not self._semaphore.locked():
+            await self._semaphore.acquire()  # at once: a timer for each call would take longer than that
+            return self._idle.pop()
         try:
             async with asyncio.timeout(self._longest_wait):
                 await self._semaphore.acquire()
