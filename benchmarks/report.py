@@ -21,7 +21,7 @@ from benchmarks.aims import AIMS, Aim
 Row = dict[str, Any]
 RESULTS = Path(__file__).parent / "results"
 OURS = "Mainspring"
-SETTINGS = "fsync and synchronous_commit on, shared_buffers 1 GB, max_wal_size 4 GB"
+SETTINGS = "fsync and synchronous_commit on, shared_buffers 1 GB, max_wal_size 4 GB, min_wal_size 1 GB"
 """As `scripts/services --durable` sets them."""
 
 
