@@ -23,7 +23,7 @@ from mainspring.engine.runs import Submission
 from mainspring.runtime import make_worker, open_engine
 
 SLOTS = 2000
-"""Claims and applications of about a thousand: 4.0 transactions for 1,000 jobs, as many as graphile-worker's setting."""
+"""Claims and applications of a thousand: 4 transactions for 1,000 jobs, as many as graphile-worker's setting."""
 
 app = App()
 
