@@ -43,6 +43,7 @@ _REST = "POST /api/v1/{}, 64 connections, one server"
 AIMS = (
     Aim("throughput", DRAIN, 1.0, "graphile-worker"),
     Aim("throughput", DRAIN, 1.8, "pgqueuer"),
+    Aim("throughput", DRAIN, 0.6, "bare loop"),
     Aim("steady", STEADY, 1.0, "graphile-worker"),
     Aim("steady", STEADY, 2.0, "pgqueuer"),
     Aim("remote", REMOTE, 0.9, "pgqueuer"),

@@ -3,7 +3,7 @@
 Ours and, where asked, the peers in turn, so that whatever changes on the machine meets all of them. The clock runs from
 the first job's beginning (starting a process is left out) until the store itself has no unfinished job. Ours keeps
 each run's history and everything else that a run has in normal use; graphile-worker and procrastinate delete what is
-done, pgqueuer logs each step of a job, pg-boss keeps it.
+done, pgqueuer logs each step of a job, pg-boss keeps it. A bare loop of our own statements tells what the worker adds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import asyncpg
 from benchmarks.aims import DRAIN
 from benchmarks.engine import CHUNK, check_succeeded, fresh_database, vacuum
 from benchmarks.peers import Contestant, find_contestants
-from benchmarks.peers.contestants import OURS
+from benchmarks.peers.contestants import BARE, OURS
 from benchmarks.report import Row, publish
 
 WORKERS = 2
@@ -63,7 +63,7 @@ async def drain(contestant: Contestant, dsn: str, count: int) -> Drained:
                 for worker in workers:
                     _end(worker)
         after = await _read_counters(database)
-        if contestant is OURS:
+        if contestant in (OURS, BARE):
             await check_succeeded(database, count)
         commits = after[1] - before[1] - looks
         return Drained(count / seconds, (after[0] - before[0]) / count, commits / count * 1000)
@@ -133,6 +133,8 @@ async def measure(
 ) -> list[Row]:
     count = 20_000 if quick else 100_000
     contestants = find_contestants(with_peers=with_peers)
+    if with_peers:
+        contestants.insert(1, BARE)
     found: dict[str, list[Drained]] = {contestant.name: [] for contestant in contestants}
     async with slow_commits(dsn, commit_delay):
         for _ in range(rounds):

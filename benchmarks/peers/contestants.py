@@ -85,6 +85,12 @@ OURS = Contestant(
     "SELECT count(*) FROM (SELECT FROM run LIMIT 1) AS left_over",
 )
 
+BARE = Contestant(
+    "bare loop of its statements",
+    lambda: (sys.executable, "-m", "benchmarks.peers.bare_jobs"),
+    OURS.remaining,
+)
+
 
 def find_contestants(*, with_peers: bool) -> list[Contestant]:
     """Return ours, then, where asked, the peers."""
