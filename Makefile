@@ -6,7 +6,7 @@ PY := .venv/bin/python
 # Options for pytest, e.g. make test ARGS='-k cron'
 ARGS ?=
 # What mypy looks at, as far as it exists.
-TYPED := src tests $(foreach folder,benchmarks examples,$(if $(wildcard $(folder)/*.py),$(folder))) scripts/services scripts/generate_docs.py deploy/compose/jobs.py deploy/image/healthy.py
+TYPED := src tests tools $(foreach folder,benchmarks examples,$(if $(wildcard $(folder)/*.py),$(folder))) scripts/services scripts/generate_docs.py deploy/compose/jobs.py deploy/image/healthy.py
 
 # What `make chaos` runs: one product on SQLite, or a cluster on PostgreSQL.
 CHAOS := tests.chaos.campaign --kills $(or $(KILLS),50) --zombies $(or $(ZOMBIES),0)
@@ -67,7 +67,7 @@ chaos: setup ## harm the real product: KILLS, ZOMBIES on SQLite; TRIALS, FAULT=F
 	@$(PY) -m $(CHAOS) --seed $(or $(SEED),1)
 
 simulate: setup ## search SEEDS seeds of the simulator for a broken rule, on all cores (STORE=sqlite, FIRST=n)
-	@$(PY) -m mainspring.testing.simulation --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0) --store $(or $(STORE),memory)
+	@$(PY) -m tools.simulator --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0) --store $(or $(STORE),memory)
 
 proof: setup ## switch each guard off, see whether the judge notices, and write docs/explanation/guards.md
 	@$(PY) -m tests.simulation.proof

@@ -21,7 +21,7 @@ import uvloop
 from benchmarks.engine import throughput_one_process
 from benchmarks.peers.contestants import end, huey
 from benchmarks.report import Row, publish
-from mainspring.cli.process import settle_memory
+from mainspring.host.process import settle_memory
 
 HUEY_SHARE = 0.1
 PATIENCE = 180.0

@@ -22,10 +22,10 @@ import asyncpg
 import structlog
 import uvloop
 
-from mainspring.cli.process import settle_memory
 from mainspring.config import Settings, StoreLocation
 from mainspring.engine.assembly import Engine
-from mainspring.engine.runs import Submission
+from mainspring.engine.usecases.runs import Submission
+from mainspring.host.process import settle_memory
 from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.registry import FunctionRegistry
 from mainspring.runtime import make_worker, open_engine, run_embedded_worker

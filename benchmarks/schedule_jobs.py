@@ -23,8 +23,8 @@ from typing import Any
 import structlog
 import uvloop
 
-from mainspring.cli.process import StopRequest, run_process, settle_memory
 from mainspring.config import Settings, StoreLocation
+from mainspring.host.process import StopRequest, run_process, settle_memory
 from mainspring.registry import FunctionRegistry
 from mainspring.runtime import make_worker, open_engine
 from mainspring.sdk.client import AsyncClient

@@ -21,7 +21,8 @@ from benchmarks.engine import fresh_database
 from mainspring.core.ids import SessionId
 from mainspring.core.transitions import succeeded
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import ClaimedRun, ClaimRequest, NewSession
+from mainspring.ports.store.claims import ClaimedRun, ClaimRequest
+from mainspring.ports.store.sessions import NewSession
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.factories import make_new_job, make_new_run

@@ -16,12 +16,12 @@ import uvloop
 
 from benchmarks.engine import settings_for
 from benchmarks.peers import mainspring_jobs, notes
-from mainspring.cli.process import settle_memory
 from mainspring.core.ids import LaneId
 from mainspring.core.transitions import succeeded
 from mainspring.engine.assembly import Engine
+from mainspring.host.process import settle_memory
 from mainspring.ports.gateway import Registration
-from mainspring.ports.store_types import ClaimedRun, ClaimRequest
+from mainspring.ports.store.claims import ClaimedRun, ClaimRequest
 from mainspring.runtime import open_engine
 
 BATCH = 1000

@@ -16,10 +16,10 @@ import uvloop
 from benchmarks.engine import CHUNK, load, settings_for
 from benchmarks.peers import notes
 from mainspring import App
-from mainspring.cli.process import settle_memory
 from mainspring.core.ids import JobId
 from mainspring.engine.assembly import Engine
-from mainspring.engine.runs import Submission
+from mainspring.engine.usecases.runs import Submission
+from mainspring.host.process import settle_memory
 from mainspring.runtime import make_worker, open_engine
 
 SLOTS = 2000

@@ -19,12 +19,12 @@ from benchmarks.scale.observe import Observations, ObservedStore
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, system_random
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
-from mainspring.engine.runs import Submission
+from mainspring.engine.usecases.runs import Submission
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Registration, Report
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import NodeFacts
+from mainspring.ports.store.nodes import NodeFacts
 from mainspring.runtime import ClockSampler
 
 CONSUMERS = 4

@@ -16,19 +16,19 @@ import structlog
 
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, monotonic, system_random
 from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
-from mainspring.core.cron.zones import tzdata_version
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
-from mainspring.engine.janitor import Retention
-from mainspring.engine.jobs import Accepted
-from mainspring.engine.shards import ShardSettings
+from mainspring.engine.scheduling.shards import ShardSettings
+from mainspring.engine.settling.janitor import Retention
+from mainspring.engine.usecases.jobs import Accepted
 from mainspring.engine.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.executor import Executor
 from mainspring.ports.gateway import Registration, WorkerGateway
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import NodeFacts
+from mainspring.ports.store.nodes import NodeFacts
 from mainspring.registry import FunctionRegistry
+from mainspring.zone_data import tzdata_version
 
 if TYPE_CHECKING:
     from mainspring.stores.postgres import ConnectionOptions

@@ -13,15 +13,15 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 # library -> the modules that may import it; everybody else goes through a port
 HOMES = {
-    "apsw": ("mainspring.stores.sqlite", "mainspring.testing.simulation.files"),
+    "apsw": ("mainspring.stores.sqlite",),
     "asyncpg": ("mainspring.stores.postgres",),
-    "click": ("mainspring.cli", "mainspring.testing.simulation.__main__"),
+    "click": ("mainspring.cli",),
     "croniter": (),
     "cronsim": (),
     "httpx": (),
     "litestar": ("mainspring.api",),
     "prometheus_client": ("mainspring.telemetry", "mainspring.api"),
-    "rich": ("mainspring.cli", "mainspring.testing.simulation.__main__"),
+    "rich": ("mainspring.cli",),
     "sqlite3": (),
 }
 # what a command that only asks a question must not pay for

@@ -12,7 +12,7 @@ from typing import Any, Self
 import aiohttp
 
 from mainspring.core.ids import JobId, RunId, parse_job_id
-from mainspring.testing.history import ChangeKind, Fault, Operation
+from tools.judge import ChangeKind, Fault, Operation
 
 _TIMEOUT = aiohttp.ClientTimeout(total=5)
 _PAUSE = 0.1

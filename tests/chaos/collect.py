@@ -17,9 +17,9 @@ from mainspring.core.model import DEFAULT_TENANT, Attempt, JobSpec, Run, Span
 from mainspring.ports.store import Store
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
-from mainspring.testing.history import Change, Effect, History
-from mainspring.testing.simulation.faults import margin
 from tests.chaos.client import Log, Noted, host_now
+from tools.judge import Change, Effect, History
+from tools.simulator.faults import margin
 
 SLACK = timedelta(milliseconds=50)
 """The product's clock is this host's, read to the millisecond and carried on by a monotonic one."""

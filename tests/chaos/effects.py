@@ -11,8 +11,8 @@ from pathlib import Path
 
 from mainspring.core.ids import format_job_id, format_run_id, parse_job_id, parse_run_id
 from mainspring.ports.executor import AttemptContext
-from mainspring.testing.history import Effect
 from tests.chaos.lines import append_line
+from tools.judge import Effect
 
 FOLDER_VARIABLE = "MAINSPRING_CHAOS_EFFECTS"
 SHELL = (

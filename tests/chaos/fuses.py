@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 
-from mainspring.ports.store_types import ApplyResult, FireResult, FireStatus
+from mainspring.ports.store.claims import ApplyResult
+from mainspring.ports.store.schedule import FireResult, FireStatus
 from tests.chaos.failpoints import (
     CLUSTER_VERBS,
     FAILPOINT_VARIABLE,

@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import Any
 
 from mainspring.core.ids import RunId
-from mainspring.testing.history import History, Violation
 from tests.chaos.plan import Plan
 from tests.chaos.trials import Outcome
 from tests.chaos.workload import TICK
+from tools.judge import History, Violation
 
 _WORDS = {
     **dict.fromkeys(("S3", "S6", "S27"), "lost"),

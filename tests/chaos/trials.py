@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
-from mainspring.testing.history import Fault, History, Verdict, judge
 from tests.chaos.client import Client, JobClient, KnownJob, Log, Noted, host_now
 from tests.chaos.collect import FinalRead, check_integrity, make_history, read_sqlite
 from tests.chaos.effects import read_effects
@@ -22,6 +21,7 @@ from tests.chaos.fuses import REFUSALS
 from tests.chaos.processes import Process, Product, Worker
 from tests.chaos.receiver import Receiver
 from tests.chaos.workload import Editor, Load, Targets, scheduled_jobs, submitted_jobs
+from tools.judge import Fault, History, Verdict, judge
 
 BEAT_PERIOD = 0.5
 LEASE = 4 * BEAT_PERIOD

@@ -11,10 +11,10 @@ from random import Random
 from typing import Any
 
 from mainspring.core.ids import parse_job_id, parse_run_id
-from mainspring.testing.history import Operation
 from tests.chaos.client import Client, JobClient, KnownJob, Log, Refused, Unknown, host_now
 from tests.chaos.effects import SHELL
 from tests.chaos.receiver import FLAKY, STEADY
+from tools.judge import Operation
 
 EVERY_SECOND = "* * * * * *"
 TICK = "tick-"

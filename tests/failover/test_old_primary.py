@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mainspring.errors import StoreUnavailable
-from mainspring.ports.store_types import IdempotencyKey, SubmitStatus
+from mainspring.ports.store.runs import IdempotencyKey, SubmitStatus
 from mainspring.testing.factories import at, make_new_run
 from tests.failover.conftest import StartPair
 from tests.failover.servers import DATABASE, Pair, Server

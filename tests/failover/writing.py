@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from mainspring.core.ids import RunId
 from mainspring.core.model import Job
 from mainspring.errors import StoreUnavailable
-from mainspring.ports.store_types import SubmitStatus
+from mainspring.ports.store.runs import SubmitStatus
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
 from mainspring.stores.postgres.lineage import WrongServer
 from mainspring.testing.factories import add_job, at, make_new_run

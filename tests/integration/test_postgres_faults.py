@@ -13,7 +13,7 @@ from mainspring.core import transitions
 from mainspring.core.model import DEFAULT_TENANT, Job
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.hints import Hint
-from mainspring.ports.store_types import Beat
+from mainspring.ports.store.sessions import Beat
 from mainspring.stores.postgres import ConnectionOptions, PostgresHints, PostgresStore, dialing
 from mainspring.stores.postgres.connection import Session
 from mainspring.stores.postgres.dialing import Role, settings_for

@@ -15,14 +15,14 @@ from mainspring.clock import LoopWaiter, StoreClock, UuidSource
 from mainspring.core.ids import JobId, SessionId
 from mainspring.core.model import DEFAULT_TENANT
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
-from mainspring.engine.hints import HintExchange
-from mainspring.engine.jobs import Accepted
-from mainspring.engine.runs import Submission
-from mainspring.engine.shards import ShardSettings
+from mainspring.engine.common.hints import HintExchange
+from mainspring.engine.scheduling.shards import ShardSettings
+from mainspring.engine.usecases.jobs import Accepted
+from mainspring.engine.usecases.runs import Submission
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Registration
 from mainspring.ports.hints import Hint
-from mainspring.ports.store_types import NodeFacts
+from mainspring.ports.store.nodes import NodeFacts
 from mainspring.stores.postgres import PostgresHints
 from tests.postgres_databases import open_store
 
@@ -37,8 +37,8 @@ NEVER = 600.0
 @pytest.fixture
 def _no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is found but by a hint."""
-    monkeypatch.setattr("mainspring.engine.claims.POLL_PERIOD", NEVER)
-    monkeypatch.setattr("mainspring.engine.planner.READ_PERIOD", NEVER)
+    monkeypatch.setattr("mainspring.engine.claiming.matcher.POLL_PERIOD", NEVER)
+    monkeypatch.setattr("mainspring.engine.scheduling.planner.READ_PERIOD", NEVER)
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from mainspring.core.transitions import succeeded
-from mainspring.ports.store_types import ClaimRequest
+from mainspring.ports.store.claims import ClaimRequest
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.dialing import Role, settings_for
 from mainspring.stores.postgres.schema import PACKAGE

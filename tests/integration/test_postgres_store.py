@@ -16,16 +16,10 @@ from mainspring.core import transitions
 from mainspring.core.ids import RunId, job_shard
 from mainspring.core.states import RunState
 from mainspring.errors import SchemaMismatch, StoreUnavailable
-from mainspring.ports.store_types import (
-    ApplyResult,
-    Beat,
-    CancelResult,
-    ClaimedRun,
-    FireResult,
-    FireStatus,
-    IdempotencyKey,
-    SubmitStatus,
-)
+from mainspring.ports.store.claims import ApplyResult, ClaimedRun
+from mainspring.ports.store.runs import CancelResult, IdempotencyKey, SubmitStatus
+from mainspring.ports.store.schedule import FireResult, FireStatus
+from mainspring.ports.store.sessions import Beat
 from mainspring.stores._sql.migrate import Applied, make_migration, pending, read_migrations
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
 from mainspring.stores.postgres.schema import PACKAGE

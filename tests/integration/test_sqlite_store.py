@@ -18,14 +18,10 @@ import pytest
 from mainspring.core.states import RunState
 from mainspring.core.transitions import AttemptOutcome, Transition, succeeded
 from mainspring.errors import SchemaMismatch, StoreLocked, StoreUnavailable
-from mainspring.ports.store_types import (
-    ApplyResult,
-    ChangeResult,
-    EditResult,
-    FireStatus,
-    IdempotencyKey,
-    SubmitStatus,
-)
+from mainspring.ports.store.claims import ApplyResult
+from mainspring.ports.store.jobs import ChangeResult, EditResult
+from mainspring.ports.store.runs import IdempotencyKey, SubmitStatus
+from mainspring.ports.store.schedule import FireStatus
 from mainspring.stores._sql.migrate import read_migrations
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.factories import (

@@ -10,7 +10,10 @@ from mainspring.core import transitions
 from mainspring.core.ids import JobId, RunId, SessionId, SpanId
 from mainspring.core.model import Job, LaneKey, Priority
 from mainspring.core.transitions import Failure, Transition
-from mainspring.ports.store_types import Beat, HeldRun, IdempotencyKey, NewRun, SpanStep
+from mainspring.ports.store.claims import HeldRun
+from mainspring.ports.store.runs import IdempotencyKey, NewRun
+from mainspring.ports.store.schedule import SpanStep
+from mainspring.ports.store.sessions import Beat
 from mainspring.stores.postgres import PostgresStore
 from mainspring.testing.factories import (
     START,

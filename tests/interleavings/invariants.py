@@ -5,7 +5,10 @@ from typing import Any
 
 import asyncpg
 
-from mainspring.ports.store_types import ApplyResult, CancelResult, ChangeResult, EditResult, FireStatus
+from mainspring.ports.store.claims import ApplyResult
+from mainspring.ports.store.jobs import ChangeResult, EditResult
+from mainspring.ports.store.runs import CancelResult
+from mainspring.ports.store.schedule import FireStatus
 from tests.interleavings.bench import Tables
 from tests.interleavings.cases import FIRST_NEW, Scene, Verb
 from tests.interleavings.gate import Played

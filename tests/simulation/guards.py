@@ -144,7 +144,7 @@ GUARDS: tuple[Guard, ...] = (
         "every node names a fire by its nominal time",
         (
             Edit(
-                "mainspring.engine.making",
+                "mainspring.engine.scheduling.run_factory",
                 "        fire_at=fire_at,\n        due_at=due_at,",
                 "        fire_at=due_at,\n        due_at=due_at,",
             ),

@@ -10,8 +10,8 @@ from tests.simulation.guards import find_guard, install
 
 def main() -> None:
     install(find_guard(sys.argv[1]))
-    from mainspring.testing.simulation.plan import make_plan
-    from mainspring.testing.simulation.run import simulate
+    from tools.simulator.plan import make_plan
+    from tools.simulator.run import simulate
 
     most = int(sys.argv[2])
     for seed in range(most):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from mainspring.testing.simulation import __main__ as command
-from mainspring.testing.simulation.plan import make_plan, read_plan
+from tools.simulator import __main__ as command
+from tools.simulator.plan import make_plan, read_plan
 
 KEPT = Path(__file__).parent / "regressions" / "edit-during-a-pause.json"
 

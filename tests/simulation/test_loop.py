@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mainspring.testing.simulation.loop import Process, Stuck, VirtualLoop, current_process, make_loop
+from tools.simulator.loop import Process, Stuck, VirtualLoop, current_process, make_loop
 
 
 @pytest.fixture

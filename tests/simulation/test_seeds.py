@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.testing.simulation.plan import make_plan, read_plan, write_plan
-from mainspring.testing.simulation.run import Result, simulate
+from tools.simulator.plan import make_plan, read_plan, write_plan
+from tools.simulator.run import Result, simulate
 
 BLOCK = 15
 BLOCKS = 20
@@ -60,8 +60,8 @@ def test_plan_survives_being_written_down(store: str) -> None:
 def test_same_seed_is_the_same_story_in_another_process() -> None:
     here = [simulate(make_plan(7)).digest, simulate(make_plan(8, store="sqlite")).digest]
     code = (
-        "from mainspring.testing.simulation.plan import make_plan\n"
-        "from mainspring.testing.simulation.run import simulate\n"
+        "from tools.simulator.plan import make_plan\n"
+        "from tools.simulator.run import simulate\n"
         "print([simulate(make_plan(7)).digest, simulate(make_plan(8, store='sqlite')).digest])"
     )
     for hash_seed in ("1", "2"):

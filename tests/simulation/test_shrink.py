@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from mainspring.testing.history import Verdict, Violation
-from mainspring.testing.simulation.plan import Plan, make_plan
-from mainspring.testing.simulation.run import Result
-from mainspring.testing.simulation.shrink import describe, shrink
+from tools.judge import Verdict, Violation
+from tools.simulator.plan import Plan, make_plan
+from tools.simulator.run import Result
+from tools.simulator.shrink import describe, shrink
 
 
 def run(plan: Plan) -> Result:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from mainspring.core.shards import Refusal
-from mainspring.engine.shards import Shards
-from mainspring.testing.simulation.plan import FaultPlan, Plan, make_plan
-from mainspring.testing.simulation.run import simulate
-from mainspring.testing.simulation.shrink import describe
+from mainspring.engine.scheduling.shards import Shards
+from tools.simulator.plan import FaultPlan, Plan, make_plan
+from tools.simulator.run import simulate
+from tools.simulator.shrink import describe
 
 CLOCK = FaultPlan(at=15.0, seconds=20.0, kind="skew", target="server-0", skew=3600.0)
 ZONES = FaultPlan(at=15.0, seconds=20.0, kind="tzdata", target="server-0", version="2026b")
@@ -59,7 +59,7 @@ def test_server_that_does_not_refuse_is_found(fault: FaultPlan, monkeypatch: pyt
 
 
 def test_server_that_stays_away_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mainspring.engine.shards.refuse_clock", lambda skew, **_: True)
+    monkeypatch.setattr("mainspring.engine.scheduling.shards.refuse_clock", lambda skew, **_: True)
     result = simulate(plan_with())
     assert "server-1 still refuses shards: clock" in result.errors
     assert "256 shards are planned for by nobody" in result.errors

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 from mainspring.core.ids import RunId
-from mainspring.testing.history import Verdict, Violation, judge
 from tests.chaos.peers.celery_history import (
     JOBS,
     Observations,
@@ -15,6 +14,7 @@ from tests.chaos.peers.celery_history import (
     read_acts,
 )
 from tests.chaos.peers.celery_on_redis import EXPERIMENTS, is_as_known, is_busy
+from tools.judge import Verdict, Violation, judge
 
 DONE = Record(status="SUCCESS", result="first", done=101.5)
 UNKNOWN = Record(status="PENDING", result=None, done=None)

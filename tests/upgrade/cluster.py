@@ -16,13 +16,13 @@ from pathlib import Path
 from random import Random
 
 from mainspring.core.ids import RunId
-from mainspring.testing.history import Effect, Fault, History, Verdict, judge
 from tests.chaos.client import Answer, Client, JobClient, KnownJob, Log, Unknown, host_now
 from tests.chaos.collect import FinalRead, make_history, read_postgres
 from tests.chaos.effects import read_effects
 from tests.chaos.processes import Process
 from tests.chaos.receiver import Receiver
 from tests.chaos.workload import Load, Targets, scheduled_jobs, submitted_jobs
+from tools.judge import Effect, Fault, History, Verdict, judge
 
 BEAT_PERIOD = 2.0
 APP = "tests.chaos.jobs:app"

@@ -23,10 +23,10 @@ from mainspring.api.openapi import complete, known_parameters
 from mainspring.api.reading import AnyRequest, read_query
 from mainspring.api.routes import jobs, runs, system, worker
 from mainspring.config.access import Access
-from mainspring.engine.client import Client
-from mainspring.engine.shards import Shards
+from mainspring.engine.scheduling.shards import Shards
+from mainspring.engine.usecases.client import Client
 from mainspring.ports.gateway import WorkerGateway
-from mainspring.ports.store_types import FailoverFacts
+from mainspring.ports.store import FailoverFacts
 
 
 def create_api(

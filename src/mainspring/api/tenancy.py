@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mainspring.api.reading import AnyRequest
 from mainspring.core.model import DEFAULT_TENANT
-from mainspring.engine.client import Client
+from mainspring.engine.usecases.client import Client
 from mainspring.ports.gateway import WorkerGateway
 
 

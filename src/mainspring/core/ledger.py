@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from mainspring.core.model import Span, SpanKind
+from mainspring.core.model import Job, Span, SpanKind
 from mainspring.core.planning import walk_stretch
 from mainspring.core.triggers import Trigger
 
@@ -30,6 +30,16 @@ class Balance:
     def is_even(self) -> bool:
         """Say whether every fire has exactly one record and nothing else was fired."""
         return not self.missing and not self.surplus
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A job's balance over a period; None where the job had nothing to fire in it."""
+
+    job: Job
+    from_at: datetime
+    to_at: datetime
+    balance: Balance
 
 
 def balance_fires(

@@ -233,6 +233,24 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """A job's status as the API shows it (design 3.2).
+
+    Attributes:
+        state: that of the newest run that is due or started; PENDING when there is none.
+        last_run: that run; None when there is none.
+        next_fire_at: the next fire; None when paused, exhausted or without a trigger.
+        retry_count: retries made by that run.
+    """
+
+    job: Job
+    state: RunState
+    last_run: Run | None
+    next_fire_at: datetime | None
+    retry_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """One try of a run that did not succeed at the first go (design 3: first-try success writes none)."""
 

@@ -6,25 +6,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from mainspring.engine.claims import ClaimDesk
-from mainspring.engine.client import Client
-from mainspring.engine.definitions import Definitions
+from mainspring.engine.claiming.matcher import ClaimDesk
+from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.hints import HintExchange
+from mainspring.engine.common.service import Service, ServiceRunner
+from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.common.write_health import Refusals
 from mainspring.engine.gateway import LocalGateway
-from mainspring.engine.hints import HintExchange
-from mainspring.engine.janitor import Janitor, Retention
-from mainspring.engine.jobs import Accepted
-from mainspring.engine.ownership import Ownership
-from mainspring.engine.planner import Planner
-from mainspring.engine.reaper import Reaper
-from mainspring.engine.refusals import Refusals
-from mainspring.engine.service import Service, ServiceRunner
-from mainspring.engine.shards import Shards, ShardSettings
-from mainspring.engine.spans import SpanDrain
-from mainspring.engine.wakeups import Wakeups
+from mainspring.engine.scheduling.catch_up import SpanDrain
+from mainspring.engine.scheduling.ownership import Ownership
+from mainspring.engine.scheduling.planner import Planner
+from mainspring.engine.scheduling.shards import Shards, ShardSettings
+from mainspring.engine.settling.janitor import Janitor, Retention
+from mainspring.engine.settling.reaper import Reaper
+from mainspring.engine.usecases.client import Client
+from mainspring.engine.usecases.jobs import Accepted
 from mainspring.ports.clock import Clock, IdSource, RandomSource, Waiter
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import NodeFacts
+from mainspring.ports.store.nodes import NodeFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

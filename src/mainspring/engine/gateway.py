@@ -23,12 +23,12 @@ from mainspring.core.transitions import (
     snoozed,
     succeeded,
 )
-from mainspring.engine.claims import ClaimDesk
-from mainspring.engine.combine import Combiner
-from mainspring.engine.definitions import Definitions
-from mainspring.engine.reaper import facts_of
-from mainspring.engine.refusals import Refusals
-from mainspring.engine.wakeups import Wakeups
+from mainspring.engine.claiming.matcher import ClaimDesk
+from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.group_commit import Combiner
+from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.common.write_health import Refusals
+from mainspring.engine.settling.reaper import facts_of
 from mainspring.errors import InvalidInput, StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource
 from mainspring.ports.executor import Snooze, Success
@@ -46,7 +46,8 @@ from mainspring.ports.gateway import (
     Stopped,
 )
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import ApplyResult, Beat, BeatResult, ClaimedRun, HeldRun, NewSession
+from mainspring.ports.store.claims import ApplyResult, ClaimedRun, HeldRun
+from mainspring.ports.store.sessions import Beat, BeatResult, NewSession
 
 _log = structlog.get_logger(__name__)
 MOST_BEATS = 100

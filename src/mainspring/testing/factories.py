@@ -15,21 +15,12 @@ from mainspring.core.ids import SHARDS, JobId, LaneId, RunId, SessionId
 from mainspring.core.model import DEFAULT_TENANT, Job, JobSpec, LaneKey, RunKind, SpanKind, Target
 from mainspring.core.transitions import AttemptFacts
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import (
-    AddResult,
-    ClaimedRun,
-    ClaimRequest,
-    ClockChange,
-    Fire,
-    HeldRun,
-    JobEdit,
-    NewJob,
-    NewRun,
-    NewSession,
-    NewSpan,
-    NodeFacts,
-    SubmitStatus,
-)
+from mainspring.ports.store.claims import ClaimedRun, ClaimRequest, HeldRun
+from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
+from mainspring.ports.store.nodes import NodeFacts
+from mainspring.ports.store.runs import NewRun, SubmitStatus
+from mainspring.ports.store.schedule import Fire, NewSpan
+from mainspring.ports.store.sessions import NewSession
 
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)
 """The instant at which tests begin, a Monday at noon."""

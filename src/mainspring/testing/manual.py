@@ -12,14 +12,14 @@ from typing import Self
 from mainspring.core.ids import SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.attempt import AttemptTask
-from mainspring.engine.jobs import Accepted
+from mainspring.engine.usecases.jobs import Accepted
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.egress import check_url
 from mainspring.executors.runners import InlineRunner
 from mainspring.ports.executor import Executor
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Lease, Registration, Report, ReportResult
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import NodeFacts
+from mainspring.ports.store.nodes import NodeFacts
 from mainspring.registry import FunctionRegistry
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock, ManualWaiter

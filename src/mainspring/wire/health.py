@@ -7,8 +7,8 @@ from datetime import datetime
 from msgspec import Struct
 
 from mainspring.core.ids import format_run_id
-from mainspring.engine.shards import ShardFigures
-from mainspring.ports.store_types import FailoverFacts
+from mainspring.ports.figures import ShardFigures
+from mainspring.ports.store import FailoverFacts
 
 
 class SchedulerView(Struct, kw_only=True):

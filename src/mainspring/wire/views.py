@@ -11,10 +11,9 @@ from msgspec import Meta, Struct
 
 from mainspring.core.definition import plain_from_spec
 from mainspring.core.ids import format_job_id, format_run_id
-from mainspring.core.model import Attempt, Job, Run, Span
-from mainspring.engine.jobs import JobStatus
-from mainspring.engine.ledger import Ledger
-from mainspring.ports.store_types import SessionFacts
+from mainspring.core.ledger import Ledger
+from mainspring.core.model import Attempt, Job, JobStatus, Run, Span
+from mainspring.ports.store.sessions import SessionFacts
 
 JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r4w4te7zsh3z3qydmr3kc"])]
 RunIdText = Annotated[str, Meta(description="A run's id.", examples=["run_00000000009z4"])]

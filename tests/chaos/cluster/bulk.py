@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 from mainspring.core.ids import parse_job_id, parse_run_id
-from mainspring.testing.history import Operation
 from tests.chaos.client import Client, Log, Refused, Unknown, host_now
+from tools.judge import Operation
 
 JOB = "chaos-bulk"
 _BATCHES = 10

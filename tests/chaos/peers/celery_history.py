@@ -22,7 +22,7 @@ from mainspring.core.ids import JobId, RunId, make_run_id
 from mainspring.core.model import Delivery, JobSpec, LaneKey, Priority, Run, RunKind, Target
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.states import RunState
-from mainspring.testing.history import Change, ChangeKind, Effect, Fault, History, Operation
+from tools.judge import Change, ChangeKind, Effect, Fault, History, Operation
 
 SLACK = timedelta(milliseconds=100)
 """One machine, one clock; Celery may round an ETA."""

@@ -17,9 +17,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from mainspring.testing.history import RULES, Fault, Verdict, Violation, judge
 from tests.chaos.peers.celery_history import Observations, Record, Submission, build_history
 from tests.chaos.peers.surroundings import Peer, celery, make_environment
+from tools.judge import RULES, Fault, Verdict, Violation, judge
 
 WORKERS = ("one@peer", "two@peer")
 SLOTS = 2

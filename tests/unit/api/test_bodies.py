@@ -11,7 +11,7 @@ from openapi_spec_validator import validate
 
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.errors import StoreUnavailable
-from mainspring.ports.store_types import FailoverFacts
+from mainspring.ports.store import FailoverFacts
 from mainspring.testing.factories import at
 from mainspring.testing.manual import ManualRuntime
 

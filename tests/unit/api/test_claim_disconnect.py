@@ -14,7 +14,7 @@ import pytest
 
 from mainspring.api import create_api
 from mainspring.core.states import RunState
-from mainspring.engine.runs import Submission
+from mainspring.engine.usecases.runs import Submission
 from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.testing.manual import TENANT, ManualRuntime
 from mainspring.wire import protocol

@@ -12,7 +12,7 @@ from itertools import cycle
 import pytest
 
 from mainspring.core.ids import RunId, SessionId
-from mainspring.engine.reaper import DEADLINE_MARGIN
+from mainspring.engine.settling.reaper import DEADLINE_MARGIN
 from mainspring.errors import InvalidInput, StoreUnavailable, Unreachable
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Registration, Report, ReportResult

@@ -14,11 +14,11 @@ from mainspring.core.model import Attempt, Run, RunKind, Target
 from mainspring.core.states import RunState
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.factories import at, lane_of, make_new_job, make_new_run, make_spec
-from mainspring.testing.history import Change, ChangeKind, Effect, Fault, History, Violation, judge
 from tests.chaos.client import Log, Noted
 from tests.chaos.collect import make_history, read_sqlite, with_token_as_result
 from tests.chaos.effects import Pen, parse_effects, read_effects
 from tests.chaos.report import longest_delay, longest_silence, name_violation, ticks, why_void
+from tools.judge import Change, ChangeKind, Effect, Fault, History, Violation, judge
 
 JOB = make_new_job(spec=make_spec(name="tick-one"))
 RUN = make_run_id(1, 7)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.core.transitions import succeeded
-from mainspring.ports.store_types import ApplyResult
+from mainspring.ports.store.claims import ApplyResult
 from mainspring.testing.factories import (
     add_job,
     add_session,

@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from mainspring.core.transitions import succeeded
-from mainspring.ports.store_types import ApplyResult
+from mainspring.ports.store.claims import ApplyResult
 from mainspring.testing.factories import at, make_claim, make_new_job, make_new_run, make_session
 from tests.chaos.failpoints import NOTES_VARIABLE, Failpoint, Fuse, read_notes
 from tests.chaos.fused_sqlite import FusedStore, FusedTransactions

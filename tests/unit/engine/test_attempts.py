@@ -10,11 +10,12 @@ import pytest
 from mainspring.core.ids import RunId
 from mainspring.core.model import Priority
 from mainspring.core.states import RunState
-from mainspring.engine.runs import Submission, Submitted
+from mainspring.engine.usecases.runs import Submission, Submitted
 from mainspring.errors import Conflict, InvalidInput, StoreUnavailable
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Report, ReportResult
-from mainspring.ports.store_types import BeatResult, CancelResult
+from mainspring.ports.store.runs import CancelResult
+from mainspring.ports.store.sessions import BeatResult
 from mainspring.testing.factories import at, make_session
 from mainspring.testing.manual import TENANT, ManualWorker
 from tests.unit.engine.conftest import Bench

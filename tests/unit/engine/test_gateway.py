@@ -14,13 +14,13 @@ from mainspring.clock import LoopWaiter
 from mainspring.core.ids import SessionId
 from mainspring.core.states import RunState
 from mainspring.core.transitions import MAX_SNOOZE, Failure, Transition
-from mainspring.engine.claims import ClaimDesk
-from mainspring.engine.runs import Submission
-from mainspring.engine.wakeups import Wakeups
+from mainspring.engine.claiming.matcher import ClaimDesk
+from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.usecases.runs import Submission
 from mainspring.errors import InvalidInput, StoreUnavailable
 from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import ClaimCall, Ending, Registration, Report, ReportResult, Stopped
-from mainspring.ports.store_types import ApplyResult, ClaimRequest, ClaimResult
+from mainspring.ports.store.claims import ApplyResult, ClaimRequest, ClaimResult
 from mainspring.testing.manual import TENANT, ManualWorker
 from tests.unit.engine.conftest import Bench
 

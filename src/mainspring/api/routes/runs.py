@@ -30,7 +30,7 @@ from mainspring.core.definition.fields import (
 from mainspring.core.ids import JobId, RunId, format_run_id
 from mainspring.core.model import Priority, Run
 from mainspring.core.states import RunState
-from mainspring.engine.runs import Submission
+from mainspring.engine.usecases.runs import Submission
 from mainspring.errors import InvalidInput
 from mainspring.wire.bodies import BulkSubmitItem, SubmitBody
 from mainspring.wire.views import (

@@ -34,8 +34,9 @@ def server_command(context: click.Context, /, data: str | None, store: str | Non
     Prints "listening on URL" when it is ready, with --no-api "scheduling". On PostgreSQL any number of servers share
     a store; on SQLite or in memory there is exactly one.
     """
-    from mainspring.cli.hosting import read_settings, run_host
+    from mainspring.cli.settings import read_settings
     from mainspring.executors.egress import make_policy
+    from mainspring.host.hosting import run_host
 
     if given["no_api"]:
         _refuse_address(context)

@@ -28,8 +28,9 @@ def up_command(app_reference: str | None, data: str | None, store: str | None, *
     Prints "listening on URL" when it is ready. MODULE:APP names an app (like hello:app) whose functions its worker
     carries out and whose jobs are upserted. --slots 0 is no worker.
     """
-    from mainspring.cli.hosting import read_settings, run_host
-    from mainspring.cli.loading import load_app
+    from mainspring.cli.settings import read_settings
+    from mainspring.host.hosting import run_host
+    from mainspring.host.loading import load_app
 
     settings = read_settings(data, store, given, slots=given["slots"])
     app = load_app(app_reference) if app_reference else None

@@ -25,10 +25,10 @@ from mainspring.cli.options import (
 from mainspring.errors import InvalidInput, StoreUnavailable, Unreachable
 
 if TYPE_CHECKING:
-    from mainspring.cli.lifeline import Lifeline
-    from mainspring.cli.process import StopRequest
     from mainspring.config.settings import Settings
     from mainspring.engine.worker import Worker
+    from mainspring.host.parent_link import Lifeline
+    from mainspring.host.process import StopRequest
     from mainspring.sdk.app import App
 
 
@@ -70,9 +70,9 @@ def worker_command(
     Prints "ready" when it has registered. MODULE:APP names an app (like hello:app) whose functions it carries out
     and whose jobs are upserted.
     """
-    from mainspring.cli.lifeline import Lifeline
-    from mainspring.cli.loading import load_app
-    from mainspring.cli.process import run_process
+    from mainspring.host.loading import load_app
+    from mainspring.host.parent_link import Lifeline
+    from mainspring.host.process import run_process
 
     _refuse_contradictions(context, has_store=store is not None)
     settings = _read_settings(store, given)
@@ -134,9 +134,9 @@ def _read_settings(store: str | None, given: dict[str, Any]) -> Settings:
 
 def _run_fleet(context: click.Context, count: int, name: str | None) -> int:
     """Run several worker processes; they are told what this one was told, and a name each."""
-    from mainspring.cli.fleet import Fleet, WorkerProcess
-    from mainspring.cli.process import run_process
     from mainspring.clock import LoopWaiter, monotonic, system_random
+    from mainspring.host.process import run_process
+    from mainspring.host.supervisor import Fleet, WorkerProcess
 
     arguments = given_arguments(context, leave_out={"name", "processes", "lifeline"})
     common_name = name or f"{socket.gethostname()}-{os.getpid()}"
@@ -233,7 +233,7 @@ async def put_jobs(app: App, put: Callable[[dict[str, Any]], Awaitable[object]])
 
 
 async def _wait_ready(task: _Task) -> None:
-    from mainspring.cli.process import announce_ready, announce_stop, settle_memory
+    from mainspring.host.process import announce_ready, announce_stop, settle_memory
 
     settle_memory()
     if task.lifeline is not None:  # the parent speaks for all

@@ -8,7 +8,6 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 
 from mainspring.core.cron.fields import CronError
@@ -134,29 +133,3 @@ def load_zone(key: str) -> Zone:
     raise CronError(
         "tz", "", f"{key[:80]!r} is not a time zone known here; write an IANA name like Europe/Berlin"
     )
-
-
-def tzdata_version() -> str:
-    """Return the version of the zone data in use, as `2026a`: the system's where there is one, else the package's.
-
-    The order is zoneinfo's own. Nodes that differ in it could plan different fires (rule V 5).
-    """
-    for folder in zoneinfo.TZPATH:
-        found = _first_line(f"{folder}/tzdata.zi")
-        if found.startswith("# version "):
-            return found.removeprefix("# version ")
-        if _first_line(f"{folder}/UTC"):
-            return _first_line(f"{folder}/+VERSION") or "system"
-    try:
-        year, _, number = version("tzdata").partition(".")
-    except PackageNotFoundError:
-        return "none"
-    return year + chr(ord("a") - 1 + int(number.partition(".")[0]))  # 2026.2 of the package is 2026b
-
-
-def _first_line(path: str) -> str:
-    try:
-        with open(path, encoding="latin-1") as file:  # noqa: PTH123 - core does without pathlib
-            return file.readline(80).strip()
-    except OSError:
-        return ""

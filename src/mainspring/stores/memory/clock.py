@@ -8,7 +8,8 @@ from itertools import islice
 
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Span, SpanKind
-from mainspring.ports.store_types import DueClock, Epochs, Fire, FireResult, FireStatus, NewSpan, SpanStep
+from mainspring.ports.store.nodes import Epochs
+from mainspring.ports.store.schedule import DueClock, Fire, FireResult, FireStatus, NewSpan, SpanStep
 from mainspring.stores.memory.tables import Tables
 
 _LOST = FireResult(FireStatus.LOST)
@@ -16,7 +17,7 @@ _FENCED = FireResult(FireStatus.FENCED)
 
 
 class ClockVerbs:
-    """`ClockStore` in memory."""
+    """`ScheduleStore` in memory."""
 
     _tables: Tables
 

@@ -8,15 +8,8 @@ from itertools import islice
 
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job, JobSpec, SpanKind
-from mainspring.ports.store_types import (
-    AddResult,
-    ChangeResult,
-    ClockChange,
-    EditResult,
-    JobEdit,
-    NewJob,
-    NewSpan,
-)
+from mainspring.ports.store.jobs import AddResult, ChangeResult, ClockChange, EditResult, JobEdit, NewJob
+from mainspring.ports.store.schedule import NewSpan
 from mainspring.stores.memory.rows import JobRow
 from mainspring.stores.memory.tables import Tables
 

@@ -11,16 +11,8 @@ from mainspring.core.ids import RunId
 from mainspring.core.model import Attempt
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.core.transitions import AttemptOutcome, Transition
-from mainspring.ports.store_types import (
-    ApplyResult,
-    CancelResult,
-    ClaimedRun,
-    ClaimRequest,
-    ClaimResult,
-    Followup,
-    HeldRun,
-    NewRun,
-)
+from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
+from mainspring.ports.store.runs import CancelResult, Followup, NewRun
 from mainspring.stores.memory.rows import RunRow, SessionRow
 from mainspring.stores.memory.tables import Tables
 

@@ -10,7 +10,9 @@ from mainspring.core.ids import JobId, LaneId, RunId, SessionId, SpanId, job_sha
 from mainspring.core.model import Job, JobSpec, LaneKey, Run, RunKind, Span, SpanKind
 from mainspring.core.shards import Refusal
 from mainspring.core.states import READY_STATES, RunState
-from mainspring.ports.store_types import HeldRun, NewSession, NodeFacts, NodeState, SessionFacts
+from mainspring.ports.store.claims import HeldRun
+from mainspring.ports.store.nodes import NodeFacts, NodeState
+from mainspring.ports.store.sessions import NewSession, SessionFacts
 from mainspring.stores.memory.index import OrderedIndex
 
 RankIndex = OrderedIndex[tuple[datetime, RunId]]

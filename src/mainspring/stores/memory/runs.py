@@ -9,7 +9,8 @@ from itertools import islice
 from mainspring.core.ids import JobId, LaneId, RunId
 from mainspring.core.model import Attempt, Lane, Run
 from mainspring.core.states import RunState
-from mainspring.ports.store_types import HeldRun, NewRun, SubmitResult, SubmitStatus
+from mainspring.ports.store.claims import HeldRun
+from mainspring.ports.store.runs import NewRun, SubmitResult, SubmitStatus
 from mainspring.stores.memory.rows import KeyRow, LaneRow
 from mainspring.stores.memory.tables import Tables
 

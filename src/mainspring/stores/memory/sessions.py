@@ -7,17 +7,8 @@ from datetime import datetime, timedelta
 
 from mainspring.core.ids import SessionId
 from mainspring.core.shards import Refusal
-from mainspring.ports.store_types import (
-    Beat,
-    BeatResult,
-    Cluster,
-    Epochs,
-    NewSession,
-    NodeFacts,
-    SessionFacts,
-    SessionPulse,
-    ShardLease,
-)
+from mainspring.ports.store.nodes import Cluster, Epochs, NodeFacts, ShardLease
+from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
 from mainspring.stores.memory.rows import NodeRow, SessionRow
 from mainspring.stores.memory.tables import Tables
 

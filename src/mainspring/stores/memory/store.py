@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from mainspring.ports.store_types import FailoverFacts, StoreCapabilities
+from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores.memory.clock import ClockVerbs
 from mainspring.stores.memory.jobs import JobVerbs
 from mainspring.stores.memory.leases import LeaseVerbs

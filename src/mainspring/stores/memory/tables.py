@@ -14,7 +14,9 @@ from uuid import UUID
 from mainspring.core.ids import SHARDS, JobId, LaneId, RunId, SessionId, SpanId, job_shard, make_run_id
 from mainspring.core.model import Attempt, JobSpec, LaneKey, SpanKind
 from mainspring.core.states import FINAL_STATES, RunState
-from mainspring.ports.store_types import Epochs, NewRun, NewSpan
+from mainspring.ports.store.nodes import Epochs
+from mainspring.ports.store.runs import NewRun
+from mainspring.ports.store.schedule import NewSpan
 from mainspring.stores.memory.index import OrderedIndex
 from mainspring.stores.memory.rows import (
     JobIndex,

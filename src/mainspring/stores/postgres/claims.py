@@ -11,7 +11,7 @@ from typing import Any
 from asyncpg import Record
 
 from mainspring.core.ids import LaneId
-from mainspring.ports.store_types import ClaimedRun, ClaimRequest, ClaimResult
+from mainspring.ports.store.claims import ClaimedRun, ClaimRequest, ClaimResult
 from mainspring.stores.postgres.connection import Connections, Session
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.rows import EVER

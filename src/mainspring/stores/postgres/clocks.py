@@ -7,7 +7,8 @@ from datetime import datetime
 
 from mainspring.core.ids import JobId, SpanId, job_shard
 from mainspring.core.model import Span
-from mainspring.ports.store_types import DueClock, Epochs, Fire, FireResult, FireStatus, NewSpan, SpanStep
+from mainspring.ports.store.nodes import Epochs
+from mainspring.ports.store.schedule import DueClock, Fire, FireResult, FireStatus, NewSpan, SpanStep
 from mainspring.stores.postgres.connection import Connections, Session
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.inserts import LaneIds, insert_planned
@@ -18,7 +19,7 @@ _FENCED = FireResult(FireStatus.FENCED)
 
 
 class ClockVerbs:
-    """`ClockStore` on PostgreSQL."""
+    """`ScheduleStore` on PostgreSQL."""
 
     _connections: Connections
     _lane_ids: LaneIds

@@ -14,7 +14,8 @@ from asyncpg import Record
 from mainspring.core.ids import RunId
 from mainspring.core.states import READY_STATES, RunState
 from mainspring.core.transitions import AttemptOutcome, Transition
-from mainspring.ports.store_types import ApplyResult, CancelResult, Followup, HeldRun, NewRun
+from mainspring.ports.store.claims import ApplyResult, HeldRun
+from mainspring.ports.store.runs import CancelResult, Followup, NewRun
 from mainspring.stores.postgres.connection import Connections, Session
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.inserts import LaneIds, insert_planned

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from mainspring.core.ids import LaneId, RunId, job_shard, make_run_id
 from mainspring.core.model import LaneKey
-from mainspring.ports.store_types import NewRun
+from mainspring.ports.store.runs import NewRun
 from mainspring.stores.postgres.connection import Session
 from mainspring.stores.postgres.rows import columns_of_lanes, columns_of_runs
 

@@ -12,15 +12,8 @@ import asyncpg
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Job, JobSpec
 from mainspring.ports.codec import decode_spec, encode_spec
-from mainspring.ports.store_types import (
-    AddResult,
-    ChangeResult,
-    ClockChange,
-    EditResult,
-    JobEdit,
-    NewJob,
-    NewSpan,
-)
+from mainspring.ports.store.jobs import AddResult, ChangeResult, ClockChange, EditResult, JobEdit, NewJob
+from mainspring.ports.store.schedule import NewSpan
 from mainspring.stores.postgres.connection import Connections, Session
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.rows import columns_of_spans, job_of

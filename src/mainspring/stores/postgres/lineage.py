@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mainspring.errors import StoreUnavailable
-from mainspring.ports.store_types import FireResult, SubmitResult, SubmitStatus
+from mainspring.ports.store.runs import SubmitResult, SubmitStatus
+from mainspring.ports.store.schedule import FireResult
 
 _REMEMBERED = 50_000
 """Results that are kept, at most: what a failover has cost lies at the end."""

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from asyncpg import Record
 
 from mainspring.core.shards import Refusal
-from mainspring.ports.store_types import Cluster, Epochs, NodeFacts, NodeState, ShardLease
+from mainspring.ports.store.nodes import Cluster, Epochs, NodeFacts, NodeState, ShardLease
 from mainspring.stores.postgres.connection import Connections, Session
 from mainspring.stores.postgres.dialing import Role
 

@@ -12,7 +12,9 @@ from mainspring.core.ids import JobId, RunId, SessionId, SpanId, job_shard
 from mainspring.core.model import Attempt, Job, LaneKey, Priority, Run, RunKind, Span, SpanKind
 from mainspring.core.states import RunState
 from mainspring.ports.codec import decode_spec
-from mainspring.ports.store_types import HeldRun, NewRun, NewSpan
+from mainspring.ports.store.claims import HeldRun
+from mainspring.ports.store.runs import NewRun
+from mainspring.ports.store.schedule import NewSpan
 
 T = TypeVar("T")
 

@@ -8,7 +8,8 @@ from datetime import datetime
 from mainspring.core.ids import JobId, LaneId, RunId, job_shard
 from mainspring.core.model import Attempt, Lane, LaneKey, Priority, Run
 from mainspring.core.states import RunState
-from mainspring.ports.store_types import HeldRun, IdempotencyKey, NewRun, SubmitResult, SubmitStatus
+from mainspring.ports.store.claims import HeldRun
+from mainspring.ports.store.runs import IdempotencyKey, NewRun, SubmitResult, SubmitStatus
 from mainspring.stores.postgres.connection import Connections, Session
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.inserts import LaneIds, insert_decided, reserve_ids

@@ -12,7 +12,7 @@ import asyncpg
 import structlog
 
 from mainspring.core.ids import RunId, format_run_id
-from mainspring.ports.store_types import FailoverFacts
+from mainspring.ports.store import FailoverFacts
 from mainspring.stores._sql.queries import Query
 from mainspring.stores.postgres.dialing import (
     LOST,

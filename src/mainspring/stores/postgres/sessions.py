@@ -10,7 +10,8 @@ from datetime import datetime
 from asyncpg import Record
 
 from mainspring.core.ids import SessionId
-from mainspring.ports.store_types import Beat, BeatResult, HeldRun, NewSession, SessionFacts, SessionPulse
+from mainspring.ports.store.claims import HeldRun
+from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
 from mainspring.stores.postgres.connection import Connections, Session
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.rows import held_of

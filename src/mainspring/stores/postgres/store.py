@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from mainspring.ports.clock import RandomSource
-from mainspring.ports.store_types import FailoverFacts, StoreCapabilities
+from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.claims import ClaimVerbs
 from mainspring.stores.postgres.clocks import ClockVerbs

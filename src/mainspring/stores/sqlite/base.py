@@ -9,7 +9,9 @@ import apsw
 
 from mainspring.core.ids import JobId, RunId, job_shard, make_run_id
 from mainspring.core.model import LaneKey
-from mainspring.ports.store_types import Epochs, NewRun, NewSpan
+from mainspring.ports.store.nodes import Epochs
+from mainspring.ports.store.runs import NewRun
+from mainspring.ports.store.schedule import NewSpan
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.sqlite.connection import Lane
 from mainspring.stores.sqlite.rows import Row, to_json, to_micros, to_millis, to_optional_micros

@@ -11,16 +11,9 @@ import apsw
 
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Span
-from mainspring.ports.store_types import (
-    DueClock,
-    Epochs,
-    Fire,
-    FireResult,
-    FireStatus,
-    NewRun,
-    NewSpan,
-    SpanStep,
-)
+from mainspring.ports.store.nodes import Epochs
+from mainspring.ports.store.runs import NewRun
+from mainspring.ports.store.schedule import DueClock, Fire, FireResult, FireStatus, NewSpan, SpanStep
 from mainspring.stores.sqlite.base import Part, fetch_all, fetch_first
 from mainspring.stores.sqlite.rows import (
     make_job_id,
@@ -38,12 +31,12 @@ _EARLIEST = -(2**62)
 
 
 class ClockPart(Part):
-    """Implements `ClockStore`."""
+    """Implements `ScheduleStore`."""
 
     async def read_due(
         self, shards: Sequence[int], *, until: datetime, limit: int, since: datetime | None = None
     ) -> list[DueClock]:
-        """See `ClockStore`."""
+        """See `ScheduleStore`."""
         values = {
             "shards": to_json(list(shards)),
             "since": _EARLIEST if since is None else to_micros(since),
@@ -64,7 +57,7 @@ class ClockPart(Part):
         ]
 
     async def record_fires(self, fires: Sequence[Fire], *, epochs: Epochs, now: datetime) -> list[FireResult]:
-        """See `ClockStore`."""
+        """See `ScheduleStore`."""
         return await self._fenced(fires, epochs, to_micros(now), self._fire)
 
     def _fire(self, db: apsw.Connection, fire: Fire, now: int) -> FireResult:
@@ -83,7 +76,7 @@ class ClockPart(Part):
     async def advance_spans(
         self, steps: Sequence[SpanStep], *, epochs: Epochs, now: datetime
     ) -> list[FireResult]:
-        """See `ClockStore`."""
+        """See `ScheduleStore`."""
         return await self._fenced(steps, epochs, to_micros(now), self._advance)
 
     def _advance(self, db: apsw.Connection, step: SpanStep, now: int) -> FireResult:
@@ -129,18 +122,18 @@ class ClockPart(Part):
         return FireResult(FireStatus.FIRED, tuple(live))
 
     async def add_spans(self, spans: Sequence[NewSpan], *, now: datetime) -> None:
-        """See `ClockStore`."""
+        """See `ScheduleStore`."""
         if spans:
             await self._write(lambda db: self._insert_spans(db, list(spans), to_micros(now)))
 
     async def read_spans(self, shards: Sequence[int], *, limit: int) -> list[Span]:
-        """See `ClockStore`."""
+        """See `ScheduleStore`."""
         values = {"shards": to_json(list(shards)), "limit": limit}
         rows = await self._read(lambda db: fetch_all(db, "read_spans", values))
         return [make_span(row) for row in rows]
 
     async def list_spans(self, job_id: JobId, *, limit: int = 100) -> list[Span]:
-        """See `ClockStore`."""
+        """See `ScheduleStore`."""
         values = {"job_id": job_id.bytes, "limit": limit}
         rows = await self._read(lambda db: fetch_all(db, "list_spans", values))
         return [make_span(row) for row in rows]

@@ -10,7 +10,7 @@ import apsw
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Job, JobSpec
 from mainspring.ports.codec import decode_spec, encode_spec
-from mainspring.ports.store_types import AddResult, ChangeResult, ClockChange, EditResult, JobEdit, NewJob
+from mainspring.ports.store.jobs import AddResult, ChangeResult, ClockChange, EditResult, JobEdit, NewJob
 from mainspring.stores.sqlite.base import Part, execute, fetch_all, fetch_first
 from mainspring.stores.sqlite.rows import (
     make_job,

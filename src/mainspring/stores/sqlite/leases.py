@@ -11,14 +11,8 @@ from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane
 from mainspring.core.states import RunState
 from mainspring.core.transitions import AttemptOutcome, Transition
-from mainspring.ports.store_types import (
-    ApplyResult,
-    ClaimedRun,
-    ClaimRequest,
-    ClaimResult,
-    Followup,
-    HeldRun,
-)
+from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
+from mainspring.ports.store.runs import Followup
 from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all, fetch_first
 from mainspring.stores.sqlite.rows import (
     Row,

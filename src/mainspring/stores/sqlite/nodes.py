@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import apsw
 
 from mainspring.core.shards import Refusal
-from mainspring.ports.store_types import Cluster, Epochs, NodeFacts, ShardLease
+from mainspring.ports.store.nodes import Cluster, Epochs, NodeFacts, ShardLease
 from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all, fetch_first
 from mainspring.stores.sqlite.rows import count_micros, make_node, to_micros
 

@@ -16,7 +16,9 @@ from mainspring.core.model import Attempt, Job, Lane, LaneKey, Priority, Run, Ru
 from mainspring.core.shards import Refusal
 from mainspring.core.states import RunState
 from mainspring.ports.codec import decode_spec
-from mainspring.ports.store_types import HeldRun, NodeFacts, NodeState, SessionFacts
+from mainspring.ports.store.claims import HeldRun
+from mainspring.ports.store.nodes import NodeFacts, NodeState
+from mainspring.ports.store.sessions import SessionFacts
 
 Row = tuple[Any, ...]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ import apsw
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.states import RunState
-from mainspring.ports.store_types import CancelResult, NewRun, SubmitResult, SubmitStatus
+from mainspring.ports.store.runs import CancelResult, NewRun, SubmitResult, SubmitStatus
 from mainspring.stores.sqlite.base import Part, execute, fetch_all, fetch_first
 from mainspring.stores.sqlite.rows import Row, make_attempt, make_run, to_json, to_micros
 

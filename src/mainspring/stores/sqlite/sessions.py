@@ -9,7 +9,7 @@ from datetime import datetime
 import apsw
 
 from mainspring.core.ids import SessionId
-from mainspring.ports.store_types import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
+from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
 from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all, fetch_first
 from mainspring.stores.sqlite.rows import (
     count_micros,

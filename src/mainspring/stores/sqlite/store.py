@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 
-from mainspring.ports.store_types import FailoverFacts, StoreCapabilities
+from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
 from mainspring.stores.sqlite.base import execute, fetch_all, fetch_first
 from mainspring.stores.sqlite.clocks import ClockPart

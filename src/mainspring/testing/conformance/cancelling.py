@@ -9,7 +9,8 @@ from mainspring.core import transitions
 from mainspring.core.states import RunState
 from mainspring.core.transitions import Transition
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import ApplyResult, CancelResult, HeldRun
+from mainspring.ports.store.claims import ApplyResult, HeldRun
+from mainspring.ports.store.runs import CancelResult
 from mainspring.testing.conformance.completion import (
     APPLIED,
     STALE,

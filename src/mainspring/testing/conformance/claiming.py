@@ -11,7 +11,7 @@ from mainspring.core.ids import LaneId, RunId, SessionId
 from mainspring.core.model import Job, LaneKey, Priority
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult
+from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult
 from mainspring.testing.factories import (
     START,
     add_job,

@@ -12,7 +12,8 @@ from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.states import RunState
 from mainspring.core.transitions import Failure, Transition
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import ApplyResult, Followup, HeldRun
+from mainspring.ports.store.claims import ApplyResult, HeldRun
+from mainspring.ports.store.runs import Followup
 from mainspring.testing.factories import (
     START,
     add_job,

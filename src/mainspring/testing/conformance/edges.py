@@ -12,15 +12,10 @@ from mainspring.core.model import INLINE_LIMIT, LaneKey, Priority
 from mainspring.core.states import RunState
 from mainspring.core.transitions import Transition
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import (
-    AddResult,
-    ApplyResult,
-    CancelResult,
-    FireStatus,
-    Followup,
-    IdempotencyKey,
-    SubmitStatus,
-)
+from mainspring.ports.store.claims import ApplyResult
+from mainspring.ports.store.jobs import AddResult
+from mainspring.ports.store.runs import CancelResult, Followup, IdempotencyKey, SubmitStatus
+from mainspring.ports.store.schedule import FireStatus
 from mainspring.testing.conformance.completion import APPLIED, fail, read_run
 from mainspring.testing.factories import (
     START,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from mainspring.core.model import Job, RunKind, SpanKind
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import Fire, FireResult, FireStatus
+from mainspring.ports.store.schedule import Fire, FireResult, FireStatus
 from mainspring.testing.conformance.jobs import UNKNOWN
 from mainspring.testing.factories import (
     START,

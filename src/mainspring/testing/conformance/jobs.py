@@ -11,7 +11,7 @@ from mainspring.core.model import Delivery, Misfire, MisfireRule, Overlap, Prior
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.triggers import Interval, Once
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import AddResult, ChangeResult, EditResult
+from mainspring.ports.store.jobs import AddResult, ChangeResult, EditResult
 from mainspring.testing.factories import (
     START,
     IdSequence,

@@ -9,7 +9,10 @@ from mainspring.core.ids import SHARDS, RunId, SessionId, job_shard
 from mainspring.core.shards import Refusal
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import Beat, BeatResult, FireStatus, HeldRun, ShardLease
+from mainspring.ports.store.claims import HeldRun
+from mainspring.ports.store.nodes import ShardLease
+from mainspring.ports.store.schedule import FireStatus
+from mainspring.ports.store.sessions import Beat, BeatResult
 from mainspring.testing.conformance.claiming import UNKNOWN_SESSION, ids_of
 from mainspring.testing.conformance.completion import APPLIED, UNKNOWN_RUN, give_back, lose, succeed
 from mainspring.testing.factories import (

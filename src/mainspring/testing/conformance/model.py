@@ -21,7 +21,8 @@ from mainspring.core.model import Job, JobSpec, LaneKey, RunKind, SpanKind
 from mainspring.core.states import RunState
 from mainspring.core.transitions import AttemptFacts, Failure, Transition
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import IdempotencyKey, NewRun, NewSpan
+from mainspring.ports.store.runs import IdempotencyKey, NewRun
+from mainspring.ports.store.schedule import NewSpan
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.conformance.model_side import TENANTS, Side

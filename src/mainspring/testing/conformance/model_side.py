@@ -16,18 +16,10 @@ from mainspring.core.model import LaneKey, Run, Span
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.core.transitions import Transition
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import (
-    ApplyResult,
-    Beat,
-    ClaimRequest,
-    Fire,
-    FireResult,
-    Followup,
-    HeldRun,
-    NewRun,
-    NewSession,
-    SpanStep,
-)
+from mainspring.ports.store.claims import ApplyResult, ClaimRequest, HeldRun
+from mainspring.ports.store.runs import Followup, NewRun
+from mainspring.ports.store.schedule import Fire, FireResult, SpanStep
+from mainspring.ports.store.sessions import Beat, NewSession
 
 TENANTS = ("default", "other")
 Plain = Any

@@ -8,7 +8,7 @@ from typing import Any
 from mainspring.core.model import Job, RunKind, Span, SpanKind
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import FireResult, FireStatus, SpanStep
+from mainspring.ports.store.schedule import FireResult, FireStatus, SpanStep
 from mainspring.testing.conformance.firing import ALL_SHARDS, FENCED, LOST
 from mainspring.testing.factories import (
     START,

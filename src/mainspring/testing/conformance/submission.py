@@ -9,7 +9,7 @@ from mainspring.core.ids import run_shard
 from mainspring.core.model import LaneKey, Priority, RunKind
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import IdempotencyKey, SubmitResult, SubmitStatus
+from mainspring.ports.store.runs import IdempotencyKey, SubmitResult, SubmitStatus
 from mainspring.testing.conformance.jobs import UNKNOWN
 from mainspring.testing.factories import (
     START,

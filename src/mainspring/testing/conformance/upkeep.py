@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from mainspring.core.model import SpanKind
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
-from mainspring.ports.store_types import IdempotencyKey
+from mainspring.ports.store.runs import IdempotencyKey
 from mainspring.testing.conformance.claiming import ids_of
 from mainspring.testing.conformance.completion import APPLIED, fail, read_run, snooze, succeed
 from mainspring.testing.factories import (

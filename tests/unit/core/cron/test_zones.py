@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import random
-import re
-import zoneinfo
 from datetime import UTC, datetime, timedelta
-from importlib.metadata import version
-from pathlib import Path
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
@@ -76,29 +72,3 @@ def test_segments_reach_the_bounds() -> None:
     for key in ODD:
         assert load_zone(key).segment(MIN_EPOCH).start == MIN_EPOCH
         assert load_zone(key).segment(MAX_EPOCH - 1).end == MAX_EPOCH
-
-
-def test_tzdata_version_is_the_systems_where_it_has_zones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "tzdata.zi").write_text("# version 2031c\n# more\n")
-    monkeypatch.setattr(zoneinfo, "TZPATH", ("/nowhere", str(tmp_path)))
-    assert zones.tzdata_version() == "2031c"
-
-
-def test_tzdata_version_of_a_system_that_does_not_tell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "UTC").write_bytes(b"TZif2\n")
-    monkeypatch.setattr(zoneinfo, "TZPATH", (str(tmp_path),))
-    assert zones.tzdata_version() == "system"
-    (tmp_path / "+VERSION").write_text("2030a\n")
-    assert zones.tzdata_version() == "2030a"
-
-
-def test_tzdata_version_is_the_packages_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zoneinfo, "TZPATH", ())
-    found = zones.tzdata_version()
-    assert re.fullmatch(r"20\d\d[a-z]", found)
-    year, number = version("tzdata").split(".")[:2]
-    assert found == year + "abcdefghijklmnopqrstuvwxyz"[int(number) - 1]

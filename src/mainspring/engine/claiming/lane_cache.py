@@ -1,0 +1,163 @@
+"""What a process knows of the lanes, and which of them a session is to be given work from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from mainspring.core.fairness import accepts_route, prefer_lanes
+from mainspring.core.ids import LaneId
+from mainspring.core.model import Lane
+from mainspring.core.triggers import EPOCH
+from mainspring.engine.common.scan_depth import Depth, LookBack
+from mainspring.ports.clock import Clock, RandomSource
+from mainspring.ports.gateway import Registration
+from mainspring.ports.store import Store
+from mainspring.ports.store.sessions import SessionFacts
+
+POLL_PERIOD = 0.5
+"""How often lanes are looked at without a hint, at the latest: what another process committed is found by then."""
+POLL_JITTER = 0.25
+"""The part of the period by which looks come earlier at random, so that many servers do not fall into step."""
+LOOKS = (Depth(timedelta(seconds=2)), Depth(timedelta(seconds=30), period=5.0), Depth(None, period=30.0))
+"""A run's rank is the instant at which somebody began to write it: what is committed so much later is found late."""
+
+
+class Abilities:
+    """What a session can carry out, with the routes it was asked about; sessions that offer the same share one.
+
+    Attributes:
+        width: how many of their calls are worth asking the store for at a time: as many as got something last time.
+    """
+
+    __slots__ = ("_functions", "_labels", "_queues", "_routes", "_types", "width")
+
+    def __init__(self, offer: SessionFacts | Registration) -> None:
+        self._queues = frozenset(offer.queues)
+        self._types = frozenset(offer.types)
+        self._functions = frozenset(offer.functions)
+        self._labels = frozenset(offer.labels)
+        self._routes: dict[str, bool] = {}
+        self.width = 1
+
+    @property
+    def key(self) -> tuple[frozenset[str], ...]:
+        """What makes two of them the same."""
+        return self._queues, self._types, self._functions, self._labels
+
+    def serve(self, lane: Lane) -> bool:
+        """Say whether runs of a lane can be carried out."""
+        if self._queues and lane.key.queue not in self._queues:
+            return False
+        known = self._routes.get(lane.key.route)
+        if known is None:
+            known = accepts_route(
+                lane.key.route, types=self._types, functions=self._functions, labels=self._labels
+            )
+            self._routes[lane.key.route] = known
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where sessions with the same abilities are to be given work from now.
+
+    Attributes:
+        lanes: those with something ready, in order of preference.
+        lows: their lower bounds of rank.
+        suspects: lanes with a run that must be alone, the longest waiting first.
+    """
+
+    lanes: tuple[LaneId, ...]
+    lows: Mapping[LaneId, datetime]
+    suspects: tuple[LaneId, ...]
+
+
+@dataclass(slots=True)
+class LaneView:
+    """What was last read of the lanes.
+
+    Attributes:
+        period: seconds until they are read again, where nothing was heard.
+    """
+
+    lanes: list[Lane] = field(default_factory=list)
+    period: float = POLL_PERIOD
+    _ready: list[Lane] = field(default_factory=list)
+    _suspects: list[Lane] = field(default_factory=list)
+    _read_at: float = -1.0e9  # monotonic
+    _seen_at: datetime = EPOCH
+    _settled: dict[LaneId, datetime] = field(default_factory=dict)  # before it no ready run is known
+    _looks: LookBack = field(default_factory=lambda: LookBack(LOOKS))
+
+    def is_old(self, at: float, now: datetime) -> bool:
+        """Say whether to read again: it was long ago, or something that was ahead has become ready."""
+        return at - self._read_at >= self.period or any(self._seen_at < rank <= now for rank in self.ranks())
+
+    def expire(self) -> None:
+        """Have it read before it is used again: runs were taken."""
+        self._read_at = -1.0e9
+
+    def has_ready(self, now: datetime) -> bool:
+        """Say whether anything is ready, for whomever."""
+        return any(rank <= now for rank in self.ranks())
+
+    def has_suspects(self, now: datetime) -> bool:
+        """Say whether a run is ready that must be alone."""
+        return any(
+            lane.oldest_suspect_rank is not None and lane.oldest_suspect_rank <= now
+            for lane in self._suspects
+        )
+
+    def ranks(self) -> list[datetime]:
+        """Return the earliest rank of each lane that has any."""
+        ready = [lane.oldest_rank for lane in self._ready if lane.oldest_rank is not None]
+        return ready + [
+            lane.oldest_suspect_rank for lane in self._suspects if lane.oldest_suspect_rank is not None
+        ]
+
+    async def read(self, store: Store, clock: Clock, random: RandomSource, now: datetime) -> None:
+        """Read the lanes, each from its lower bound on; now and then from further back."""
+        begun = clock.monotonic()
+        look = self._looks.choose(begun)
+        try:
+            self.lanes = await store.read_lanes((), lows=self._lows(self._looks.lag(look)))
+        except BaseException:
+            self._looks.charge(look, begun=begun, ended=clock.monotonic())
+            raise
+        self._looks.note(look, begun=begun, ended=clock.monotonic())
+        self._ready = [lane for lane in self.lanes if lane.oldest_rank is not None]
+        self._suspects = [lane for lane in self.lanes if lane.oldest_suspect_rank is not None]
+        self._settled = {lane.id: min(lane.oldest_rank or now, now) for lane in self.lanes}
+        self._read_at, self._seen_at = begun, now
+        self.period = POLL_PERIOD * (1 - POLL_JITTER * random.random())
+
+    def _lows(self, lag: timedelta | None) -> dict[LaneId, datetime]:
+        """Return where the next look at each lane begins.
+
+        Not before its oldest run, unless that is younger than the lag: then others may be on their way.
+        """
+        if lag is None:
+            return {}
+        latest = self._seen_at - lag
+        return {lane_id: min(settled, latest) for lane_id, settled in self._settled.items()}
+
+    def choose(self, abilities: Abilities, served: Mapping[str, float], now: datetime) -> Choice:
+        """Say where sessions with these abilities are to be given work from."""
+        ready = [lane for lane in self._ready if abilities.serve(lane)]
+        lanes = tuple(prefer_lanes(ready, now=now, served=served))
+        return Choice(
+            lanes, {lane_id: self._settled[lane_id] for lane_id in lanes}, self.suspects(abilities, now)
+        )
+
+    def suspects(self, abilities: Abilities, by: datetime) -> tuple[LaneId, ...]:
+        """Return the lanes with a run that must be alone and has been ready since `by`, the longest waiting first."""
+        found = [
+            (lane.oldest_suspect_rank, lane.id)
+            for lane in self._suspects
+            if lane.oldest_suspect_rank is not None
+            and lane.oldest_suspect_rank <= by
+            and abilities.serve(lane)
+        ]
+        return tuple(lane_id for _, lane_id in sorted(found))

@@ -1,0 +1,296 @@
+"""Answers workers' requests for work: merges them, prefers lanes fairly, waits for what becomes ready (design 6)."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from operator import attrgetter
+
+from mainspring.core.fairness import charge
+from mainspring.core.ids import SessionId
+from mainspring.engine.claiming.lane_cache import POLL_PERIOD, Abilities, Choice, LaneView
+from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCalls
+from mainspring.engine.common.wakeups import Wakeups
+from mainspring.errors import StoreUnavailable
+from mainspring.ports.clock import Clock, RandomSource, Waiter
+from mainspring.ports.gateway import ClaimCall, Registration
+from mainspring.ports.store import Store
+from mainspring.ports.store.claims import ClaimRequest, ClaimResult
+
+SESSIONS_PERIOD = 5.0
+"""A call is answered empty only when its session was seen alive within so many seconds."""
+MOST_ASKED = 200
+"""Calls of sessions that offer the same, in one transaction: it locks their sessions, whose heartbeats wait for it, and
+who is first in it gets his runs only when the last one has his."""
+SUSPECT_PATIENCE = timedelta(seconds=2)
+"""A run that must be alone may wait so long for an idle worker before busy ones are asked to drain."""
+
+
+class ClaimDesk:
+    """Holds the claim calls of all workers of this process and serves them together.
+
+    A service: each tick answers what can be answered with one merged `claim_runs` and says when to look again. The
+    store is asked for runs only where a lane looks ready, or where a call may be a repeat; whatever it answers then
+    goes to the worker, so that a request number is used once. It is not asked for everybody who waits: of sessions
+    that offer the same, first the one that waits longest, and the more of them at a time the more got something.
+    """
+
+    name = "claims"
+
+    def __init__(
+        self, store: Store, *, clock: Clock, random: RandomSource, wakeups: Wakeups, waiter: Waiter
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self._wakeups = wakeups
+        self.waiter = waiter
+        self._waiting = WaitingCalls()
+        self._abilities: dict[SessionId, Abilities] = {}
+        self._shared: dict[tuple[frozenset[str], ...], Abilities] = {}
+        self._sessions_read_at = -1.0e9
+        self._is_closed = False
+        self._last_numbers: dict[SessionId, int] = {}
+        self._view = LaneView()
+        self._served: dict[str, float] = {}
+        self._has_news = True
+        wakeups.subscribe_runs(self._on_runs_ready)
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for work."""
+        return len(self._waiting)
+
+    def _on_runs_ready(self) -> None:
+        self._has_news = True
+        if self._waiting:
+            self.waiter.signal()
+
+    async def claim(self, call: ClaimCall) -> ClaimAnswer:
+        """Queue a call and wait for its answer (at most `call.wait`).
+
+        A newer call of the same session takes the older one's place, which is answered empty: the worker gave up
+        waiting for it. A caller that is cancelled leaves the queue; what the store has given to the call by then stays
+        with the session, and a repeat of the number brings it.
+
+        Raises:
+            StoreUnavailable: the desk is closed.
+        """
+        if self._is_closed:
+            raise StoreUnavailable("the engine is stopping")
+        future: asyncio.Future[ClaimAnswer] = asyncio.get_running_loop().create_future()
+        older = self._waiting.get(call.session_id)
+        if older is not None:
+            self._resolve(older, ClaimAnswer())
+        mine = Waiting(call, future, self._clock.monotonic() + call.wait.total_seconds())
+        self._waiting.add(mine)
+        self.waiter.signal()
+        try:
+            return await future
+        except asyncio.CancelledError:
+            # Before the session asks here again, another process may have served it under this number.
+            self._last_numbers.pop(call.session_id, None)
+            raise
+        finally:
+            self._waiting.remove(mine)
+
+    def close(self) -> None:
+        """Answer those who wait, empty, and send others away: the engine is stopping."""
+        self._is_closed = True
+        for item in self._waiting.all():
+            self._resolve(item, ClaimAnswer())
+
+    def welcome(self, session_id: SessionId, offer: Registration) -> None:
+        """Note that a session was just opened: what it offers, and that its first call repeats none of another desk."""
+        self._last_numbers[session_id] = 0
+        self._abilities[session_id] = self._share(Abilities(offer))
+
+    def forget(self, session_id: SessionId) -> None:
+        """Drop what is kept of a session that has ended."""
+        self._abilities.pop(session_id, None)
+        self._last_numbers.pop(session_id, None)
+        self._waiting.renew(session_id)
+
+    async def tick(self, now: datetime) -> float:
+        """Serve the calls that wait; return when something may become ready or a wait ends."""
+        if not self._waiting:
+            return POLL_PERIOD
+        at = self._clock.monotonic()
+        if self._has_news or self._view.is_old(at, now):
+            self._has_news = False
+            await self._view.read(self._store, self._clock, self._random, now)
+        await self._know_sessions(at)
+        asked, requests, passed = self._choose(self._concerned(at, now), now)
+        for item in asked:  # should this fail, nobody knows what the store has given to them
+            self._last_numbers.pop(item.call.session_id, None)
+            self._waiting.renew(item.call.session_id)  # asked for again, even where nothing is ready any more
+        results = await self._store.claim_runs(requests, now=now)
+        self._take(asked, requests, results, now)
+        for item, may_be_next in passed:
+            # Under load there is always news; it must not keep those for whom nothing is ready.
+            if not (may_be_next and self._has_news):
+                self._answer_if_over(item, now)
+        if self._waiting and not self._has_news:
+            self._wakeups.runs_wanted()
+        return self._delay(now)
+
+    def _concerned(self, at: float, now: datetime) -> list[Waiting]:
+        """Return whom this tick may ask for or answer, the longest waiting first.
+
+        Of those who offer the same only as many as are worth asking for: thousands may wait, and each tick would look
+        at all of them. A run that must be alone may have any of those drain who are busy.
+        """
+        if self._view.has_suspects(now):
+            return self._waiting.all()
+        found = self._waiting.new() + self._waiting.over(at)
+        if self._view.has_ready(now):
+            found += self._waiting.first_of_each()
+        return sorted(dict.fromkeys(found), key=_arrival)
+
+    def _choose(
+        self, waiting: list[Waiting], now: datetime
+    ) -> tuple[list[Waiting], list[ClaimRequest], list[tuple[Waiting, bool]]]:
+        """Return whom to ask the store for, with what, and who is passed over (whether for others only)."""
+        asked: list[Waiting] = []
+        requests: list[ClaimRequest] = []
+        passed: list[tuple[Waiting, bool]] = []
+        choices: dict[Abilities, Choice] = {}
+        turns: dict[Abilities, int] = {}
+        for item in waiting:
+            if item.future.done():
+                continue  # replaced, or its caller has gone while the store was read: take nothing for it
+            abilities = self._abilities.get(item.call.session_id)
+            if abilities is None:
+                self._resolve(item, ClaimAnswer(is_session_live=False))
+                self.forget(item.call.session_id)
+                continue
+            self._waiting.line_up(item, abilities)
+            if abilities not in choices:
+                choices[abilities] = self._view.choose(abilities, self._served, now)
+            request = _make_request(item.call, choices[abilities])
+            is_due = bool(request.lanes) and turns.get(abilities, 0) < abilities.width
+            if is_due or self._may_repeat(item.call):
+                turns[abilities] = turns.get(abilities, 0) + bool(request.lanes)
+                asked.append(item)
+                requests.append(request)
+            else:
+                passed.append((item, bool(request.lanes)))
+        return asked, requests, passed
+
+    def _may_repeat(self, call: ClaimCall) -> bool:
+        """Say whether the store may have given leases to this very number: then it is asked, ready runs or not."""
+        last = self._last_numbers.get(call.session_id)
+        # Whoever asks for nothing wants what an earlier call got, here or elsewhere.
+        return last is None or call.number != last + 1 or call.limit == 0
+
+    def _take(
+        self,
+        asked: list[Waiting],
+        requests: list[ClaimRequest],
+        results: list[ClaimResult],
+        now: datetime,
+    ) -> None:
+        taken: dict[str, int] = {}
+        lucky: dict[Abilities, int] = {}
+        for item, request, result in zip(asked, requests, results, strict=True):
+            abilities = self._abilities.get(item.call.session_id)
+            if abilities is not None:
+                lucky[abilities] = lucky.get(abilities, 0) + bool(result.runs)
+            for run in result.runs:
+                taken[run.tenant] = taken.get(run.tenant, 0) + 1
+            if request.lanes:
+                self._view.expire()
+                if len(result.runs) == request.limit:
+                    self._has_news = True  # there may be more than was taken
+            if result.is_session_live:
+                self._last_numbers[item.call.session_id] = item.call.number
+            else:
+                self.forget(item.call.session_id)
+            answer = ClaimAnswer(result.runs, result.is_session_live, self._is_drain_wanted(item.call, now))
+            self._resolve(item, answer)
+        for abilities, count in lucky.items():
+            # All of them: there may be as much again.
+            wider = 2 * count if count >= abilities.width else count
+            abilities.width = min(max(wider, 1), MOST_ASKED)
+        if taken:
+            self._served = charge(self._served, taken, {})
+
+    async def _know_sessions(self, at: float) -> None:
+        """Read which sessions live, where one that asks is not known, or one may be over before its call is."""
+        is_unknown = any(item.call.session_id not in self._abilities for item in self._waiting.new())
+        if not is_unknown and not (at - self._sessions_read_at >= SESSIONS_PERIOD and self._waiting.over(at)):
+            return
+        before = set(self._abilities)  # who is welcomed while this reads is not in what it finds
+        if is_unknown:
+            offers = {session.id: session for session in await self._store.list_sessions()}
+            live = {key: abilities for key, abilities in self._abilities.items() if key not in before}
+            for key, offer in offers.items():
+                live[key] = self._abilities.get(key) or self._share(Abilities(offer))
+        else:
+            # What they offer never changes, and thousands of full rows would hold everything else up.
+            pulses = await self._store.read_pulses()
+            live = {
+                key: abilities
+                for key, abilities in self._abilities.items()
+                if key in pulses or key not in before
+            }
+        self._sessions_read_at = at
+        self._abilities = live
+        self._shared = {abilities.key: abilities for abilities in live.values()}
+        self._last_numbers = {key: number for key, number in self._last_numbers.items() if key in live}
+        for item in self._waiting.all():
+            if item.call.session_id not in live:
+                self._waiting.renew(item.call.session_id)  # it is told
+
+    def _share(self, abilities: Abilities) -> Abilities:
+        return self._shared.setdefault(abilities.key, abilities)
+
+    def _answer_if_over(self, item: Waiting, now: datetime) -> None:
+        is_drain_wanted = self._is_drain_wanted(item.call, now)
+        if is_drain_wanted or item.until <= self._clock.monotonic():
+            # The next call is no repeat of this one, and may wait in its turn.
+            self._last_numbers[item.call.session_id] = item.call.number
+            self._resolve(item, ClaimAnswer(is_alone_waiting=is_drain_wanted))
+
+    def _resolve(self, item: Waiting, answer: ClaimAnswer) -> None:
+        # A call that a newer one of its session replaced is answered already: the newer one, a repeat, gets the runs.
+        self._waiting.remove(item)
+        if not item.future.done():
+            item.future.set_result(answer)
+
+    def _is_drain_wanted(self, call: ClaimCall, now: datetime) -> bool:
+        abilities = self._abilities.get(call.session_id)
+        return (
+            not call.is_idle
+            and abilities is not None
+            and bool(self._view.suspects(abilities, now - SUSPECT_PATIENCE))
+        )
+
+    def _delay(self, now: datetime) -> float:
+        if not self._waiting:
+            return POLL_PERIOD
+        if self._has_news:
+            return 0.0
+        at = self._clock.monotonic()
+        delay = min(self._view.period, self._waiting.first_end() - at)
+        ahead = [(rank - now).total_seconds() for rank in self._view.ranks() if rank > now]
+        return max(min([delay, *ahead]), 0.0)
+
+
+_arrival = attrgetter("arrival")
+
+
+def _make_request(call: ClaimCall, choice: Choice) -> ClaimRequest:
+    if call.limit == 0:
+        return ClaimRequest(session_id=call.session_id, number=call.number, lanes=(), limit=0)
+    if call.is_idle and choice.suspects:
+        return ClaimRequest(
+            session_id=call.session_id, number=call.number, lanes=choice.suspects, limit=1, is_alone=True
+        )
+    return ClaimRequest(
+        session_id=call.session_id,
+        number=call.number,
+        lanes=choice.lanes,
+        limit=call.limit,
+        lows=choice.lows,
+    )

@@ -1,0 +1,146 @@
+"""Workers' claim calls that wait at a desk, so kept that no tick has to look at all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from itertools import count, islice
+from typing import Protocol
+
+from mainspring.core.ids import SessionId
+from mainspring.ports.gateway import ClaimCall
+from mainspring.ports.store.claims import ClaimedRun
+
+_SPARE_ENDS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAnswer:
+    """Claimed runs for one call; see `ClaimReply`."""
+
+    runs: tuple[ClaimedRun, ...] = ()
+    is_session_live: bool = True
+    is_alone_waiting: bool = False
+
+
+class Line(Hashable, Protocol):
+    """What the sessions of one line have in common.
+
+    Attributes:
+        width: how many of them are worth asking for at a time.
+    """
+
+    width: int
+
+
+@dataclass(eq=False, slots=True)
+class Waiting:
+    """A call with whoever waits for its answer.
+
+    Attributes:
+        until: when it is answered in any case, in monotonic seconds.
+        arrival: its place among all calls.
+        line: those that it waits with, once they are known.
+    """
+
+    call: ClaimCall
+    future: asyncio.Future[ClaimAnswer]
+    until: float
+    arrival: int = 0
+    line: Line | None = None
+
+
+@dataclass(slots=True)
+class WaitingCalls:
+    """Those that wait, one of each session: by session, by line in the order in which they came, and by their ends.
+
+    A call is new until it is lined up, and again when it is renewed: new ones are looked at whether anything is ready
+    or not.
+    """
+
+    _calls: dict[SessionId, Waiting] = field(default_factory=dict)
+    _new: dict[Waiting, None] = field(default_factory=dict)
+    _lines: dict[Line, dict[Waiting, None]] = field(default_factory=dict)
+    _over: dict[Waiting, None] = field(default_factory=dict)
+    # Not the calls themselves: one that was answered long ago would keep its runs in memory.
+    _ends: list[tuple[float, int, SessionId]] = field(default_factory=list)
+    _arrivals: count[int] = field(default_factory=count)
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def get(self, session_id: SessionId) -> Waiting | None:
+        """Return a session's call."""
+        return self._calls.get(session_id)
+
+    def add(self, item: Waiting) -> None:
+        """Take in the call of a session that has none waiting."""
+        item.arrival = next(self._arrivals)
+        session_id = item.call.session_id
+        self._calls[session_id] = item
+        self._new[item] = None
+        heappush(self._ends, (item.until, item.arrival, session_id))
+        if len(self._ends) > 2 * len(self._calls) + _SPARE_ENDS:
+            self._ends = [(one.until, one.arrival, key) for key, one in self._calls.items()]
+            heapify(self._ends)
+
+    def remove(self, item: Waiting) -> None:
+        """Let a call go, whether or not it still waits."""
+        if self._calls.get(item.call.session_id) is item:
+            del self._calls[item.call.session_id]
+        self._new.pop(item, None)
+        self._over.pop(item, None)
+        if item.line is not None:
+            line = self._lines.get(item.line)
+            if line is not None:
+                line.pop(item, None)
+                if not line:
+                    del self._lines[item.line]
+
+    def renew(self, session_id: SessionId) -> None:
+        """Make a session's call new again, if it has one."""
+        item = self._calls.get(session_id)
+        if item is not None:
+            self._new[item] = None
+
+    def line_up(self, item: Waiting, line: Line) -> None:
+        """Have a call that waits stand in a line, at its end where it is in none; it is not new any more."""
+        self._new.pop(item, None)
+        if item.line is None:
+            item.line = line
+            self._lines.setdefault(line, {})[item] = None
+
+    def all(self) -> list[Waiting]:
+        """Return all, the longest waiting first."""
+        return list(self._calls.values())
+
+    def new(self) -> list[Waiting]:
+        """Return those that are new."""
+        return list(self._new)
+
+    def over(self, at: float) -> list[Waiting]:
+        """Return those whose time is up."""
+        while self._ends and self._ends[0][0] <= at:
+            _, arrival, session_id = heappop(self._ends)
+            item = self._calls.get(session_id)
+            if item is not None and item.arrival == arrival:
+                self._over[item] = None
+        return list(self._over)
+
+    def first_of_each(self) -> list[Waiting]:
+        """Return, of each line, as many as are worth asking for, the longest waiting first."""
+        return [item for line, items in self._lines.items() for item in islice(items, line.width)]
+
+    def first_end(self) -> float:
+        """Return when the first of them is over; something waits."""
+        if self._over:
+            return next(iter(self._over)).until
+        while self._ends:
+            until, arrival, session_id = self._ends[0]
+            item = self._calls.get(session_id)
+            if item is not None and item.arrival == arrival:
+                return until
+            heappop(self._ends)
+        raise LookupError("no call waits")

@@ -1,0 +1,294 @@
+"""Fires due jobs: looks ahead, and commits small batches at the instant (design 5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import structlog
+
+from mainspring.core.ids import JobId, format_job_id, job_shard
+from mainspring.core.model import JobSpec, Overlap
+from mainspring.core.planning import plan_fires
+from mainspring.core.triggers import EPOCH
+from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.scan_depth import Depth, LookBack
+from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.scheduling.ownership import Ownership
+from mainspring.engine.scheduling.run_factory import make_fired_run, span_of
+from mainspring.engine.scheduling.window import Entry, Window, entry_of
+from mainspring.ports.clock import Clock, Waiter
+from mainspring.ports.store import Store
+from mainspring.ports.store.schedule import DueClock, Fire, FireStatus
+
+_log = structlog.get_logger(__name__)
+WINDOW = timedelta(seconds=2)
+READ_PERIOD = 1.0
+LATEST_READ = 1.5
+"""Seconds after the last read at which the window is read whatever is due: with fires on full seconds there is time
+in between, and whoever is due must not wait for what is not."""
+QUIET = 2.0
+"""A read may begin when nothing is due within the time that the last one took, so many times."""
+PATIENCE = 0.1
+"""For so many seconds, at most, a read that clocks' changes ask for waits for a quiet moment."""
+STALE_SHARE = 0.2
+"""Of the time, that reads may take that clocks' changes ask for: a bulk load changes some every few milliseconds."""
+BATCH = 200
+"""Fires per commit: large enough to be cheap, small enough that the first is not held up by the last."""
+AT_ONCE = 2
+"""Batches under way where more is due than one: while the store writes one, the next is prepared."""
+PER_TICK = 10
+"""Batches that share a tick's `now`."""
+READ_LIMIT = 10_000
+PARTIAL_LEFT = 2_500
+"""Where more is due than was read, the next read begins when so many are left: it takes as long as to fire them."""
+AT_A_TIME = 250
+"""Definitions read between two chances to fire."""
+_SHORTEST = 0.001
+"""Seconds after which a read that was put off is thought of again, at the earliest."""
+LOOKS = (Depth(timedelta(seconds=5)), Depth(None, period=30.0))
+"""A clock is set ahead, but for a job that was due before it was made, whose maker says so; should that get lost, or
+should it be committed late, a deeper look finds it."""
+
+
+class Planner:
+    """Keeps the next few seconds of due clocks of the owned shards in a window and fires them on time.
+
+    The window is a hint (law 1): an edit, a pause or another node makes an entry lose its conditional update, and it
+    is dropped. New jobs inside the window arrive by signal or at the next read.
+    """
+
+    name = "planner"
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        ownership: Ownership,
+        wakeups: Wakeups,
+        waiter: Waiter,
+        definitions: Definitions | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._ownership = ownership
+        self._wakeups = wakeups
+        self._definitions = definitions or Definitions(store)
+        self.waiter = waiter
+        self._window = Window()
+        self._read_at: datetime | None = None
+        self._read_took = 0.0
+        self._settled = EPOCH  # no clock before it is due, but for those in the window
+        self._gains = 0  # how often shards came to the owned ones
+        self._looks = LookBack(LOOKS)
+        self._is_stale = True
+        self._is_partial = False  # more is due than was read
+        wakeups.subscribe_clocks(self._on_clocks_changed)
+        ownership.subscribe_gains(self._on_gains)
+
+    def _on_clocks_changed(self) -> None:
+        self._looks.demand()
+        self._is_stale = True
+        self.waiter.signal()
+
+    def _on_gains(self) -> None:
+        self._gains += 1
+        self._settled = EPOCH  # of these shards nothing is known
+        self._on_clocks_changed()
+
+    async def tick(self, now: datetime) -> float:
+        """Fire some batches of what is due; read the window again where it is old."""
+        if not self._ownership.epochs:
+            self._window.clear()
+            self._settled = EPOCH
+            self._is_stale = True
+            return READ_PERIOD / 4
+        if self._until_read(now) <= 0:
+            await self._read_and_fire(now)
+        await self._fire_due(self._clock.now())
+        return self._delay(self._clock.now())  # all that took its time, and the wait begins only now
+
+    async def _read_and_fire(self, now: datetime) -> None:
+        """Read the window, and go on firing meanwhile what is due: a look from far back may take a second."""
+        reading = asyncio.ensure_future(self._read_window(now))
+        try:
+            while not reading.done():
+                first_at = self._window.first_at()
+                until = None if first_at is None else (first_at - self._clock.now()).total_seconds()
+                if until is None or until > 0:
+                    await asyncio.wait([reading], timeout=until)
+                else:
+                    await self._fire_due(self._clock.now())
+        except Exception:
+            await asyncio.gather(reading, return_exceptions=True)  # what it brings may be the cure
+            raise
+        finally:
+            reading.cancel()  # nothing, once it is done
+        reading.result()
+
+    def _until_read(self, now: datetime) -> float:
+        """Return the seconds until the window is to be read, should nothing change by then."""
+        if self._read_at is None:
+            return 0.0
+        age = (now - self._read_at).total_seconds()
+        if self._is_partial:
+            # What was read comes first in any case; reading it again for each batch would take longer. But followers
+            # of what was fired may keep the window full for ever.
+            return 0.0 if len(self._window) <= PARTIAL_LEFT else READ_PERIOD - age
+        until, latest = READ_PERIOD - age, LATEST_READ - age
+        if self._is_stale:
+            until = min(until, self._read_took / STALE_SHARE - age)
+            latest = min(latest, until + PATIENCE)
+        first_at = self._window.first_at()
+        until_due = (first_at - now).total_seconds() if first_at is not None else READ_PERIOD
+        quiet = QUIET * self._read_took
+        if until_due > max(until, 0.0) + quiet:
+            return until
+        return min(max(until, until_due, 0.0) + max(quiet, _SHORTEST), latest)
+
+    async def _read_window(self, now: datetime) -> None:
+        self._is_stale = False  # before the await: a signal that comes during the read must not get lost
+        shards, gains = sorted(self._ownership.epochs), self._gains
+        look, begun = self._looks.choose(self._clock.monotonic()), self._clock.monotonic()
+        since = self._since(self._looks.lag(look))
+        self._window.begin_read()
+        try:
+            clocks = await self._store.read_due(shards, until=now + WINDOW, limit=READ_LIMIT, since=since)
+            ended = self._clock.monotonic()
+            entries = await self._entries_of(clocks)
+        except BaseException:
+            self._window.give_up_read()
+            self._looks.charge(look, begun=begun, ended=self._clock.monotonic())
+            self._is_stale = True
+            raise
+        self._window.end_read(entries)
+        self._read_took = self._clock.monotonic() - begun
+        self._is_partial = len(clocks) == READ_LIMIT
+        self._settled = min(now, clocks[-1].fire_at) if self._is_partial else now
+        if gains != self._gains:  # of shards that came meanwhile nothing is known
+            self._settled = EPOCH
+        self._looks.note(look, begun=begun, ended=ended)  # now that nothing of what it brought can get lost
+        self._read_at = now
+
+    async def _entries_of(self, clocks: Sequence[DueClock]) -> list[Entry]:
+        """Return clocks with their places, some at a time: what is due meanwhile has to be fired."""
+        entries: list[Entry] = []
+        for first in range(0, len(clocks), AT_A_TIME):
+            some = clocks[first : first + AT_A_TIME]
+            specs = await self._definitions.load((clock.job_id, clock.version) for clock in some)
+            entries += [entry_of(clock, specs.get((clock.job_id, clock.version))) for clock in some]
+        return entries
+
+    def _since(self, lag: timedelta | None) -> datetime | None:
+        """Return where a look begins: no later than the oldest clock that has not fired yet."""
+        if lag is None:
+            return None
+        return min(self._window.first_at() or self._settled, self._settled - lag)
+
+    async def _fire_due(self, now: datetime) -> None:
+        """Fire some batches of what is due: while the store writes one, the next is prepared."""
+        first_at = self._window.first_at()
+        if first_at is None or first_at > now:
+            return
+        batches = (self._window.pop_due(now, BATCH) for _ in range(PER_TICK))
+        lines = AT_ONCE if len(self._window) > BATCH else 1
+        ends = await asyncio.gather(
+            *(self._fire_all(batches, now) for _ in range(lines)), return_exceptions=True
+        )
+        for end in ends:
+            if end is not None:
+                raise end
+
+    async def _fire_all(self, batches: Iterator[list[Entry]], now: datetime) -> None:
+        """Fire one batch after the other, until one is empty; others may take from the same."""
+        for due in batches:
+            if not due:
+                return
+            try:
+                await self._fire(due, now)
+            except BaseException:
+                # They are still due, and the next look begins with the oldest that is known.
+                for entry in due:
+                    self._window.push(entry)
+                raise
+
+    async def _fire(self, due: list[Entry], now: datetime) -> None:
+        epochs = self._ownership.epochs
+        # Others were given up since they were read.
+        clocks = [clock for *_, clock in due if job_shard(clock.job_id) in epochs]
+        specs = await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
+        planned = list(_plan(clocks, specs, now))
+        fires = [fire for *_, fire in planned]
+        results = await self._store.record_fires(fires, epochs=epochs, now=now)
+        has_runs = False
+        fenced: set[int] = set()
+        for (clock, spec, fire), result in zip(planned, results, strict=True):
+            if result.status is FireStatus.FIRED:
+                has_runs = has_runs or bool(result.run_ids)
+                self._push_following(clock, spec, fire, now)
+            elif result.status is FireStatus.FENCED:
+                fenced.add(job_shard(clock.job_id))
+            else:
+                self._looks.demand()
+                self._is_stale = True
+        if fenced:
+            _log.warning("planner_fenced", shards=sorted(fenced))
+            self._ownership.fence(fenced, used=epochs)
+        if has_runs:
+            self._wakeups.runs_ready()
+
+    def _push_following(self, clock: DueClock, spec: JobSpec, fire: Fire, now: datetime) -> None:
+        if fire.next_fire_at is not None and fire.next_fire_at <= now + WINDOW:
+            following = replace(clock, fire_at=fire.next_fire_at, fired_through=fire.fired_through)
+            self._window.push(entry_of(following, spec))
+
+    def _delay(self, now: datetime) -> float:
+        until = self._until_read(now)
+        first_at = self._window.first_at()
+        if first_at is not None:
+            until = min(until, (first_at - now).total_seconds())
+        return max(until, 0.0)
+
+
+def _plan(
+    clocks: Sequence[DueClock], specs: Mapping[tuple[JobId, int], JobSpec], now: datetime
+) -> Iterator[tuple[DueClock, JobSpec, Fire]]:
+    for clock in clocks:
+        spec = specs.get((clock.job_id, clock.version))
+        if spec is None:
+            continue
+        try:
+            fire = make_fire(clock, spec, now)
+        except Exception:  # noqa: BLE001 - whatever is wrong with one job holds up no other
+            _log.exception("job_cannot_be_planned", job=format_job_id(clock.job_id), version=clock.version)
+            continue
+        if fire is not None:
+            yield clock, spec, fire
+
+
+def make_fire(clock: DueClock, spec: JobSpec, now: datetime) -> Fire | None:
+    """Turn a due clock row into the write that fires it; None when it is still ahead."""
+    plan = plan_fires(spec, clock.fire_at, now=now)
+    if plan is None:
+        return None
+    runs = [
+        make_fired_run(
+            spec, job_id=clock.job_id, version=clock.version, tenant=clock.tenant, fire_at=at, skip_reason=why
+        )
+        for at, why in [*plan.skips, *((at, None) for at in plan.fires)]
+    ]
+    return Fire(
+        job_id=clock.job_id,
+        revision=clock.revision,
+        fire_at=clock.fire_at,
+        next_fire_at=plan.next_fire_at,
+        fired_through=plan.fired_through,
+        runs=tuple(runs),
+        spans=tuple(
+            span_of(stretch, job_id=clock.job_id, version=clock.version) for stretch in plan.stretches
+        ),
+        skip_if_live=spec.overlap is Overlap.SKIP,
+    )

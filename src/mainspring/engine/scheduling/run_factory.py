@@ -1,0 +1,77 @@
+"""From a definition and an instant to the run that is inserted."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from mainspring.core.ids import JobId, SpanId
+from mainspring.core.model import JobSpec, LaneKey, RunKind
+from mainspring.core.planning import Stretch, jittered
+from mainspring.ports.store.runs import NewRun
+from mainspring.ports.store.schedule import NewSpan
+
+
+def make_fired_run(
+    spec: JobSpec,
+    *,
+    job_id: JobId,
+    version: int,
+    tenant: str,
+    fire_at: datetime,
+    skip_reason: str | None = None,
+) -> NewRun:
+    """Make the run of a fire: nominal time `fire_at`, start moved by the job's jitter."""
+    due_at = jittered(job_id, fire_at, spec.jitter)
+    return NewRun(
+        job_id=job_id,
+        version=version,
+        lane=lane_of(spec, tenant),
+        kind=RunKind.SCHEDULED,
+        fire_at=fire_at,
+        due_at=due_at,
+        timeout=spec.timeout,
+        expires_at=due_at + spec.expires_after if spec.expires_after is not None else None,
+        skip_reason=skip_reason,
+    )
+
+
+def make_caught_up_run(
+    spec: JobSpec,
+    *,
+    job_id: JobId,
+    version: int,
+    tenant: str,
+    fire_at: datetime,
+    kind: RunKind,
+    span_id: SpanId,
+    now: datetime,
+) -> NewRun:
+    """Make the run of an old fire: nominal time `fire_at`, due now, never expiring for being old."""
+    return NewRun(
+        job_id=job_id,
+        version=version,
+        lane=lane_of(spec, tenant),
+        kind=kind,
+        fire_at=fire_at,
+        due_at=now,
+        timeout=spec.timeout,
+        span_id=span_id,
+        expires_at=now + spec.expires_after if spec.expires_after is not None else None,
+    )
+
+
+def lane_of(spec: JobSpec, tenant: str) -> LaneKey:
+    """Return the lane that a job's runs wait in by default."""
+    return LaneKey(spec.queue, spec.route, tenant, spec.priority)
+
+
+def span_of(stretch: Stretch, *, job_id: JobId, version: int) -> NewSpan:
+    """Make the span row of a planned stretch."""
+    return NewSpan(
+        job_id=job_id,
+        version=version,
+        kind=stretch.kind,
+        from_at=stretch.from_at,
+        to_at=stretch.to_at,
+        reason=stretch.reason,
+    )

@@ -1,0 +1,214 @@
+"""Takes a node's share of the shards, gives up what others are to own, and keeps its heartbeat going (design 2, 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import structlog
+
+from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, list_settled, look
+from mainspring.core.shards import Holding, Refusal, choose_tzdata, divide, refuse_clock
+from mainspring.engine.common.write_health import Refusals
+from mainspring.engine.scheduling.ownership import Ownership
+from mainspring.errors import StoreUnavailable
+from mainspring.ports.clock import Clock, Waiter
+from mainspring.ports.figures import ShardFigures
+from mainspring.ports.store import Store
+from mainspring.ports.store.nodes import NodeFacts, NodeState
+
+_log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardSettings:
+    """How nodes divide the shards.
+
+    Attributes:
+        period: between this node's heartbeats; the others judge it by what it says itself. A dead node's shards are
+            taken within four periods: one in which the others may just have seen it, and three of silence.
+        clock_limit: by how much a host's clock may differ from the store's; beyond, its node owns no shards.
+    """
+
+    period: timedelta = timedelta(seconds=1.4)
+    clock_limit: timedelta = timedelta(seconds=5)
+
+
+class Shards:
+    """One look at all nodes and shards after another, each followed by what it calls for.
+
+    The heartbeat comes last: a counter that rises says that its node has looked, given up and taken, so that nobody
+    leaves shards to one that cannot take them. Where the store can have one process only, all other nodes are
+    predecessors, and dead.
+    """
+
+    name = "shards"
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        node: NodeFacts,
+        ownership: Ownership,
+        clock: Clock,
+        waiter: Waiter,
+        settings: ShardSettings | None = None,
+        refusals: Refusals | None = None,
+        host_time: Callable[[], datetime] | None = None,
+    ) -> None:
+        self._store = store
+        self._node = node
+        self._ownership = ownership
+        self._clock = clock
+        self.waiter = waiter
+        self._settings = settings or ShardSettings()
+        self._period = self._settings.period.total_seconds()
+        self._refusals = refusals or Refusals()
+        self._host_time = host_time
+        self._watch: Watch[str] | None = None
+        self.figures = ShardFigures(tzdata=node.tzdata)
+        ownership.subscribe_fences(waiter.signal)
+
+    async def tick(self, now: datetime) -> float:
+        """Look who is alive and who owns what; give up and take what this calls for; beat."""
+        cluster = await self._store.read_cluster()
+        others = [node for node in cluster.nodes if node.facts.id != self._node.id]
+        living = await self._bury_silent(others, now)
+        refusal = await self._judge_self(cluster.tzdata, living, now)
+        is_known = len(others) < len(cluster.nodes)
+        if not is_known:  # else others would hold what it takes for a dead node's
+            await self._beat(refusal, now)
+        if refusal is None:
+            await self._divide(living, now)
+        else:
+            await self._give_up(now)
+        self.figures.owned = len(self._ownership.epochs)
+        self.figures.fenced = self._ownership.fenced
+        self.figures.nodes = 1 + len(living)
+        if is_known:
+            await self._beat(refusal, now)
+        # Whoever beats faster has to be looked at as often, or its silence would never count.
+        return min([self._period, *(self._period_of(node) for node in living)])
+
+    async def leave(self, now: datetime) -> None:
+        """Give up all shards, so that another node may take them at once."""
+        epochs = self._ownership.epochs
+        self._ownership.update({})
+        await self._store.leave_shards(self._node.id, epochs, now=now)
+
+    async def _beat(self, refusal: Refusal | None, now: datetime) -> None:
+        await self._write(
+            self._store.beat_node(self._node, period=self._settings.period, refusal=refusal, now=now)
+        )
+        self._refusals.accept(self._clock.monotonic())
+
+    async def _write(self, call: Awaitable[T]) -> T:
+        try:
+            return await call
+        except StoreUnavailable:
+            self._refusals.refuse()
+            raise
+
+    async def _bury_silent(self, others: Sequence[NodeState], now: datetime) -> list[NodeState]:
+        """Remove nodes that have been silent for three periods, and return the others."""
+        pulses = {node.facts.id: Pulse(node.beats, self._period_of(node)) for node in others}
+        at = self._clock.monotonic()
+        self._watch, found = look(self._watch, pulses, at=at)
+        is_alone = not self._store.capabilities.concurrent_writers
+        silent = [
+            key
+            for key in (pulses if is_alone else found)
+            if is_alone or self._refusals.is_clear(at, PERIODS_OF_SILENCE * pulses[key].period)
+        ]
+        if silent:
+            judged = [(node_id, pulses[node_id].beats) for node_id in silent]
+            dead = await self._write(self._store.expire_nodes(judged, now=now))
+            gone = [node_id for node_id, is_dead in zip(silent, dead, strict=True) if is_dead]
+            _log.warning("nodes_lost", nodes=gone)
+            # One that lives after all begins to count anew. To whoever remembers how long the old count stood, it
+            # would be dead again at once, and again, for ever.
+            self._watch = forget(self._watch, gone)
+        return [node for node in others if node.facts.id not in silent]
+
+    def _period_of(self, node: NodeState) -> float:
+        return self._period if node.period is None else node.period.total_seconds()
+
+    async def _judge_self(
+        self, recorded: str | None, living: Sequence[NodeState], now: datetime
+    ) -> Refusal | None:
+        """Say why this node owns no shards, if something speaks against it; record its zone data's version if due."""
+        figures, mine = self.figures, self._node.tzdata
+        refusal = None
+        # A store of one process has its host's clock: they differ for a while after that one was set.
+        if self._host_time is not None and self._store.capabilities.concurrent_writers:
+            skew = self._host_time() - self._clock.now()
+            figures.skew = skew.total_seconds()
+            was_refused = figures.refusal is Refusal.CLOCK
+            if refuse_clock(skew, limit=self._settings.clock_limit, was_refused=was_refused):
+                refusal = Refusal.CLOCK
+        if refusal is None:
+            versions = [node.facts.tzdata for node in living if node.refusal is not Refusal.CLOCK]
+            chosen = choose_tzdata(recorded, mine, versions)
+            if chosen is not None:
+                if await self._write(self._store.record_tzdata(chosen, expected=recorded, now=now)):
+                    recorded = chosen
+                else:  # somebody else was first
+                    recorded = (await self._store.read_cluster()).tzdata
+            if recorded != mine:
+                refusal = Refusal.TZDATA
+        figures.recorded_tzdata = recorded
+        if refusal is not figures.refusal:
+            tell = _log.info if refusal is None else _log.warning
+            event = "shards_accepted" if refusal is None else "shards_refused"
+            tell(event, reason=refusal, skew=figures.skew, tzdata=mine, recorded_tzdata=recorded)
+            figures.refusal = refusal
+        return refusal
+
+    async def _divide(self, living: Sequence[NodeState], now: datetime) -> None:
+        assert self._watch is not None
+        # By the version itself: a node that refused may not know yet that what is recorded has changed.
+        present = {
+            node.facts.id
+            for node in living
+            if node.refusal is not Refusal.CLOCK and node.facts.tzdata == self._node.tzdata
+        }
+        known = list_settled(self._watch)
+        division = divide(
+            self._node.id,
+            await self._read_holdings(),
+            used=self._ownership.epochs,
+            present=present,
+            settled=present.intersection(known),
+        )
+        if division.released:
+            await self._write(
+                self._store.release_shards(self._node.id, division.released, now=now),
+            )
+            self.figures.released += len(division.released)
+            _log.info("shards_released", count=len(division.released), node=self._node.id)
+        taken: dict[int, int] = {}
+        if division.wanted:
+            taken = await self._write(self._store.take_shards(self._node.id, division.wanted, now=now))
+            self.figures.taken += len(taken)
+            _log.info("shards_taken", count=len(taken), node=self._node.id)
+        self._ownership.update(division.kept | taken)
+
+    async def _give_up(self, now: datetime) -> None:
+        """Plan for nothing any more, and let others take what this node holds."""
+        self._ownership.update({})
+        held = {
+            shard: epoch for shard, epoch, holder in await self._read_holdings() if holder == self._node.id
+        }
+        if held:
+            await self._write(self._store.release_shards(self._node.id, held, now=now))
+            self.figures.released += len(held)
+
+    async def _read_holdings(self) -> list[Holding]:
+        """Return all shards; those of nodes that are gone have no holder."""
+        return [
+            Holding(shard, epoch, None if beats is None else node_id)
+            for shard, epoch, node_id, beats in await self._store.read_shards()
+        ]

@@ -1,0 +1,167 @@
+"""Finds dead workers by their silence and gives their runs back; ends what outlives its deadline (law 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+import structlog
+
+from mainspring.core.ids import SessionId
+from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, look
+from mainspring.core.model import JobSpec
+from mainspring.core.transitions import AttemptFacts, Failure, Transition, failed, lost
+from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.common.write_health import Refusals
+from mainspring.errors import StoreUnavailable
+from mainspring.ports.clock import Clock, RandomSource, Waiter
+from mainspring.ports.store import Store
+from mainspring.ports.store.claims import ApplyResult, HeldRun
+
+_log = structlog.get_logger(__name__)
+BATCH = 500
+DEADLINE_MARGIN = timedelta(seconds=15)
+"""The worker enforces a run's timeout itself; the reaper steps in when that did not happen."""
+OVERDUE_SHARE = 0.05
+"""Of the time, that the look for overdue runs may take: it passes every run that is RUNNING or was until lately."""
+OVERDUE_PAUSE = 10.0
+"""Seconds between two of these looks, at most."""
+MAX_LOOK_GAP = 5.0
+"""Looks further apart than so many seconds do not count as watching all along."""
+
+
+class Reaper:
+    """Judges sessions, returns orphans, enforces deadlines, and skips expired runs."""
+
+    name = "reaper"
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        random: RandomSource,
+        wakeups: Wakeups,
+        waiter: Waiter,
+        beat_period: float = 10.0,
+        definitions: Definitions | None = None,
+        refusals: Refusals | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self._wakeups = wakeups
+        self._definitions = definitions or Definitions(store)
+        self.waiter = waiter
+        self._beat_period = beat_period
+        self._refusals = refusals or Refusals()
+        self._watch: Watch[SessionId] | None = None
+        self._shortest_period = beat_period
+        self._watching_since = 0.0
+        self._looked_at: float | None = None
+        self._overdue_due = float("-inf")
+
+    async def tick(self, now: datetime) -> float:
+        """Look once at everything; a full batch is followed by another look at once."""
+        await self._judge_sessions(now)
+        orphans = await self._store.list_orphans(limit=BATCH)
+        await self._end(orphans, self._lose)
+        overdue = await self._find_overdue(now)
+        await self._end(overdue, self._time_out)
+        expired = await self._store.expire_runs(now=now, limit=BATCH)
+        is_full = max(len(orphans), len(overdue), len(expired)) == BATCH
+        return 0.0 if is_full else min(self._shortest_period / 4, 1.0)
+
+    async def _find_overdue(self, now: datetime) -> list[HeldRun]:
+        """Return what outlived its deadline although its worker could have said so all along.
+
+        After an outage of the store, a full disk or a start, workers get as long as ever to report what has ended.
+        """
+        overdue: list[HeldRun] = []
+        at = self._clock.monotonic()
+        if at >= self._overdue_due:
+            overdue = await self._store.list_overdue(now=now - DEADLINE_MARGIN, limit=BATCH)
+            begun, at = at, self._clock.monotonic()
+            self._overdue_due = at + min((at - begun) / OVERDUE_SHARE, OVERDUE_PAUSE)
+        is_first = self._looked_at is None or at - self._looked_at > MAX_LOOK_GAP
+        if is_first or self._refusals.has_reports:
+            self._watching_since = at
+        self._refusals.has_reports = False
+        self._looked_at = at
+        margin = DEADLINE_MARGIN.total_seconds()
+        is_watching = at - self._watching_since >= margin and self._refusals.is_clear(at, margin)
+        return overdue if is_watching else []
+
+    async def _judge_sessions(self, now: datetime) -> None:
+        read = await self._store.read_pulses()
+        pulses = {key: Pulse(beats, self._seconds(period)) for key, (beats, period) in read.items()}
+        self._shortest_period = min([self._beat_period, *(pulse.period for pulse in pulses.values())])
+        if self._watch is not None:
+            self._watch = forget(self._watch, self._refusals.sessions)
+        self._refusals.sessions.clear()
+        at = self._clock.monotonic()
+        self._watch, found = look(self._watch, pulses, at=at)
+        silent = [
+            key for key in found if self._refusals.is_clear(at, PERIODS_OF_SILENCE * pulses[key].period)
+        ]
+        if silent:
+            try:
+                dead = await self._store.expire_sessions(
+                    [(key, pulses[key].beats) for key in silent], now=now
+                )
+            except StoreUnavailable:
+                self._refusals.refuse()
+                raise
+            gone = [key for key, is_dead in zip(silent, dead, strict=True) if is_dead]
+            if gone:
+                _log.warning("sessions_lost", sessions=gone)
+
+    def _seconds(self, told: timedelta | None) -> float:
+        # A session's own, not this process's: its worker keeps to what it was told when it registered.
+        return self._beat_period if told is None else told.total_seconds()
+
+    async def _end(
+        self,
+        held: Sequence[HeldRun],
+        decide: Callable[[HeldRun, JobSpec, datetime], Transition],
+    ) -> None:
+        if not held:
+            return
+        specs = await self._definitions.load((run.job_id, run.version) for run in held)
+        # Not the tick's instant: where the store is slow, these runs may have begun after it.
+        now = self._clock.now()
+        transitions = [
+            decide(run, specs[run.job_id, run.version], now)
+            for run in held
+            if (run.job_id, run.version) in specs
+        ]
+        results = await self._store.apply(transitions, now=now)
+        applied = [
+            transition
+            for transition, result in zip(transitions, results, strict=True)
+            if result is ApplyResult.APPLIED
+        ]
+        _log.warning(
+            "attempts_ended", runs=len(applied), outcomes=sorted({item.outcome.value for item in applied})
+        )
+        self._wakeups.runs_ready()
+
+    def _lose(self, run: HeldRun, spec: JobSpec, now: datetime) -> Transition:
+        return lost(facts_of(run), spec, now=now)
+
+    def _time_out(self, run: HeldRun, spec: JobSpec, now: datetime) -> Transition:
+        failure = Failure(error=f"no report by the deadline {run.deadline_at.isoformat()}", is_timeout=True)
+        return failed(facts_of(run), spec, failure, now=now, random=self._random.random)
+
+
+def facts_of(run: HeldRun) -> AttemptFacts:
+    """Return what decisions need to know of a held run."""
+    return AttemptFacts(
+        run_id=run.run_id,
+        token=run.token,
+        attempt=run.attempt,
+        is_alone=run.is_alone,
+        alone_crashes=run.alone_crashes,
+        is_cancel_requested=run.is_cancel_requested,
+    )

@@ -1,0 +1,1 @@
+"""What callers ask for: jobs and runs, created, changed and looked at."""

@@ -1,0 +1,39 @@
+"""The engine's use cases behind one door, for the HTTP API, the embedded SDK and tests."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.usecases.jobs import Accepted, Jobs
+from mainspring.engine.usecases.runs import Runs
+from mainspring.ports.clock import Clock, IdSource
+from mainspring.ports.store import Store
+from mainspring.ports.store.sessions import SessionFacts
+
+
+class Client:
+    """Use cases on jobs (`client.jobs`) and runs (`client.runs`)."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        wakeups: Wakeups | None = None,
+        accepted: Accepted | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        wakeups = wakeups or Wakeups()
+        self.jobs = Jobs(store, clock=clock, ids=ids, wakeups=wakeups, accepted=accepted)
+        self.runs = Runs(store, clock=clock, wakeups=wakeups)
+
+    def now(self) -> datetime:
+        """Return the store's time."""
+        return self._clock.now()
+
+    async def workers(self) -> list[SessionFacts]:
+        """Return the live worker sessions."""
+        return await self._store.list_sessions()

@@ -1,0 +1,383 @@
+"""Use cases on jobs: create, edit, pause, resume, delete, look at."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from mainspring.core.definition import edit_definition, read_definition
+from mainspring.core.ids import JobId, RunId, format_job_id
+from mainspring.core.ledger import Ledger
+from mainspring.core.model import Job, JobSpec, JobStatus, Span, SpanKind
+from mainspring.core.planning import first_fire_at, overdue_stretch, settle_overdue
+from mainspring.core.states import LIVE_STATES, RunState
+from mainspring.core.triggers import Interval, Trigger
+from mainspring.engine.common.group_commit import Combiner
+from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.scheduling.planner import WINDOW
+from mainspring.engine.scheduling.run_factory import span_of
+from mainspring.engine.usecases.ledger import read_ledger
+from mainspring.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
+from mainspring.ports.clock import Clock, IdSource
+from mainspring.ports.store import Store
+from mainspring.ports.store.jobs import AddResult, ChangeResult, ClockChange, EditResult, JobEdit, NewJob
+from mainspring.ports.store.schedule import NewSpan
+
+_TRIES = 20
+"""An edit loses only to another write on the same job; so many in a row mean that something is wrong."""
+_MOST_TOGETHER = 1000
+"""New jobs of different requests in one transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """What a server accepts in definitions.
+
+    Attributes:
+        types: target types, `shell` only where it is enabled.
+        functions: names of Python functions that the process has itself; those of live sessions count too.
+        check_url: refuses callback URLs by their form (raises `InvalidInput`).
+    """
+
+    types: frozenset[str] = frozenset({"function", "http"})
+    functions: Callable[[], frozenset[str]] = frozenset
+    check_url: Callable[[str], None] | None = None
+
+
+class Jobs:
+    """Use cases on jobs; every method is for one tenant."""
+
+    def __init__(
+        self, store: Store, *, clock: Clock, ids: IdSource, wakeups: Wakeups, accepted: Accepted | None = None
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._wakeups = wakeups
+        self._accepted = accepted or Accepted()
+        # Many clients with one job each: a commit for each of them would cost them all the time there is.
+        self._adds: Combiner[tuple[str, JobSpec], Job | None] = Combiner(self._add_all, most=_MOST_TOGETHER)
+        self._looks: Combiner[None, frozenset[str]] = Combiner(self._list_functions)
+
+    async def create(self, tenant: str, body: Mapping[str, Any]) -> Job:
+        """Add a job from what a user wrote (short or full forms).
+
+        Raises:
+            InvalidInput: the body is wrong; nothing is stored.
+            Conflict: the name is taken.
+        """
+        now = self._clock.now()
+        spec = self._read(body, now=now, functions=await self._known_functions([body]))
+        (job,) = await self._adds([(tenant, spec)])
+        if job is None:
+            name = body["name"]
+            raise Conflict(
+                "name", f"a job named {name!r} exists already; choose another name or edit that job"
+            )
+        return job
+
+    async def create_many(self, tenant: str, bodies: Sequence[Mapping[str, Any]]) -> list[Job | None]:
+        """Add jobs in one transaction; None where the name is taken.
+
+        Raises:
+            InvalidInput: a body is wrong; nothing is stored. The field starts with `[index].`.
+        """
+        now = self._clock.now()
+        functions = await self._known_functions(bodies)
+        specs = [
+            self._read(body, now=now, functions=functions, index=index) for index, body in enumerate(bodies)
+        ]
+        # Not with those of others: what fills a transaction by itself would only wait for them.
+        return await self._add_all([(tenant, spec) for spec in specs])
+
+    async def _add_all(self, wanted: Sequence[tuple[str, JobSpec]]) -> list[Job | None]:
+        # Not by the instant at which each came: their clocks start where the store is told that they were created.
+        now = self._clock.now()
+        new = [self._new_job(tenant, spec, now) for tenant, spec in wanted]
+        results = await self._store.add_jobs(new, now=now)
+        jobs = [
+            _added(one, now) if result is AddResult.ADDED else None
+            for one, result in zip(new, results, strict=True)
+        ]
+        # What lies further ahead the planner meets by itself.
+        horizon = now + 2 * WINDOW
+        if any(
+            job is not None and job.next_fire_at is not None and job.next_fire_at < horizon for job in jobs
+        ):
+            self._wakeups.clocks_changed()
+        return jobs
+
+    async def upsert(self, tenant: str, body: Mapping[str, Any]) -> tuple[Job, bool]:
+        """Create the job of that name, or give the existing one this definition; say whether it is new."""
+        functions = await self._known_functions([body])
+        for _ in range(_TRIES):
+            now = self._clock.now()
+            name = str(body.get("name", ""))
+            (job,) = await self._store.find_jobs(tenant, [name])
+            # An instant that has passed is no news to a job that has it already: its app has just restarted.
+            old = job.spec.trigger if job is not None else None
+            spec = self._read(body, now=now, functions=functions, old=old)
+            if job is None:
+                (added,) = await self._adds([(tenant, spec)])
+                if added is not None:
+                    return added, True
+            elif job.spec == _with_anchor_of(job.spec, spec):
+                return job, False
+            elif await self._try_edit(job, _with_anchor_of(job.spec, spec)):
+                return (await self._existing([job.id]))[0], False
+        raise StoreUnavailable(f"job {body.get('name')!r} kept changing")
+
+    async def edit(self, tenant: str, job_id: JobId, patch: Mapping[str, Any]) -> Job:
+        """Change a job by a merge patch; a new version is kept and its clock set anew.
+
+        Fires that were due but not yet made stay owed: they are kept as a catch-up span of the old version.
+        """
+        functions = await self._known_functions([patch])
+        for _ in range(_TRIES):
+            job = await self.get(tenant, job_id)
+            spec = edit_definition(
+                job.spec, patch, now=self._clock.now(), types=self._accepted.types, functions=functions
+            )
+            self._check_target(spec, "target.url" if "target" in patch else "callback_url")
+            if spec == job.spec or await self._try_edit(job, spec):
+                return (await self._existing([job_id]))[0]
+        raise StoreUnavailable(f"job {format_job_id(job_id)} kept changing")
+
+    async def _try_edit(self, job: Job, spec: JobSpec) -> bool:
+        now = self._clock.now()
+        spans: tuple[NewSpan, ...] = ()
+        next_fire_at = job.next_fire_at
+        has_other_trigger = spec.trigger != job.spec.trigger
+        if job.is_paused:
+            next_fire_at = None
+            if has_other_trigger:
+                spans = _paused_span(job, job.version + 1, first_fire_at(spec.trigger, now=now))
+        elif has_other_trigger:
+            owed = settle_overdue(job.spec, job.next_fire_at, now=now, reason="edited")
+            spans = tuple(span_of(stretch, job_id=job.id, version=job.version) for stretch in owed)
+            next_fire_at = first_fire_at(spec.trigger, now=now, fired_through=job.fired_through)
+        edit = JobEdit(
+            job_id=job.id,
+            revision=job.revision,
+            fire_at=job.next_fire_at,
+            spec=spec,
+            next_fire_at=next_fire_at,
+            spans=spans,
+            ends_gap=job.is_paused and has_other_trigger,
+        )
+        (result,) = await self._store.edit_jobs([edit], now=now)
+        if result is EditResult.NAME_TAKEN:
+            raise Conflict("name", f"a job named {spec.name!r} exists already; choose another name")
+        if result is EditResult.MISSING:
+            raise NotFound("job", format_job_id(job.id))
+        self._wakeups.clocks_changed()
+        return result is EditResult.EDITED
+
+    async def pause(self, tenant: str, job_id: JobId) -> Job:
+        """Stop a job's clock; fires that would have been are accounted for by one span with reason `paused`."""
+        return await self._change(tenant, job_id, self._store.pause_jobs, _pause)
+
+    async def resume(self, tenant: str, job_id: JobId) -> Job:
+        """Start a job's clock again, from now on."""
+        return await self._change(tenant, job_id, self._store.resume_jobs, _resume)
+
+    async def _change(
+        self,
+        tenant: str,
+        job_id: JobId,
+        verb: Callable[..., Awaitable[list[ChangeResult]]],
+        decide: Callable[[Job, datetime], ClockChange],
+    ) -> Job:
+        for _ in range(_TRIES):
+            job = await self.get(tenant, job_id)
+            now = self._clock.now()
+            (result,) = await verb([decide(job, now)], now=now)
+            if result is ChangeResult.DONE:
+                self._wakeups.clocks_changed()
+                return (await self._existing([job_id]))[0]
+        raise StoreUnavailable(f"job {format_job_id(job_id)} kept changing")
+
+    async def delete(self, tenant: str, job_id: JobId) -> None:
+        """Delete a job: its name is free at once, its waiting runs are cancelled, its runs stay readable."""
+        for _ in range(_TRIES):
+            job = await self.get(tenant, job_id)
+            now = self._clock.now()
+            (result,) = await self._store.delete_jobs([_delete(job, now)], now=now)
+            if result is ChangeResult.DONE:
+                self._wakeups.clocks_changed()
+                await self._cancel_waiting(tenant, job_id)
+                return
+        raise StoreUnavailable(f"job {format_job_id(job_id)} kept changing")
+
+    async def _cancel_waiting(self, tenant: str, job_id: JobId) -> None:
+        for state in sorted(LIVE_STATES - {RunState.RUNNING}):
+            before: RunId | None = None
+            while page := await self._store.list_runs(
+                tenant, job_id=job_id, state=state, before=before, limit=1000
+            ):
+                ids = sorted(run.id for run in page)
+                await self._store.cancel_runs(ids, reason="job_deleted", now=self._clock.now())
+                before = ids[0]
+
+    async def get(self, tenant: str, job_id: JobId) -> Job:
+        """Return a job.
+
+        Raises:
+            NotFound: there is none of that id for this tenant, or it was deleted.
+        """
+        (job,) = await self._store.get_jobs([job_id])
+        if job is None or job.tenant != tenant:
+            raise NotFound("job", format_job_id(job_id))
+        return job
+
+    async def find(self, tenant: str, name: str) -> Job:
+        """Return a job by name.
+
+        Raises:
+            NotFound: there is none of that name.
+        """
+        (job,) = await self._store.find_jobs(tenant, [name])
+        if job is None:
+            raise NotFound("job", name)
+        return job
+
+    async def find_all(self, tenant: str, names: Sequence[str]) -> list[Job]:
+        """Return the jobs of these names that exist."""
+        return [job for job in await self._store.find_jobs(tenant, names) if job is not None]
+
+    async def list_page(self, tenant: str, *, after: JobId | None, limit: int) -> list[Job]:
+        """Return a page of jobs in order of creation."""
+        return await self._store.list_jobs(tenant, after=after, limit=limit)
+
+    async def status(self, tenant: str, job_id: JobId) -> JobStatus:
+        """Return a job's status."""
+        job = await self.get(tenant, job_id)
+        (run,) = await self._store.newest_runs([job_id], now=self._clock.now())
+        return JobStatus(
+            job=job,
+            state=run.state if run is not None else RunState.PENDING,
+            last_run=run,
+            next_fire_at=job.next_fire_at,
+            retry_count=run.attempt - 1 if run is not None else 0,
+        )
+
+    async def ledger(self, tenant: str, job_id: JobId) -> Ledger:
+        """Return expected against recorded fires of the last day, since the job was last changed."""
+        return await read_ledger(self._store, await self.get(tenant, job_id), now=self._clock.now())
+
+    async def spans(self, tenant: str, job_id: JobId, *, limit: int = 100) -> list[Span]:
+        """Return a job's spans, the newest first."""
+        await self.get(tenant, job_id)
+        return await self._store.list_spans(job_id, limit=limit)
+
+    def _new_job(self, tenant: str, spec: JobSpec, now: datetime) -> NewJob:
+        next_fire_at = first_fire_at(spec.trigger, now=now)
+        return NewJob(id=JobId(self._ids.new_uuid()), tenant=tenant, spec=spec, next_fire_at=next_fire_at)
+
+    def _read(
+        self,
+        body: Mapping[str, Any],
+        *,
+        now: datetime,
+        functions: frozenset[str],
+        index: int | None = None,
+        old: Trigger | None = None,
+    ) -> JobSpec:
+        try:
+            spec = read_definition(body, now=now, types=self._accepted.types, functions=functions, old=old)
+            self._check_target(spec, "callback_url" if "callback_url" in body else "target.url")
+        except InvalidInput as error:
+            if index is None:
+                raise
+            raise InvalidInput(f"[{index}].{error.field}", error.message) from error
+        return spec
+
+    def _check_target(self, spec: JobSpec, field: str) -> None:
+        if spec.target.type == "http" and self._accepted.check_url is not None:
+            try:
+                self._accepted.check_url(str(spec.target.params["url"]))
+            except InvalidInput as error:
+                raise InvalidInput(field, error.message) from error
+
+    async def _known_functions(self, bodies: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+        own = self._accepted.functions()
+        if not any("function" in body or "target" in body for body in bodies):
+            return own
+        (offered,) = await self._looks([None])
+        return own | offered
+
+    async def _list_functions(self, askers: Sequence[None]) -> list[frozenset[str]]:
+        """Return for each the functions that live sessions offer."""
+        sessions = await self._store.list_sessions()
+        offered: frozenset[str] = frozenset().union(*(session.functions for session in sessions))
+        return [offered] * len(askers)
+
+    async def _existing(self, job_ids: Sequence[JobId]) -> list[Job]:
+        jobs = await self._store.get_jobs(job_ids)
+        for job_id, job in zip(job_ids, jobs, strict=True):
+            if job is None:  # deleted by somebody else within this moment
+                raise NotFound("job", format_job_id(job_id))
+        return [job for job in jobs if job is not None]
+
+
+def _added(new: NewJob, now: datetime) -> Job:
+    """Return a job as the store holds it from its first moment on."""
+    return Job(
+        id=new.id,
+        tenant=new.tenant,
+        spec=new.spec,
+        version=1,
+        revision=1,
+        is_paused=False,
+        next_fire_at=new.next_fire_at,
+        fired_through=None,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def _with_anchor_of(old: JobSpec, new: JobSpec) -> JobSpec:
+    """Keep an interval's anchor when only the anchor differs, so that a restart does not shift its fires."""
+    before, after = old.trigger, new.trigger
+    if isinstance(before, Interval) and isinstance(after, Interval) and before.every == after.every:
+        return replace(new, trigger=before)
+    return new
+
+
+def _pause(job: Job, now: datetime) -> ClockChange:
+    del now
+    # From the first fire that is not made: it may be due already, and this is then its record (law 4).
+    spans = _paused_span(job, job.version, job.next_fire_at)
+    return ClockChange(job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, spans=spans)
+
+
+def _paused_span(job: Job, version: int, from_at: datetime | None) -> tuple[NewSpan, ...]:
+    """Make the open record of the fires of a pause, from the first one on; nothing where none would come."""
+    if from_at is None:
+        return ()
+    span = NewSpan(
+        job_id=job.id, version=version, kind=SpanKind.GAP, from_at=from_at, to_at=None, reason="paused"
+    )
+    return (span,)
+
+
+def _resume(job: Job, now: datetime) -> ClockChange:
+    trigger = job.spec.trigger
+    next_fire_at = job.next_fire_at
+    if job.is_paused:
+        # Not at or before `fired_through`, should the store's clock have been set back: that could never be won.
+        after = now if job.fired_through is None else max(now, job.fired_through)
+        next_fire_at = trigger.next_after(after) if trigger is not None else None
+    return ClockChange(
+        job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, next_fire_at=next_fire_at
+    )
+
+
+def _delete(job: Job, now: datetime) -> ClockChange:
+    overdue = overdue_stretch(
+        job.spec.trigger, job.next_fire_at, now=now, kind=SpanKind.GAP, reason="deleted"
+    )
+    spans = (span_of(overdue, job_id=job.id, version=job.version),) if overdue is not None else ()
+    return ClockChange(job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, spans=spans)

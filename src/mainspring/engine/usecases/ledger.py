@@ -1,0 +1,46 @@
+"""Expected minus recorded fires of a job: nothing, at any time (law 4)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from mainspring.core.ids import RunId
+from mainspring.core.ledger import Balance, Ledger, balance_fires
+from mainspring.core.model import Job, RunKind
+from mainspring.ports.store import Store
+
+LONGEST = timedelta(days=1)
+_PAGE = 1000
+
+
+async def read_ledger(store: Store, job: Job, *, now: datetime, period: timedelta = LONGEST) -> Ledger:
+    """Compare what a job's trigger owed with what is on record.
+
+    The period ends with the newest fire that is accounted for, and begins at most `period` ago, but not before the
+    job was last changed: until then another definition, or a pause, held.
+    """
+    from_at = max(now - min(period, LONGEST), job.updated_at)
+    to_at = job.fired_through if job.fired_through is not None else from_at
+    nothing = Balance(0, (), ())
+    if job.spec.trigger is None or to_at <= from_at:
+        return Ledger(job, from_at, from_at, nothing)
+    spans = [span for span in await store.list_spans(job.id, limit=_PAGE) if span.version == job.version]
+    recorded = await _recorded(store, job, from_at)
+    balance = balance_fires(job.spec.trigger, from_at, to_at, recorded=recorded, spans=spans)
+    return Ledger(job, from_at, to_at, balance)
+
+
+async def _recorded(store: Store, job: Job, from_at: datetime) -> list[datetime]:
+    """Return the nominal times of the version's scheduled runs; older runs were inserted before the period."""
+    recorded: list[datetime] = []
+    before: RunId | None = None
+    while True:
+        page = await store.list_runs(job.tenant, job_id=job.id, before=before, limit=_PAGE)
+        recorded += [
+            run.fire_at
+            for run in page
+            if run.fire_at is not None and run.kind is RunKind.SCHEDULED and run.version == job.version
+        ]
+        if len(page) < _PAGE or page[-1].created_at < from_at:
+            return recorded
+        before = page[-1].id

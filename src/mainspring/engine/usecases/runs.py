@@ -1,0 +1,255 @@
+"""Use cases on runs: submit, cancel, look at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+from mainspring.core.definition.fields import read_instant
+from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
+from mainspring.core.model import INLINE_LIMIT, Attempt, Job, LaneKey, Priority, Run, RunKind
+from mainspring.core.states import RunState
+from mainspring.core.values import value
+from mainspring.engine.common.group_commit import Combiner
+from mainspring.engine.common.wakeups import Wakeups
+from mainspring.errors import Conflict, InvalidInput, NotFound, PayloadTooLarge
+from mainspring.ports.clock import Clock
+from mainspring.ports.store import Store
+from mainspring.ports.store.runs import CancelResult, IdempotencyKey, NewRun, SubmitResult, SubmitStatus
+
+KEY_LIFETIME = timedelta(hours=24)
+MAX_KEY_LENGTH = 255
+_JOB_CHANGED = SubmitResult(SubmitStatus.JOB_CHANGED)
+MOST_TOGETHER = 1000
+"""Runs of different requests in one transaction."""
+MOST_KNOWN = 10_000
+"""Jobs whose definitions are kept."""
+
+
+@value(kw_only=True)
+class Submission:
+    """A request to run a job.
+
+    Attributes:
+        payload: the run's own JSON text in UTF-8; None is the job's.
+        run_at: not before this instant; None is at once.
+        delay: the same as a distance from the store's now; not both.
+        priority: the run's own; None is the job's.
+        idempotency_key: the same key within 24 h gives the same run.
+    """
+
+    job_id: JobId
+    payload: bytes | None = None
+    run_at: datetime | None = None
+    delay: timedelta | None = None
+    priority: Priority | None = None
+    idempotency_key: str | None = None
+
+
+@value()
+class Submitted:
+    """The run that a submission stands for; `is_new` is False for a repeated key."""
+
+    run_id: RunId
+    is_new: bool
+
+
+class Runs:
+    """Use cases on runs; every method is for one tenant."""
+
+    def __init__(self, store: Store, *, clock: Clock, wakeups: Wakeups) -> None:
+        self._store = store
+        self._clock = clock
+        self._wakeups = wakeups
+        # Many clients with one run each: a commit for each of them would cost them all the time there is.
+        self._submits: Combiner[NewRun, SubmitResult] = Combiner(self._submit_all, most=MOST_TOGETHER)
+        self._reads: Combiner[JobId, Job | None] = Combiner(self._read_jobs, most=MOST_TOGETHER)
+        self._known: dict[JobId, _Form] = {}  # as they were; the store says where one has changed since
+
+    async def submit(self, tenant: str, submission: Submission) -> Submitted:
+        """Insert one run.
+
+        Raises:
+            InvalidInput, PayloadTooLarge: the submission is wrong; nothing is stored.
+            NotFound: the job does not exist.
+            Conflict: the idempotency key was used for another request.
+        """
+        now = self._clock.now()
+        result = _JOB_CHANGED
+        form = self._known.get(submission.job_id)
+        if form is not None and form.job.tenant == tenant:
+            (result,) = await self._submits([_new_run(form, submission, now=now, must_be_newest=True)])
+        if result.status is SubmitStatus.JOB_CHANGED:
+            form = (await self._forms(tenant, [submission])).get(submission.job_id)
+            if form is None:
+                raise NotFound("job", format_job_id(submission.job_id))
+            self._remember(form)
+            (result,) = await self._submits([_new_run(form, submission, now=now)])
+        if result.status is SubmitStatus.JOB_MISSING or result.run_id is None:
+            raise NotFound("job", format_job_id(submission.job_id))
+        if result.status is SubmitStatus.KEY_MISMATCH:
+            message = f"key {submission.idempotency_key!r} was used for another request; use a new key"
+            raise Conflict("idempotency_key", message)
+        return Submitted(result.run_id, result.status is SubmitStatus.SUBMITTED)
+
+    async def submit_many(self, tenant: str, submissions: Sequence[Submission]) -> list[SubmitResult]:
+        """Insert runs in one transaction; a repeated or mismatched key concerns its own item only.
+
+        Raises:
+            InvalidInput, PayloadTooLarge: one of them is wrong, or its job does not exist; nothing is stored. The
+                field starts with `[index].`.
+        """
+        now = self._clock.now()
+        forms = await self._forms(tenant, submissions)
+        runs = []
+        for index, submission in enumerate(submissions):
+            form = forms.get(submission.job_id)
+            if form is None:
+                message = f"there is no job {format_job_id(submission.job_id)}"
+                raise InvalidInput(f"[{index}].job_id", message)
+            try:
+                runs.append(_new_run(form, submission, now=now))
+            except InvalidInput as error:
+                raise type(error)(f"[{index}].{error.field}", error.message) from None
+        return list(await self._submits(runs))
+
+    async def _submit_all(self, runs: Sequence[NewRun]) -> list[SubmitResult]:
+        results = await self._store.submit_runs(runs, now=self._clock.now())
+        self._wakeups.runs_ready()
+        return results
+
+    async def _read_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
+        wanted = list(dict.fromkeys(job_ids))
+        found = dict(zip(wanted, await self._store.get_jobs(wanted), strict=True))
+        return [found[job_id] for job_id in job_ids]
+
+    async def _forms(self, tenant: str, submissions: Sequence[Submission]) -> dict[JobId, _Form]:
+        wanted = list(dict.fromkeys(submission.job_id for submission in submissions))
+        jobs = await self._reads(wanted)
+        return {job.id: _Form(job) for job in jobs if job is not None and job.tenant == tenant}
+
+    def _remember(self, form: _Form) -> None:
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known[form.job.id] = form
+
+    async def get(self, tenant: str, run_id: RunId) -> Run:
+        """Return a run, live or finished.
+
+        Raises:
+            NotFound: there is none of that id for this tenant.
+        """
+        (run,) = await self._store.get_runs([run_id])
+        if run is None or run.tenant != tenant:
+            raise NotFound("run", format_run_id(run_id))
+        return run
+
+    async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
+        """Return a run's attempt rows (none for one that succeeded at the first go)."""
+        await self.get(tenant, run_id)
+        return await self._store.list_attempts(run_id)
+
+    async def list_page(
+        self,
+        tenant: str,
+        *,
+        job_id: JobId | None = None,
+        state: RunState | None = None,
+        before: RunId | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        """Return a page of runs, the newest first."""
+        return await self._store.list_runs(tenant, job_id=job_id, state=state, before=before, limit=limit)
+
+    async def cancel(self, tenant: str, run_id: RunId) -> CancelResult:
+        """Cancel a run: one that waits ends at once, a RUNNING one is asked to stop.
+
+        Raises:
+            NotFound: there is none of that id for this tenant.
+        """
+        await self.get(tenant, run_id)
+        (result,) = await self._store.cancel_runs([run_id], reason="cancelled", now=self._clock.now())
+        if result is CancelResult.MISSING:
+            raise NotFound("run", format_run_id(run_id))
+        if result is CancelResult.REQUESTED:
+            self._wakeups.cancel_requested()
+        return result
+
+    async def counts(self, tenant: str) -> dict[RunState, int]:
+        """Return how many runs are in each state."""
+        return await self._store.count_runs(tenant)
+
+
+class _Form:
+    """What the runs of a job have in common.
+
+    Attributes:
+        lane: that of runs without a priority of their own.
+    """
+
+    __slots__ = ("expires_after", "job", "lane", "timeout")
+
+    def __init__(self, job: Job) -> None:
+        spec = job.spec
+        self.job = job
+        self.lane = LaneKey(spec.queue, spec.route, job.tenant, spec.priority)
+        self.timeout = spec.timeout
+        self.expires_after = spec.expires_after
+
+
+def _new_run(form: _Form, submission: Submission, *, now: datetime, must_be_newest: bool = False) -> NewRun:
+    if submission.payload is not None and len(submission.payload) > INLINE_LIMIT:
+        size = len(submission.payload)
+        message = f"{size} bytes; at most {INLINE_LIMIT} fit, put large data elsewhere and pass a link"
+        raise PayloadTooLarge("payload", message)
+    due_at = _due_at(submission, now)
+    lane = form.lane
+    if submission.priority is not None:
+        lane = LaneKey(lane.queue, lane.route, lane.tenant, submission.priority)
+    return NewRun(
+        job_id=form.job.id,
+        version=form.job.version,
+        lane=lane,
+        kind=RunKind.MANUAL,
+        fire_at=None,
+        due_at=due_at,
+        timeout=form.timeout,
+        payload=submission.payload,
+        expires_at=due_at + form.expires_after if form.expires_after is not None else None,
+        target_key=submission.idempotency_key,
+        submit_key=_submit_key(submission, due_at, now),
+        must_be_newest=must_be_newest,
+    )
+
+
+def _due_at(submission: Submission, now: datetime) -> datetime:
+    if submission.run_at is None:
+        return now if submission.delay is None else now + submission.delay
+    if submission.delay is not None:
+        raise InvalidInput("delay", "says the same as 'run_at'; give one of them")
+    return read_instant(submission.run_at, "run_at")
+
+
+def _submit_key(submission: Submission, due_at: datetime, now: datetime) -> IdempotencyKey | None:
+    key = submission.idempotency_key
+    if key is None:
+        return None
+    if not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable():
+        raise InvalidInput("idempotency_key", f"must be 1 to {MAX_KEY_LENGTH} printable characters")
+    digest = sha256(submission.job_id.bytes)
+    digest.update(_canonical(submission.payload) if submission.payload is not None else b"\xff")
+    run_at = None if submission.run_at is None else due_at  # in UTC: the same instant is the same request
+    digest.update(f"|{run_at}|{submission.priority}".encode())
+    if submission.delay is not None:  # not the instant that it comes to: that is another one at each repeat
+        digest.update(f"|{submission.delay}".encode())
+    return IdempotencyKey(key=key, request_hash=digest.digest(), expires_at=now + KEY_LIFETIME)
+
+
+def _canonical(payload: bytes) -> bytes:
+    """Return JSON text that is the same for the same value: in which order a client writes its keys is chance."""
+    try:
+        return json.dumps(json.loads(payload), sort_keys=True, separators=(",", ":")).encode()
+    except (ValueError, RecursionError):  # numbers of thousands of digits, nested without end
+        return payload

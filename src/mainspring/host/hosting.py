@@ -1,0 +1,123 @@
+"""What `up` and `server` have in common: a process on a store that serves the API, schedules, or both."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mainspring.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mainspring.config.settings import Settings, StoreLocation
+    from mainspring.engine.assembly import Engine
+    from mainspring.host.process import StopRequest
+    from mainspring.sdk.app import App
+
+_LAST_ANSWERS = 1.0
+"""Seconds for requests under way, where attempts had the drain for themselves before."""
+
+
+def run_host(settings: Settings, *, app: App | None = None, store_option: str) -> None:
+    """Run the process until it is asked to stop.
+
+    Args:
+        app: its functions are carried out by the embedded worker, its jobs upserted.
+        store_option: the option that named the store, for errors.
+    """
+    from mainspring.host.process import run_process
+
+    run_process(lambda stop: _host(settings, app, stop, store_option))
+
+
+async def _host(settings: Settings, app: App | None, stop: StopRequest, store_option: str) -> None:
+    from mainspring.core.model import DEFAULT_TENANT
+    from mainspring.host.process import announce_ready, announce_stop, settle_memory
+    from mainspring.host.serving import listen
+    from mainspring.registry import FunctionRegistry
+    from mainspring.runtime import open_engine, run_embedded_worker
+
+    registry = app.registry if app is not None else FunctionRegistry()
+    with listen(settings.host, settings.port) if settings.has_api else contextlib.nullcontext() as listener:
+        # After the port: a server that does not start leaves nothing behind.
+        _make_folder(settings.store, store_option)
+        ready = "scheduling"
+        if listener is not None:
+            url = _url(*listener.getsockname()[:2])
+            ready = f"listening on {url}"
+            _warn_if_open(settings, url)
+            if app is not None:
+                app.serve_by(_url_from_here(listener))
+        async with (
+            open_engine(settings, registry=registry, with_scheduler=settings.has_scheduler) as engine,
+            contextlib.AsyncExitStack() as outer,  # the API outlives the drain: what is under way may still call it
+            run_embedded_worker(engine, settings, registry),
+        ):
+            for body in app.definitions() if app else ():
+                await engine.client.jobs.upsert(DEFAULT_TENANT, body)
+            if listener is not None:
+                await outer.enter_async_context(_serve(engine, settings, listener))
+            settle_memory(has_users_code=settings.slots > 0)
+            announce_ready(ready)
+            await stop.wait()
+            announce_stop()
+
+
+@contextlib.asynccontextmanager
+async def _serve(engine: Engine, settings: Settings, listener: socket.socket) -> AsyncIterator[None]:
+    from mainspring.host.serving import serve
+
+    patience = _LAST_ANSWERS if settings.slots else settings.drain.total_seconds()
+    async with serve(engine, settings, listener, patience=patience):
+        yield
+
+
+def _warn_if_open(settings: Settings, url: str) -> None:
+    if not settings.access.is_open:
+        return
+    import structlog
+
+    structlog.get_logger(__name__).warning(
+        "open_to_network",
+        address=url,
+        names=sorted(settings.access.names),
+        allows_shell=settings.allow_shell,
+        meaning="there are no access tokens: whoever can reach this address may define and run jobs",
+    )
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _url_from_here(listener: socket.socket) -> str:
+    """Return an address at which this process itself finds the API: one that is bound to all is not asked at "all"."""
+    host, port = listener.getsockname()[:2]
+    if ip_address(host).is_unspecified:
+        host = "::1" if ":" in host else "127.0.0.1"
+    return _url(host, port)
+
+
+def _make_folder(location: StoreLocation, option: str) -> None:
+    """Make the folder of a SQLite store, where it is missing.
+
+    Raises:
+        InvalidInput: it cannot be had; `option` is the one that named it.
+    """
+    if location.scheme != "sqlite":
+        return
+    folder = Path(location.target)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        file = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+        raise InvalidInput(option, f"{file} is a file; give a folder") from None
+    except OSError as error:
+        message = f"{folder} cannot be made a folder ({error.strerror}); give one that can be written"
+        raise InvalidInput(option, message) from None
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise InvalidInput(option, f"{folder} cannot be written by this user; give a folder that can")

@@ -1,0 +1,116 @@
+"""The store as the engine sees it: verbs of the domain, each one atomic use case (design 8).
+
+Rules that hold for every method:
+
+- It is one transaction: all of it is durable when it returns, or none of it happened.
+- `now` is an argument wherever time matters; no store reads a clock but in `read_time`.
+- Lists in, lists out, results in the order of the arguments. An empty list costs no round trip.
+- Rows are locked in id order; bystanders (`expire_*`, `list_orphans`, `prune_*`) pass over locked rows.
+- Expected outcomes are values; `StoreUnavailable` is raised when the store did not answer.
+
+Each concern has a module: its verbs, and the types that go in and out of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from mainspring.core.ids import RunId
+from mainspring.ports.store.claims import ClaimStore
+from mainspring.ports.store.jobs import JobStore
+from mainspring.ports.store.nodes import NodeStore
+from mainspring.ports.store.runs import RunStore
+from mainspring.ports.store.schedule import ScheduleStore
+from mainspring.ports.store.sessions import SessionStore
+from mainspring.ports.store.upkeep import UpkeepStore
+
+
+class Store(
+    JobStore,
+    ScheduleStore,
+    RunStore,
+    ClaimStore,
+    SessionStore,
+    NodeStore,
+    UpkeepStore,
+    Protocol,
+):
+    """Durable truth."""
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        """What this store can do."""
+        ...
+
+    @property
+    def failovers(self) -> Sequence[FailoverFacts]:
+        """Failovers of the database that this process has come to know of, the newest last; of the last ones only.
+
+        Empty in a store that has no servers of its own.
+        """
+        ...
+
+    async def open(self) -> None:
+        """Connect, and bring an older schema up to date.
+
+        Raises:
+            SchemaMismatch: the schema is newer than this program.
+            StoreLocked: another process owns this store, where only one may.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish what is under way and disconnect."""
+        ...
+
+    async def read_time(self) -> datetime:
+        """Return the store's clock, aware UTC."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCapabilities:
+    """What a store can do, as data that engine and conformance suite check.
+
+    Attributes:
+        concurrent_writers: several processes may write at once (row locks, SKIP LOCKED).
+        is_durable: what was acknowledged survives the process.
+        time_precision: the finest difference that a stored instant keeps.
+        carries_hints: a `HintChannel` to other processes on it can be had; else they find by polling what was done.
+    """
+
+    concurrent_writers: bool
+    is_durable: bool
+    time_precision: timedelta
+    carries_hints: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailoverFacts:
+    """A failover of the database, and what is known to be lost by it.
+
+    Attributes:
+        noticed_at: when this process came to know of it, by the clock of the present server.
+        from_timeline, to_timeline: of the former and of the present server.
+        last_position: bytes of WAL that the former server was last seen to have written.
+        shared_position: up to which of them the present server surely has the same.
+        missing_wal: how many bytes of WAL, at least, the former server had and the present one has not.
+        runs_checked: how many acknowledged submissions and fires were looked for.
+        are_all_checked: whether those were all of the last minute.
+        runs_lost: how many of them the present server does not have.
+        lost_run_ids: the first of those.
+    """
+
+    noticed_at: datetime
+    from_timeline: int
+    to_timeline: int
+    last_position: int
+    shared_position: int
+    missing_wal: int
+    runs_checked: int
+    are_all_checked: bool
+    runs_lost: int
+    lost_run_ids: tuple[RunId, ...]

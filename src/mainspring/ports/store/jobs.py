@@ -1,0 +1,134 @@
+"""Definitions and their versions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from mainspring.core.ids import JobId
+from mainspring.core.model import Job, JobSpec
+from mainspring.core.values import value
+from mainspring.ports.store.schedule import NewSpan
+
+
+class JobStore(Protocol):
+    """Definitions and their versions."""
+
+    async def add_jobs(self, jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:
+        """Insert jobs as version 1, each with its clock row; `NAME_TAKEN` where the tenant has such a job."""
+        ...
+
+    async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[EditResult]:
+        """Keep a new version and set the clock, raising its revision.
+
+        Takes effect only where the clock still has the edit's `revision` and `fire_at`; else `MOVED`: read the job
+        again and decide anew. The edit's spans are inserted with it; with `ends_gap` the open gap ends before. A paused
+        job stays paused.
+        """
+        ...
+
+    async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+        """Stop the clock, raise its revision, and open a gap span for `paused` (given in the change).
+
+        `DONE` too, without effect, for a job that is paused already. `MOVED` and `MISSING` as for edits.
+        """
+        ...
+
+    async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+        """Start the clock at `next_fire_at`, raise its revision, and close the open gap span at `now`.
+
+        A gap that would begin after `now` is removed instead: no fire lay in the pause.
+        """
+        ...
+
+    async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+        """Make jobs cease to exist: the clock row goes, open spans are closed, the name is free at once.
+
+        An open gap that would begin after `now` is removed, as by `resume_jobs`.
+        Versions and runs stay readable. Live runs are left to `cancel_runs`.
+        """
+        ...
+
+    async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
+        """Return jobs that exist; None for unknown or deleted ones."""
+        ...
+
+    async def find_jobs(self, tenant: str, names: Sequence[str]) -> list[Job | None]:
+        """Return the tenant's jobs of these names."""
+        ...
+
+    async def list_jobs(self, tenant: str, *, after: JobId | None = None, limit: int = 100) -> list[Job]:
+        """Return a page of the tenant's jobs in order of id (of creation), those after the given one."""
+        ...
+
+    async def read_versions(self, keys: Sequence[tuple[JobId, int]]) -> list[JobSpec | None]:
+        """Return kept definitions, of deleted jobs too."""
+        ...
+
+
+@value(kw_only=True)
+class NewJob:
+    """A job to insert. `next_fire_at` is None when it has no trigger."""
+
+    id: JobId
+    tenant: str
+    spec: JobSpec
+    next_fire_at: datetime | None
+
+
+class AddResult(StrEnum):
+    """What became of an insert."""
+
+    ADDED = "added"
+    NAME_TAKEN = "name_taken"
+
+
+class EditResult(StrEnum):
+    """What became of an edit."""
+
+    EDITED = "edited"
+    MOVED = "moved"
+    NAME_TAKEN = "name_taken"
+    MISSING = "missing"
+
+
+class ChangeResult(StrEnum):
+    """What became of a pause, resume or delete."""
+
+    DONE = "done"
+    MOVED = "moved"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEdit:
+    """A new definition for a job, decided on a clock row with this `revision` and `fire_at`.
+
+    Attributes:
+        fire_at: the `next_fire_at` that was read (None: none).
+        next_fire_at: the new one; None for a paused job or one without a trigger.
+        spans: records of fires that were due but not yet made; of a paused job, the gap of its new trigger.
+        ends_gap: the open gap ends now (as by a resume), because it was the old trigger's.
+    """
+
+    job_id: JobId
+    revision: int
+    fire_at: datetime | None
+    spec: JobSpec
+    next_fire_at: datetime | None
+    spans: tuple[NewSpan, ...] = ()
+    ends_gap: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockChange:
+    """A pause, resume or delete, decided on a clock row with this `revision` and `fire_at`."""
+
+    job_id: JobId
+    revision: int
+    fire_at: datetime | None
+    next_fire_at: datetime | None = None
+    spans: tuple[NewSpan, ...] = ()

@@ -1,0 +1,139 @@
+"""Runs from submission to history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol
+
+from mainspring.core.ids import JobId, RunId, SpanId
+from mainspring.core.model import Attempt, LaneKey, Run, RunKind
+from mainspring.core.states import RunState
+from mainspring.core.values import value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdempotencyKey:
+    """A submitter's key: at most one run per tenant and key until it expires."""
+
+    key: str
+    request_hash: bytes
+    expires_at: datetime
+
+
+@value(kw_only=True)
+class NewRun:
+    """A run to insert.
+
+    Attributes:
+        due_at: the instant at which it is to start; its first rank is this or `now`, whichever is later.
+        payload: the run's own; None is the job's.
+        skip_reason: set: the run is recorded as SKIPPED with this reason and never becomes live.
+        target_key: the idempotency key handed to the target; None is the run's id.
+        submit_key: guards the submission itself.
+        must_be_newest: it is submitted only while `version` is the job's newest.
+    """
+
+    job_id: JobId
+    version: int
+    lane: LaneKey
+    kind: RunKind
+    fire_at: datetime | None
+    due_at: datetime
+    timeout: timedelta
+    payload: bytes | None = None
+    expires_at: datetime | None = None
+    skip_reason: str | None = None
+    target_key: str | None = None
+    submit_key: IdempotencyKey | None = None
+    span_id: SpanId | None = None
+    must_be_newest: bool = False
+
+
+class SubmitStatus(StrEnum):
+    """What became of a submission."""
+
+    SUBMITTED = "submitted"
+    DUPLICATE = "duplicate"
+    KEY_MISMATCH = "key_mismatch"
+    JOB_MISSING = "job_missing"
+    JOB_CHANGED = "job_changed"
+
+
+@value()
+class SubmitResult:
+    """What became of a submission; `run_id` for SUBMITTED, DUPLICATE and KEY_MISMATCH."""
+
+    status: SubmitStatus
+    run_id: RunId | None = None
+
+
+class CancelResult(StrEnum):
+    """What became of a cancel."""
+
+    CANCELLED = "cancelled"
+    REQUESTED = "requested"
+    FINISHED = "finished"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Followup:
+    """A run to insert in the transaction that applies its parent's transition."""
+
+    parent: RunId
+    run: NewRun
+
+
+class RunStore(Protocol):
+    """Runs from submission to history."""
+
+    async def submit_runs(self, runs: Sequence[NewRun], *, now: datetime) -> list[SubmitResult]:
+        """Insert runs of existing jobs, with their idempotency rows; lanes are interned on the way.
+
+        An idempotency key that is known and not expired inserts nothing: `DUPLICATE` with the first run's id when the
+        request hash is the same, `KEY_MISMATCH` when not; also within one call. `JOB_MISSING` where the job is gone,
+        `JOB_CHANGED` where a run that must be of its newest version is not.
+        A run's first rank is `max(due_at, now)`: never in the past when written.
+        """
+        ...
+
+    async def cancel_runs(
+        self, run_ids: Sequence[RunId], *, reason: str, now: datetime
+    ) -> list[CancelResult]:
+        """Cancel: waiting runs end at once, RUNNING ones are marked (`REQUESTED`), ended ones are `FINISHED`."""
+        ...
+
+    async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
+        """Skip waiting runs whose `expires_at` has passed, with reason `expired`."""
+        ...
+
+    async def get_runs(self, run_ids: Sequence[RunId]) -> list[Run | None]:
+        """Return runs, live or finished."""
+        ...
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        job_id: JobId | None = None,
+        state: RunState | None = None,
+        before: RunId | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        """Return a page of runs, the newest id first, those before the given one."""
+        ...
+
+    async def newest_runs(self, job_ids: Sequence[JobId], *, now: datetime) -> list[Run | None]:
+        """Return for each job its newest run that is due (`due_at <= now`) or started."""
+        ...
+
+    async def list_attempts(self, run_id: RunId) -> list[Attempt]:
+        """Return a run's attempt rows in order of token."""
+        ...
+
+    async def count_runs(self, tenant: str) -> dict[RunState, int]:
+        """Return how many runs are in each state, finished ones within retention included."""
+        ...

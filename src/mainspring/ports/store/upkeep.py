@@ -1,0 +1,33 @@
+"""Housekeeping: room for history, and what has served its time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Protocol
+
+
+class UpkeepStore(Protocol):
+    """The janitor's verbs; each returns how many rows it removed."""
+
+    async def prepare_history(self, *, now: datetime) -> None:
+        """Make room ahead in the history (partitions on PostgreSQL)."""
+        ...
+
+    async def prune_history(self, *, before: datetime, limit: int) -> int:
+        """Remove finished runs, attempts and closed spans that ended before the instant; dead runs stay.
+
+        Returns the count of what was most numerous among them: as many as `limit` means that more may be left.
+        """
+        ...
+
+    async def prune_keys(self, *, now: datetime, limit: int) -> int:
+        """Remove expired idempotency rows."""
+        ...
+
+    async def prune_sessions(self, *, before: datetime, limit: int) -> int:
+        """Remove sessions that ended before the instant and hold nothing."""
+        ...
+
+    async def prune_lanes(self, *, limit: int) -> int:
+        """Remove lanes without live runs, safely against a submit that uses one."""
+        ...

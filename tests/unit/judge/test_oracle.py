@@ -1,0 +1,111 @@
+"""The oracle and the core's triggers agree, and what the oracle does not know it refuses."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from mainspring.core.cron import Cron, CronError
+from mainspring.core.triggers import Interval, Once, Trigger
+from mainspring.testing.factories import START, at
+from tools.judge.oracle import expected_fires
+
+BOUNDS = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+
+
+def by_core(trigger: Trigger, after: datetime, through: datetime) -> list[datetime]:
+    found = []
+    instant = trigger.next_after(after)
+    while instant is not None and instant <= through:
+        found.append(instant)
+        instant = trigger.next_after(instant)
+    return found
+
+
+def field(low: int, high: int) -> st.SearchStrategy[str]:
+    number = st.integers(low, high)
+    stretch = st.tuples(number, number).map(lambda pair: f"{min(pair)}-{max(pair)}")
+    step = st.integers(1, high - low)
+    part = st.one_of(
+        number.map(str),
+        stretch,
+        st.tuples(stretch, step).map(lambda pair: f"{pair[0]}/{pair[1]}"),
+        st.tuples(number, step).map(lambda pair: f"{pair[0]}/{pair[1]}"),
+        st.tuples(st.just("*"), step).map(lambda pair: f"{pair[0]}/{pair[1]}"),
+    )
+    return st.one_of(st.just("*"), st.lists(part, min_size=1, max_size=3).map(",".join))
+
+
+ANYTHING = st.tuples(*(field(*bounds) for bounds in BOUNDS)).map(" ".join)
+DAYS = st.tuples(*(field(*bounds) for bounds in BOUNDS[3:])).map(lambda words: "0 0 12 " + " ".join(words))
+INSTANTS = st.integers(0, 6 * 365 * 86_400).map(lambda second: at(second + 0.25))
+
+
+@given(expression=ANYTHING, after=INSTANTS)
+@settings(max_examples=60)
+def test_cron_within_hours(expression: str, after: datetime) -> None:
+    compare(expression, after, timedelta(hours=1))
+
+
+@given(expression=DAYS, day=st.integers(0, 1000))
+@settings(max_examples=40)
+@example(expression="0 0 12 13 * 5", day=0)
+@example(expression="0 0 12 */2 * 5", day=0)
+@example(expression="0 0 12 13 * */7", day=0)
+@example(expression="0 0 12 1-7 * 7", day=20)
+def test_cron_by_days(expression: str, day: int) -> None:
+    """Asked for the one second of each day, so that months can be looked at."""
+    noon = START + timedelta(days=day)
+    for number in range(60):
+        compare(expression, noon + timedelta(days=number, seconds=-1), timedelta(seconds=2))
+
+
+def compare(expression: str, after: datetime, length: timedelta) -> None:
+    try:
+        cron = Cron(expression)
+    except CronError:
+        return  # a step longer than its range, or a date that never comes
+    assert expected_fires(cron, after, after + length) == by_core(cron, after, after + length)
+
+
+@given(
+    every=st.timedeltas(timedelta(milliseconds=10), timedelta(hours=3)),
+    anchor=st.integers(-3600, 3600),
+    offset=st.integers(-2, 40),
+    length=st.integers(0, 40),
+)
+def test_interval(every: timedelta, anchor: int, offset: int, length: int) -> None:
+    trigger = Interval(every=every, anchor=at(anchor))
+    after = at(anchor) + offset * every
+    for shift in (timedelta(0), timedelta(microseconds=1), every / 2):
+        through = after + length * every
+        assert expected_fires(trigger, after + shift, through) == by_core(trigger, after + shift, through)
+
+
+@given(instant=st.integers(-5, 5), after=st.integers(-5, 5), length=st.integers(-2, 5))
+def test_once(instant: int, after: int, length: int) -> None:
+    trigger = Once(at(instant))
+    assert expected_fires(trigger, at(after), at(after + length)) == by_core(
+        trigger, at(after), at(after + length)
+    )
+
+
+def test_five_fields_are_six_at_second_zero() -> None:
+    day = timedelta(days=1)
+    five = expected_fires(Cron("30 6 * * *"), START, START + day)
+    assert five == expected_fires(Cron("0 30 6 * * *"), START, START + day) == [at(18.5 * 3600)]
+
+
+def test_nothing_without_a_trigger() -> None:
+    assert expected_fires(None, START, at(60)) == []
+
+
+@pytest.mark.parametrize(
+    "cron", [Cron("0 9 * * MON"), Cron("@hourly"), Cron("0 9 L * *"), Cron("* * * * *", tz="Asia/Tokyo")]
+)
+def test_what_it_does_not_know_it_refuses(cron: Cron) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        expected_fires(cron, START, at(60))

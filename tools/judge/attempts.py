@@ -1,0 +1,233 @@
+"""Rules about runs and their attempts: S5 to S8, S13, S19, S25, S27."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from mainspring.core.model import Attempt, Delivery, JobSpec, Overlap, Run
+from mainspring.core.retry import Backoff, RetryPolicy
+from mainspring.core.states import FINAL_STATES, RunState
+from tools.judge.model import Effect, History, Violation
+from tools.judge.runs import FAILURES, LOSSES, Runs
+
+_MOMENT = timedelta(seconds=1)
+"""How long it may take from a claim's commit to the job's first act, on a host that has much else to do."""
+_REASONS = frozenset({"expired", "overlap", "misfire", "misfire_limit"})
+"""Why a run may be skipped."""
+_RETURNS = 5
+"""So many times a run may be handed back without any fault: jobs that cannot be done where they were claimed."""
+_BY_ITS_OWN_WORD = {"failed": "failed", "snoozed": "snoozed"}
+"""Outcomes that only the job itself can bring about, and the ending that it then writes down."""
+
+
+def judge_effects(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
+    """S5, S7, S19: who started what, how often, and when."""
+    for run_id, effects in runs.effects.items():
+        run = runs.by_id.get(run_id)
+        if run is None:
+            yield runs.accuse("S3", run_id, "carried out, but not on record")
+            continue
+        counts["effects"] += len(effects)
+        spec = runs.spec_of(run)
+        snoozed = {item.token for item in runs.attempts.get(run_id, []) if item.outcome == "snoozed"}
+        starts = sum(effect.ending != "snoozed" or effect.token not in snoozed for effect in effects)
+        if spec is not None and spec.delivery is Delivery.AT_MOST_ONCE and starts > 1:
+            yield runs.accuse("S5", run_id, "at most once, started twice")
+        earliest = run.due_at if run.fire_at is None else max(run.due_at, run.fire_at)
+        if any(effect.started_at < earliest - history.slack for effect in effects):
+            yield runs.accuse("S19", run_id, "started before it was due")
+        if spec is not None and spec.expires_after is not None:
+            yield from _judge_expiry(history, run, spec.expires_after, effects, runs)
+        yield from _judge_repeats(history, runs, run, effects, counts)
+
+
+def _judge_expiry(
+    history: History, run: Run, expires_after: timedelta, effects: list[Effect], runs: Runs
+) -> Iterator[Violation]:
+    """S1: what was not given to a worker by its expiry is skipped, not begun."""
+    first = min(effect.token for effect in effects)
+    given = {attempt.token: attempt.started_at for attempt in runs.attempts.get(run.id, [])}
+    given_at = run.started_at if first == run.token else given.get(first)
+    latest = max(run.due_at, run.created_at) + expires_after
+    if given_at is not None and given_at > latest + history.slack:
+        yield runs.accuse("S1", run.id, f"given to a worker at {given_at.isoformat()}, after its expiry")
+
+
+def _judge_repeats(
+    history: History, runs: Runs, run: Run, effects: list[Effect], counts: Counter[str]
+) -> Iterator[Violation]:
+    """A second execution needs the record of how the first one was lost or failed, and that before it began."""
+    seen: dict[int, Effect] = {}
+    attempts = {attempt.token: attempt for attempt in runs.attempts.get(run.id, [])}
+    for effect in sorted(effects, key=lambda effect: (effect.token, effect.started_at)):
+        if effect.token in seen:
+            yield runs.accuse("S7", run.id, f"token {effect.token} started twice")
+        own = attempts.get(effect.token)
+        if own is not None and effect.started_at > own.finished_at + history.slack:
+            if _was_stopped_between(history, own, effect):
+                counts["late_starts_of_zombies"] += 1
+            else:
+                yield runs.accuse("S7", run.id, f"token {effect.token} started though it had ended")
+        for token in seen.keys() - {effect.token}:
+            ended = attempts.get(token)
+            if (
+                ended is None
+                or ended.outcome == "succeeded"
+                or ended.finished_at > effect.started_at + history.slack
+            ):
+                why = f"token {effect.token} started though token {token} had not ended"
+                yield runs.accuse("S7", run.id, why)
+                break
+            counts["repeats_explained" if ended.outcome in LOSSES else "retries"] += 1
+        seen[effect.token] = effect
+
+
+def _was_stopped_between(history: History, attempt: Attempt, effect: Effect) -> bool:
+    """Say whether a real process was stopped between taking a lease and the job's first act, and lost the lease by it.
+
+    However late a worker looks at its lease, there is an instant after that; only the target, by the token, can tell
+    then. A simulated process (fault `pause`) is never stopped within a step and gets no such leave.
+    """
+    return attempt.outcome == "lost" and any(
+        fault.kind == "zombie"
+        and fault.target == attempt.worker
+        and attempt.started_at - history.slack <= fault.at <= attempt.started_at + _MOMENT
+        and fault.at <= attempt.finished_at <= fault.until
+        and effect.started_at <= fault.until + _MOMENT
+        for fault in history.faults
+    )
+
+
+def judge_ends(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
+    """S6, S8, S13, S25, S27: every run came to an end that its attempts account for."""
+    for run in history.runs:
+        counts[f"runs_{run.state.lower()}"] += 1
+        spec = runs.spec_of(run)
+        attempts = list(runs.attempts.get(run.id, []))
+        if spec is None:
+            yield runs.accuse("S2", run.id, "made from a version that never was")
+            continue
+        if run.state not in FINAL_STATES and run.rank < history.read_at - 2 * history.lease:
+            yield runs.accuse("S27", run.id, f"still {run.state} at the end")
+        if run.state is RunState.SUCCEEDED:
+            yield from _judge_success(history, run, runs)
+        if run.state is RunState.FAILED:
+            yield from _judge_failure(run, spec, attempts, runs)
+        if run.state is RunState.SKIPPED:
+            yield from _judge_skip(history, run, spec, runs)
+        yield from _judge_outcomes(run, attempts, runs)
+        yield from _judge_limits(run, spec, attempts, runs)
+        returned = sum(attempt.outcome == "handed_back" for attempt in attempts)
+        if returned > _RETURNS + len(history.faults):
+            yield runs.accuse(
+                "S8", run.id, f"handed back {returned} times, far more often than anything happened"
+            )
+        yield from _judge_backoffs(history, run, spec, attempts, runs)
+
+
+def _judge_success(history: History, run: Run, runs: Runs) -> Iterator[Violation]:
+    done = {effect.token: effect for effect in runs.effects.get(run.id, []) if effect.ending == "done"}
+    last = done.get(run.token)
+    if not done:
+        yield runs.accuse("S6", run.id, "succeeded without having been done")
+    elif last is None:
+        yield runs.accuse("S25", run.id, "its success is not that of its last holder")
+    elif _is_later(last.ended_at, run.finished_at, history.slack):
+        yield runs.accuse("S6", run.id, "succeeded before it was done")
+    if run.result != str(run.token).encode():
+        yield runs.accuse("S25", run.id, f"its result {run.result!r} is not that of token {run.token}")
+
+
+def _is_later(one: datetime | None, other: datetime | None, slack: timedelta) -> bool:
+    return one is not None and other is not None and one > other + slack
+
+
+def _judge_failure(run: Run, spec: JobSpec, attempts: list[Attempt], runs: Runs) -> Iterator[Violation]:
+    failures = sum(attempt.outcome in FAILURES for attempt in attempts)
+    is_spent = failures == spec.retry.max_retries + 1
+    last = max(attempts, key=lambda attempt: attempt.token).outcome if attempts else None
+    is_lost = spec.delivery is Delivery.AT_MOST_ONCE and last in FAILURES | LOSSES
+    is_poison = run.reason == "poison" and run.crashes >= spec.poison_limit and last == "lost"
+    is_refused = run.reason == "not_retryable" and last in FAILURES
+    if not (is_spent or is_lost or is_poison or is_refused):
+        why = f"FAILED ({run.reason}) after {failures} failures and {run.crashes} crashes"
+        yield runs.accuse("S13", run.id, why)
+    elif run.error is None and last in FAILURES | {"lost"}:
+        yield runs.accuse("S13", run.id, "kept without its error")
+
+
+def _judge_skip(history: History, run: Run, spec: JobSpec, runs: Runs) -> Iterator[Violation]:
+    """A reason is given, and it holds; that of misfires is looked at by their own rule."""
+    if run.reason is None:
+        yield runs.accuse("S1", run.id, "skipped without a reason")
+    elif run.reason not in _REASONS:
+        yield runs.accuse("S1", run.id, f"skipped for {run.reason!r}, which is no reason")
+    if run.reason == "overlap" and spec.overlap is not Overlap.SKIP:
+        yield runs.accuse("S18", run.id, "skipped as an overlap, which its job allows")
+    if run.reason == "expired":
+        expires_at = None if spec.expires_after is None else run.due_at + spec.expires_after
+        if expires_at is None or _is_later(expires_at, run.finished_at, history.slack):
+            yield runs.accuse("S1", run.id, f"skipped as expired, but it had until {expires_at or 'ever'}")
+
+
+def _judge_outcomes(run: Run, attempts: list[Attempt], runs: Runs) -> Iterator[Violation]:
+    """What is on record of an attempt is what the job wrote down, where the job came to its end."""
+    endings = {effect.token: effect.ending for effect in runs.effects.get(run.id, [])}
+    for attempt in attempts:
+        own = _BY_ITS_OWN_WORD.get(attempt.outcome)
+        ending = endings.get(attempt.token)
+        if own is not None and ending is not None and ending != own:
+            why = f"token {attempt.token} is on record as {attempt.outcome}, but it was {ending}"
+            yield runs.accuse("S25", run.id, why)
+
+
+def _judge_limits(run: Run, spec: JobSpec, attempts: list[Attempt], runs: Runs) -> Iterator[Violation]:
+    failed = [attempt.token for attempt in attempts if attempt.outcome in FAILURES]
+    most = spec.retry.max_retries + 1
+    if len(failed) > most or (len(failed) == most and run.state not in {RunState.FAILED, RunState.CANCELLED}):
+        yield runs.accuse(
+            "S8", run.id, f"{len(failed)} failures and {run.state}, though {most} are the limit"
+        )
+    losses = sum(attempt.outcome == "lost" for attempt in attempts)
+    if losses > spec.poison_limit + 1:  # the first one in company, all others alone
+        why = f"lost {losses} times, though {spec.poison_limit} crashes alone are the limit"
+        yield runs.accuse("S8", run.id, why)
+    if losses != run.crashes:
+        yield runs.accuse("S8", run.id, f"{run.crashes} crashes are counted, but it was lost {losses} times")
+    numbered = [(attempt.token, attempt.number) for attempt in attempts]
+    numbered += [(effect.token, effect.attempt) for effect in runs.effects.get(run.id, [])]
+    for token, number in numbered:
+        own = 1 + sum(earlier < token for earlier in failed)
+        if number != own:
+            yield runs.accuse("S8", run.id, f"token {token} is told to be attempt {number}, but it is {own}")
+            break
+
+
+def _judge_backoffs(
+    history: History, run: Run, spec: JobSpec, attempts: list[Attempt], runs: Runs
+) -> Iterator[Violation]:
+    for attempt in attempts:
+        if attempt.outcome not in FAILURES:
+            continue
+        shortest = shortest_wait(spec.retry, attempt.number)
+        over_at = attempt.finished_at + shortest - history.slack
+        for effect in runs.effects.get(run.id, []):
+            if effect.token > attempt.token and effect.started_at < over_at:
+                why = f"token {effect.token} started before its backoff of {shortest} was over"
+                yield runs.accuse("S8", run.id, why)
+                break
+
+
+def shortest_wait(policy: RetryPolicy, number: int) -> timedelta:
+    """Return the shortest wait that a policy promises after the failure of attempt `number` (from 1)."""
+    wait = policy.delay
+    if policy.backoff is Backoff.LIST:
+        wait = policy.delays[min(number, len(policy.delays)) - 1]
+    elif policy.backoff is Backoff.LINEAR:
+        wait = policy.delay * number
+    elif policy.backoff is Backoff.EXPONENTIAL:
+        for _ in range(1, number):
+            wait = min(wait * 2, policy.cap)
+    return min(wait, policy.cap) * (1 - policy.jitter)

@@ -1,0 +1,71 @@
+"""Rules about what clients were promised when they cancelled: S11."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+
+from mainspring.core.model import Run
+from mainspring.core.states import RunState
+from tools.judge.model import ChangeKind, History, Operation, Violation
+from tools.judge.runs import Runs
+
+_INSTANT = timedelta(milliseconds=1)
+
+
+def judge_cancels(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
+    """S11: a cancel that was answered holds, and nothing is cancelled unasked."""
+    cancels = [operation for operation in history.operations if operation.kind == "cancel"]
+    for operation in cancels:
+        if operation.outcome != "ok" or operation.run_id is None:
+            continue
+        counts[f"cancels_{operation.answer}"] += 1
+        run = runs.by_id.get(operation.run_id)
+        if run is None:
+            yield runs.accuse("S3", operation.run_id, "its cancel was answered, but it is not to be found")
+        elif operation.answer == "requested":
+            yield from _judge_request(history, run, operation, runs)
+        else:
+            yield from _judge_end(history, run, operation, runs)
+    yield from _judge_unasked(history, cancels, runs)
+
+
+def _judge_end(history: History, run: Run, operation: Operation, runs: Runs) -> Iterator[Violation]:
+    """The answer said that the run has ended, by this cancel (`cancelled`) or before it (`finished`)."""
+    if operation.answer == "cancelled" and run.state is not RunState.CANCELLED:
+        yield runs.accuse("S11", run.id, "cancelled, they said")
+    if run.finished_at is None or run.finished_at > operation.answered_at + history.slack:
+        yield runs.accuse("S11", run.id, f"it had ended by {operation.answered_at.isoformat()}, they said")
+    if any(effect.started_at > operation.answered_at + _INSTANT for effect in runs.effects.get(run.id, [])):
+        yield runs.accuse("S11", run.id, "started after its cancel was answered")
+
+
+def _judge_request(history: History, run: Run, operation: Operation, runs: Runs) -> Iterator[Violation]:
+    """The attempt that was under way when the cancel was asked for is the run's last, and does not begin much later."""
+    if run.state not in {RunState.CANCELLED, RunState.SUCCEEDED}:
+        yield runs.accuse("S11", run.id, "its cancel was asked for")
+    since = operation.answered_at + history.slack
+    begun = [
+        (item.token, item.started_at) for item in runs.effects.get(run.id, []) if item.started_at > since
+    ]
+    ended = [item.token for item in runs.attempts.get(run.id, []) if item.finished_at > since]
+    if any(token != run.token for token in (*ended, *(token for token, _ in begun))):
+        yield runs.accuse("S11", run.id, "went on after its cancel was asked for")
+    elif any(started_at > since + history.lease for _, started_at in begun):
+        yield runs.accuse("S11", run.id, "started after its cancel was answered")
+
+
+def _judge_unasked(history: History, cancels: list[Operation], runs: Runs) -> Iterator[Violation]:
+    asked = {
+        operation.run_id
+        for operation in cancels
+        if operation.outcome == "unknown" or operation.answer in {"cancelled", "requested"}
+    }
+    deleted = {change.job_id: change.at for change in history.changes if change.kind is ChangeKind.DELETED}
+    for run in history.runs:
+        if run.state is not RunState.CANCELLED or run.id in asked:
+            continue
+        deleted_at = deleted.get(run.job_id) if run.reason == "job_deleted" else None
+        if deleted_at is None or run.finished_at is None or run.finished_at < deleted_at - history.slack:
+            yield runs.accuse("S11", run.id, "nobody asked for it to be cancelled")

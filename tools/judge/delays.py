@@ -1,0 +1,146 @@
+"""Rules about how long things take once nothing is broken: L1 to L3."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from itertools import accumulate
+
+from mainspring.core.ids import JobId, format_job_id
+from mainspring.core.model import Run, RunKind, SpanKind
+from mainspring.core.states import RunState
+from mainspring.core.triggers import Once
+from tools.judge.model import History, Violation
+from tools.judge.runs import Runs
+
+BOUND = timedelta(seconds=2)
+"""Fires and starts with free capacity and no fault near; the product's promise is one second."""
+
+
+class Times:
+    """Stretches of time, for many questions: which of them overlap makes no difference."""
+
+    def __init__(self, stretches: Iterable[tuple[datetime, datetime]]) -> None:
+        self._begins: list[datetime] = []
+        self._ends: list[datetime] = []
+        for begin, end in sorted(stretches):
+            if self._ends and begin <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
+            else:
+                self._begins.append(begin)
+                self._ends.append(end)
+
+    def meet(self, begin: datetime, end: datetime) -> bool:
+        """Say whether any of them has an instant in common with the time from `begin` to `end`."""
+        first = bisect_left(self._ends, begin)
+        return first < len(self._begins) and self._begins[first] <= end
+
+
+class Occupation:
+    """How many slots were taken; one who carries out a run alone, after a crash, takes all that there are."""
+
+    def __init__(self, history: History, runs: Runs) -> None:
+        starts, ends = [], []
+        for effect in history.effects:
+            attempts = runs.attempts.get(effect.run_id, [])
+            is_suspect = any(item.outcome == "lost" and item.token < effect.token for item in attempts)
+            slots = history.slots if is_suspect else 1
+            starts.append((effect.started_at, slots))
+            if effect.ended_at is not None:
+                ends.append((effect.ended_at, slots))
+        self._starts, self._taken = _sum_up(starts)
+        self._ends, self._freed = _sum_up(ends)
+
+    def most(self, begin: datetime, end: datetime) -> int:
+        """Return how many slots were taken by what went on at any instant from `begin` to `end`."""
+        taken = self._taken[bisect_right(self._starts, end)]
+        return taken - self._freed[bisect_left(self._ends, begin)]
+
+
+def _sum_up(steps: list[tuple[datetime, int]]) -> tuple[list[datetime], list[int]]:
+    """Return instants in order, and what had come together before each of them, and in the end."""
+    steps.sort()
+    return [at for at, _ in steps], [0, *accumulate(slots for _, slots in steps)]
+
+
+def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
+    """L1, L2 and L3: away from faults, and a recovery after them, fires are made and carried out at once."""
+    recovery = 3 * history.lease
+    troubled = Times((fault.at - BOUND, fault.until + recovery) for fault in history.faults)
+    yield from _judge_fires(history, runs, troubled, counts)
+    suspects = Times(_waits_of_suspects(history, runs))
+    occupation = Occupation(history, runs)
+    for run in history.runs:
+        yield from _judge_losses(history, run, runs, counts)
+        start = _first_start(run, runs)
+        due = max(run.due_at, run.created_at)
+        if start is None or troubled.meet(due, due) or suspects.meet(due, start):
+            continue
+        if occupation.most(due, start) < history.slots:
+            counts["starts_timed"] += 1
+            if start > due + BOUND:
+                yield runs.accuse("L1", run.id, f"started {start - due} late, far from any fault")
+
+
+def _judge_fires(history: History, runs: Runs, troubled: Times, counts: Counter[str]) -> Iterator[Violation]:
+    """L2: a fire becomes a run, or part of a span, at once; a span's first fire is where the clock had stopped."""
+    for run in history.runs:
+        if run.fire_at is None or run.span_id is not None or run.kind is RunKind.BACKFILL:
+            continue
+        late = run.created_at - _owed_at(history, (run.job_id, run.version), run.fire_at)
+        if not troubled.meet(run.fire_at, run.fire_at):
+            counts["fires_timed"] += 1
+            if late > BOUND:
+                yield runs.accuse("L2", run.id, f"fired {late} late, far from any fault")
+    for span in history.spans:
+        late = span.created_at - _owed_at(history, (span.job_id, span.version), span.from_at)
+        if (
+            span.kind is not SpanKind.BACKFILL
+            and late > BOUND
+            and not troubled.meet(span.from_at, span.from_at)
+        ):
+            why = f"{span.kind} for {span.reason} from {span.from_at.isoformat()}, recorded {late} late"
+            yield Violation("L2", f"span {span.id} of {format_job_id(span.job_id)}", (why,))
+
+
+def _owed_at(history: History, version: tuple[JobId, int], fire_at: datetime) -> datetime:
+    """Return when a fire could first be made: an instant that has passed is owed once its job is made or edited."""
+    for change in history.changes:
+        if (change.job_id, change.version) == version and isinstance(change.spec.trigger, Once):
+            return max(fire_at, change.until)
+    return fire_at
+
+
+def _judge_losses(history: History, run: Run, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
+    """L3: what a worker lost, or never began, is given back within the recovery after the last fault before."""
+    begun = {effect.token for effect in runs.effects.get(run.id, [])}
+    for attempt in runs.attempts.get(run.id, []):
+        if attempt.outcome != "lost" and attempt.token in begun:
+            continue
+        counts["losses_timed"] += 1
+        faults = [fault.until for fault in history.faults if fault.at <= attempt.finished_at]
+        latest = max([attempt.started_at, *faults]) + 3 * history.lease
+        if attempt.finished_at > latest:
+            why = f"token {attempt.token} was given back {attempt.finished_at - latest} too late"
+            yield runs.accuse("L3", run.id, why)
+
+
+def _first_start(run: Run, runs: Runs) -> datetime | None:
+    starts = [effect.started_at for effect in runs.effects.get(run.id, [])]
+    if not starts and run.state is RunState.SKIPPED and run.reason == "expired":
+        return run.finished_at  # until then it waited
+    return min(starts, default=None)
+
+
+def _waits_of_suspects(history: History, runs: Runs) -> Iterator[tuple[datetime, datetime]]:
+    """Tell when runs that were lost once waited to be carried out alone: a worker then empties itself for them."""
+    for run in history.runs:
+        is_suspect = False
+        effects = runs.effects.get(run.id, [])
+        for attempt in sorted(runs.attempts.get(run.id, []), key=lambda item: item.token):
+            is_suspect = is_suspect or attempt.outcome == "lost"
+            if is_suspect:
+                later = [effect.started_at for effect in effects if effect.token > attempt.token]
+                yield attempt.finished_at, min(later, default=run.finished_at or history.read_at)

@@ -1,0 +1,185 @@
+"""Rules about fires: every one recorded once (S1), none that should not be (S2), each for its own instant."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from mainspring.core.ids import JobId, format_job_id, format_run_id
+from mainspring.core.model import Run, RunKind, Span, SpanKind
+from mainspring.core.states import RunState
+from tools.judge.model import ChangeKind, History, Violation
+from tools.judge.runs import Runs
+from tools.judge.stretches import Stretch, read_stretches
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """What is on record of one job's fires."""
+
+    job_id: JobId
+    runs: dict[datetime, list[Run]]
+    spans: list[Span]
+    stretches: list[Stretch]
+    deleted_at: datetime | None
+
+
+def judge_fires(history: History, counts: Counter[str]) -> Iterator[Violation]:
+    """S1 and S2: expected and recorded are the same set, each fire once."""
+    runs: dict[JobId, dict[datetime, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    for run in history.runs:
+        if run.fire_at is not None and run.kind is not RunKind.BACKFILL:
+            runs[run.job_id][run.fire_at].append(run)
+    spans: dict[JobId, list[Span]] = defaultdict(list)
+    for span in history.spans:
+        if span.kind is not SpanKind.BACKFILL:
+            spans[span.job_id].append(span)
+    deleted = {change.job_id: change.until for change in history.changes if change.kind is ChangeKind.DELETED}
+    for job_id, stretches in read_stretches(history).items():
+        records = _Records(job_id, runs[job_id], spans[job_id], stretches, deleted.get(job_id))
+        yield from _judge_job(history, records, counts)
+
+
+def _judge_job(history: History, records: _Records, counts: Counter[str]) -> Iterator[Violation]:
+    sure: set[datetime] = set()
+    possible: dict[datetime, list[Stretch]] = defaultdict(list)
+    for stretch in records.stretches:
+        owed, allowed = stretch.expected(history.slack)
+        if stretch.is_paused:
+            counts["fires_paused"] += len(owed)
+            yield from _judge_pause(history, records, stretch, owed)
+            continue
+        sure |= owed
+        for at in allowed:
+            possible[at].append(stretch)
+    counts["fires_expected"] += len(sure)
+    for at in sorted(sure | set(records.runs)):
+        yield from _judge_fire(history, records, at, possible.get(at, []), counts, is_sure=at in sure)
+
+
+def _judge_pause(
+    history: History, records: _Records, pause: Stretch, owed: set[datetime]
+) -> Iterator[Violation]:
+    """What would have fired during a pause is on record as one gap, that of this pause (law 4)."""
+    for at in sorted(owed):
+        covering = [span for span in records.spans if _covers(span, at) and span.version in pause.versions]
+        if [(span.kind, span.reason) for span in covering] != [(SpanKind.GAP, "paused")]:
+            yield _violation("S1", at, records, [], covering, history)
+
+
+def _judge_fire(
+    history: History,
+    records: _Records,
+    at: datetime,
+    stretches: list[Stretch],
+    counts: Counter[str],
+    *,
+    is_sure: bool,
+) -> Iterator[Violation]:
+    mine = records.runs.get(at, [])
+    if not _held_then(history, stretches, mine, at):
+        if mine:
+            yield _violation("S2", at, records, mine, [], history)
+        return
+    covering = [span for span in records.spans if _claims(span, at, stretches)]
+    holding = [span for span in covering if _holds(history, records, span, at)]
+    is_missed = is_sure and not mine and not holding
+    if is_missed or len(mine) > 1 or (mine and covering) or (len(covering) > 1 and is_sure):
+        yield _violation("S1", at, records, mine, covering, history)
+    elif covering:
+        counts["fires_in_spans"] += 1
+    elif mine:
+        counts["fires_skipped" if mine[0].state is RunState.SKIPPED else "fires_run"] += 1
+
+
+def _held_then(history: History, stretches: list[Stretch], runs: list[Run], at: datetime) -> bool:
+    """Say whether the trigger gives this instant, and each run's version had not been replaced by then."""
+    return bool(stretches) and all(
+        any(
+            run.version in stretch.versions and at <= stretch.versions[run.version] + history.slack
+            for stretch in stretches
+        )
+        for run in runs
+    )
+
+
+def _covers(span: Span, at: datetime) -> bool:
+    is_within = span.from_at <= at and (span.to_at is None or at <= span.to_at)
+    is_to_come = span.kind is SpanKind.GAP or span.cursor_at is None or at > span.cursor_at
+    return is_within and is_to_come
+
+
+def _claims(span: Span, at: datetime, stretches: list[Stretch]) -> bool:
+    """Say whether a span presents itself as the record of a fire, rightly or not."""
+    is_mine = any(span.version in stretch.versions for stretch in stretches)
+    return _covers(span, at) and (is_mine or (span.kind is SpanKind.GAP and span.reason == "paused"))
+
+
+def _holds(history: History, records: _Records, span: Span, at: datetime) -> bool:
+    """Say whether a span may be the record of a fire for the reason that it gives (misfires have their own rule)."""
+    slack = history.slack
+    if span.kind is not SpanKind.GAP:
+        return True
+    if span.reason == "paused":
+        # What was due and not made when the pause began is its record's, what comes after the pause is not.
+        return any(
+            pause.is_paused
+            and pause.began_after - slack <= span.created_at <= pause.began_by + slack
+            and at <= pause.ended_by + slack
+            for pause in records.stretches
+        )
+    if span.reason == "deleted":
+        return records.deleted_at is not None and at <= records.deleted_at + slack
+    return span.reason in {"misfire", "misfire_limit"}
+
+
+def judge_instants(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
+    """S2, S19, L1: a fire's run is for an instant, and due then, or later by no more than its jitter."""
+    spans = {span.id: span for span in history.spans}
+    for run in history.runs:
+        spec = runs.spec_of(run)
+        if run.kind is not RunKind.SCHEDULED or spec is None:
+            continue
+        if run.fire_at is None:
+            yield runs.accuse("S2", run.id, "scheduled, but for no instant")
+        elif run.span_id is not None:
+            counts["fires_caught_up"] += 1
+            span = spans.get(run.span_id)
+            is_its_own = (
+                span is not None
+                and (span.job_id, span.version) == (run.job_id, run.version)
+                and span.kind is SpanKind.CATCH_UP
+                and span.from_at <= run.fire_at
+                and span.cursor_at is not None
+                and run.fire_at <= span.cursor_at
+            )
+            if not is_its_own:
+                yield runs.accuse("S2", run.id, f"made up for span {run.span_id}, which does not say so")
+        elif run.due_at < run.fire_at:
+            yield runs.accuse("S19", run.id, f"due before {run.fire_at.isoformat()}, its fire time")
+        elif run.due_at > run.fire_at + spec.jitter:
+            yield runs.accuse("L1", run.id, f"due later than {run.fire_at.isoformat()} and its jitter")
+
+
+def _violation(
+    rule: str, at: datetime, records: _Records, runs: list[Run], spans: list[Span], history: History
+) -> Violation:
+    job_id = records.job_id
+    story = [
+        f"{change.at.isoformat()} job {change.kind}, version {change.version}: {change.spec.trigger}"
+        for change in history.changes
+        if change.job_id == job_id
+    ]
+    story.append(f"{at.isoformat()} is a fire time with {len(runs)} runs and {len(spans)} spans on record")
+    story += [
+        f"{run.created_at.isoformat()} {format_run_id(run.id)} version {run.version}: {run.state} {run.reason}"
+        for run in runs
+    ]
+    story += [
+        f"{span.created_at.isoformat()} {span.kind} span {span.id} recorded, version {span.version}:"
+        f" {span.from_at.isoformat()} to {span.to_at.isoformat() if span.to_at else 'open'}, {span.reason}"
+        for span in spans
+    ]
+    return Violation(rule, f"{format_job_id(job_id)} at {at.isoformat()}", tuple(story))

@@ -1,0 +1,63 @@
+"""The entry: all rules over one history."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tools.judge.attempts import judge_effects, judge_ends
+from tools.judge.cancels import judge_cancels
+from tools.judge.delays import judge_delays
+from tools.judge.fires import judge_fires, judge_instants
+from tools.judge.misfires import judge_catch_ups, judge_misfires
+from tools.judge.model import History, Verdict
+from tools.judge.order import judge_deaths, judge_grants, judge_order, judge_passed_over
+from tools.judge.runs import Runs
+from tools.judge.submissions import judge_submissions
+
+RULES = {
+    "S1": "every due fire has exactly one record",
+    "S2": "no fire is recorded that the job, as it was defined then, did not owe",
+    "S3": "what was acknowledged is never lost, and nothing runs that nobody asked for",
+    "S4": "one key is one run",
+    "S5": "an at-most-once run starts at most once",
+    "S6": "what succeeded was done",
+    "S7": "no attempt starts twice, and a further one only after the record of how the one before ended",
+    "S8": "no more attempts than allowed, and none before its backoff is over",
+    "S9": "a stale holder changes nothing",
+    "S10": "one holder at a time, told by its epoch",
+    "S11": "an end is final, and an answered cancel holds",
+    "S12": "legal steps only",
+    "S13": "what failed for good had used up what it was allowed",
+    "S18": "the overlap policy holds",
+    "S19": "nothing starts before it is due",
+    "S20": "the misfire policy holds",
+    "S23": "a store that is away, or takes no writes, is nobody's death",
+    "S25": "a result is that of the attempt that was accepted",
+    "S27": "nothing is stuck",
+    "L1": "what is due starts at once",
+    "L2": "what is due is fired at once",
+    "L3": "what a worker lost is given back in time",
+}
+"""The rules by their names in the reliability notes."""
+
+
+def judge(history: History) -> Verdict:
+    """Judge a history by all rules."""
+    counts: Counter[str] = Counter()
+    runs = Runs(history)
+    violations = [
+        *judge_fires(history, counts),
+        *judge_instants(history, runs, counts),
+        *judge_misfires(history, runs, counts),
+        *judge_catch_ups(history, counts),
+        *judge_submissions(history, runs, counts),
+        *judge_effects(history, runs, counts),
+        *judge_ends(history, runs, counts),
+        *judge_cancels(history, runs, counts),
+        *judge_order(history, counts),
+        *judge_grants(history, counts),
+        *judge_deaths(history, counts),
+        *judge_passed_over(history, runs, counts),
+        *judge_delays(history, runs, counts),
+    ]
+    return Verdict(tuple(violations), dict(sorted(counts.items())))

@@ -1,0 +1,83 @@
+"""A job's life as stretches during which one trigger held: what it owed, and what it may have fired."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from mainspring.core.ids import JobId
+from mainspring.core.triggers import Once, Trigger
+from tools.judge.model import Change, ChangeKind, History
+from tools.judge.oracle import expected_fires
+
+_FAR = datetime(9000, 1, 1, tzinfo=UTC)
+SETTLE = timedelta(seconds=3)
+"""Fires this close to the final read may still be under way."""
+
+
+@dataclass(slots=True)
+class Stretch:
+    """A time during which one trigger held and the job was paused or was not, whatever else of it was edited.
+
+    The first pair of instants says when it surely and when it possibly had begun; the second the same of its end.
+    """
+
+    trigger: Trigger | None
+    began_by: datetime
+    began_after: datetime
+    ended_after: datetime
+    ended_by: datetime
+    is_first: bool
+    is_paused: bool
+    versions: dict[int, datetime] = field(default_factory=dict)
+    """Each version that held within it, and by when it was surely replaced."""
+
+    def expected(self, slack: timedelta) -> tuple[set[datetime], set[datetime]]:
+        """Return the fires that are surely owed, and those that may be on record."""
+        if isinstance(self.trigger, Once):
+            at = self.trigger.at
+            possible = {at} if at <= self.ended_by + slack else set()
+            # What has just passed when the job is made is owed; after a pause or an edit, it depends.
+            is_sure = at <= self.ended_after - slack and (self.is_first or at > self.began_by + slack)
+            return ({at} if is_sure else set()), possible
+        widest = set(expected_fires(self.trigger, self.began_after - slack, self.ended_by + slack))
+        sure = {at for at in widest if self.began_by + slack < at <= self.ended_after - slack}
+        return sure, widest
+
+
+def read_stretches(history: History) -> dict[JobId, list[Stretch]]:
+    """Return each job's stretches in order."""
+    stretches: dict[JobId, list[Stretch]] = defaultdict(list)
+    horizon = history.read_at - SETTLE
+    for change in history.changes:
+        mine = stretches[change.job_id]
+        current = mine[-1] if mine and mine[-1].ended_by == _FAR else None
+        is_paused = current is not None and current.is_paused
+        if change.kind is ChangeKind.EDITED and current and current.trigger == change.spec.trigger:
+            current.versions[change.version - 1] = change.until
+            current.versions[change.version] = current.ended_by
+            continue
+        if current is not None:
+            current.ended_after, current.ended_by = change.at, change.until
+        if change.kind is not ChangeKind.DELETED:
+            is_paused = change.kind is ChangeKind.PAUSED or (change.kind is ChangeKind.EDITED and is_paused)
+            mine.append(_begin(change, is_first=not mine, is_paused=is_paused))
+    for mine in stretches.values():
+        for stretch in mine:
+            stretch.ended_after = min(stretch.ended_after, horizon)
+            stretch.ended_by = min(stretch.ended_by, history.read_at)
+    return stretches
+
+
+def _begin(change: Change, *, is_first: bool, is_paused: bool) -> Stretch:
+    return Stretch(
+        trigger=change.spec.trigger,
+        began_by=change.until,
+        began_after=change.at,
+        ended_after=_FAR,
+        ended_by=_FAR,
+        is_first=is_first,
+        is_paused=is_paused,
+        versions={change.version: _FAR},
+    )

@@ -1,0 +1,145 @@
+"""Many seeds on all cores, with progress; a campaign that never met what it is for is void.
+
+python -m tools.simulator --seeds 20000
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from tools.simulator.plan import CRASH_VERBS, make_plan
+from tools.simulator.run import simulate
+
+REQUIRED = (
+    "lease_expired_while_its_holder_lives",
+    "stale_write_refused",
+    "commit_whose_answer_was_lost",
+    "answer_between_processes_lost",
+    "two_nodes_planned_the_same_fire",
+    "fire_fenced",
+    "fire_lost",
+    "shards_taken_from_a_living_node",
+    "cancel_raced_completion",
+    "claim_answer_repeated",
+    "claim_under_a_dead_session",
+    "report_repeated",
+    "submission_repeated",
+    "edit_lost_to_another_change",
+    "lease_unknown_to_its_worker",
+    "holder_told_of_a_loss",
+    "job_killed_its_worker",
+    "fault_full",
+    "request_between_processes_carried_out_late",
+    "store_call_carried_out_late",
+    "node_refused_clock",
+    "node_refused_tzdata",
+    "node_came_back_after_clock",
+    "node_came_back_after_tzdata",
+    "misfires_skip",
+    "misfires_fire_latest",
+    "misfires_fire_all",
+    "overlaps_skipped",
+    "fires_in_spans",
+    "repeats_explained",
+    *(f"crash_{moment}_{verb}" for verb in CRASH_VERBS for moment in ("before", "after")),
+)
+"""What a campaign must have met, each at least once; else it is void."""
+NEEDS_SEVERAL_NODES = {
+    *("two_nodes_planned_the_same_fire", "fire_fenced", "fire_lost"),
+    *("shards_taken_from_a_living_node", "crash_before_release_shards", "crash_after_release_shards"),
+    *(
+        "node_refused_clock",
+        "node_refused_tzdata",
+        "node_came_back_after_clock",
+        "node_came_back_after_tzdata",
+    ),
+    "store_call_carried_out_late",
+}
+"""What cannot be met where one process holds the store."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a campaign has come to so far.
+
+    Attributes:
+        failed: seeds that broke a rule, with the first violation of each.
+        virtual: seconds of simulated time.
+        spent: seconds of real time.
+    """
+
+    store: str = "memory"
+    seeds: int = 0
+    failed: dict[int, str] = field(default_factory=dict)
+    met: Counter[str] = field(default_factory=Counter)
+    virtual: float = 0.0
+    faults: int = 0
+    spent: float = 0.0
+
+    @property
+    def never_met(self) -> list[str]:
+        """What makes the campaign void."""
+        required = REQUIRED if self.store == "memory" else set(REQUIRED) - NEEDS_SEVERAL_NODES
+        return [name for name in REQUIRED if name in required and not self.met[name]]
+
+    def summary(self) -> dict[str, object]:
+        """Return the figures as JSON can hold them."""
+        minutes = max(self.spent, 1e-9) / 60
+        return {
+            "store": self.store,
+            "seeds": self.seeds,
+            "failed": sorted(self.failed),
+            "faults": self.faults,
+            "fires": self.met["fires_expected"],
+            "attempts": self.met["effects"],
+            "virtual_days": round(self.virtual / 86_400, 2),
+            "seconds": round(self.spent, 1),
+            "seeds_per_minute": round(self.seeds / minutes),
+            "virtual_days_per_minute": round(self.virtual / 86_400 / minutes, 2),
+            "never_met": self.never_met,
+        }
+
+
+def run_campaign(
+    first: int, count: int, *, processes: int | None = None, store: str = "memory"
+) -> Iterator[Tally]:
+    """Simulate so many seeds from `first` on; yield the same tally, grown, after each seed."""
+    tally = Tally(store=store)
+    started = time.perf_counter()
+    workers = processes or os.cpu_count() or 1
+    # Ctrl-C is the parent's affair.
+    quiet = (signal.SIGINT, signal.SIG_IGN)
+    pool_of = partial(multiprocessing.get_context("spawn").Pool, maxtasksperchild=500)
+    with pool_of(workers, initializer=signal.signal, initargs=quiet) as pool:
+        for outcome in pool.imap_unordered(
+            partial(_simulate_seed, store), range(first, first + count), chunksize=4
+        ):
+            _add(tally, *outcome)
+            tally.spent = time.perf_counter() - started
+            yield tally
+
+
+def _add(
+    tally: Tally, seed: int, met: Counter[str], seconds: float, faults: int, story: Sequence[str]
+) -> None:
+    tally.seeds += 1
+    tally.met.update(met)
+    tally.virtual += seconds
+    tally.faults += faults
+    if story:
+        tally.failed[seed] = "\n".join(story)
+
+
+def _simulate_seed(store: str, seed: int) -> tuple[int, Counter[str], float, int, list[str]]:
+    result = simulate(make_plan(seed, store=store))
+    met = Counter(result.reached)
+    met.update(result.verdict.counts)
+    story = [] if result.is_good else [*map(str, result.verdict.violations[:1]), *result.errors[:1]]
+    return seed, met, result.seconds, len(result.plan.faults), story

@@ -1,0 +1,156 @@
+"""The nemesis: does to the world what the plan says, and puts it right again."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+
+from tools.judge import Fault
+from tools.simulator.plan import FaultPlan
+from tools.simulator.world import TZDATA, Node, Trouble, World
+
+_SLOWNESS = 100.0
+_LONGEST_WAIT = 30
+"""Seconds for which a process may take to end when it was asked to, or to reach the call at which it is to crash."""
+
+
+class Nemesis:
+    """Carries out the plan's faults; faults of one kind on one target may overlap and end with the last."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._holds: dict[tuple[str, str], int] = {}
+
+    async def run(self) -> None:
+        """Start every fault at its instant; return when all are over."""
+        tasks = []
+        for plan in self._world.plan.faults:
+            await asyncio.sleep(max(plan.at - self._world.loop.time(), 0))
+            tasks.append(asyncio.create_task(self._do(plan)))
+        await asyncio.gather(*tasks)
+
+    def heal(self) -> None:
+        """Start and free whatever does not run, and mend all connections."""
+        self._world.is_store_down = self._world.is_store_full = False
+        self._world.failure_rate = 0.0
+        for node in self._world.nodes.values():
+            node.trouble.is_cut = node.trouble.is_lossy = node.trouble.is_cut_off = False
+            node.trouble.is_late = False
+            node.trouble.slowness = 1.0
+            node.trouble.host_skew = 0.0
+            node.trouble.tzdata = TZDATA
+            node.trouble.crash_at = None
+            if node.process is not None:
+                node.process.go_on()
+            node.boot()
+
+    async def _do(self, plan: FaultPlan) -> None:
+        world = self._world
+        began: datetime | None = world.time()
+        world.recorder.say(f"fault {plan.kind} {plan.target} {plan.verb} for {plan.seconds}")
+        world.recorder.reached[f"fault_{plan.kind}"] += 1
+        node = world.nodes.get(plan.target)
+        if node is None:
+            await self._break_store("is_store_full" if plan.kind == "full" else "is_store_down", plan.seconds)
+        elif plan.kind == "crash_at":
+            began = await self._crash(plan, node)
+        elif plan.kind in {"kill", "stop"}:
+            await self._end(plan, node)
+        elif plan.kind == "tzdata":
+            await self._reinstall(plan, node)
+        elif plan.kind == "pause":
+            await self._pause(plan.seconds, node)
+        else:
+            await self._trouble(plan, node)
+        if began is not None:
+            fault = Fault(kind=plan.kind, target=plan.target, at=began, until=world.time())
+            world.recorder.faults.append(fault)
+
+    async def _break_store(self, how: str, seconds: float) -> None:
+        setattr(self._world, how, True)
+        self._take("store", how)
+        await asyncio.sleep(seconds)
+        if self._release("store", how):
+            setattr(self._world, how, False)
+
+    async def _end(self, plan: FaultPlan, node: Node) -> None:
+        if plan.kind == "kill":
+            node.kill()
+        else:
+            await self._stop(node)
+        await asyncio.sleep(plan.seconds)
+        node.boot()
+
+    async def _stop(self, node: Node) -> None:
+        node.stop()
+        for _ in range(_LONGEST_WAIT):  # a drain takes its time
+            if node.process is None:
+                break
+            await asyncio.sleep(1)
+        else:
+            node.kill()  # as whoever runs services does
+
+    async def _reinstall(self, plan: FaultPlan, node: Node) -> None:
+        """Start a server again with other zone data, and later with what it had."""
+        node.trouble.tzdata = plan.version
+        self._take(node.name, "tzdata")
+        await self._stop(node)
+        node.boot()
+        await asyncio.sleep(plan.seconds)
+        if self._release(node.name, "tzdata"):
+            node.trouble.tzdata = TZDATA
+            await self._stop(node)
+            node.boot()
+
+    async def _crash(self, plan: FaultPlan, node: Node) -> datetime | None:
+        """Crash at a call of a verb, in a later life of the process if need be: some are called only at its start.
+
+        Return when it was found to have crashed; None if it never came to that call.
+        """
+        crash = (plan.verb, plan.is_after)
+        node.trouble.crash_at = crash
+        waited = 0
+        while node.trouble.crash_at is crash and waited < _LONGEST_WAIT:
+            await asyncio.sleep(1)
+            waited += 1
+        if node.trouble.crash_at is crash:
+            node.trouble.crash_at = None
+            return None
+        found_at = self._world.time()  # reached, or another crash has taken its place
+        await asyncio.sleep(plan.seconds)
+        node.boot()
+        return found_at
+
+    async def _pause(self, seconds: float, node: Node) -> None:
+        process = node.process
+        if process is None:
+            return
+        process.pause()
+        self._take(process.name, "pause")
+        await asyncio.sleep(seconds)
+        if self._release(process.name, "pause"):
+            process.go_on()
+
+    async def _trouble(self, plan: FaultPlan, node: Node) -> None:
+        values: dict[str, tuple[str, float]] = {
+            "slow": ("slowness", _SLOWNESS),
+            "skew": ("host_skew", plan.skew),
+        }
+        name, value = values.get(plan.kind, (f"is_{plan.kind}", True))
+        setattr(node.trouble, name, value)
+        self._take(node.name, name)
+        await asyncio.sleep(plan.seconds)
+        if self._release(node.name, name):
+            setattr(node.trouble, name, getattr(Trouble(), name))
+
+    def _take(self, target: str, what: str) -> None:
+        self._holds[target, what] = self._holds.get((target, what), 0) + 1
+
+    def _release(self, target: str, what: str) -> bool:
+        self._holds[target, what] -= 1
+        return not self._holds[target, what]
+
+
+def margin(beat_period: float) -> timedelta:
+    """Return after how long a silent worker is declared dead at the latest."""
+    return timedelta(seconds=4 * beat_period + 1)

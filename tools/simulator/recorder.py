@@ -1,0 +1,314 @@
+"""Writes the history down as the store commits it, whatever store that is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from mainspring.core.ids import JobId, RunId, SessionId, job_shard
+from mainspring.core.model import JobSpec
+from mainspring.core.states import RunState
+from mainspring.core.transitions import Transition
+from mainspring.ports.store.claims import ApplyResult, ClaimResult
+from mainspring.ports.store.jobs import AddResult, ChangeResult, EditResult
+from mainspring.ports.store.runs import CancelResult, SubmitResult, SubmitStatus
+from mainspring.ports.store.schedule import Fire, FireResult, FireStatus, SpanStep
+from mainspring.ports.store.sessions import BeatResult
+from tools.judge import Change, ChangeKind, Effect, Event, Fault, Grant, Operation
+
+
+class Recorder:
+    """Collects what a `History` is made of.
+
+    Attributes:
+        reached: how often each thing happened that a campaign must have seen.
+        alive: the names of processes that run, or are only paused.
+        broken: rules of servers that were broken, which no history shows.
+        log: one line for each thing that happened, in order: the same for the same seed, byte for byte.
+    """
+
+    def __init__(self, time: Callable[[], datetime]) -> None:
+        self._time = time
+        self.changes: list[Change] = []
+        self.operations: list[Operation] = []
+        self.effects: list[Effect] = []
+        self.events: list[Event] = []
+        self.faults: list[Fault] = []
+        self.grants: list[Grant] = []
+        self.alive: set[str] = set()
+        self.reached: Counter[str] = Counter()
+        self.broken: list[str] = []
+        self.log: list[str] = []
+        self.workers: dict[SessionId, str] = {}
+        self._versions: dict[JobId, tuple[int, JobSpec]] = {}
+        self._paused: set[JobId] = set()
+        self._jobs: dict[RunId, JobId] = {}
+        self._claimed: set[tuple[RunId, int]] = set()
+        self._ended: set[tuple[RunId, int, str]] = set()
+        self._cancel_requested: set[RunId] = set()
+        self._fired: dict[tuple[JobId, datetime], str] = {}
+        self._owners: dict[int, str] = {}
+        self._notes: dict[str, Callable[[str, Any, Mapping[str, Any], Any], None]] = {
+            "add_jobs": self._note_added,
+            "edit_jobs": self._note_edited,
+            "pause_jobs": self._note_paused,
+            "resume_jobs": self._note_resumed,
+            "delete_jobs": self._note_deleted,
+            "record_fires": self._note_fires,
+            "advance_spans": self._note_spans,
+            "submit_runs": self._note_submitted,
+            "claim_runs": self._note_claims,
+            "apply": self._note_ends,
+            "cancel_runs": self._note_cancels,
+            "expire_runs": self._note_expired,
+            "add_sessions": self._note_sessions,
+            "beat_sessions": self._note_beats,
+            "expire_sessions": self._note_judged,
+            "close_sessions": self._note_closed,
+            "take_shards": self._note_taken,
+        }
+
+    def note(
+        self, verb: str, actor: str, args: tuple[Any, ...], given: Mapping[str, Any], result: Any
+    ) -> None:
+        """Note a store call that was committed."""
+        noter = self._notes.get(verb)
+        if noter is not None:
+            noter(actor, args[0] if args else None, given, result)
+
+    def say(self, line: str) -> None:
+        """Write a line into the log."""
+        self.log.append(f"{self._time().isoformat()} {line}")
+
+    # -- jobs --------------------------------------------------------------------------------------------------
+
+    def _change(self, job_id: JobId, kind: ChangeKind, now: datetime) -> None:
+        version, spec = self._versions[job_id]
+        change = Change(job_id=job_id, kind=kind, at=now, until=now, version=version, spec=spec)
+        self.changes.append(change)
+        self.say(f"job {spec.name} {kind} version {version} {spec.trigger}")
+
+    def _note_added(self, actor: str, jobs: Any, given: Mapping[str, Any], results: list[AddResult]) -> None:
+        for job, result in zip(jobs, results, strict=True):
+            if result is AddResult.ADDED:
+                self._versions[job.id] = (1, job.spec)
+                self._change(job.id, ChangeKind.CREATED, given["now"])
+
+    def _note_edited(
+        self, actor: str, edits: Any, given: Mapping[str, Any], results: list[EditResult]
+    ) -> None:
+        for edit, result in zip(edits, results, strict=True):
+            if result is EditResult.EDITED:
+                self._versions[edit.job_id] = (self._versions[edit.job_id][0] + 1, edit.spec)
+                self._change(edit.job_id, ChangeKind.EDITED, given["now"])
+            elif result is EditResult.MOVED:
+                self.reached["edit_lost_to_another_change"] += 1
+
+    def _note_paused(
+        self, actor: str, changes: Any, given: Mapping[str, Any], results: list[ChangeResult]
+    ) -> None:
+        for change, result in zip(changes, results, strict=True):
+            if result is ChangeResult.DONE and change.job_id not in self._paused:
+                self._paused.add(change.job_id)
+                self._change(change.job_id, ChangeKind.PAUSED, given["now"])
+
+    def _note_resumed(
+        self, actor: str, changes: Any, given: Mapping[str, Any], results: list[ChangeResult]
+    ) -> None:
+        for change, result in zip(changes, results, strict=True):
+            if result is ChangeResult.DONE and change.job_id in self._paused:
+                self._paused.discard(change.job_id)
+                self._change(change.job_id, ChangeKind.RESUMED, given["now"])
+
+    def _note_deleted(
+        self, actor: str, changes: Any, given: Mapping[str, Any], results: list[ChangeResult]
+    ) -> None:
+        for change, result in zip(changes, results, strict=True):
+            if result is ChangeResult.DONE:
+                self._change(change.job_id, ChangeKind.DELETED, given["now"])
+
+    # -- fires -------------------------------------------------------------------------------------------------
+
+    def _note_fires(
+        self, actor: str, fires: Any, given: Mapping[str, Any], results: list[FireResult]
+    ) -> None:
+        for fire, result in zip(fires, results, strict=True):
+            key = (fire.job_id, fire.fire_at)
+            if result.status is FireStatus.FIRED:
+                self._fired[key] = actor
+                self.say(f"fire {self._versions[fire.job_id][1].name} {fire.fire_at.isoformat()} by {actor}")
+                self._insert(fire, result, actor, given)
+                continue
+            self.reached[f"fire_{result.status}"] += 1
+            if self._fired.get(key, actor) != actor:
+                self.reached["two_nodes_planned_the_same_fire"] += 1
+
+    def _note_spans(
+        self, actor: str, steps: Any, given: Mapping[str, Any], results: list[FireResult]
+    ) -> None:
+        for step, result in zip(steps, results, strict=True):
+            if result.status is FireStatus.FIRED:
+                self._insert(step, result, actor, given)
+
+    def _insert(
+        self, fire: Fire | SpanStep, result: FireResult, actor: str, given: Mapping[str, Any]
+    ) -> None:
+        now, epochs = given["now"], given["epochs"]
+        shard = job_shard(fire.job_id)
+        self._grant(f"shard {shard}", epochs[shard], "used", actor)
+        for run_id in result.run_ids:
+            self._jobs[run_id] = fire.job_id
+            self._event(run_id, RunState.PENDING, 0, "fired", actor, now)
+        passed_over = sum(run.skip_reason is None for run in fire.runs) - len(result.run_ids)
+        for _ in range(passed_over):
+            event = Event(
+                at=now,
+                job_id=fire.job_id,
+                run_id=None,
+                target=RunState.SKIPPED,
+                token=0,
+                what="overlap",
+                actor=actor,
+            )
+            self.events.append(event)
+
+    # -- runs --------------------------------------------------------------------------------------------------
+
+    def _event(
+        self,
+        run_id: RunId,
+        target: RunState,
+        token: int,
+        what: str,
+        actor: str,
+        now: datetime,
+        *,
+        is_stale: bool = False,
+    ) -> None:
+        event = Event(
+            at=now,
+            job_id=self._jobs[run_id],
+            run_id=run_id,
+            target=target,
+            token=token,
+            what=what,
+            actor=actor,
+            is_stale=is_stale,
+        )
+        self.events.append(event)
+        self.say(f"run {run_id} {what} {target} token {token} by {actor}{' refused' if is_stale else ''}")
+
+    def _note_submitted(
+        self, actor: str, runs: Any, given: Mapping[str, Any], results: list[SubmitResult]
+    ) -> None:
+        for run, result in zip(runs, results, strict=True):
+            if result.status is SubmitStatus.SUBMITTED and result.run_id is not None:
+                self._jobs[result.run_id] = run.job_id
+                self._event(result.run_id, RunState.PENDING, 0, "inserted", actor, given["now"])
+            elif result.status is SubmitStatus.DUPLICATE:
+                self.reached["submission_repeated"] += 1
+
+    def _note_claims(
+        self, actor: str, requests: Any, given: Mapping[str, Any], results: list[ClaimResult]
+    ) -> None:
+        for request, result in zip(requests, results, strict=True):
+            if not result.is_session_live:
+                self.reached["claim_under_a_dead_session"] += 1
+            elif result.runs:
+                self._grant(f"session {request.session_id}", 0, "used", actor)
+            for run in result.runs:
+                if (run.run_id, run.token) in self._claimed:
+                    self.reached["claim_answer_repeated"] += 1
+                    continue
+                self._claimed.add((run.run_id, run.token))
+                holder = self.workers.get(request.session_id, "?")
+                self._event(run.run_id, RunState.RUNNING, run.token, "claimed", holder, given["now"])
+
+    def _note_ends(
+        self,
+        actor: str,
+        transitions: Sequence[Transition],
+        given: Mapping[str, Any],
+        results: list[ApplyResult],
+    ) -> None:
+        for end, result in zip(transitions, results, strict=True):
+            if result is ApplyResult.MISSING:
+                continue
+            key = (end.run_id, end.token, end.outcome.value)
+            is_stale = result is ApplyResult.STALE
+            if is_stale:
+                self.reached["stale_write_refused"] += 1
+            elif key in self._ended:
+                self.reached["report_repeated"] += 1
+                continue
+            else:
+                self._ended.add(key)
+            target = end.to
+            if end.run_id in self._cancel_requested and not is_stale:
+                if target is RunState.SUCCEEDED:
+                    self.reached["cancel_raced_completion"] += 1
+                else:
+                    target = RunState.CANCELLED
+            self._event(
+                end.run_id, target, end.token, end.outcome.value, actor, given["now"], is_stale=is_stale
+            )
+
+    def _note_cancels(
+        self, actor: str, run_ids: Any, given: Mapping[str, Any], results: list[CancelResult]
+    ) -> None:
+        for run_id, result in zip(run_ids, results, strict=True):
+            if result is CancelResult.CANCELLED:
+                self._event(run_id, RunState.CANCELLED, 0, "cancel", actor, given["now"])
+            elif result is CancelResult.REQUESTED:
+                self._cancel_requested.add(run_id)
+
+    def _note_expired(self, actor: str, _: Any, given: Mapping[str, Any], run_ids: list[RunId]) -> None:
+        for run_id in run_ids:
+            self._event(run_id, RunState.SKIPPED, 0, "expired", actor, given["now"])
+
+    def _note_sessions(
+        self, actor: str, sessions: Any, given: Mapping[str, Any], ids: list[SessionId]
+    ) -> None:
+        for session, session_id in zip(sessions, ids, strict=True):
+            self.workers[session_id] = session.worker
+            self._grant(f"session {session_id}", 0, "given", actor)
+
+    # -- rights ------------------------------------------------------------------------------------------------
+
+    def _grant(self, what: str, epoch: int, step: str, actor: str) -> None:
+        self.grants.append(Grant(at=self._time(), what=what, epoch=epoch, step=step, actor=actor))
+
+    def _note_taken(self, actor: str, node_id: Any, given: Mapping[str, Any], taken: dict[int, int]) -> None:
+        if taken:
+            self.say(f"{len(taken)} shards taken by {actor}")
+            if {self._owners.get(shard, node_id) for shard in taken} & self.alive - {node_id}:
+                self.reached["shards_taken_from_a_living_node"] += 1
+            self._owners |= dict.fromkeys(taken, node_id)
+        for shard, epoch in taken.items():
+            self._grant(f"shard {shard}", epoch, "given", actor)
+
+    def _note_beats(
+        self, actor: str, beats: Any, given: Mapping[str, Any], results: list[BeatResult]
+    ) -> None:
+        for beat, result in zip(beats, results, strict=True):
+            if result.is_session_live:
+                self._grant(f"session {beat.session_id}", 0, "used", actor)
+            if result.lost:
+                self.reached["holder_told_of_a_loss"] += 1
+            if result.unknown:
+                self.reached["lease_unknown_to_its_worker"] += 1
+
+    def _note_judged(self, actor: str, judged: Any, given: Mapping[str, Any], results: list[bool]) -> None:
+        for (session_id, _), is_dead in zip(judged, results, strict=True):
+            if is_dead:
+                is_alive = self.workers[session_id] in self.alive
+                self._grant(f"session {session_id}", 0, "expired" if is_alive else "ended", actor)
+                self.say(f"session {session_id} of {self.workers[session_id]} declared dead by {actor}")
+                if is_alive:
+                    self.reached["lease_expired_while_its_holder_lives"] += 1
+
+    def _note_closed(self, actor: str, ids: Any, given: Mapping[str, Any], result: None) -> None:
+        for session_id in ids:
+            self._grant(f"session {session_id}", 0, "ended", actor)

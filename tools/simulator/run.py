@@ -1,0 +1,198 @@
+"""One simulation from its plan to its verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import structlog
+
+from mainspring.core.ids import SHARDS, RunId
+from mainspring.core.model import Attempt, Run, Span
+from mainspring.core.states import FINAL_STATES
+from mainspring.ports.store import Store
+from mainspring.stores.memory import MemoryStore
+from mainspring.testing.factories import START
+from tools.judge import History, Verdict, judge
+from tools.simulator.faults import Nemesis, margin
+from tools.simulator.fitness import check_division
+from tools.simulator.loop import make_loop
+from tools.simulator.nodes import ServerNode, WorkerNode
+from tools.simulator.plan import Plan
+from tools.simulator.recorder import Recorder
+from tools.simulator.workload import TENANT, Clients
+from tools.simulator.world import World
+
+_PATIENCE = 12
+"""So many times five seconds without any progress mean that what is left is stuck."""
+_LONGEST = 2400.0
+"""Seconds after which it counts as stuck that things still happen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What came of one simulation.
+
+    Attributes:
+        reached: how often each thing happened that campaigns ask for.
+        log: one line per thing that happened.
+        seconds: virtual time that passed.
+        steps: handles run by the loop.
+        errors: rules of servers that were broken, and what nobody caught.
+    """
+
+    plan: Plan
+    verdict: Verdict
+    reached: Mapping[str, int]
+    log: tuple[str, ...]
+    seconds: float
+    steps: int
+    errors: tuple[str, ...]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether no rule was broken and nothing was left uncaught."""
+        return self.verdict.is_good and not self.errors
+
+    @property
+    def digest(self) -> str:
+        """A hash of the log: the same for the same plan, in any process."""
+        return hashlib.sha256("\n".join(self.log).encode()).hexdigest()
+
+
+def simulate(plan: Plan) -> Result:
+    """Carry a plan out and judge what happened."""
+    if plan.store == "memory":
+        return _simulate(plan, None)
+    with tempfile.TemporaryDirectory(prefix="mainspring-simulation-") as folder:
+        return _simulate(plan, Path(folder))
+
+
+def _simulate(plan: Plan, folder: Path | None) -> Result:
+    loop = make_loop()
+
+    def time() -> datetime:
+        return START + timedelta(seconds=loop.time())
+
+    recorder = Recorder(time)
+    world = World(
+        plan=plan, loop=loop, time=time, store=MemoryStore(time=time), recorder=recorder, folder=folder
+    )
+    world.failure_rate = plan.failure_rate
+    with _quiet():
+        try:
+            history = loop.run_until_complete(_live(world))
+        finally:
+            loop.close()
+            world.nodes.clear()
+    verdict = judge(history)
+    reached = dict(sorted(recorder.reached.items()))
+    uncaught = [f"{item.get('message')}: {item.get('exception')!r}" for item in loop.errors]
+    return Result(
+        plan=plan,
+        verdict=verdict,
+        reached=reached,
+        log=tuple(recorder.log),
+        seconds=loop.time(),
+        steps=loop.steps,
+        errors=(*recorder.broken, *uncaught),
+    )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Have the engine's log lines cost nothing, and bury in silence the coroutines of processes that were killed."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+            yield
+            gc.collect(0)  # all that was made meanwhile is young
+    finally:
+        structlog.configure(**before)
+        if was_enabled:
+            gc.enable()
+
+
+async def _live(world: World) -> History:
+    plan = world.plan
+    servers = [ServerNode(world, f"server-{index}") for index in range(plan.servers)]
+    for index, is_near in enumerate(plan.workers):
+        WorkerNode(world, f"worker-{index}", servers, is_near=is_near)
+    for node in world.nodes.values():
+        node.boot()
+    nemesis = Nemesis(world)
+    clients = Clients(world, servers)
+    await asyncio.gather(clients.run(), nemesis.run(), asyncio.sleep(plan.seconds))
+    nemesis.heal()
+    healed_at = world.time()
+    await asyncio.sleep(5 + 3 * margin(plan.beat_period).total_seconds())
+    figures = {server.name: server.figures for server in servers}
+    owned = {shard for server in servers for shard in server.owned}
+    world.recorder.broken += check_division(figures, owned, SHARDS)
+    await clients.pause_all()
+    await _until_done_or_stuck(world)
+    history = await _read(world, healed_at)
+    for node in world.nodes.values():
+        node.kill()  # which lets go of files
+    return history
+
+
+async def _until_done_or_stuck(world: World) -> None:
+    """Let what is left come to an end; a minute without any progress is given up on."""
+    seen = -1
+    end = world.loop.time() + _LONGEST
+    while world.loop.time() < end and seen < len(world.recorder.events):
+        seen = len(world.recorder.events)
+        for _ in range(_PATIENCE):
+            if not any(run.state not in FINAL_STATES for run in await _all_runs(world.store)):
+                return
+            await asyncio.sleep(5)
+
+
+async def _read(world: World, healed_at: datetime) -> History:
+    recorder = world.recorder
+    runs = await _all_runs(world.store)
+    spans: list[Span] = []
+    for job_id in dict.fromkeys(change.job_id for change in recorder.changes):
+        spans += await world.store.list_spans(job_id, limit=100_000)
+    attempts: dict[RunId, list[Attempt]] = {}
+    for run in runs:
+        attempts[run.id] = await world.store.list_attempts(run.id)
+    return History(
+        changes=recorder.changes,
+        operations=recorder.operations,
+        effects=recorder.effects,
+        events=recorder.events,
+        grants=recorder.grants,
+        faults=recorder.faults,
+        runs=runs,
+        attempts=attempts,
+        spans=spans,
+        read_at=world.time(),
+        healed_at=healed_at,
+        slack=2 * world.worst_clock + timedelta(milliseconds=1),
+        slots=world.plan.slots * len(world.plan.workers),
+        lease=margin(world.plan.beat_period),
+    )
+
+
+async def _all_runs(store: Store) -> list[Run]:
+    runs: list[Run] = []
+    before: RunId | None = None
+    while page := await store.list_runs(TENANT, before=before, limit=1000):
+        runs += page
+        before = page[-1].id
+    return sorted(runs, key=lambda run: run.id)

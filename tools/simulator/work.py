@@ -1,0 +1,57 @@
+"""What the simulated jobs do: write down that they begin, take their time, fail, crash, write down that they end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from mainspring.signals import SnoozeRun, current_attempt
+from tools.judge import Effect
+from tools.simulator.world import Node, World
+
+
+def make_work(world: World, node: Node) -> Callable[..., Any]:
+    """Return the function of all simulated jobs, as the workers of one node carry it out."""
+    plans = {job.name: job for job in world.plan.jobs}
+    recorder = world.recorder
+
+    async def work() -> int:
+        context = current_attempt()
+        plan = plans[context.job_name]
+        random = Random(f"{world.plan.seed}:{context.run_id}:{context.token}")
+        effect = Effect(
+            run_id=context.run_id,
+            job_id=context.job_id,
+            token=context.token,
+            attempt=context.attempt,
+            worker=node.name,
+            started_at=world.time(),
+        )
+        recorder.effects.append(effect)
+        recorder.say(f"run {context.run_id} token {context.token} begins on {node.name}")
+        await asyncio.sleep(random.uniform(*plan.seconds))
+        if random.random() < plan.crash:
+            recorder.reached["job_killed_its_worker"] += 1
+            pause = random.uniform(0.1, 3)
+            world.note_fault("job_crash", node.name, pause)
+            world.loop.call_later(pause, node.boot, context=contextvars.Context())
+            node.kill()
+            await world.loop.create_future()
+        effect.ended_at = world.time()
+        effect.ending = "done"
+        if random.random() < plan.fail:
+            effect.ending = "failed"
+        elif random.random() < plan.snooze:
+            effect.ending = "snoozed"
+        recorder.say(f"run {context.run_id} token {context.token} ends on {node.name}: {effect.ending}")
+        if effect.ending == "failed":
+            raise RuntimeError("the job fails")
+        if effect.ending == "snoozed":
+            raise SnoozeRun(timedelta(seconds=random.uniform(0, 3)))
+        return context.token
+
+    return work

@@ -1,0 +1,154 @@
+"""What clients ask for, and what they were told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from mainspring.core.ids import JobId, RunId
+from mainspring.core.model import Priority
+from mainspring.engine.assembly import Engine
+from mainspring.engine.usecases.runs import Submission
+from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound, StoreUnavailable, Unreachable
+from tools.judge import Operation
+from tools.simulator.nodes import ServerNode
+from tools.simulator.plan import Action
+from tools.simulator.world import Trouble, World
+
+T = TypeVar("T")
+TENANT = "default"
+_TRIES = 4
+
+
+class Clients:
+    """Carries out the plan's actions, each in a task of its own, and writes down the answers."""
+
+    def __init__(self, world: World, servers: list[ServerNode]) -> None:
+        self._world = world
+        self._servers = servers
+        self._random = world.random("clients")
+        self._trouble = Trouble()
+        self._jobs: dict[str, JobId] = {}
+        self._runs: list[tuple[JobId, RunId]] = []
+        self._plans = {job.name: job for job in world.plan.jobs}
+
+    async def run(self) -> None:
+        """Start every action at its instant; return when all have been answered."""
+        loop = self._world.loop
+        tasks = []
+        for action in self._world.plan.actions:
+            await asyncio.sleep(max(action.at - loop.time(), 0))
+            tasks.append(asyncio.create_task(self._act(action)))
+        await asyncio.gather(*tasks)
+
+    async def pause_all(self) -> None:
+        """Let no job fire any more."""
+        for name in self._plans:
+            await self._act(Action(at=0.0, kind="pause", job=name))
+
+    async def _ask(self, call: Callable[[Engine], Awaitable[T]]) -> T:
+        return await self._random.choice(self._servers).ask(self._trouble, call)
+
+    async def _act(self, action: Action) -> None:
+        for _ in range(_TRIES):
+            try:
+                await getattr(self, f"_{action.kind}")(action)
+            except (Unreachable, StoreUnavailable) as error:
+                self._world.recorder.say(f"client {action.kind} {action.job}: {type(error).__name__}")
+                await asyncio.sleep(self._random.uniform(0.1, 2))
+            except (NotFound, Conflict, InvalidInput) as error:
+                self._world.recorder.say(f"client {action.kind} {action.job}: {type(error).__name__}")
+                return
+            else:
+                return
+
+    async def _find(self, name: str) -> JobId:
+        known = self._jobs.get(name)
+        if known is None:
+            job = await self._ask(lambda engine: engine.client.jobs.find(TENANT, name))
+            known = self._jobs[name] = job.id
+        return known
+
+    async def _create(self, action: Action) -> None:
+        plan = self._plans[action.job]
+        body = {"name": plan.name, "function": "work", **plan.body}
+        job = await self._ask(lambda engine: engine.client.jobs.create(TENANT, body))
+        self._jobs[action.job] = job.id
+
+    async def _edit(self, action: Action) -> None:
+        job_id = await self._find(action.job)
+        await self._ask(lambda engine: engine.client.jobs.edit(TENANT, job_id, action.body))
+
+    async def _pause(self, action: Action) -> None:
+        job_id = await self._find(action.job)
+        await self._ask(lambda engine: engine.client.jobs.pause(TENANT, job_id))
+
+    async def _resume(self, action: Action) -> None:
+        job_id = await self._find(action.job)
+        await self._ask(lambda engine: engine.client.jobs.resume(TENANT, job_id))
+
+    async def _delete(self, action: Action) -> None:
+        job_id = await self._find(action.job)
+        await self._ask(lambda engine: engine.client.jobs.delete(TENANT, job_id))
+
+    async def _submit(self, action: Action) -> None:
+        job_id = await self._find(action.job)
+        asked_at = self._world.time()
+        delay = action.body.get("delay")
+        submission = Submission(
+            job_id=job_id,
+            run_at=asked_at + timedelta(seconds=delay) if delay is not None else None,
+            priority=Priority[action.body["priority"]] if "priority" in action.body else None,
+            idempotency_key=action.body.get("key"),
+        )
+        try:
+            submitted = await self._ask(lambda engine: engine.client.runs.submit(TENANT, submission))
+        except MainspringError as error:
+            self._note("submit", job_id, asked_at, _outcome(error), key=submission.idempotency_key)
+            raise
+        self._runs.append((job_id, submitted.run_id))
+        self._note("submit", job_id, asked_at, "ok", key=submission.idempotency_key, run_id=submitted.run_id)
+
+    async def _cancel(self, action: Action) -> None:
+        job_id = await self._find(action.job)
+        page = await self._ask(lambda engine: engine.client.runs.list_page(TENANT, job_id=job_id, limit=5))
+        if not page:
+            return
+        run_id = self._random.choice(page).id
+        asked_at = self._world.time()
+        try:
+            answer = await self._ask(lambda engine: engine.client.runs.cancel(TENANT, run_id))
+        except MainspringError as error:
+            self._note("cancel", job_id, asked_at, _outcome(error), run_id=run_id)
+            raise
+        self._note("cancel", job_id, asked_at, "ok", run_id=run_id, answer=str(answer))
+
+    def _note(
+        self,
+        kind: str,
+        job_id: JobId,
+        asked_at: datetime,
+        outcome: str,
+        *,
+        key: str | None = None,
+        run_id: RunId | None = None,
+        answer: str | None = None,
+    ) -> None:
+        operation = Operation(
+            kind=kind,
+            job_id=job_id,
+            asked_at=asked_at,
+            answered_at=self._world.time(),
+            outcome=outcome,
+            key=key,
+            run_id=run_id,
+            answer=answer,
+        )
+        self._world.recorder.operations.append(operation)
+        self._world.recorder.say(f"client {kind} run {run_id}: {outcome} {answer or ''}")
+
+
+def _outcome(error: MainspringError) -> str:
+    return "unknown" if isinstance(error, (Unreachable, StoreUnavailable)) else "fail"
