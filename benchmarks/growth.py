@@ -133,7 +133,7 @@ async def add_waiting(dsn: str, first: int, last: int) -> None:
         await connection.execute(
             f"""
             INSERT INTO run (
-                id, job_id, version, lane_id, kind, state, due_at, rank, created_at, timeout_ms, token
+                id, job_id, version, lane_id, kind, state, due_at, ready_at, created_at, timeout_ms, token
             )
             SELECT nextval('run_sequence') * 256 + n % 256, {_JOB_ID.format("n")}, 1,
                 (SELECT id FROM lane WHERE route = 'function:noop' AND priority = 1), 'manual', 'PENDING',

@@ -97,7 +97,7 @@ async def run_servers(dsn: str, count: int) -> AsyncIterator[tuple[list[int], li
             process.stdout.close()
 
 
-class Fleet:
+class Supervisor:
     """Workers in this process, each on a gateway of its own."""
 
     def __init__(self) -> None:
@@ -152,10 +152,10 @@ async def measure_setup(server: str, setup: Setup) -> list[Row]:
         pids, addresses = await stack.enter_async_context(run_servers(dsn, setup.servers))
         looker = await asyncpg.connect(dsn, server_settings={"application_name": "bench"})
         stack.push_async_callback(looker.close)
-        fleet = Fleet()
+        supervisor = Supervisor()
         before = await use(looker, pids)
-        await fleet.start(addresses, setup.sessions)
-        stack.push_async_callback(fleet.stop)
+        await supervisor.start(addresses, setup.sessions)
+        stack.push_async_callback(supervisor.stop)
         opened = await use(looker, pids)
         await asyncio.sleep(setup.settle)
         begin = await use(looker, pids)
@@ -168,7 +168,7 @@ async def measure_setup(server: str, setup: Setup) -> list[Row]:
             " WHERE datname = current_database() AND application_name LIKE 'mainspring%' GROUP BY 1 ORDER BY 1"
         )
         memory = [resident(pid) for pid in pids]
-        lags = await wake_up(addresses, fleet, setup)
+        lags = await wake_up(addresses, supervisor, setup)
     where = f"{setup.sessions} idle sessions, {setup.servers} server{'s' if setup.servers > 1 else ''}"
     taken = end.at - begin.at
     print(f"# {where}: " + ", ".join(f"{row['name']} {row['count']}" for row in connections), file=sys.stderr)
@@ -190,7 +190,7 @@ async def measure_setup(server: str, setup: Setup) -> list[Row]:
     return rows + lag_rows(where, lags, what="submit to start")
 
 
-async def wake_up(addresses: list[str], fleet: Fleet, setup: Setup) -> list[float]:
+async def wake_up(addresses: list[str], supervisor: Supervisor, setup: Setup) -> list[float]:
     """Return ms, sorted, from the begin of a submission until its run has begun, one at a time."""
     lags = []
     chance = random.Random(1)
@@ -198,11 +198,11 @@ async def wake_up(addresses: list[str], fleet: Fleet, setup: Setup) -> list[floa
         clients = [await stack.enter_async_context(AsyncClient(address)) for address in addresses]
         job = await clients[0].create_job({"name": "noop", "function": "noop"})
         for _ in range(setup.wakeups):
-            fleet.begun.clear()
+            supervisor.begun.clear()
             before = time.perf_counter()
             await chance.choice(clients).submit_run(job.job_id, {})
-            await asyncio.wait_for(fleet.begun.wait(), 30)
-            lags.append((fleet.begun_at - before) * 1e3)
+            await asyncio.wait_for(supervisor.begun.wait(), 30)
+            lags.append((supervisor.begun_at - before) * 1e3)
             await asyncio.sleep(0.05)  # the report is in, and everybody waits again
     return sorted(lags)
 

@@ -231,12 +231,12 @@ async def _add_live(connection: Connection, size: Size, patterns: int) -> None:
     await connection.execute(
         f"""
         INSERT INTO run (
-            id, job_id, version, lane_id, kind, state, due_at, rank, created_at, timeout_ms, payload, token, session_id,
-            claim_number, started_at, deadline_at
+            id, job_id, version, lane_id, kind, state, due_at, ready_at, created_at, timeout_ms, payload, token,
+            session_id, claim_number, started_at, deadline_at
         )
         SELECT
-            ({before}::bigint + n) * 256 + n % 256, {_JOB_ID.format("n")}, 1, lane_id, 'manual', state, rank, rank,
-            now() - interval '1 hour', 86400000, '{{"number": 1, "of": "what is to be done"}}',
+            ({before}::bigint + n) * 256 + n % 256, {_JOB_ID.format("n")}, 1, lane_id, 'manual', state, ready_at,
+            ready_at, now() - interval '1 hour', 86400000, '{{"number": 1, "of": "what is to be done"}}',
             CASE WHEN state = 'RUNNING' THEN 1 ELSE 0 END,
             CASE WHEN state = 'RUNNING' THEN n / 50 % {size.sessions} + 1 END,
             CASE WHEN state = 'RUNNING' THEN 0 END, CASE WHEN state = 'RUNNING' THEN now() END,
@@ -246,7 +246,7 @@ async def _add_live(connection: Connection, size: Size, patterns: int) -> None:
                 n, CASE n % 100 WHEN 0 THEN 'RUNNING' WHEN 50 THEN 'RUNNING' WHEN 2 THEN 'RETRYING'
                     WHEN 3 THEN 'BLOCKED' ELSE 'PENDING' END AS state,
                 CASE WHEN n % 100 IN (2, 4) THEN now() + interval '2 hours' + interval '1 hour' * (n / {size.live}.0)
-                    ELSE now() - interval '1 hour' * (1 - n / {size.live}.0) END AS rank
+                    ELSE now() - interval '1 hour' * (1 - n / {size.live}.0) END AS ready_at
             FROM generate_series(1, {size.live}) AS n
         ) AS new
         JOIN pattern ON pattern.number = n % {patterns}

@@ -13,7 +13,7 @@ import apsw
 import asyncpg
 import pytest
 
-from mainspring.core.model import SpanKind
+from mainspring.core.model import FireRangeKind
 from mainspring.core.states import FINAL_STATES, LIVE_STATES, RunState
 from mainspring.stores._sql.migrate import read_migrations
 from mainspring.stores._sql.queries import load_queries
@@ -30,15 +30,15 @@ ONLY_SQLITE = {
     "read_claimer": "a claim takes several statements: SQLite has no UPDATE inside WITH",
     "set_claim_number": "a claim takes several statements",
     "is_holding": "a claim takes several statements",
-    "is_holding_alone": "a claim takes several statements",
+    "is_holding_quarantined": "a claim takes several statements",
     "find_ready": "a claim takes several statements",
-    "find_suspect": "a claim takes several statements",
+    "find_quarantined": "a claim takes several statements",
     "remove_successes": "PostgreSQL deletes in the statement that inserts into the history",
     "remove_runs": "PostgreSQL deletes in the statement that inserts into the history",
 }
 # query of PostgreSQL that SQLite has not -> why
 ONLY_POSTGRES = {
-    "claim_alone": "on SQLite the claim of a suspect ends in claim_runs",
+    "claim_quarantined": "on SQLite the claim of a quarantined run ends in claim_runs",
     "claim_together": "round trips: SQLite claims for one after another in its own process",
     "describe_columns": "for the snapshot; SQLite keeps the text of its statements",
     "describe_constraints": "for the snapshot",
@@ -83,9 +83,9 @@ OTHER_PARAMETERS = {
         "JSON here, three arrays there",
     ),
     "claim_run": (
-        {"run_id", "is_alone"},
+        {"run_id", "is_quarantined"},
         {"lane", "low", "limit"},
-        "on SQLite find_ready and find_suspect pick before",
+        "on SQLite find_ready and find_quarantined pick before",
     ),
     "delete_empty_lane": ({"limit"}, {"lane_id"}, "on PostgreSQL lock_empty_lanes picks before"),
     "insert_run": (set(), {"shard"}, "SQLite's ids are made in Python"),
@@ -107,7 +107,7 @@ CHECKS = {
     "run_state": LIVE_STATES,
     "run_history_state": FINAL_STATES - {RunState.FAILED},
     "dead_run_state": {RunState.FAILED},
-    "span_kind": set(SpanKind),
+    "fire_range_kind": set(FireRangeKind),
 }
 PLURALS = {"are": "is", "crashes": "crash", "hashes": "hash"}
 SINGULAR = {"is", "has", "missing"}

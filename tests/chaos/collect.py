@@ -13,7 +13,7 @@ import apsw
 import asyncpg
 
 from mainspring.core.ids import JobId, RunId
-from mainspring.core.model import DEFAULT_TENANT, Attempt, JobSpec, Run, Span
+from mainspring.core.model import DEFAULT_TENANT, Attempt, FireRange, JobSpec, Run
 from mainspring.ports.store import Store
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
@@ -32,7 +32,7 @@ class FinalRead:
 
     runs: list[Run]
     attempts: dict[RunId, list[Attempt]]
-    spans: list[Span]
+    fire_ranges: list[FireRange]
     specs: dict[tuple[JobId, int], JobSpec]
     read_at: datetime
 
@@ -78,15 +78,15 @@ async def _read_store(
         for start in range(0, len(keys), _PAGE)
         for spec in await store.read_versions(keys[start : start + _PAGE])
     ]
-    spans = [
-        span
+    fire_ranges = [
+        fire_range
         for job_id in sorted({job_id for job_id, _ in keys})
-        for span in await store.list_spans(job_id, limit=100_000)
+        for fire_range in await store.list_fire_ranges(job_id, limit=100_000)
     ]
     return FinalRead(
         runs=sorted(runs, key=lambda run: run.id),
         attempts=attempts,
-        spans=spans,
+        fire_ranges=fire_ranges,
         specs={key: spec for key, spec in zip(keys, specs, strict=True) if spec is not None},
         read_at=read_at,
     )
@@ -103,7 +103,7 @@ def make_history(
         faults=sorted(log.faults, key=lambda fault: fault.at),
         runs=[with_token_as_result(run, final.specs) for run in final.runs],
         attempts=final.attempts,
-        spans=final.spans,
+        fire_ranges=final.fire_ranges,
         read_at=final.read_at,
         healed_at=max((fault.until for fault in log.faults), default=final.read_at),
         slack=SLACK,

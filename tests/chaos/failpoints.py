@@ -29,7 +29,7 @@ COUNTS = {
     "prune_sessions": 1,
     "prune_lanes": 1,
     "record_fires": 6,
-    "advance_spans": 1,
+    "advance_fire_ranges": 1,
     "submit_runs": 40,
     "claim_runs": 30,
     "apply": 30,
@@ -47,7 +47,7 @@ COUNTS = {
 WRITING_VERBS = tuple(COUNTS)
 """The store's writing verbs; `open` stands for its migration.
 
-Not among them: `add_spans`, which nothing calls yet, `prepare_history`, which writes nothing on SQLite,
+Not among them: `add_fire_ranges`, which nothing calls yet, `prepare_history`, which writes nothing on SQLite,
 `release_shards`, for which it takes a second server, and `record_tzdata`, which only the first start of a store calls.
 """
 CLUSTER_VERBS = (*(verb for verb in WRITING_VERBS if verb != "open"), "release_shards", "prepare_history")

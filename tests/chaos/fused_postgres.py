@@ -7,7 +7,7 @@ from typing import Any
 
 from mainspring.ports.clock import RandomSource
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
-from mainspring.stores.postgres.connection import Connections, Session
+from mainspring.stores.postgres.connection import Connections, Transaction
 from tests.chaos.fuses import current_verb, fuse_of_process, name_verbs
 
 
@@ -25,8 +25,8 @@ class FusedConnections(Connections):
         if call.is_atomic:
             self.fuse.burn_if("before")
 
-        async def work(session: Session) -> Any:
-            result = await call.work(session)
+        async def work(transaction: Transaction) -> Any:
+            result = await call.work(transaction)
             if not call.is_atomic:
                 self.fuse.burn_if("before")
             return result

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mainspring.stores.sqlite import SqliteStore
-from mainspring.stores.sqlite.connection import Call, Lane, LaneThread, Transactions
+from mainspring.stores.sqlite.connection import Call, Database, DatabaseThread, Transactions
 from tests.chaos.fuses import current_verb, fuse_of_process, name_verbs
 
 
@@ -24,11 +24,11 @@ class FusedTransactions(Transactions):
 class FusedStore(SqliteStore):
     """The real store; every write knows by which verb it was asked for."""
 
-    def _make_lane(self, name: str, *, is_writer: bool) -> Lane:
+    def _make_database(self, name: str, *, is_writer: bool) -> Database:
         if not is_writer:
-            return super()._make_lane(name, is_writer=is_writer)
+            return super()._make_database(name, is_writer=is_writer)
         transactions = FusedTransactions(self._path, is_writer=True, on_rollback=self._lane_ids.clear)
-        return LaneThread(transactions, name=name)
+        return DatabaseThread(transactions, name=name)
 
     async def _write(self, work: Callable[..., Any]) -> Any:
         return await super()._write(FusedTransactions.fuse.guard(current_verb(), work))

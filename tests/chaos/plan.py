@@ -122,8 +122,8 @@ def _draw_failpoints(random: Random) -> Iterator[Failpoint]:
 def _draw_kill(random: Random, workers: int, failpoint: Failpoint | None) -> Kill:
     after = round(random.uniform(0.1, 1.5), 2)
     if failpoint is not None:
-        # What was missed while nobody was there is caught up by spans, and only then are those moved on.
-        down = 1.5 if failpoint.verb == "advance_spans" else 0.0
+        # What was missed while nobody was there is caught up by fire ranges, and only then are those moved on.
+        down = 1.5 if failpoint.verb == "advance_fire_ranges" else 0.0
         return Kill(scope="server", after=after, down=down, failpoint=failpoint)
     (scope,) = random.choices(SCOPES, _WEIGHTS)
     down = random.choice([0.0, 0.0, 0.0, 1.5]) if scope != "worker" else 0.0

@@ -22,7 +22,7 @@ _WORDS = {
 }
 _LATE = timedelta(seconds=1)
 """The product's promise for a start."""
-_NO_RECORD = " is a fire time with 0 runs and 0 spans on record"
+_NO_RECORD = " is a fire time with 0 runs and 0 fire ranges on record"
 
 
 def name_violation(violation: Violation) -> str:
@@ -77,7 +77,9 @@ def slowest_fires(history: History, count: int = 5) -> list[float]:
 def recovery(history: History) -> float:
     """Return for how many seconds after the end of the last fault runs still started late."""
     due = {run.id: max(run.due_at, run.created_at) for run in history.runs}
-    owed = {run.id: run.due_at for run in history.runs if run.fire_at is not None and run.span_id is None}
+    owed = {
+        run.id: run.due_at for run in history.runs if run.fire_at is not None and run.fire_range_id is None
+    }
     late = [
         effect.started_at
         for effect in history.effects
@@ -122,7 +124,7 @@ def sum_up(parts: Sequence[Outcome], seconds: float) -> dict[str, Any]:
     return {
         "took_s": round(seconds, 1),
         "runs": sum(len(part.history.runs) for part in parts),
-        "fires": counts["fires_run"] + counts["fires_skipped"] + counts["fires_in_spans"],
+        "fires": counts["fires_run"] + counts["fires_skipped"] + counts["fires_in_fire_ranges"],
         "acknowledged": sum(part.acknowledged for part in parts),
         "repeated_requests": sum(part.repeated for part in parts),
         **{name: found[name] for name in ("lost", "missed", "doubled", "unexplained", "other")},

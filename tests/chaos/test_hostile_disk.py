@@ -111,9 +111,9 @@ def seconds_of(product: Mainspring, job_id: str) -> tuple[list[int], set[int]]:
             left_out.add(epoch(run["fire_time"]))
         else:
             fired.append(epoch(run["fire_time"]))
-    for span in product.call("GET", f"/jobs/{job_id}/spans")["items"]:
-        if span["reason"] == "misfire" and span["kind"] == "gap":
-            left_out |= set(range(epoch(span["from_time"]), epoch(span["to_time"]) + 1))
+    for fire_range in product.call("GET", f"/jobs/{job_id}/fire-ranges")["items"]:
+        if fire_range["reason"] == "misfire" and fire_range["kind"] == "gap":
+            left_out |= set(range(epoch(fire_range["from_time"]), epoch(fire_range["to_time"]) + 1))
     return sorted(fired), left_out
 
 
@@ -123,8 +123,8 @@ def fires_after(product: Mainspring, job_id: str, instant: float) -> bool:
 
 
 def is_caught_up(product: Mainspring, job_id: str) -> bool:
-    spans = product.call("GET", f"/jobs/{job_id}/spans")["items"]
-    return not any(span["kind"] == "catch_up" and span["is_open"] for span in spans)
+    fire_ranges = product.call("GET", f"/jobs/{job_id}/fire-ranges")["items"]
+    return not any(fire_range["kind"] == "catch_up" and fire_range["is_open"] for fire_range in fire_ranges)
 
 
 def epoch(instant: str) -> int:

@@ -15,7 +15,7 @@ from mainspring.errors import StoreUnavailable
 from mainspring.ports.hints import Hint
 from mainspring.ports.store.sessions import Beat
 from mainspring.stores.postgres import ConnectionOptions, PostgresHints, PostgresStore, dialing
-from mainspring.stores.postgres.connection import Session
+from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.dialing import Role, settings_for
 from mainspring.testing.factories import (
     START,
@@ -341,8 +341,8 @@ async def test_shards_of_a_process_that_froze_in_the_middle_of_a_fire_can_be_tak
         epochs = await own_shards(frozen)
         is_locked = asyncio.Event()
 
-        async def fire(session: Session) -> None:
-            await session.fetch("hold_shards", shards=[7])
+        async def fire(transaction: Transaction) -> None:
+            await transaction.fetch("hold_shards", shards=[7])
             is_locked.set()
             await asyncio.sleep(PATIENCE)
 

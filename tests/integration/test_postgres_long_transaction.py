@@ -87,7 +87,7 @@ async def test_claimed_runs_are_not_passed_again_by_the_look_at_the_lanes(dsn: s
                 await store.apply(ends, now=at(number))
             low = at(99)
             [seen] = await store.read_lanes([], lows={lane.id: low})
-            assert seen.oldest_rank == at(100)
+            assert seen.earliest_ready_at == at(100)
             lists = {"queues": "'{}'", "is_all": "true"}
             bounded = {"lane_ids": f"'{{{lane.id}}}'", "lows": f"ARRAY['{low.isoformat()}'::timestamptz]"}
             everything = {"lane_ids": "'{}'", "lows": "'{}'"}

@@ -31,7 +31,7 @@ INSERT INTO job (id, shard, tenant, name, version, created_at, updated_at)
 SELECT md5(n::text)::uuid, n % 256, 'default', 'job ' || n, 1, now(), now() FROM generate_series(1, 5000) AS n;
 INSERT INTO job_clock (job_id, shard, revision, next_fire_at)
 SELECT id, shard, 1, now() + random() * interval '1 day' FROM job;
-INSERT INTO run (id, job_id, version, lane_id, kind, state, due_at, rank, created_at, timeout_ms)
+INSERT INTO run (id, job_id, version, lane_id, kind, state, due_at, ready_at, created_at, timeout_ms)
 SELECT n * 256, md5((n % 5000 + 1)::text)::uuid, 1, n % 50 + 1, 'manual', 'PENDING', now(), now(), now(), 60000
 FROM generate_series(1, 50000) AS n;
 UPDATE run SET state = 'RUNNING', session_id = id / 256 % 50 + 1, token = 1, started_at = now(), deadline_at = now()
@@ -106,9 +106,9 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.SUBMIT, "hold_lanes", {"lane_pkey"}),
         (Role.SUBMIT, "find_lanes", {"lane_key"}),
         (Role.SUBMIT, "read_keys", {"idempotency_pkey"}),
-        (Role.CLAIM, "claim_runs", {"session_pkey", "run_ready", "run_alone"}),
-        (Role.CLAIM, "claim_together", {"session_pkey", "run_ready", "run_alone"}),
-        (Role.CLAIM, "claim_alone", {"session_pkey", "run_suspect", "run_claimed"}),
+        (Role.CLAIM, "claim_runs", {"session_pkey", "run_ready", "run_held_quarantined"}),
+        (Role.CLAIM, "claim_together", {"session_pkey", "run_ready", "run_held_quarantined"}),
+        (Role.CLAIM, "claim_quarantined", {"session_pkey", "run_quarantined", "run_claimed"}),
         (Role.APPLY, "apply_successes", {"run_pkey", "lane_pkey"}),
         (Role.APPLY, "lock_runs", {"run_pkey"}),
         (Role.APPLY, "finish_runs", {"run_pkey", "lane_pkey"}),
@@ -167,7 +167,7 @@ async def test_claim_is_lazy_and_keeps_the_order_of_lanes(dsn: str) -> None:
     nodes = await explain(dsn, Role.CLAIM, QUERIES["claim_runs"])
     [walked] = [node for node in nodes if node.get("Index Name") == "run_ready"]
     assert walked["Node Type"] == "Index Scan"
-    assert "rank" in walked["Index Cond"]
+    assert "ready_at" in walked["Index Cond"]
     functions = [node for node in nodes if node["Node Type"] == "Function Scan"]
     assert [node["Parent Relationship"] for node in functions] == ["Inner"]  # of the one claimer
     assert {"LockRows", "Tid Scan"} <= {node["Node Type"] for node in nodes}
@@ -185,7 +185,7 @@ async def test_pages_are_read_along_the_ids(dsn: str, watch: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "whole", "wanted"),
     [
-        ("read_lanes", {"lane"}, {"run_ready", "run_suspect"}),
+        ("read_lanes", {"lane"}, {"run_ready", "run_quarantined"}),
         ("list_orphans", {"session"}, {"run_claimed"}),
     ],
 )
@@ -201,10 +201,10 @@ async def test_look_at_everything_reads_a_small_table_whole_and_runs_by_index(
 @pytest.mark.parametrize(
     ("role", "name", "index", "bounds"),
     [
-        (Role.CLAIM, "claim_runs", "run_ready", ("rank >=", "rank <=")),
-        (Role.WATCH, "read_lanes", "run_ready", ("rank >=",)),
+        (Role.CLAIM, "claim_runs", "run_ready", ("ready_at >=", "ready_at <=")),
+        (Role.WATCH, "read_lanes", "run_ready", ("ready_at >=",)),
         (Role.PLAN, "read_due", "job_clock_due", ("next_fire_at >=", "next_fire_at <=")),
-        (Role.CLAIM, "claim_alone", "run_claimed", ("claim_number >=",)),
+        (Role.CLAIM, "claim_quarantined", "run_claimed", ("claim_number >=",)),
         (Role.BEAT, "held_by_sessions", "run_claimed", ("claim_number >=",)),
         (Role.WATCH, "list_orphans", "run_claimed", ("claim_number >=",)),
         (Role.WATCH, "list_overdue", "run_claimed", ("claim_number >=",)),

@@ -14,7 +14,7 @@ KEY = "INTEGER PRIMARY KEY"
 BIG = ("run", "run_history", "dead_run", "job_clock", "job", "attempt", "idempotency")
 BACKLOG = """
 WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 2000)
-INSERT INTO run (id, job_id, version, lane_id, kind, state, due_at, rank, created_at, timeout_ms, session_id)
+INSERT INTO run (id, job_id, version, lane_id, kind, state, due_at, ready_at, created_at, timeout_ms, session_id)
 SELECT n * 256, CAST(n % 50 AS BLOB), 1, n % 5 + 1, 'manual', iif(n % 4, 'PENDING', 'RUNNING'), n, n, n, 1000,
     iif(n % 4, NULL, n % 10)
 FROM series;
@@ -64,9 +64,9 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
     ("name", "walks"),
     [
         ("find_ready", ["SEARCH run run_ready"]),
-        ("find_suspect", ["SEARCH run run_suspect"]),
+        ("find_quarantined", ["SEARCH run run_quarantined"]),
         ("is_holding", ["SEARCH run run_held"]),
-        ("is_holding_alone", ["SEARCH run run_alone"]),
+        ("is_holding_quarantined", ["SEARCH run run_held_quarantined"]),
         ("claim_runs", [f"SEARCH run {KEY}"]),
         ("repeat_claim", ["SEARCH run run_held"]),
         ("lock_runs", [f"SEARCH run {KEY}"]),
@@ -84,7 +84,7 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("move_clock", [CLOCK_KEY]),
         ("find_busy_job", ["SEARCH run run_job"]),
         ("read_due", ["SEARCH job_clock job_clock_due", JOB_KEY]),
-        ("read_lanes", ["SEARCH run run_ready", "SEARCH run run_suspect"]),
+        ("read_lanes", ["SEARCH run run_ready", "SEARCH run run_quarantined"]),
         ("list_orphans", ["SEARCH run run_held"]),
         ("held_by_session", ["SEARCH run run_held"]),
         ("read_held", [f"SEARCH run {KEY}"]),
@@ -100,7 +100,12 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("list_overdue", ["SCAN run run_held"]),
         (
             "delete_empty_lanes",
-            ["SCAN run run_held", "SCAN run run_waiting", "SEARCH run run_ready", "SEARCH run run_suspect"],
+            [
+                "SCAN run run_held",
+                "SCAN run run_waiting",
+                "SEARCH run run_ready",
+                "SEARCH run run_quarantined",
+            ],
         ),
     ],
 )

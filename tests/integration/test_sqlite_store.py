@@ -446,7 +446,7 @@ async def test_every_run_is_given_to_one_claim_and_a_late_token_is_stale(store: 
 
     def lose(run_id: Any, token: int) -> Transition:
         return Transition(
-            run_id=run_id, token=token, to=RunState.PENDING, outcome=AttemptOutcome.LOST, rank=START
+            run_id=run_id, token=token, to=RunState.PENDING, outcome=AttemptOutcome.LOST, ready_at=START
         )
 
     # Each run is declared lost and reported done at once: whoever comes first wins, the other one is stale.
@@ -484,7 +484,7 @@ async def test_one_call_takes_successes_and_other_ends_together(store: SqliteSto
         run_id=runs[1].run_id, token=1, to=RunState.FAILED, outcome=AttemptOutcome.FAILED, error="broken"
     )
     retry = Transition(
-        run_id=runs[2].run_id, token=1, to=RunState.RETRYING, outcome=AttemptOutcome.FAILED, rank=at(60)
+        run_id=runs[2].run_id, token=1, to=RunState.RETRYING, outcome=AttemptOutcome.FAILED, ready_at=at(60)
     )
     with_output = succeeded(runs[3].run_id, 1, b"2", "said")
     stale = succeeded(runs[4].run_id, 7)

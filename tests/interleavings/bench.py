@@ -23,7 +23,7 @@ TABLES = (
     "run_history",
     "dead_run",
     "attempt",
-    "span",
+    "fire_range",
     "session",
     "lane",
     "node",
@@ -31,7 +31,7 @@ TABLES = (
     "cluster",
     "idempotency",
 )
-_OWN_IDS = frozenset({"job", "lane", "span"})
+_OWN_IDS = frozenset({"job", "lane", "fire_range"})
 """Tables whose new rows have ids that differ from order to order."""
 
 _COUNTED_UP = frozenset({"claim_number", "held_from"})

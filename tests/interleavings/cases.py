@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from mainspring.core import transitions
-from mainspring.core.ids import JobId, RunId, SessionId, SpanId
+from mainspring.core.ids import FireRangeId, JobId, RunId, SessionId
 from mainspring.core.model import Job, LaneKey, Priority
 from mainspring.core.transitions import Failure, Transition
 from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.runs import IdempotencyKey, NewRun
-from mainspring.ports.store.schedule import SpanStep
+from mainspring.ports.store.schedule import FireRangeStep
 from mainspring.ports.store.sessions import Beat
 from mainspring.stores.postgres import PostgresStore
 from mainspring.testing.factories import (
@@ -27,12 +27,12 @@ from mainspring.testing.factories import (
     make_claim,
     make_edit,
     make_fire,
+    make_fire_range,
     make_new_job,
     make_new_run,
     make_node,
     make_pause,
     make_scheduled_run,
-    make_span,
     make_spec,
     own_shards,
     read_held,
@@ -58,8 +58,9 @@ class Scene:
     """What the fixture holds.
 
     Attributes:
-        job: due now; `waiting`, `held`, `other` and `suspect` are its runs, each in a lane of its own.
-        quiet: due now too, with an open span and an interned lane without runs; skips fires while it has a live run.
+        job: due now; `waiting`, `held`, `other` and `quarantined` are its runs, each in a lane of its own.
+        quiet: due now too, with an open fire range and an interned lane without runs; skips fires while it has a live
+            run.
         paused: has an open gap.
         first: the session that holds `held` and `other`.
         second: another one, without runs.
@@ -73,12 +74,12 @@ class Scene:
     waiting: RunId
     held: HeldRun
     other: HeldRun
-    suspect: RunId
+    quarantined: RunId
     first: SessionId
     second: SessionId
     beats: int
     node_beats: int
-    span: SpanId
+    fire_range: FireRangeId
     epochs: dict[int, int]
     lanes: tuple[Any, ...]
     lane_ids: dict[LaneKey, Any]
@@ -95,10 +96,10 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
     )
     await store.pause_jobs([make_pause(paused)], now=START)
     paused = await read_job(store, paused.id)
-    await store.add_spans([make_span(quiet)], now=START)
-    [span] = await store.list_spans(quiet.id)
+    await store.add_fire_ranges([make_fire_range(quiet)], now=START)
+    [fire_range] = await store.list_fire_ranges(quiet.id)
     first, second = await add_session(store), await add_session(store, worker="worker-2")
-    crashed = await running_run(store, job, session_id=first, lane=_lane("suspect"))
+    crashed = await running_run(store, job, session_id=first, lane=_lane("quarantined"))
     await store.apply([transitions.lost(facts_of(crashed), job.spec, now=START)], now=START)
     held = await running_run(store, job, session_id=first, lane=_lane("held"))
     other = await running_run(store, job, session_id=first, lane=_lane("other"))
@@ -116,12 +117,12 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
         waiting=waiting,
         held=await read_held(store, held.run_id),
         other=await read_held(store, other.run_id),
-        suspect=crashed.run_id,
+        quarantined=crashed.run_id,
         first=first,
         second=second,
         beats=beats,
         node_beats=(await store.read_cluster()).nodes[0].beats,
-        span=span.id,
+        fire_range=fire_range.id,
         epochs=epochs,
         lanes=await all_lanes(store),
         lane_ids={lane.key: lane.id for lane in lanes},
@@ -155,7 +156,7 @@ class Verb:
 _TOUCHES = tuple(
     (frozenset(names.split()), frozenset(kinds.split()))
     for names, kinds in {
-        "claim claim_again claim_first claim_alone claim_batch": "run session",
+        "claim claim_again claim_first claim_quarantined claim_batch": "run session",
         "succeed fail bury hand_back lose apply_batch apply_backwards": "run",
         "beat beat_batch": "run session",
         "expire_session close_sessions": "session",
@@ -203,8 +204,8 @@ async def claim_first(store: PostgresStore, scene: Scene) -> Any:
 
 
 @_verb()
-async def claim_alone(store: PostgresStore, scene: Scene) -> Any:
-    return await store.claim_runs([make_claim(scene.second, scene.lanes, is_alone=True)], now=NOW)
+async def claim_quarantined(store: PostgresStore, scene: Scene) -> Any:
+    return await store.claim_runs([make_claim(scene.second, scene.lanes, is_quarantined=True)], now=NOW)
 
 
 @_verb()
@@ -297,7 +298,7 @@ async def cancel(store: PostgresStore, scene: Scene) -> Any:
 
 @_verb()
 async def cancel_batch(store: PostgresStore, scene: Scene) -> Any:
-    runs = [scene.waiting, scene.held.run_id, scene.suspect, scene.other.run_id]
+    runs = [scene.waiting, scene.held.run_id, scene.quarantined, scene.other.run_id]
     return await store.cancel_runs(runs, reason="test", now=NOW)
 
 
@@ -412,9 +413,9 @@ async def fire_batch(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def advance(store: PostgresStore, scene: Scene) -> Any:
     passed = at(-300)
-    runs: tuple[NewRun, ...] = (make_scheduled_run(scene.quiet, passed, span_id=scene.span),)
-    step = SpanStep(
-        span_id=scene.span,
+    runs: tuple[NewRun, ...] = (make_scheduled_run(scene.quiet, passed, fire_range_id=scene.fire_range),)
+    step = FireRangeStep(
+        fire_range_id=scene.fire_range,
         job_id=JobId(scene.quiet.id),
         cursor_from=None,
         cursor_to=passed,
@@ -422,7 +423,7 @@ async def advance(store: PostgresStore, scene: Scene) -> Any:
         is_done=False,
         skip_if_live=True,
     )
-    return await store.advance_spans([step], epochs=scene.epochs, now=NOW)
+    return await store.advance_fire_ranges([step], epochs=scene.epochs, now=NOW)
 
 
 @_verb(idle={})

@@ -48,7 +48,9 @@ def the_run(tables: Tables, run_id: int) -> dict[str, Any]:
 def judge_runs(scene: Scene, tables: Tables) -> None:
     ids = [row["id"] for table in ("run", "run_history", "dead_run") for row in tables[table]]
     assert len(ids) == len(set(ids)), "a run stands in two tables"
-    assert {scene.waiting, scene.held.run_id, scene.other.run_id, scene.suspect} <= set(ids), "a run is gone"
+    assert {scene.waiting, scene.held.run_id, scene.other.run_id, scene.quarantined} <= set(ids), (
+        "a run is gone"
+    )
     lanes = {lane["id"] for lane in tables["lane"]}
     assert all(row["lane_id"] in lanes for row in tables["run"]), "a live run has no lane"
     assert the_run(tables, scene.held.run_id)["token"] >= scene.held.token
@@ -62,7 +64,7 @@ def judge_runs(scene: Scene, tables: Tables) -> None:
     ]
     assert len(fires) == len(set(fires)), "one instant fired twice"
     sessions = [row["session_id"] for row in tables["run"] if row["session_id"] is not None]
-    alone = [row["session_id"] for row in tables["run"] if row["is_alone"]]
+    alone = [row["session_id"] for row in tables["run"] if row["is_quarantined"]]
     assert all(sessions.count(session) == 1 for session in alone), "a session has more than its run alone"
     bounds = {row["id"]: row["held_from"] for row in tables["session"]}
     held = [row for row in tables["run"] if row["session_id"] is not None]
@@ -78,10 +80,14 @@ def judge_clocks(scene: Scene, verbs: Verbs, played: Played, tables: Tables) -> 
     for job in tables["job"]:
         clock = clocks.pop(job["id"], None)
         assert (clock is None) == (job["deleted_at"] is not None), "clock and job disagree"
-        open_spans = [span for span in tables["span"] if span["job_id"] == job["id"] and span["is_open"]]
-        gaps = [span for span in open_spans if span["kind"] == "gap"]
+        open_fire_ranges = [
+            fire_range
+            for fire_range in tables["fire_range"]
+            if fire_range["job_id"] == job["id"] and fire_range["is_open"]
+        ]
+        gaps = [fire_range for fire_range in open_fire_ranges if fire_range["kind"] == "gap"]
         if clock is None:
-            assert not open_spans, "a deleted job has an open span"
+            assert not open_fire_ranges, "a deleted job has an open fire range"
             continue
         if job["is_paused"]:
             assert clock["next_fire_at"] is None
@@ -138,7 +144,7 @@ def judge_result(  # noqa: PLR0912 -- one verb after the other
             }
             assert held["state"] != "SUCCEEDED"
     if name in {"cancel", "cancel_batch"}:
-        runs = (scene.waiting, scene.held.run_id, scene.suspect, scene.other.run_id)
+        runs = (scene.waiting, scene.held.run_id, scene.quarantined, scene.other.run_id)
         for run_id, answer in zip(runs, result, strict=False):
             row = the_run(tables, run_id)
             if answer is CancelResult.CANCELLED:

@@ -28,8 +28,8 @@ TRIPLES = (
     "claim claim_first cancel",
     "claim claim_first expire_runs",
     "claim claim_again close_sessions",
-    "claim_alone claim_first cancel_batch",
-    "claim_alone beat expire_session",
+    "claim_quarantined claim_first cancel_batch",
+    "claim_quarantined beat expire_session",
     # one fire, two who record it, and a change of its job or of its shard
     "fire fire edit",
     "fire fire pause",

@@ -126,7 +126,11 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "crash blame",
         "a run that keeps killing its worker ends",
-        (Edit("mainspring.core.transitions", "elif alone_crashes >= spec.poison_limit:", "elif False:"),),
+        (
+            Edit(
+                "mainspring.core.transitions", "elif quarantined_crashes >= spec.poison_limit:", "elif False:"
+            ),
+        ),
     ),
     Guard(
         "idempotency key",
@@ -158,8 +162,8 @@ GUARDS: tuple[Guard, ...] = (
                 "mainspring.core.transitions",
                 "elif spec.delivery is Delivery.AT_MOST_ONCE:\n"
                 '        target, reason = RunState.FAILED, "lost"\n'
-                "    elif alone",
-                "elif alone",
+                "    elif quarantined",
+                "elif quarantined",
             ),
         ),
     ),

@@ -163,13 +163,17 @@ class Result:
 
     @property
     def late(self) -> list[float]:
-        """By how many seconds each fire was on record late, in ascending order; a span stands for its first."""
+        """By how many seconds each fire was on record late, in ascending order; a fire range stands for its first."""
         recorded = [
             run.created_at - run.fire_at
             for run in self.history.runs
-            if run.fire_at is not None and run.span_id is None
+            if run.fire_at is not None and run.fire_range_id is None
         ]
-        recorded += [span.created_at - span.from_at for span in self.history.spans if span.reason != "paused"]
+        recorded += [
+            fire_range.created_at - fire_range.from_at
+            for fire_range in self.history.fire_ranges
+            if fire_range.reason != "paused"
+        ]
         return sorted(late.total_seconds() for late in recorded)
 
     def repeats(self) -> list[str]:
@@ -199,7 +203,9 @@ class Result:
             "runs": len(self.history.runs),
             "acknowledged": self.acknowledged,
             "fires": len(late),
-            "spans": Counter(f"{span.kind} {span.reason}" for span in self.history.spans),
+            "fire_ranges": Counter(
+                f"{fire_range.kind} {fire_range.reason}" for fire_range in self.history.fire_ranges
+            ),
             "late_p99_s": round(late[int(len(late) * 0.99)], 3),
             "late_max_s": round(late[-1], 3),
             "repeats": len(self.repeats()),

@@ -24,7 +24,7 @@ INSERT INTO lane (queue, route, tenant, priority)
 SELECT 'q' || n, 'http', 'default', 1 FROM generate_series(1, 50) AS n;
 INSERT INTO session (worker, host, pid, slots, queues, types, functions, labels, started_at, last_beat_at)
 SELECT 'w', 'h', 1, 100, '{}', '{}', '{}', '{}', now(), now() FROM generate_series(1, 50);
-INSERT INTO run (id, job_id, version, lane_id, kind, state, due_at, rank, created_at, timeout_ms)
+INSERT INTO run (id, job_id, version, lane_id, kind, state, due_at, ready_at, created_at, timeout_ms)
 SELECT n * 256, md5((n % 5000 + 1)::text)::uuid, 1, n % 50 + 1, 'manual', 'PENDING', now(), now(), now(), 60000
 FROM generate_series(1, 50000) AS n;
 UPDATE run SET state = 'RUNNING', session_id = id / 256 % 50 + 1, claim_number = 1, token = 1, started_at = now(),
@@ -33,7 +33,7 @@ WHERE id <= 1000 * 256;
 VACUUM ANALYZE;
 """
 HOT = {
-    Role.CLAIM: ("claim_runs", "claim_alone", "repeat_claim"),
+    Role.CLAIM: ("claim_runs", "claim_quarantined", "repeat_claim"),
     Role.APPLY: ("apply_successes", "lock_runs", "finish_runs", "requeue_runs"),
     Role.BEAT: ("lock_sessions", "held_by_sessions", "beat_sessions"),
     Role.FIRE: ("hold_shards", "fire_clocks", "find_busy_jobs"),

@@ -109,7 +109,7 @@ def judge_ends(history: History, runs: Runs, counts: Counter[str]) -> Iterator[V
         if spec is None:
             yield runs.accuse("S2", run.id, "made from a version that never was")
             continue
-        if run.state not in FINAL_STATES and run.rank < history.read_at - 2 * history.lease:
+        if run.state not in FINAL_STATES and run.ready_at < history.read_at - 2 * history.lease:
             yield runs.accuse("S27", run.id, f"still {run.state} at the end")
         if run.state is RunState.SUCCEEDED:
             yield from _judge_success(history, run, runs)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 
 from mainspring.core.ids import JobId, format_job_id
-from mainspring.core.model import Run, RunKind, SpanKind
+from mainspring.core.model import FireRangeKind, Run, RunKind
 from mainspring.core.states import RunState
 from mainspring.core.triggers import Once
 from tools.judge.model import History, Violation
@@ -45,8 +45,8 @@ class Occupation:
         starts, ends = [], []
         for effect in history.effects:
             attempts = runs.attempts.get(effect.run_id, [])
-            is_suspect = any(item.outcome == "lost" and item.token < effect.token for item in attempts)
-            slots = history.slots if is_suspect else 1
+            was_lost_before = any(item.outcome == "lost" and item.token < effect.token for item in attempts)
+            slots = history.slots if was_lost_before else 1
             starts.append((effect.started_at, slots))
             if effect.ended_at is not None:
                 ends.append((effect.ended_at, slots))
@@ -70,13 +70,13 @@ def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator
     recovery = 3 * history.lease
     troubled = Times((fault.at - BOUND, fault.until + recovery) for fault in history.faults)
     yield from _judge_fires(history, runs, troubled, counts)
-    suspects = Times(_waits_of_suspects(history, runs))
+    quarantined = Times(_waits_of_quarantined(history, runs))
     occupation = Occupation(history, runs)
     for run in history.runs:
         yield from _judge_losses(history, run, runs, counts)
         start = _first_start(run, runs)
         due = max(run.due_at, run.created_at)
-        if start is None or troubled.meet(due, due) or suspects.meet(due, start):
+        if start is None or troubled.meet(due, due) or quarantined.meet(due, start):
             continue
         if occupation.most(due, start) < history.slots:
             counts["starts_timed"] += 1
@@ -85,24 +85,29 @@ def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator
 
 
 def _judge_fires(history: History, runs: Runs, troubled: Times, counts: Counter[str]) -> Iterator[Violation]:
-    """L2: a fire becomes a run, or part of a span, at once; a span's first fire is where the clock had stopped."""
+    """L2: a fire becomes a run, or part of a fire range, at once; a fire range's first fire is where the clock had
+    stopped.
+    """
     for run in history.runs:
-        if run.fire_at is None or run.span_id is not None or run.kind is RunKind.BACKFILL:
+        if run.fire_at is None or run.fire_range_id is not None or run.kind is RunKind.BACKFILL:
             continue
         late = run.created_at - _owed_at(history, (run.job_id, run.version), run.fire_at)
         if not troubled.meet(run.fire_at, run.fire_at):
             counts["fires_timed"] += 1
             if late > BOUND:
                 yield runs.accuse("L2", run.id, f"fired {late} late, far from any fault")
-    for span in history.spans:
-        late = span.created_at - _owed_at(history, (span.job_id, span.version), span.from_at)
+    for fire_range in history.fire_ranges:
+        late = fire_range.created_at - _owed_at(
+            history, (fire_range.job_id, fire_range.version), fire_range.from_at
+        )
         if (
-            span.kind is not SpanKind.BACKFILL
+            fire_range.kind is not FireRangeKind.BACKFILL
             and late > BOUND
-            and not troubled.meet(span.from_at, span.from_at)
+            and not troubled.meet(fire_range.from_at, fire_range.from_at)
         ):
-            why = f"{span.kind} for {span.reason} from {span.from_at.isoformat()}, recorded {late} late"
-            yield Violation("L2", f"span {span.id} of {format_job_id(span.job_id)}", (why,))
+            since = fire_range.from_at.isoformat()
+            why = f"{fire_range.kind} for {fire_range.reason} from {since}, recorded {late} late"
+            yield Violation("L2", f"fire range {fire_range.id} of {format_job_id(fire_range.job_id)}", (why,))
 
 
 def _owed_at(history: History, version: tuple[JobId, int], fire_at: datetime) -> datetime:
@@ -134,13 +139,13 @@ def _first_start(run: Run, runs: Runs) -> datetime | None:
     return min(starts, default=None)
 
 
-def _waits_of_suspects(history: History, runs: Runs) -> Iterator[tuple[datetime, datetime]]:
+def _waits_of_quarantined(history: History, runs: Runs) -> Iterator[tuple[datetime, datetime]]:
     """Tell when runs that were lost once waited to be carried out alone: a worker then empties itself for them."""
     for run in history.runs:
-        is_suspect = False
+        was_lost_before = False
         effects = runs.effects.get(run.id, [])
         for attempt in sorted(runs.attempts.get(run.id, []), key=lambda item: item.token):
-            is_suspect = is_suspect or attempt.outcome == "lost"
-            if is_suspect:
+            was_lost_before = was_lost_before or attempt.outcome == "lost"
+            if was_lost_before:
                 later = [effect.started_at for effect in effects if effect.token > attempt.token]
                 yield attempt.finished_at, min(later, default=run.finished_at or history.read_at)

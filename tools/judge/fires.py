@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mainspring.core.ids import JobId, format_job_id, format_run_id
-from mainspring.core.model import Run, RunKind, Span, SpanKind
+from mainspring.core.model import FireRange, FireRangeKind, Run, RunKind
 from mainspring.core.states import RunState
 from tools.judge.model import ChangeKind, History, Violation
 from tools.judge.runs import Runs
@@ -21,7 +21,7 @@ class _Records:
 
     job_id: JobId
     runs: dict[datetime, list[Run]]
-    spans: list[Span]
+    fire_ranges: list[FireRange]
     stretches: list[Stretch]
     deleted_at: datetime | None
 
@@ -32,13 +32,13 @@ def judge_fires(history: History, counts: Counter[str]) -> Iterator[Violation]:
     for run in history.runs:
         if run.fire_at is not None and run.kind is not RunKind.BACKFILL:
             runs[run.job_id][run.fire_at].append(run)
-    spans: dict[JobId, list[Span]] = defaultdict(list)
-    for span in history.spans:
-        if span.kind is not SpanKind.BACKFILL:
-            spans[span.job_id].append(span)
+    fire_ranges: dict[JobId, list[FireRange]] = defaultdict(list)
+    for fire_range in history.fire_ranges:
+        if fire_range.kind is not FireRangeKind.BACKFILL:
+            fire_ranges[fire_range.job_id].append(fire_range)
     deleted = {change.job_id: change.until for change in history.changes if change.kind is ChangeKind.DELETED}
     for job_id, stretches in read_stretches(history).items():
-        records = _Records(job_id, runs[job_id], spans[job_id], stretches, deleted.get(job_id))
+        records = _Records(job_id, runs[job_id], fire_ranges[job_id], stretches, deleted.get(job_id))
         yield from _judge_job(history, records, counts)
 
 
@@ -64,8 +64,14 @@ def _judge_pause(
 ) -> Iterator[Violation]:
     """What would have fired during a pause is on record as one gap, that of this pause (law 4)."""
     for at in sorted(owed):
-        covering = [span for span in records.spans if _covers(span, at) and span.version in pause.versions]
-        if [(span.kind, span.reason) for span in covering] != [(SpanKind.GAP, "paused")]:
+        covering = [
+            fire_range
+            for fire_range in records.fire_ranges
+            if _covers(fire_range, at) and fire_range.version in pause.versions
+        ]
+        if [(fire_range.kind, fire_range.reason) for fire_range in covering] != [
+            (FireRangeKind.GAP, "paused")
+        ]:
             yield _violation("S1", at, records, [], covering, history)
 
 
@@ -83,13 +89,13 @@ def _judge_fire(
         if mine:
             yield _violation("S2", at, records, mine, [], history)
         return
-    covering = [span for span in records.spans if _claims(span, at, stretches)]
-    holding = [span for span in covering if _holds(history, records, span, at)]
+    covering = [fire_range for fire_range in records.fire_ranges if _claims(fire_range, at, stretches)]
+    holding = [fire_range for fire_range in covering if _holds(history, records, fire_range, at)]
     is_missed = is_sure and not mine and not holding
     if is_missed or len(mine) > 1 or (mine and covering) or (len(covering) > 1 and is_sure):
         yield _violation("S1", at, records, mine, covering, history)
     elif covering:
-        counts["fires_in_spans"] += 1
+        counts["fires_in_fire_ranges"] += 1
     elif mine:
         counts["fires_skipped" if mine[0].state is RunState.SKIPPED else "fires_run"] += 1
 
@@ -105,58 +111,66 @@ def _held_then(history: History, stretches: list[Stretch], runs: list[Run], at: 
     )
 
 
-def _covers(span: Span, at: datetime) -> bool:
-    is_within = span.from_at <= at and (span.to_at is None or at <= span.to_at)
-    is_to_come = span.kind is SpanKind.GAP or span.cursor_at is None or at > span.cursor_at
+def _covers(fire_range: FireRange, at: datetime) -> bool:
+    is_within = fire_range.from_at <= at and (fire_range.to_at is None or at <= fire_range.to_at)
+    is_to_come = (
+        fire_range.kind is FireRangeKind.GAP or fire_range.cursor_at is None or at > fire_range.cursor_at
+    )
     return is_within and is_to_come
 
 
-def _claims(span: Span, at: datetime, stretches: list[Stretch]) -> bool:
-    """Say whether a span presents itself as the record of a fire, rightly or not."""
-    is_mine = any(span.version in stretch.versions for stretch in stretches)
-    return _covers(span, at) and (is_mine or (span.kind is SpanKind.GAP and span.reason == "paused"))
+def _claims(fire_range: FireRange, at: datetime, stretches: list[Stretch]) -> bool:
+    """Say whether a fire range presents itself as the record of a fire, rightly or not."""
+    is_mine = any(fire_range.version in stretch.versions for stretch in stretches)
+    return _covers(fire_range, at) and (
+        is_mine or (fire_range.kind is FireRangeKind.GAP and fire_range.reason == "paused")
+    )
 
 
-def _holds(history: History, records: _Records, span: Span, at: datetime) -> bool:
-    """Say whether a span may be the record of a fire for the reason that it gives (misfires have their own rule)."""
+def _holds(history: History, records: _Records, fire_range: FireRange, at: datetime) -> bool:
+    """Say whether a fire range may be the record of a fire for the reason that it gives (misfires have their own
+    rule).
+    """
     slack = history.slack
-    if span.kind is not SpanKind.GAP:
+    if fire_range.kind is not FireRangeKind.GAP:
         return True
-    if span.reason == "paused":
+    if fire_range.reason == "paused":
         # What was due and not made when the pause began is its record's, what comes after the pause is not.
         return any(
             pause.is_paused
-            and pause.began_after - slack <= span.created_at <= pause.began_by + slack
+            and pause.began_after - slack <= fire_range.created_at <= pause.began_by + slack
             and at <= pause.ended_by + slack
             for pause in records.stretches
         )
-    if span.reason == "deleted":
+    if fire_range.reason == "deleted":
         return records.deleted_at is not None and at <= records.deleted_at + slack
-    return span.reason in {"misfire", "misfire_limit"}
+    return fire_range.reason in {"misfire", "misfire_limit"}
 
 
 def judge_instants(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
     """S2, S19, L1: a fire's run is for an instant, and due then, or later by no more than its jitter."""
-    spans = {span.id: span for span in history.spans}
+    fire_ranges = {fire_range.id: fire_range for fire_range in history.fire_ranges}
     for run in history.runs:
         spec = runs.spec_of(run)
         if run.kind is not RunKind.SCHEDULED or spec is None:
             continue
         if run.fire_at is None:
             yield runs.accuse("S2", run.id, "scheduled, but for no instant")
-        elif run.span_id is not None:
+        elif run.fire_range_id is not None:
             counts["fires_caught_up"] += 1
-            span = spans.get(run.span_id)
+            fire_range = fire_ranges.get(run.fire_range_id)
             is_its_own = (
-                span is not None
-                and (span.job_id, span.version) == (run.job_id, run.version)
-                and span.kind is SpanKind.CATCH_UP
-                and span.from_at <= run.fire_at
-                and span.cursor_at is not None
-                and run.fire_at <= span.cursor_at
+                fire_range is not None
+                and (fire_range.job_id, fire_range.version) == (run.job_id, run.version)
+                and fire_range.kind is FireRangeKind.CATCH_UP
+                and fire_range.from_at <= run.fire_at
+                and fire_range.cursor_at is not None
+                and run.fire_at <= fire_range.cursor_at
             )
             if not is_its_own:
-                yield runs.accuse("S2", run.id, f"made up for span {run.span_id}, which does not say so")
+                yield runs.accuse(
+                    "S2", run.id, f"made up for fire range {run.fire_range_id}, which does not say so"
+                )
         elif run.due_at < run.fire_at:
             yield runs.accuse("S19", run.id, f"due before {run.fire_at.isoformat()}, its fire time")
         elif run.due_at > run.fire_at + spec.jitter:
@@ -164,7 +178,12 @@ def judge_instants(history: History, runs: Runs, counts: Counter[str]) -> Iterat
 
 
 def _violation(
-    rule: str, at: datetime, records: _Records, runs: list[Run], spans: list[Span], history: History
+    rule: str,
+    at: datetime,
+    records: _Records,
+    runs: list[Run],
+    fire_ranges: list[FireRange],
+    history: History,
 ) -> Violation:
     job_id = records.job_id
     story = [
@@ -172,14 +191,16 @@ def _violation(
         for change in history.changes
         if change.job_id == job_id
     ]
-    story.append(f"{at.isoformat()} is a fire time with {len(runs)} runs and {len(spans)} spans on record")
+    story.append(
+        f"{at.isoformat()} is a fire time with {len(runs)} runs and {len(fire_ranges)} fire ranges on record"
+    )
     story += [
         f"{run.created_at.isoformat()} {format_run_id(run.id)} version {run.version}: {run.state} {run.reason}"
         for run in runs
     ]
     story += [
-        f"{span.created_at.isoformat()} {span.kind} span {span.id} recorded, version {span.version}:"
-        f" {span.from_at.isoformat()} to {span.to_at.isoformat() if span.to_at else 'open'}, {span.reason}"
-        for span in spans
+        f"{found.created_at.isoformat()} {found.kind} fire range {found.id} recorded, version {found.version}:"
+        f" {found.from_at.isoformat()} to {found.to_at.isoformat() if found.to_at else 'open'}, {found.reason}"
+        for found in fire_ranges
     ]
     return Violation(rule, f"{format_job_id(job_id)} at {at.isoformat()}", tuple(story))

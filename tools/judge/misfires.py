@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from mainspring.core.ids import format_job_id
-from mainspring.core.model import JobSpec, Misfire, Run, RunKind, Span, SpanKind
+from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Misfire, Run, RunKind
 from mainspring.core.states import RunState
 from tools.judge.model import ChangeKind, History, Violation
 from tools.judge.oracle import expected_fires
@@ -16,14 +16,19 @@ from tools.judge.stretches import read_stretches
 
 _TICK = timedelta(microseconds=1)
 _DRAIN = timedelta(seconds=1)
-"""A span gives at least one run in this time."""
+"""A fire range gives at least one run in this time."""
 
 
 def judge_misfires(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
     """S20: what was late by more than its grace was treated as its policy says, and nothing else was."""
     for run in history.runs:
         spec = runs.spec_of(run)
-        if spec is None or run.fire_at is None or run.kind is RunKind.BACKFILL or run.span_id is not None:
+        if (
+            spec is None
+            or run.fire_at is None
+            or run.kind is RunKind.BACKFILL
+            or run.fire_range_id is not None
+        ):
             continue
         if run.state is RunState.SKIPPED and run.reason in {"misfire", "misfire_limit"}:
             counts[f"misfires_{spec.misfire.policy}"] += 1
@@ -32,28 +37,39 @@ def judge_misfires(history: History, runs: Runs, counts: Counter[str]) -> Iterat
             why = _wrong_fire(spec, run, run.fire_at, history.slack)
         if why is not None:
             yield runs.accuse("S20", run.id, why)
-    for span in history.spans:
-        found = runs.specs.get((span.job_id, span.version))
-        if found is not None and span.to_at is not None and span.kind is not SpanKind.BACKFILL:
-            yield from _judge_span(span, found, span.to_at, history.slack, counts)
+    for fire_range in history.fire_ranges:
+        found = runs.specs.get((fire_range.job_id, fire_range.version))
+        if (
+            found is not None
+            and fire_range.to_at is not None
+            and fire_range.kind is not FireRangeKind.BACKFILL
+        ):
+            yield from _judge_fire_range(fire_range, found, fire_range.to_at, history.slack, counts)
 
 
-def _judge_span(
-    span: Span, spec: JobSpec, to_at: datetime, slack: timedelta, counts: Counter[str]
+def _judge_fire_range(
+    fire_range: FireRange, spec: JobSpec, to_at: datetime, slack: timedelta, counts: Counter[str]
 ) -> Iterator[Violation]:
     why = None
-    if span.reason in {"misfire", "misfire_limit"}:
+    if fire_range.reason in {"misfire", "misfire_limit"}:
         counts[f"misfires_{spec.misfire.policy}"] += 1
-        if span.kind is SpanKind.GAP:
-            why = _wrong_omission(spec, span.reason, span.from_at, to_at, span.created_at, slack)
+        if fire_range.kind is FireRangeKind.GAP:
+            why = _wrong_omission(
+                spec, fire_range.reason, fire_range.from_at, to_at, fire_range.created_at, slack
+            )
         else:
-            why = _wrong_catch_up(spec, span, to_at, slack)
-    elif span.kind is SpanKind.CATCH_UP and span.created_at - span.from_at > spec.misfire.grace + slack:
+            why = _wrong_catch_up(spec, fire_range, to_at, slack)
+    elif (
+        fire_range.kind is FireRangeKind.CATCH_UP
+        and fire_range.created_at - fire_range.from_at > spec.misfire.grace + slack
+    ):
         why = "caught up as if it had not been late"
     if why is not None:
-        story = f"{span.created_at.isoformat()} {span.kind} for {span.reason}:"
-        story += f" {span.from_at.isoformat()} to {to_at.isoformat()}, {spec.misfire}"
-        yield Violation("S20", f"span {span.id} of {format_job_id(span.job_id)}", (story, why))
+        story = f"{fire_range.created_at.isoformat()} {fire_range.kind} for {fire_range.reason}:"
+        story += f" {fire_range.from_at.isoformat()} to {to_at.isoformat()}, {spec.misfire}"
+        yield Violation(
+            "S20", f"fire range {fire_range.id} of {format_job_id(fire_range.job_id)}", (story, why)
+        )
 
 
 def _wrong_fire(spec: JobSpec, run: Run, fire_at: datetime, slack: timedelta) -> str | None:
@@ -89,22 +105,22 @@ def _wrong_omission(
     return None
 
 
-def _wrong_catch_up(spec: JobSpec, span: Span, to_at: datetime, slack: timedelta) -> str | None:
+def _wrong_catch_up(spec: JobSpec, fire_range: FireRange, to_at: datetime, slack: timedelta) -> str | None:
     """Say what is wrong with late fires that were to be caught up."""
     rule = spec.misfire
-    late = span.created_at - to_at
+    late = fire_range.created_at - to_at
     if rule.policy is Misfire.SKIP:
         return "caught up, policy skip"
     if rule.policy is Misfire.FIRE_LATEST:
-        # An edit keeps the one late fire as a span of its own.
-        if span.from_at != to_at or expected_fires(spec.trigger, to_at, span.created_at - slack):
+        # An edit keeps the one late fire as a fire range of its own.
+        if fire_range.from_at != to_at or expected_fires(spec.trigger, to_at, fire_range.created_at - slack):
             return "more than the latest, or not the latest"
         return None
     if late <= rule.grace - slack:
         return f"caught up though only {late} late"
-    if span.created_at - span.from_at > rule.max_age + slack:
-        return f"{span.created_at - span.from_at} old"
-    number = len(expected_fires(spec.trigger, span.from_at - _TICK, to_at))
+    if fire_range.created_at - fire_range.from_at > rule.max_age + slack:
+        return f"{fire_range.created_at - fire_range.from_at} old"
+    number = len(expected_fires(spec.trigger, fire_range.from_at - _TICK, to_at))
     return f"{number} are too many" if number > rule.max_count else None
 
 
@@ -114,28 +130,40 @@ def judge_catch_ups(history: History, counts: Counter[str]) -> Iterator[Violatio
     calm_since = history.healed_at + 3 * history.lease
     specs = {(change.job_id, change.version): change.spec for change in history.changes}
     deleted = {change.job_id for change in history.changes if change.kind is ChangeKind.DELETED}
-    for span in history.spans:
-        spec = specs.get((span.job_id, span.version))
-        if span.kind is not SpanKind.CATCH_UP or span.to_at is None or spec is None:
+    for fire_range in history.fire_ranges:
+        spec = specs.get((fire_range.job_id, fire_range.version))
+        if fire_range.kind is not FireRangeKind.CATCH_UP or fire_range.to_at is None or spec is None:
             continue
-        left = len(expected_fires(spec.trigger, (span.cursor_at or span.from_at - _TICK), span.to_at))
-        if not span.is_open:
+        left = len(
+            expected_fires(
+                spec.trigger, (fire_range.cursor_at or fire_range.from_at - _TICK), fire_range.to_at
+            )
+        )
+        if not fire_range.is_open:
             counts["catch_ups_ended"] += 1
-            if left and span.job_id not in deleted:
-                story = f"{span.from_at.isoformat()} to {span.to_at.isoformat()}, come to {span.cursor_at}"
+            if left and fire_range.job_id not in deleted:
+                extent = f"{fire_range.from_at.isoformat()} to {fire_range.to_at.isoformat()}"
+                story = f"{extent}, come to {fire_range.cursor_at}"
                 why = f"ended with {left} left"
-                yield Violation("S1", f"span {span.id} of {format_job_id(span.job_id)}", (story, why))
+                yield Violation(
+                    "S1", f"fire range {fire_range.id} of {format_job_id(fire_range.job_id)}", (story, why)
+                )
             continue
         counts["catch_ups_open"] += 1
-        idle_from = max(span.created_at, calm_since)
+        idle_from = max(fire_range.created_at, calm_since)
         free = sum(
             (
                 max(min(item.ended_after, history.read_at) - max(item.began_by, idle_from), timedelta(0))
-                for item in stretches.get(span.job_id, [])
+                for item in stretches.get(fire_range.job_id, [])
                 if not item.is_paused
             ),
             timedelta(0),
         )
         if free > (left + 1) * _DRAIN + 2 * history.lease:
-            story = f"{span.from_at.isoformat()} to {span.to_at.isoformat()}, come to {span.cursor_at}"
-            yield Violation("S27", f"span {span.id} of {format_job_id(span.job_id)}", (story, f"{left} left"))
+            extent = f"{fire_range.from_at.isoformat()} to {fire_range.to_at.isoformat()}"
+            story = f"{extent}, come to {fire_range.cursor_at}"
+            yield Violation(
+                "S27",
+                f"fire range {fire_range.id} of {format_job_id(fire_range.job_id)}",
+                (story, f"{left} left"),
+            )

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from mainspring.core.ids import JobId, RunId
-from mainspring.core.model import Attempt, JobSpec, Run, Span
+from mainspring.core.model import Attempt, FireRange, JobSpec, Run
 from mainspring.core.states import RunState
 
 
@@ -151,7 +151,7 @@ class History:
     faults: list[Fault] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     attempts: Mapping[RunId, list[Attempt]] = field(default_factory=dict)
-    spans: list[Span] = field(default_factory=list)
+    fire_ranges: list[FireRange] = field(default_factory=list)
     read_at: datetime
     healed_at: datetime
     slack: timedelta

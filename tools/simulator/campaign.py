@@ -46,7 +46,7 @@ REQUIRED = (
     "misfires_fire_latest",
     "misfires_fire_all",
     "overlaps_skipped",
-    "fires_in_spans",
+    "fires_in_fire_ranges",
     "repeats_explained",
     *(f"crash_{moment}_{verb}" for verb in CRASH_VERBS for moment in ("before", "after")),
 )

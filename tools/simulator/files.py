@@ -12,7 +12,7 @@ import apsw
 
 from mainspring.errors import StoreUnavailable
 from mainspring.stores.sqlite import SqliteStore
-from mainspring.stores.sqlite.connection import GROUP, Call, Lane, Transactions, answer
+from mainspring.stores.sqlite.connection import GROUP, Call, Database, Transactions, answer
 
 R = TypeVar("R")
 
@@ -97,7 +97,7 @@ class FileStore(SqliteStore):
             lane.abandon()
         self._lock.release()
 
-    def _make_lane(self, name: str, *, is_writer: bool) -> Lane:
+    def _make_database(self, name: str, *, is_writer: bool) -> Database:
         del name
         forget = self._lane_ids.clear if is_writer else lambda: None
         lane = LoopLane(Transactions(self._path, is_writer=is_writer, on_rollback=forget), delay=self._delay)

@@ -253,8 +253,8 @@ def _make_policy_edits(seed: int, jobs: Sequence[JobPlan], seconds: float) -> tu
 
 
 CRASH_VERBS = (
-    # the planner and the spans' drain
-    *("read_due", "read_versions", "record_fires", "read_spans", "advance_spans"),
+    # the planner and the fire ranges' drain
+    *("read_due", "read_versions", "record_fires", "read_fire_ranges", "advance_fire_ranges"),
     # the reaper
     *("read_pulses", "expire_sessions", "list_orphans", "list_overdue", "expire_runs"),
     # shards

@@ -14,7 +14,7 @@ from mainspring.core.transitions import Transition
 from mainspring.ports.store.claims import ApplyResult, ClaimResult
 from mainspring.ports.store.jobs import AddResult, ChangeResult, EditResult
 from mainspring.ports.store.runs import CancelResult, SubmitResult, SubmitStatus
-from mainspring.ports.store.schedule import Fire, FireResult, FireStatus, SpanStep
+from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus
 from mainspring.ports.store.sessions import BeatResult
 from tools.judge import Change, ChangeKind, Effect, Event, Fault, Grant, Operation
 
@@ -57,7 +57,7 @@ class Recorder:
             "resume_jobs": self._note_resumed,
             "delete_jobs": self._note_deleted,
             "record_fires": self._note_fires,
-            "advance_spans": self._note_spans,
+            "advance_fire_ranges": self._note_fire_ranges,
             "submit_runs": self._note_submitted,
             "claim_runs": self._note_claims,
             "apply": self._note_ends,
@@ -145,7 +145,7 @@ class Recorder:
             if self._fired.get(key, actor) != actor:
                 self.reached["two_nodes_planned_the_same_fire"] += 1
 
-    def _note_spans(
+    def _note_fire_ranges(
         self, actor: str, steps: Any, given: Mapping[str, Any], results: list[FireResult]
     ) -> None:
         for step, result in zip(steps, results, strict=True):
@@ -153,7 +153,7 @@ class Recorder:
                 self._insert(step, result, actor, given)
 
     def _insert(
-        self, fire: Fire | SpanStep, result: FireResult, actor: str, given: Mapping[str, Any]
+        self, fire: Fire | FireRangeStep, result: FireResult, actor: str, given: Mapping[str, Any]
     ) -> None:
         now, epochs = given["now"], given["epochs"]
         shard = job_shard(fire.job_id)

@@ -17,7 +17,7 @@ from pathlib import Path
 import structlog
 
 from mainspring.core.ids import SHARDS, RunId
-from mainspring.core.model import Attempt, Run, Span
+from mainspring.core.model import Attempt, FireRange, Run
 from mainspring.core.states import FINAL_STATES
 from mainspring.ports.store import Store
 from mainspring.stores.memory import MemoryStore
@@ -165,9 +165,9 @@ async def _until_done_or_stuck(world: World) -> None:
 async def _read(world: World, healed_at: datetime) -> History:
     recorder = world.recorder
     runs = await _all_runs(world.store)
-    spans: list[Span] = []
+    fire_ranges: list[FireRange] = []
     for job_id in dict.fromkeys(change.job_id for change in recorder.changes):
-        spans += await world.store.list_spans(job_id, limit=100_000)
+        fire_ranges += await world.store.list_fire_ranges(job_id, limit=100_000)
     attempts: dict[RunId, list[Attempt]] = {}
     for run in runs:
         attempts[run.id] = await world.store.list_attempts(run.id)
@@ -180,7 +180,7 @@ async def _read(world: World, healed_at: datetime) -> History:
         faults=recorder.faults,
         runs=runs,
         attempts=attempts,
-        spans=spans,
+        fire_ranges=fire_ranges,
         read_at=world.time(),
         healed_at=healed_at,
         slack=2 * world.worst_clock + timedelta(milliseconds=1),

@@ -46,7 +46,7 @@ _QUERIES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
         ("after", _TEXT, "Those after this job: the `next` of the page before."),
         ("name", _TEXT, "The one of this name."),
     ],
-    "list_job_spans": [_LIMIT],
+    "list_job_fire_ranges": [_LIMIT],
     "list_job_runs": [
         _LIMIT,
         ("before", _TEXT, "Those before this run: the `next` of the page before."),

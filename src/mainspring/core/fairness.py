@@ -31,7 +31,7 @@ def prefer_lanes(
         aging: how long a wait lifts a lane by one tier.
         limit: at most so many.
     """
-    ready = [lane for lane in lanes if lane.oldest_rank is not None and lane.oldest_rank <= now]
+    ready = [lane for lane in lanes if lane.earliest_ready_at is not None and lane.earliest_ready_at <= now]
     ready.sort(key=lambda lane: _preference(lane, now, served, aging))
     return [lane.id for lane in ready[:limit]]
 
@@ -39,9 +39,9 @@ def prefer_lanes(
 def _preference(
     lane: Lane, now: datetime, served: Mapping[str, float], aging: timedelta
 ) -> tuple[int, float, datetime, int]:
-    rank = lane.oldest_rank or now
-    tier = max(int(lane.key.priority) - (now - rank) // aging, 0)
-    return tier, served.get(lane.key.tenant, 0.0), rank, lane.id
+    ready_at = lane.earliest_ready_at or now
+    tier = max(int(lane.key.priority) - (now - ready_at) // aging, 0)
+    return tier, served.get(lane.key.tenant, 0.0), ready_at, lane.id
 
 
 def charge(

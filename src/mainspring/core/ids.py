@@ -15,7 +15,7 @@ SHARDS = 256
 JobId = NewType("JobId", UUID)
 RunId = NewType("RunId", int)
 SessionId = NewType("SessionId", int)
-SpanId = NewType("SpanId", int)
+FireRangeId = NewType("FireRangeId", int)
 LaneId = NewType("LaneId", int)
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"

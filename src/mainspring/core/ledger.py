@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from mainspring.core.model import Job, Span, SpanKind
+from mainspring.core.model import FireRange, FireRangeKind, Job
 from mainspring.core.planning import walk_stretch
 from mainspring.core.triggers import Trigger
 
@@ -48,7 +48,7 @@ def balance_fires(
     to_at: datetime,
     *,
     recorded: Iterable[datetime],
-    spans: Iterable[Span] = (),
+    fire_ranges: Iterable[FireRange] = (),
 ) -> Balance:
     """Compare every fire time t of a trigger, `from_at <= t <= to_at`, with what is on record.
 
@@ -59,33 +59,33 @@ def balance_fires(
         from_at: where the period begins.
         to_at: where it ends.
         recorded: nominal times of the version's scheduled runs, skipped ones among them, in any order.
-        spans: of the same version. A gap is the record of all its fires; an open catch-up is the record of those
+        fire_ranges: of the same version. A gap is the record of all its fires; an open catch-up is the record of those
             after its cursor, the others have runs; a backfill is no record, because its fires are not the schedule's
             own.
     """
     records = Counter(instant for instant in recorded if from_at <= instant <= to_at)
-    spans = list(spans)
+    fire_ranges = list(fire_ranges)
     missing: list[datetime] = []
     expected = 0
     for instant in walk_stretch(trigger, from_at, to_at, None):
         expected += 1
         if records[instant]:
             records[instant] -= 1
-        elif not any(_stands_for(span, instant) for span in spans):
+        elif not any(_stands_for(fire_range, instant) for fire_range in fire_ranges):
             missing.append(instant)
     return Balance(expected, tuple(missing), tuple(_in_order(records)))
 
 
-def _stands_for(span: Span, instant: datetime) -> bool:
+def _stands_for(fire_range: FireRange, instant: datetime) -> bool:
     if (
-        span.kind is SpanKind.BACKFILL
-        or instant < span.from_at
-        or (span.to_at is not None and instant > span.to_at)
+        fire_range.kind is FireRangeKind.BACKFILL
+        or instant < fire_range.from_at
+        or (fire_range.to_at is not None and instant > fire_range.to_at)
     ):
         return False
-    if span.kind is SpanKind.GAP:
+    if fire_range.kind is FireRangeKind.GAP:
         return True
-    return span.is_open and (span.cursor_at is None or instant > span.cursor_at)
+    return fire_range.is_open and (fire_range.cursor_at is None or instant > fire_range.cursor_at)
 
 
 def _in_order(records: Counter[datetime]) -> Iterator[datetime]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from mainspring.core.ids import JobId, LaneId, RunId, SessionId, SpanId
+from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.states import RunState
 from mainspring.core.triggers import Trigger
@@ -69,8 +69,8 @@ class RunKind(StrEnum):
     REDRIVE = "redrive"
 
 
-class SpanKind(StrEnum):
-    """What a span stands for: fires still to be made, or fires that will never be."""
+class FireRangeKind(StrEnum):
+    """What a fire range stands for: fires still to be made, or fires that will never be."""
 
     CATCH_UP = "catch_up"
     BACKFILL = "backfill"
@@ -180,14 +180,14 @@ class Lane:
     """An interned lane with what a claim needs to know of it.
 
     Attributes:
-        oldest_rank: the earliest instant at which one of its runs may start (may lie ahead); None when empty.
-        oldest_suspect_rank: the same among runs that crashed a worker and must be carried out alone.
+        earliest_ready_at: the earliest instant at which one of its runs may start (may lie ahead); None when empty.
+        earliest_quarantined_at: the same among runs that crashed a worker and must be carried out alone.
     """
 
     id: LaneId
     key: LaneKey
-    oldest_rank: datetime | None
-    oldest_suspect_rank: datetime | None = None
+    earliest_ready_at: datetime | None
+    earliest_quarantined_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,7 @@ class Run:
     Attributes:
         fire_at: the nominal instant of a scheduled or caught-up run; None for others.
         due_at: the instant at which it was to start (fire time with jitter, or the submitter's `run_at`).
-        rank: the instant from which it may be claimed now (moves with retries).
+        ready_at: the instant from which it may be claimed now (moves with retries).
         attempt: number of the attempt under way, else of the next one; of a run that has ended, of the last. From 1.
         token: the fencing token of the newest claim or loss.
         crashes: attempts lost with their worker.
@@ -213,7 +213,7 @@ class Run:
     state: RunState
     fire_at: datetime | None
     due_at: datetime
-    rank: datetime
+    ready_at: datetime
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -228,7 +228,7 @@ class Run:
     result: bytes | None
     output: str | None
     idempotency_key: str | None
-    span_id: SpanId | None
+    fire_range_id: FireRangeId | None
     redrive_of: RunId | None
 
 
@@ -266,18 +266,18 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class FireRange:
     """A stretch of fire times of one job, handled as one record (design 5).
 
     It covers every fire time t of that job version with `from_at <= t <= to_at`; `to_at` None is open (a pause
     that lasts). Fires up to and including `cursor_at` are done.
     """
 
-    id: SpanId
+    id: FireRangeId
     job_id: JobId
     tenant: str
     version: int
-    kind: SpanKind
+    kind: FireRangeKind
     from_at: datetime
     to_at: datetime | None
     cursor_at: datetime | None

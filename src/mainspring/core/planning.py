@@ -1,4 +1,4 @@
-"""From a due clock row to what it brings about: fires, misfires, jitter, spans (design 5, rule V 10).
+"""From a due clock row to what it brings about: fires, misfires, jitter, fire ranges (design 5, rule V 10).
 
 Everything here is decided from facts and `now`, so every node plans the same, and the conditional update of the
 clock row settles which one wins.
@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 
 from mainspring.core.ids import JobId
-from mainspring.core.model import JobSpec, Misfire, SpanKind
+from mainspring.core.model import FireRangeKind, JobSpec, Misfire
 from mainspring.core.triggers import EPOCH, Once, Trigger
 
 _TICK = timedelta(microseconds=1)
@@ -22,9 +22,9 @@ REASON_MISFIRE_LIMIT = "misfire_limit"
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Every fire time t with `from_at <= t <= to_at`, to be kept as one span."""
+    """Every fire time t with `from_at <= t <= to_at`, to be kept as one fire range."""
 
-    kind: SpanKind
+    kind: FireRangeKind
     from_at: datetime
     to_at: datetime
     reason: str
@@ -37,7 +37,7 @@ class Plan:
     Attributes:
         fires: fire times that become runs now.
         skips: single fire times that become SKIPPED records, with the reason.
-        stretches: spans: gaps of more than one fire time, and what is to be caught up.
+        stretches: fire ranges: gaps of more than one fire time, and what is to be caught up.
         fired_through: the newest instant this plan accounts for.
         next_fire_at: where the clock goes; it may still lie in the past (within the grace), to be planned next.
     """
@@ -98,7 +98,7 @@ def _fire_all(
     if dropped_through is not None and dropped_through >= fire_at:
         skips, stretches = _left_out(fire_at, dropped_through, REASON_MISFIRE_LIMIT)
     if not is_cut:
-        stretches += (Stretch(SpanKind.CATCH_UP, first, last_missed, REASON_MISFIRE),)
+        stretches += (Stretch(FireRangeKind.CATCH_UP, first, last_missed, REASON_MISFIRE),)
     return Plan((), last_missed, trigger.next_after(last_missed), skips, stretches)
 
 
@@ -111,14 +111,14 @@ def _last_through(trigger: Trigger, fire_at: datetime, through: datetime) -> dat
 def _left_out(
     from_at: datetime, to_at: datetime, reason: str
 ) -> tuple[tuple[tuple[datetime, str], ...], tuple[Stretch, ...]]:
-    """Record fires that will not be made: one as a SKIPPED run, more as one gap span."""
+    """Record fires that will not be made: one as a SKIPPED run, more as one gap fire range."""
     if from_at == to_at:
         return ((from_at, reason),), ()
-    return (), (Stretch(SpanKind.GAP, from_at, to_at, reason),)
+    return (), (Stretch(FireRangeKind.GAP, from_at, to_at, reason),)
 
 
 def overdue_stretch(
-    trigger: Trigger | None, fire_at: datetime | None, *, now: datetime, kind: SpanKind, reason: str
+    trigger: Trigger | None, fire_at: datetime | None, *, now: datetime, kind: FireRangeKind, reason: str
 ) -> Stretch | None:
     """Return the stretch of fires that are due but not yet made, for an edit or a delete at `now`."""
     if trigger is None or fire_at is None or fire_at > now:
@@ -142,10 +142,10 @@ def settle_overdue(
         settled: list[Stretch] = []
     else:
         rest = plan.next_fire_at
-        settled = [Stretch(SpanKind.GAP, at, at, why) for at, why in plan.skips]
+        settled = [Stretch(FireRangeKind.GAP, at, at, why) for at, why in plan.skips]
         settled += plan.stretches
-        settled += (Stretch(SpanKind.CATCH_UP, at, at, REASON_MISFIRE) for at in plan.fires)
-    on_time = overdue_stretch(spec.trigger, rest, now=now, kind=SpanKind.CATCH_UP, reason=reason)
+        settled += (Stretch(FireRangeKind.CATCH_UP, at, at, REASON_MISFIRE) for at in plan.fires)
+    on_time = overdue_stretch(spec.trigger, rest, now=now, kind=FireRangeKind.CATCH_UP, reason=reason)
     return (*settled, on_time) if on_time is not None else tuple(settled)
 
 
@@ -167,7 +167,7 @@ def first_fire_at(
 def walk_stretch(
     trigger: Trigger, from_at: datetime, to_at: datetime, cursor_at: datetime | None
 ) -> Iterator[datetime]:
-    """Yield the fire times of a span that lie after its cursor, in order."""
+    """Yield the fire times of a fire range that lie after its cursor, in order."""
     instant = trigger.next_after(from_at - _TICK if cursor_at is None else cursor_at)
     while instant is not None and instant <= to_at:
         yield instant

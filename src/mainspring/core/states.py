@@ -26,7 +26,7 @@ class RunState(StrEnum):
 FINAL_STATES = frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED, RunState.SKIPPED})
 LIVE_STATES = frozenset(RunState) - FINAL_STATES
 READY_STATES = frozenset({RunState.PENDING, RunState.RETRYING})
-"""States from which a run can be claimed once its rank is reached."""
+"""States from which a run can be claimed once its `ready_at` is reached."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,15 +44,15 @@ class AttemptFacts:
 
     Attributes:
         attempt: number of the attempt that ends, from 1.
-        is_alone: the run was claimed alone, so a crash is its own doing.
-        alone_crashes: crashes while alone, before this one.
+        is_quarantined: the run was claimed alone, so a crash is its own doing.
+        quarantined_crashes: crashes while alone, before this one.
     """
 
     run_id: RunId
     token: int
     attempt: int
-    is_alone: bool
-    alone_crashes: int
+    is_quarantined: bool
+    quarantined_crashes: int
     is_cancel_requested: bool
 
 
@@ -68,7 +68,7 @@ class Transition:
         to: the run's next state.
         outcome: how the attempt ended, kept in its attempt row.
         reason: why the run is FAILED or CANCELLED, or PENDING again.
-        rank: for RETRYING and PENDING, the instant from which the run may be claimed again.
+        ready_at: for RETRYING and PENDING, the instant from which the run may be claimed again.
         counts_attempt: the next claim starts a new attempt number.
         is_crash: the worker died with it; raises the crash counters.
     """
@@ -81,7 +81,7 @@ class Transition:
     error: str | None = None
     result: bytes | None = None
     output: str | None = None
-    rank: datetime | None = None
+    ready_at: datetime | None = None
     counts_attempt: bool = False
     is_crash: bool = False
 
@@ -120,7 +120,7 @@ def failed(
     """
     outcome = AttemptOutcome.TIMED_OUT if failure.is_timeout else AttemptOutcome.FAILED
     reason = None
-    rank = None
+    ready_at = None
     if facts.is_cancel_requested:
         target, reason = RunState.CANCELLED, "cancelled"
     elif not failure.is_retryable:
@@ -130,7 +130,7 @@ def failed(
     elif has_attempts_left(spec.retry, facts.attempt):
         target = RunState.RETRYING
         wait = retry_delay(spec.retry, facts.attempt, random)
-        rank = now + max(wait, min(failure.retry_after or wait, MAX_RETRY_AFTER))
+        ready_at = now + max(wait, min(failure.retry_after or wait, MAX_RETRY_AFTER))
     else:
         target, reason = RunState.FAILED, "retries_exhausted"
     return Transition(
@@ -142,7 +142,7 @@ def failed(
         error=failure.error,
         result=failure.result,
         output=failure.output,
-        rank=rank,
+        ready_at=ready_at,
         counts_attempt=target is RunState.RETRYING,
     )
 
@@ -153,16 +153,16 @@ def lost(facts: AttemptFacts, spec: JobSpec, *, now: datetime) -> Transition:
     An at-most-once run ends FAILED, because nobody can say whether it ran; so does a run that crashed its
     worker `poison_limit` times while it was the only one there.
     """
-    alone_crashes = facts.alone_crashes + (1 if facts.is_alone else 0)
-    rank = None
+    quarantined_crashes = facts.quarantined_crashes + (1 if facts.is_quarantined else 0)
+    ready_at = None
     if facts.is_cancel_requested:
         target, reason = RunState.CANCELLED, "cancelled"
     elif spec.delivery is Delivery.AT_MOST_ONCE:
         target, reason = RunState.FAILED, "lost"
-    elif alone_crashes >= spec.poison_limit:
+    elif quarantined_crashes >= spec.poison_limit:
         target, reason = RunState.FAILED, "poison"
     else:
-        target, reason, rank = RunState.PENDING, "lost", now
+        target, reason, ready_at = RunState.PENDING, "lost", now
     return Transition(
         run_id=facts.run_id,
         token=facts.token,
@@ -170,7 +170,7 @@ def lost(facts: AttemptFacts, spec: JobSpec, *, now: datetime) -> Transition:
         outcome=AttemptOutcome.LOST,
         reason=reason,
         error="the worker died or lost touch while it carried out this attempt",
-        rank=rank,
+        ready_at=ready_at,
         is_crash=True,
     )
 
@@ -180,20 +180,20 @@ def handed_back(facts: AttemptFacts, spec: JobSpec, *, now: datetime, was_starte
 
     A started at-most-once run cannot go back: it ends FAILED as lost.
     """
-    rank = None
+    ready_at = None
     if facts.is_cancel_requested:
         target, reason = RunState.CANCELLED, "cancelled"
     elif was_started and spec.delivery is Delivery.AT_MOST_ONCE:
         target, reason = RunState.FAILED, "lost"
     else:
-        target, reason, rank = RunState.PENDING, "handed_back", now
+        target, reason, ready_at = RunState.PENDING, "handed_back", now
     return Transition(
         run_id=facts.run_id,
         token=facts.token,
         to=target,
         outcome=AttemptOutcome.HANDED_BACK,
         reason=reason,
-        rank=rank,
+        ready_at=ready_at,
     )
 
 
@@ -212,7 +212,7 @@ def snoozed(facts: AttemptFacts, *, until: datetime) -> Transition:
         token=facts.token,
         to=RunState.RETRYING,
         outcome=AttemptOutcome.SNOOZED,
-        rank=until,
+        ready_at=until,
     )
 
 
@@ -239,4 +239,4 @@ def repeated(run_id: RunId, token: int, outcome: AttemptOutcome, *, now: datetim
 
     It changes nothing, because tokens only grow; it is there to be answered.
     """
-    return Transition(run_id=run_id, token=token, to=RunState.RETRYING, outcome=outcome, rank=now)
+    return Transition(run_id=run_id, token=token, to=RunState.RETRYING, outcome=outcome, ready_at=now)

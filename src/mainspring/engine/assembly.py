@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from mainspring.engine.claiming.matcher import ClaimDesk
+from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.hints import HintExchange
 from mainspring.engine.common.service import Service, ServiceRunner
 from mainspring.engine.common.wakeups import Wakeups
-from mainspring.engine.common.write_health import Refusals
+from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.gateway import LocalGateway
-from mainspring.engine.scheduling.catch_up import SpanDrain
+from mainspring.engine.scheduling.catch_up import CatchUp
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
@@ -67,7 +67,7 @@ class Engine:
         hints: the way to other processes on the same store, where it has one; the engine connects and closes it.
 
     Attributes:
-        desk: where workers' claims wait.
+        matcher: where workers' claims wait.
         ownership: the shards that its services believe to own.
         shards: takes and gives them up; None in an engine that is no scheduler.
         services: by name, in the order in which they are started.
@@ -82,26 +82,26 @@ class Engine:
         self.wakeups = Wakeups()
         # One cache: what the planner has read ahead, the claim need not read.
         definitions = Definitions(store)
-        self.desk = ClaimDesk(
+        self.matcher = Matcher(
             store, clock=tools.clock, random=tools.random, wakeups=self.wakeups, waiter=tools.waiter()
         )
-        self._refusals = Refusals()
+        self._write_health = WriteHealth()
         self.gateway = LocalGateway(
             store,
-            self.desk,
+            self.matcher,
             clock=tools.clock,
             random=tools.random,
             wakeups=self.wakeups,
             beat_period=settings.beat_period,
             definitions=definitions,
-            refusals=self._refusals,
+            write_health=self._write_health,
         )
         self.client = Client(
             store, clock=tools.clock, ids=tools.ids, wakeups=self.wakeups, accepted=settings.accepted
         )
         self.ownership = Ownership()
         self.shards: Shards | None = None
-        services: list[Service] = [self.desk]
+        services: list[Service] = [self.matcher]
         self._exchange: HintExchange | None = None
         if hints is not None:
             self._exchange = HintExchange(
@@ -124,7 +124,7 @@ class Engine:
             clock=tools.clock,
             waiter=tools.waiter(),
             settings=settings.shards,
-            refusals=self._refusals,
+            write_health=self._write_health,
             host_time=tools.host_time,
         )
         self.wakeups.subscribe_shards(self.shards.waiter.signal)
@@ -138,7 +138,7 @@ class Engine:
                 waiter=tools.waiter(),
                 definitions=definitions,
             ),
-            SpanDrain(
+            CatchUp(
                 store,
                 ownership=ownership,
                 wakeups=self.wakeups,
@@ -153,7 +153,7 @@ class Engine:
                 waiter=tools.waiter(),
                 beat_period=settings.beat_period.total_seconds(),
                 definitions=definitions,
-                refusals=self._refusals,
+                write_health=self._write_health,
             ),
             Janitor(store, waiter=tools.waiter(), retention=settings.retention),
         ]
@@ -176,7 +176,7 @@ class Engine:
 
     async def stop(self) -> None:
         """Answer those who wait for work, let each service finish its tick, give the shards up, and say so."""
-        self.desk.close()
+        self.matcher.close()
         while self._runners:
             await self._runners.pop().stop()
         try:

@@ -23,11 +23,11 @@ from mainspring.core.transitions import (
     snoozed,
     succeeded,
 )
-from mainspring.engine.claiming.matcher import ClaimDesk
+from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.definitions import Definitions
-from mainspring.engine.common.group_commit import Combiner
+from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.wakeups import Wakeups
-from mainspring.engine.common.write_health import Refusals
+from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.settling.reaper import facts_of
 from mainspring.errors import InvalidInput, StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource
@@ -69,26 +69,26 @@ class LocalGateway:
     def __init__(
         self,
         store: Store,
-        desk: ClaimDesk,
+        matcher: Matcher,
         *,
         clock: Clock,
         random: RandomSource,
         wakeups: Wakeups,
         beat_period: timedelta = timedelta(seconds=10),
         definitions: Definitions | None = None,
-        refusals: Refusals | None = None,
+        write_health: WriteHealth | None = None,
     ) -> None:
         self._store = store
-        self._desk = desk
-        self._refusals = refusals or Refusals()
+        self._matcher = matcher
+        self._write_health = write_health or WriteHealth()
         self._clock = clock
         self._random = random
         self._wakeups = wakeups
         self._beat_period = beat_period
         self._definitions = definitions or Definitions(store)
-        self._beats: Combiner[Beat, BeatResult] = Combiner(self._beat_all, most=MOST_BEATS)
-        self._reports: Combiner[Report, ReportResult] = Combiner(self._report_all)
-        self._releases: Combiner[HeldRun, None] = Combiner(self._release_all)
+        self._beats: GroupCommit[Beat, BeatResult] = GroupCommit(self._beat_all, most=MOST_BEATS)
+        self._reports: GroupCommit[Report, ReportResult] = GroupCommit(self._report_all)
+        self._releases: GroupCommit[HeldRun, None] = GroupCommit(self._release_all)
         self.stale_reports = 0
 
     async def register(self, registration: Registration) -> Session:
@@ -110,16 +110,18 @@ class LocalGateway:
             beat_period=self._beat_period,
         )
         (session_id,) = await self._store.add_sessions([new], now=self._clock.now())
-        self._desk.welcome(session_id, registration)
+        self._matcher.welcome(session_id, registration)
         return Session(id=session_id, beat_period=self._beat_period)
 
     async def claim(self, call: ClaimCall) -> ClaimReply:
         """Take leases, waiting up to `call.wait` for the first."""
-        answer = await self._desk.claim(call)
+        answer = await self._matcher.claim(call)
         specs = await self._definitions.load((run.job_id, run.version) for run in answer.runs)
         leases = tuple(_lease(run, specs[run.job_id, run.version]) for run in answer.runs)
         return ClaimReply(
-            leases=leases, is_session_live=answer.is_session_live, is_alone_waiting=answer.is_alone_waiting
+            leases=leases,
+            is_session_live=answer.is_session_live,
+            is_quarantined_waiting=answer.is_quarantined_waiting,
         )
 
     async def beat(
@@ -131,7 +133,7 @@ class LocalGateway:
             # Not with the beats: while this takes its time, the other sessions go on beating.
             await self._releases(result.unknown)
         except StoreUnavailable:
-            self._refusals.sessions.add(session_id)
+            self._write_health.sessions.add(session_id)
             raise
         return BeatReply(is_session_live=result.is_session_live, lost=result.lost, cancel=result.cancel)
 
@@ -158,7 +160,7 @@ class LocalGateway:
         try:
             return tuple(await self._reports([_storable(report) for report in reports]))
         except StoreUnavailable:
-            self._refusals.has_reports = True
+            self._write_health.has_reports = True
             raise
 
     async def _report_all(self, reports: Sequence[Report]) -> Sequence[ReportResult]:
@@ -209,7 +211,7 @@ class LocalGateway:
 
     async def leave(self, session_id: SessionId) -> None:
         """End the session; whatever it still holds is treated as lost at once."""
-        self._desk.forget(session_id)
+        self._matcher.forget(session_id)
         await self._store.close_sessions([session_id], now=self._clock.now())
 
 
@@ -249,7 +251,7 @@ def _lease(run: ClaimedRun, spec: JobSpec) -> Lease:
         run.due_at,
         run.payload if run.payload is not None else spec.payload,
         run.target_key,
-        run.is_alone,
+        run.is_quarantined,
         run.is_cancel_requested,
         spec,
     )

@@ -116,7 +116,7 @@ class Worker:
         self._refusals: dict[tuple[RunId, int], int] = {}
         self._is_draining = False
         self._is_stopping = False
-        self._is_yielding_to_suspect = False
+        self._is_yielding_to_quarantined = False
         self._loops: list[asyncio.Task[None]] = []
         self._claiming: asyncio.Task[None] | None = None
         self.counters = WorkerCounters()
@@ -257,11 +257,11 @@ class Worker:
     def _may_claim(self) -> bool:
         if self._may_be_lost():  # what came would be handed back; the next heartbeat tells
             return False
-        if any(attempt.lease.is_alone for attempt in self._active.values()):
+        if any(attempt.lease.is_quarantined for attempt in self._active.values()):
             return False
-        if self._is_yielding_to_suspect and self.held:
+        if self._is_yielding_to_quarantined and self.held:
             return False
-        self._is_yielding_to_suspect = False
+        self._is_yielding_to_quarantined = False
         return True
 
     def _take(self, reply: ClaimReply, call: ClaimCall) -> None:
@@ -272,7 +272,7 @@ class Worker:
             self._waiters.beat.signal()  # the beat finds it out and opens a new session
             self._session_id = None
             return
-        self._is_yielding_to_suspect = reply.is_alone_waiting
+        self._is_yielding_to_quarantined = reply.is_quarantined_waiting
         if reply.leases and self._may_be_lost():
             _log.warning("leases_not_begun", runs=len(reply.leases))
             self._hand_back(reply.leases)
@@ -333,7 +333,7 @@ class Worker:
                 self._waiters.report.signal()
         if not self._active:
             self._all_ended.set()
-        if was_full or not self._active or attempt.lease.is_alone:
+        if was_full or not self._active or attempt.lease.is_quarantined:
             self._waiters.claim.signal()
 
     # -- beating -----------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 READY = b"R"
 
 
-class Lifeline:
+class ParentLink:
     """The worker's end, as a descriptor that its parent has left open for it."""
 
     def __init__(self, descriptor: int) -> None:

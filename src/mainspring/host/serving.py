@@ -90,7 +90,7 @@ async def serve(
         logging.getLogger("uvicorn.error").setLevel(
             logging.CRITICAL
         )  # it counts cut-off long polls as errors
-        engine.desk.close()  # workers that wait for work would use up the patience
+        engine.matcher.close()  # workers that wait for work would use up the patience
         server.should_exit = True
         await serving
 

@@ -76,7 +76,7 @@ class WorkerProcess:
                 "-m",
                 "mainspring",
                 "worker",
-                f"--lifeline={theirs.fileno()}",
+                f"--parent-link={theirs.fileno()}",
                 *arguments,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -124,7 +124,7 @@ class WorkerProcess:
             self._process.kill()
 
 
-class Fleet:
+class Supervisor:
     """Keeps so many worker processes going until it is asked to stop.
 
     The first one goes ahead: what it is refused, the others would be refused as well, and one line says it. One that

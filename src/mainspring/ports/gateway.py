@@ -69,7 +69,7 @@ class Lease:
     due_at: datetime
     payload: bytes | None
     target_key: str | None
-    is_alone: bool
+    is_quarantined: bool
     is_cancel_requested: bool
     spec: JobSpec
 
@@ -107,7 +107,7 @@ class ClaimReply:
 
     leases: tuple[Lease, ...] = ()
     is_session_live: bool = True
-    is_alone_waiting: bool = False
+    is_quarantined_waiting: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

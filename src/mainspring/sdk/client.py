@@ -12,13 +12,13 @@ from mainspring.wire.views import (
     BulkRunView,
     CancelView,
     Deleted,
+    FireRangeList,
     FiresView,
     JobPage,
     JobView,
     LedgerView,
     RunDetail,
     RunPage,
-    SpanList,
     StatusView,
     SubmittedView,
     WorkerList,
@@ -77,9 +77,11 @@ class AsyncClient(Transport):
         """Resume a job."""
         return await self.call("POST", f"{_API}/jobs/{job_id}/resume", JobView)
 
-    async def list_spans(self, job_id: str, *, limit: int = 100) -> SpanList:
-        """Return a job's spans."""
-        return await self.call("GET", f"{_API}/jobs/{job_id}/spans", SpanList, query={"limit": limit})
+    async def list_fire_ranges(self, job_id: str, *, limit: int = 100) -> FireRangeList:
+        """Return a job's fire ranges."""
+        return await self.call(
+            "GET", f"{_API}/jobs/{job_id}/fire-ranges", FireRangeList, query={"limit": limit}
+        )
 
     async def get_ledger(self, job_id: str) -> LedgerView:
         """Return expected against recorded fires of a job."""

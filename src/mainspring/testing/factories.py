@@ -12,14 +12,14 @@ from typing import Any
 from uuid import UUID
 
 from mainspring.core.ids import SHARDS, JobId, LaneId, RunId, SessionId
-from mainspring.core.model import DEFAULT_TENANT, Job, JobSpec, LaneKey, RunKind, SpanKind, Target
+from mainspring.core.model import DEFAULT_TENANT, FireRangeKind, Job, JobSpec, LaneKey, RunKind, Target
 from mainspring.core.transitions import AttemptFacts
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimedRun, ClaimRequest, HeldRun
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.ports.store.runs import NewRun, SubmitStatus
-from mainspring.ports.store.schedule import Fire, NewSpan
+from mainspring.ports.store.schedule import Fire, NewFireRange
 from mainspring.ports.store.sessions import NewSession
 
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -127,17 +127,17 @@ def _fire_at(job: Job) -> datetime:
     return job.next_fire_at
 
 
-def make_span(job: Job, **overrides: Any) -> NewSpan:
-    """Make a catch-up span over the ten minutes before `START`."""
+def make_fire_range(job: Job, **overrides: Any) -> NewFireRange:
+    """Make a catch-up fire range over the ten minutes before `START`."""
     values: dict[str, Any] = {
         "job_id": job.id,
         "version": job.version,
-        "kind": SpanKind.CATCH_UP,
+        "kind": FireRangeKind.CATCH_UP,
         "from_at": START - 10 * MINUTE,
         "to_at": START,
         "reason": "downtime",
     }
-    return NewSpan(**values | overrides)
+    return NewFireRange(**values | overrides)
 
 
 def make_edit(job: Job, spec: JobSpec | None = None, **overrides: Any) -> JobEdit:
@@ -160,8 +160,8 @@ def make_change(job: Job, **overrides: Any) -> ClockChange:
 
 def make_pause(job: Job, *, from_at: datetime = START) -> ClockChange:
     """Make a pause of a job as it was read, with the gap that it opens."""
-    gap = make_span(job, kind=SpanKind.GAP, from_at=from_at, to_at=None, reason="paused")
-    return make_change(job, spans=(gap,))
+    gap = make_fire_range(job, kind=FireRangeKind.GAP, from_at=from_at, to_at=None, reason="paused")
+    return make_change(job, fire_ranges=(gap,))
 
 
 def make_session(**overrides: Any) -> NewSession:
@@ -181,8 +181,8 @@ def facts_of(held: HeldRun) -> AttemptFacts:
         run_id=held.run_id,
         token=held.token,
         attempt=held.attempt,
-        is_alone=held.is_alone,
-        alone_crashes=held.alone_crashes,
+        is_quarantined=held.is_quarantined,
+        quarantined_crashes=held.quarantined_crashes,
         is_cancel_requested=held.is_cancel_requested,
     )
 

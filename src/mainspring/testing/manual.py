@@ -134,7 +134,7 @@ class ManualRuntime:
             ),
         )
         self.wakeups = self._engine.wakeups
-        self.desk = self._engine.desk
+        self.matcher = self._engine.matcher
         self.gateway = self._engine.gateway
         self.client = self._engine.client
         self.ownership = self._engine.ownership
@@ -175,7 +175,7 @@ class ManualRuntime:
         return worker
 
     async def ask(self, call: ClaimCall) -> ClaimReply:
-        """Pass a claim through the desk and serve it at once."""
+        """Pass a claim through the matcher and serve it at once."""
         asking = asyncio.ensure_future(self.gateway.claim(call))
         await asyncio.sleep(0)
         await self.tick("claims")

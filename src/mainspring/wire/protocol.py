@@ -118,7 +118,7 @@ class LeaseView(Struct, kw_only=True):
     idempotency_key: Annotated[
         str, Meta(description="The submitter's, else the run's id: the same for all attempts.")
     ]
-    is_alone: Annotated[
+    is_quarantined: Annotated[
         bool, Meta(description="Suspected of killing workers: claim nothing else until it has ended.")
     ]
     is_cancel_requested: Annotated[
@@ -146,7 +146,7 @@ class ClaimAnswerView(Struct, kw_only=True):
         list[DefinitionView], Meta(description="Each job version that the leases name, once.")
     ]
     is_session_live: Annotated[bool, Meta(description="False: the session is dead, register anew.")]
-    is_alone_waiting: Annotated[
+    is_quarantined_waiting: Annotated[
         bool, Meta(description="Claim no more until nothing is held, then claim with `is_idle`.")
     ]
 
@@ -302,7 +302,7 @@ def from_claim_reply(reply: ClaimReply) -> ClaimAnswerView:
             for (job_id, version), spec in specs.items()
         ],
         is_session_live=reply.is_session_live,
-        is_alone_waiting=reply.is_alone_waiting,
+        is_quarantined_waiting=reply.is_quarantined_waiting,
     )
 
 
@@ -319,7 +319,7 @@ def _from_lease(lease: Lease, job_id: str) -> LeaseView:
         due_at=lease.due_at,
         payload=None if lease.payload is None else msgspec.Raw(lease.payload),
         idempotency_key=run_id if lease.target_key is None else lease.target_key,
-        is_alone=lease.is_alone,
+        is_quarantined=lease.is_quarantined,
         is_cancel_requested=lease.is_cancel_requested,
     )
 
@@ -335,7 +335,7 @@ class ClaimAnswerIn(Struct, kw_only=True):
     leases: list[_LeaseIn]
     definitions: list[DefinitionView]
     is_session_live: bool
-    is_alone_waiting: bool
+    is_quarantined_waiting: bool
 
 
 def to_claim_reply(answer: ClaimAnswerIn) -> ClaimReply:
@@ -354,14 +354,16 @@ def to_claim_reply(answer: ClaimAnswerIn) -> ClaimReply:
             due_at=item.due_at,
             payload=_text(item.payload),
             target_key=None if item.idempotency_key == item.run_id else item.idempotency_key,
-            is_alone=item.is_alone,
+            is_quarantined=item.is_quarantined,
             is_cancel_requested=item.is_cancel_requested,
             spec=specs[item.job_id, item.version],
         )
         for item in answer.leases
     )
     return ClaimReply(
-        leases=leases, is_session_live=answer.is_session_live, is_alone_waiting=answer.is_alone_waiting
+        leases=leases,
+        is_session_live=answer.is_session_live,
+        is_quarantined_waiting=answer.is_quarantined_waiting,
     )
 
 

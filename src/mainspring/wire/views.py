@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from mainspring.core.definition import plain_from_spec
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.ledger import Ledger
-from mainspring.core.model import Attempt, Job, JobStatus, Run, Span
+from mainspring.core.model import Attempt, FireRange, Job, JobStatus, Run
 from mainspring.ports.store.sessions import SessionFacts
 
 JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r4w4te7zsh3z3qydmr3kc"])]
@@ -107,7 +107,7 @@ class RunDetail(RunView, kw_only=True):
     attempts: list[AttemptView]
 
 
-class SpanView(Struct, kw_only=True):
+class FireRangeView(Struct, kw_only=True):
     """A stretch of fire times that is kept as one record."""
 
     kind: str
@@ -150,10 +150,10 @@ class RunPage(Struct):
     next: str | None
 
 
-class SpanList(Struct):
-    """A job's spans, the newest first."""
+class FireRangeList(Struct):
+    """A job's fire ranges, the newest first."""
 
-    items: list[SpanView]
+    items: list[FireRangeView]
 
 
 class LedgerView(Struct, kw_only=True):
@@ -312,17 +312,17 @@ def _view_attempt(attempt: Attempt) -> AttemptView:
     )
 
 
-def view_span(span: Span) -> SpanView:
-    """Show a span."""
-    return SpanView(
-        kind=span.kind.value,
-        reason=span.reason,
-        job_version=span.version,
-        from_time=span.from_at,
-        to_time=span.to_at,
-        cursor=span.cursor_at,
-        is_open=span.is_open,
-        created_at=span.created_at,
+def view_fire_range(fire_range: FireRange) -> FireRangeView:
+    """Show a fire range."""
+    return FireRangeView(
+        kind=fire_range.kind.value,
+        reason=fire_range.reason,
+        job_version=fire_range.version,
+        from_time=fire_range.from_at,
+        to_time=fire_range.to_at,
+        cursor=fire_range.cursor_at,
+        is_open=fire_range.is_open,
+        created_at=fire_range.created_at,
     )
 
 

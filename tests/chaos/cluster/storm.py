@@ -68,7 +68,7 @@ class Gauge:
         while True:
             try:
                 [row] = await cluster.ask(
-                    "SELECT count(*) AS n FROM run WHERE session_id IS NULL AND rank <= now()"
+                    "SELECT count(*) AS n FROM run WHERE session_id IS NULL AND ready_at <= now()"
                 )
                 self.backlog.append(row["n"])
             except (OSError, asyncpg.PostgresError):

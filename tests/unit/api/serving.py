@@ -27,7 +27,7 @@ from mainspring.testing.manual import ManualRuntime
 
 
 class PromptGateway:
-    """A manual runtime's gateway that answers claims at once: nobody ticks the desk by itself there."""
+    """A manual runtime's gateway that answers claims at once: nobody ticks the matcher by itself there."""
 
     def __init__(self, runtime: ManualRuntime) -> None:
         self._runtime = runtime

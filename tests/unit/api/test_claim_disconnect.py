@@ -23,7 +23,7 @@ from tests.unit.api.serving import serving, until
 
 @pytest.fixture
 async def server(runtime: ManualRuntime) -> AsyncIterator[str]:
-    """The runtime's own gateway: a claim waits until the test ticks the desk."""
+    """The runtime's own gateway: a claim waits until the test ticks the matcher."""
     api = create_api(runtime.client, runtime.gateway, store_name="memory", ping=runtime.store.read_time)
     async with serving(api) as address:
         yield address
@@ -62,11 +62,11 @@ async def test_claim_of_a_dead_worker_is_dropped_and_another_gets_the_run(
     alive = await runtime.gateway.register(offer)
     call = ClaimCall(session_id=dead.id, number=1, limit=5, wait=timedelta(seconds=20), is_idle=True)
     asking = asyncio.create_task(post_claim(server, call))
-    await until(lambda: runtime.desk.waiting == 1)
+    await until(lambda: runtime.matcher.waiting == 1)
     asking.cancel()  # closes the connection, as the death of the process does
     with contextlib.suppress(asyncio.CancelledError):
         await asking
-    await until(lambda: runtime.desk.waiting == 0)
+    await until(lambda: runtime.matcher.waiting == 0)
     state = await ready_run(runtime, delivery="at_most_once")
     await runtime.tick("claims")
     assert await state() is RunState.PENDING
@@ -85,14 +85,14 @@ async def test_live_worker_whose_connection_broke_gets_what_its_number_was_given
     state = await ready_run(runtime)
     call = ClaimCall(session_id=session.id, number=1, limit=5, wait=timedelta(seconds=20), is_idle=True)
     asking = asyncio.create_task(post_claim(server, call))
-    await until(lambda: runtime.desk.waiting == 1)
+    await until(lambda: runtime.matcher.waiting == 1)
     asking.cancel()
     await runtime.tick("claims")
     assert await state() is RunState.RUNNING
     with contextlib.suppress(asyncio.CancelledError):
         await asking
     again = asyncio.create_task(post_claim(server, call))
-    await until(lambda: runtime.desk.waiting == 1)
+    await until(lambda: runtime.matcher.waiting == 1)
     await runtime.tick("claims")
     assert len(msgspec.json.decode(await again)["leases"]) == 1
 
@@ -106,7 +106,7 @@ async def test_claim_that_is_dropped_while_the_desk_reads_takes_nothing(
     state = await ready_run(runtime)
     call = ClaimCall(session_id=session.id, number=1, limit=5, wait=timedelta(seconds=20), is_idle=True)
     asking = asyncio.create_task(runtime.gateway.claim(call))
-    await until(lambda: runtime.desk.waiting == 1)
+    await until(lambda: runtime.matcher.waiting == 1)
     read_lanes = runtime.store.read_lanes
 
     async def read_slowly(*given: Any, **named: Any) -> object:

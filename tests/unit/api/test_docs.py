@@ -57,7 +57,7 @@ VIEWS = [
 
 
 def section(page: str, title: str) -> str:
-    """Return what stands below a heading, up to the next one of its rank."""
+    """Return what stands below a heading, up to the next one of its `ready_at`."""
     return page.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
 
 

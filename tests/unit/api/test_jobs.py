@@ -94,12 +94,14 @@ async def test_patch_changes_only_what_is_given(http: Http, job: dict[str, Any])
 async def test_pause_and_resume(http: Http, job: dict[str, Any]) -> None:
     paused = (await http.post(f"{JOBS}/{job['job_id']}/pause")).json()
     assert (paused["is_paused"], paused["next_fire_time"]) == (True, None)
-    spans = (await http.get(f"{JOBS}/{job['job_id']}/spans")).json()["items"]
-    assert [(span["kind"], span["reason"], span["is_open"]) for span in spans] == [("gap", "paused", True)]
+    fire_ranges = (await http.get(f"{JOBS}/{job['job_id']}/fire-ranges")).json()["items"]
+    assert [
+        (fire_range["kind"], fire_range["reason"], fire_range["is_open"]) for fire_range in fire_ranges
+    ] == [("gap", "paused", True)]
     resumed = (await http.post(f"{JOBS}/{job['job_id']}/resume")).json()
     assert (resumed["is_paused"], resumed["next_fire_time"]) == (False, "2026-01-06T09:00:00Z")
-    spans = (await http.get(f"{JOBS}/{job['job_id']}/spans")).json()["items"]
-    assert spans == [], "no fire lay in the pause"
+    fire_ranges = (await http.get(f"{JOBS}/{job['job_id']}/fire-ranges")).json()["items"]
+    assert fire_ranges == [], "no fire lay in the pause"
 
 
 async def test_list_pages_by_key(http: Http) -> None:

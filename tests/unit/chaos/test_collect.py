@@ -107,7 +107,7 @@ def make_run(*, number: int = 1, output: str | None = None, fire: float | None =
         state=RunState.SUCCEEDED,
         fire_at=None if fire is None else instant,
         due_at=instant,
-        rank=instant,
+        ready_at=instant,
         created_at=instant,
         started_at=instant,
         finished_at=instant + timedelta(seconds=9),
@@ -122,7 +122,7 @@ def make_run(*, number: int = 1, output: str | None = None, fire: float | None =
         result=b"1",
         output=output,
         idempotency_key=None,
-        span_id=None,
+        fire_range_id=None,
         redrive_of=None,
     )
 

@@ -99,7 +99,7 @@ def lease(function: str = "nap", payload: object = None, *, token: int = 1, **mo
         "job_id": "job_01m7yv7wr6e6nrt8p6jmm2gz6f",
         "version": 1,
         "payload": {"seconds": 3600} if payload is None else payload,
-        "is_alone": False,
+        "is_quarantined": False,
         "is_cancel_requested": False,
         **more,
     }
@@ -114,7 +114,7 @@ def leases(given: object = (), definitions: object = (), *, is_session_live: boo
         "leases": given,
         "definitions": definitions,
         "is_session_live": is_session_live,
-        "is_alone_waiting": False,
+        "is_quarantined_waiting": False,
     }
 
 

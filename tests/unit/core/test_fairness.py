@@ -20,11 +20,11 @@ def lane(
     *,
     tenant: str = "a",
     priority: Priority = MEDIUM,
-    rank: float | None = 0.0,
+    ready_at: float | None = 0.0,
     queue: str = "default",
 ) -> Lane:
     key = LaneKey(queue, "shell", tenant, priority)
-    return Lane(LaneId(number), key, at(rank) if rank is not None else None)
+    return Lane(LaneId(number), key, at(ready_at) if ready_at is not None else None)
 
 
 def prefer(*lanes: Lane, now: float = 0.0, served: Mapping[str, float] | None = None) -> list[int]:
@@ -39,15 +39,15 @@ def test_high_before_medium_before_low() -> None:
 
 
 def test_lanes_without_a_ready_run_are_left_out() -> None:
-    assert prefer(lane(1, rank=None), lane(2, rank=5.0), lane(3, rank=-1.0)) == [3]
+    assert prefer(lane(1, ready_at=None), lane(2, ready_at=5.0), lane(3, ready_at=-1.0)) == [3]
 
 
-def test_rank_at_the_very_instant_is_ready() -> None:
-    assert prefer(lane(1, rank=5.0), now=5.0) == [1]
+def test_ready_at_at_the_very_instant_is_ready() -> None:
+    assert prefer(lane(1, ready_at=5.0), now=5.0) == [1]
 
 
 def test_within_a_tier_the_tenant_served_least_comes_first() -> None:
-    lanes = [lane(1, tenant="a", rank=-9.0), lane(2, tenant="b", rank=-1.0)]
+    lanes = [lane(1, tenant="a", ready_at=-9.0), lane(2, tenant="b", ready_at=-1.0)]
     assert prefer(*lanes, served={"a": 2.0, "b": 1.0}) == [2, 1]
 
 
@@ -58,12 +58,12 @@ def test_tier_goes_before_share() -> None:
     ]
 
 
-def test_equals_go_by_rank_then_by_id() -> None:
-    assert prefer(lane(3, rank=-1.0), lane(2, rank=-1.0), lane(1, rank=0.0)) == [2, 3, 1]
+def test_equals_go_by_ready_at_then_by_id() -> None:
+    assert prefer(lane(3, ready_at=-1.0), lane(2, ready_at=-1.0), lane(1, ready_at=0.0)) == [2, 3, 1]
 
 
 def test_limit_keeps_the_most_deserving() -> None:
-    lanes = [lane(number, rank=-float(number)) for number in range(1, 400)]
+    lanes = [lane(number, ready_at=-float(number)) for number in range(1, 400)]
     assert prefer_lanes(lanes, now=START, served={}, limit=2) == [399, 398]
     assert len(prefer_lanes(lanes, now=START, served={})) == 256
 
@@ -71,7 +71,9 @@ def test_limit_keeps_the_most_deserving() -> None:
 @given(st.permutations(range(1, 9)))
 def test_order_does_not_depend_on_the_order_given(order: list[int]) -> None:
     made = {
-        number: lane(number, tenant="ab"[number % 2], priority=Priority(number % 3), rank=-float(number * 70))
+        number: lane(
+            number, tenant="ab"[number % 2], priority=Priority(number % 3), ready_at=-float(number * 70)
+        )
         for number in order
     }
     served = {"a": 1.0, "b": 2.0}
@@ -87,16 +89,16 @@ def test_order_does_not_depend_on_the_order_given(order: list[int]) -> None:
     ("waited", "is_first"), [(AGING, False), (2 * AGING - 0.001, False), (2 * AGING, True), (9 * AGING, True)]
 )
 def test_low_passes_fresh_high_after_two_waits(waited: float, is_first: bool) -> None:
-    lanes = [lane(1, priority=HIGH), lane(2, priority=LOW, rank=-waited)]
+    lanes = [lane(1, priority=HIGH), lane(2, priority=LOW, ready_at=-waited)]
     assert (prefer(*lanes) == [2, 1]) is is_first
 
 
 def test_low_passes_fresh_medium_after_one_wait() -> None:
-    assert prefer(lane(1, priority=MEDIUM), lane(2, priority=LOW, rank=-AGING)) == [2, 1]
+    assert prefer(lane(1, priority=MEDIUM), lane(2, priority=LOW, ready_at=-AGING)) == [2, 1]
 
 
 def test_high_gains_no_tier_by_waiting() -> None:
-    lanes = [lane(1, tenant="a", priority=HIGH, rank=-5 * AGING), lane(2, tenant="b", priority=HIGH)]
+    lanes = [lane(1, tenant="a", priority=HIGH, ready_at=-5 * AGING), lane(2, tenant="b", priority=HIGH)]
     assert prefer(*lanes, served={"a": 2.0, "b": 1.0}) == [2, 1]
 
 
@@ -108,7 +110,7 @@ def test_low_is_not_starved_by_an_endless_flood_of_high(flood: str) -> None:
     high = [0.0]
     for second in range(5000):
         high += [second, second]
-        lanes = [lane(1, tenant=tenant, priority=HIGH, rank=high[0]), lane(2, priority=LOW)]
+        lanes = [lane(1, tenant=tenant, priority=HIGH, ready_at=high[0]), lane(2, priority=LOW)]
         if prefer(*lanes, now=second, served=served)[0] == 2:
             break
         high.pop(0)

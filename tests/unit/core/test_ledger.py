@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.ids import JobId, SpanId
+from mainspring.core.ids import FireRangeId, JobId
 from mainspring.core.ledger import Balance, balance_fires
-from mainspring.core.model import JobSpec, Misfire, MisfireRule, Span, SpanKind, Target
+from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Misfire, MisfireRule, Target
 from mainspring.core.planning import plan_fires
 from mainspring.core.triggers import Interval
 from mainspring.testing.factories import START, at
@@ -17,11 +17,11 @@ from mainspring.testing.factories import START, at
 MINUTES = Interval(timedelta(minutes=1), START)
 
 
-def make_span(
-    kind: SpanKind, from_at: datetime, to_at: datetime | None, cursor_at: datetime | None = None
-) -> Span:
-    return Span(
-        id=SpanId(1),
+def make_fire_range(
+    kind: FireRangeKind, from_at: datetime, to_at: datetime | None, cursor_at: datetime | None = None
+) -> FireRange:
+    return FireRange(
+        id=FireRangeId(1),
         job_id=JobId(UUID(int=1)),
         tenant="default",
         version=1,
@@ -39,8 +39,10 @@ def minutes(*numbers: int) -> tuple[datetime, ...]:
     return tuple(at(60 * number) for number in numbers)
 
 
-def balance(recorded: tuple[datetime, ...], *spans: Span, first: int = 1, last: int = 5) -> Balance:
-    return balance_fires(MINUTES, *minutes(first, last), recorded=recorded, spans=spans)
+def balance(
+    recorded: tuple[datetime, ...], *fire_ranges: FireRange, first: int = 1, last: int = 5
+) -> Balance:
+    return balance_fires(MINUTES, *minutes(first, last), recorded=recorded, fire_ranges=fire_ranges)
 
 
 def test_even_when_every_fire_has_its_record() -> None:
@@ -64,7 +66,7 @@ def test_records_outside_the_period_are_of_no_account() -> None:
     assert balance(minutes(0, 1, 2, 3, 4, 5, 6)).is_even
 
 
-GAP, CATCH_UP, BACKFILL = SpanKind.GAP, SpanKind.CATCH_UP, SpanKind.BACKFILL
+GAP, CATCH_UP, BACKFILL = FireRangeKind.GAP, FireRangeKind.CATCH_UP, FireRangeKind.BACKFILL
 
 
 @pytest.mark.parametrize(
@@ -77,19 +79,21 @@ GAP, CATCH_UP, BACKFILL = SpanKind.GAP, SpanKind.CATCH_UP, SpanKind.BACKFILL
         (BACKFILL, minutes(1, 5), (1, 2, 3, 4, 5)),
     ],
 )
-def test_spans_stand_for_their_fires(kind: SpanKind, ends: tuple[Any, ...], missing: tuple[int, ...]) -> None:
-    assert balance((), make_span(kind, *ends)).missing == minutes(*missing)
+def test_fire_ranges_stand_for_their_fires(
+    kind: FireRangeKind, ends: tuple[Any, ...], missing: tuple[int, ...]
+) -> None:
+    assert balance((), make_fire_range(kind, *ends)).missing == minutes(*missing)
 
 
 def test_catch_up_that_ended_stands_for_nothing_that_it_left() -> None:
-    ended = replace(make_span(CATCH_UP, *minutes(2, 4, 3)), is_open=False)
+    ended = replace(make_fire_range(CATCH_UP, *minutes(2, 4, 3)), is_open=False)
     assert balance(minutes(1, 2, 3, 5), ended).missing == minutes(4)
     drained = replace(ended, cursor_at=at(240))
     assert balance(minutes(1, 2, 3, 4, 5), drained).is_even
 
 
 def test_open_gap_lasts() -> None:
-    assert balance(minutes(1), make_span(GAP, at(120), None)).is_even
+    assert balance(minutes(1), make_fire_range(GAP, at(120), None)).is_even
 
 
 @given(
@@ -106,28 +110,35 @@ def test_what_the_planner_does_is_even_at_any_time(
     spec = JobSpec(name="job", target=Target("shell"), trigger=MINUTES, misfire=rule)
     clock, now = MINUTES.next_after(START), START
     recorded: list[datetime] = []
-    spans: list[Span] = []
+    fire_ranges: list[FireRange] = []
     for delay in delays:
         now += timedelta(seconds=delay)
         while clock is not None and (plan := plan_fires(spec, clock, now=now)) is not None:
             recorded += [*plan.fires, *(instant for instant, _ in plan.skips)]
-            spans += (make_span(stretch.kind, stretch.from_at, stretch.to_at) for stretch in plan.stretches)
+            fire_ranges += (
+                make_fire_range(stretch.kind, stretch.from_at, stretch.to_at) for stretch in plan.stretches
+            )
             clock = plan.next_fire_at
-    drained = [drain(span, caught_up) for span in spans]
+    drained = [drain(fire_range, caught_up) for fire_range in fire_ranges]
     recorded += (instant for _, fires in drained for instant in fires)
-    spans = [span for span, _ in drained]
-    assert balance_fires(MINUTES, START, now, recorded=recorded, spans=spans).is_even
+    fire_ranges = [fire_range for fire_range, _ in drained]
+    assert balance_fires(MINUTES, START, now, recorded=recorded, fire_ranges=fire_ranges).is_even
     for number, lost in enumerate(recorded):
         rest = recorded[:number] + recorded[number + 1 :]
-        assert balance_fires(MINUTES, START, now, recorded=rest, spans=spans).missing == (lost,)
+        assert balance_fires(MINUTES, START, now, recorded=rest, fire_ranges=fire_ranges).missing == (lost,)
 
 
-def drain(span: Span, number: int) -> tuple[Span, list[datetime]]:
+def drain(fire_range: FireRange, number: int) -> tuple[FireRange, list[datetime]]:
     """Make so many of a catch-up's fires."""
     fires: list[datetime] = []
-    instant = span.from_at
-    while span.kind is CATCH_UP and span.to_at is not None and instant <= span.to_at and len(fires) < number:
+    instant = fire_range.from_at
+    while (
+        fire_range.kind is CATCH_UP
+        and fire_range.to_at is not None
+        and instant <= fire_range.to_at
+        and len(fires) < number
+    ):
         fires.append(instant)
         instant += MINUTES.every
     cursor_at = fires[-1] if fires else None
-    return make_span(span.kind, span.from_at, span.to_at, cursor_at), fires
+    return make_fire_range(fire_range.kind, fire_range.from_at, fire_range.to_at, cursor_at), fires

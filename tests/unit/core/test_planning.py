@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainspring.core.cron import Cron
-from mainspring.core.model import JobSpec, Misfire, MisfireRule, SpanKind, Target
+from mainspring.core.model import FireRangeKind, JobSpec, Misfire, MisfireRule, Target
 from mainspring.core.planning import (
     REASON_MISFIRE,
     REASON_MISFIRE_LIMIT,
@@ -86,7 +86,7 @@ class Account:
     def of(cls, trigger: Trigger, plan: Plan) -> "Account":
         account = cls(list(plan.fires), [], list(plan.skips))
         for stretch in plan.stretches:
-            if stretch.kind is SpanKind.GAP:
+            if stretch.kind is FireRangeKind.GAP:
                 account.left_out += ((instant, stretch.reason) for instant in expand(trigger, stretch))
             else:
                 account.caught_up += expand(trigger, stretch)
@@ -168,7 +168,7 @@ def test_grace_includes_its_end(policy: Misfire, late: float, is_misfire: bool) 
         Misfire.SKIP: Plan((), START, None, skips=((START, REASON_MISFIRE),)),
         Misfire.FIRE_LATEST: made_on_time,
         Misfire.FIRE_ALL: Plan(
-            (), START, None, stretches=(Stretch(SpanKind.CATCH_UP, START, START, REASON_MISFIRE),)
+            (), START, None, stretches=(Stretch(FireRangeKind.CATCH_UP, START, START, REASON_MISFIRE),)
         ),
     }
     assert plan == (made_late[policy] if is_misfire else made_on_time)
@@ -185,7 +185,7 @@ def test_fire_at_the_very_instant_is_planned() -> None:
 
 def test_fire_latest_after_an_outage_makes_one_run_even_of_fires_within_the_grace() -> None:
     plan = plan_fires(make_job(Interval(10 * SECOND, START)), at(10), now=at(125))
-    gap = Stretch(SpanKind.GAP, at(10), at(110), REASON_MISFIRE)
+    gap = Stretch(FireRangeKind.GAP, at(10), at(110), REASON_MISFIRE)
     assert plan == Plan((at(120),), at(120), at(130), stretches=(gap,))
 
 
@@ -197,7 +197,7 @@ def test_fire_latest_of_two_records_the_other_as_a_single_skip() -> None:
 def test_skip_after_an_outage_goes_on_with_the_first_fire_within_the_grace() -> None:
     spec = make_job(Interval(10 * SECOND, START), MisfireRule(policy=Misfire.SKIP))
     plan = plan_fires(spec, at(10), now=at(125))
-    gap = Stretch(SpanKind.GAP, at(10), at(60), REASON_MISFIRE)
+    gap = Stretch(FireRangeKind.GAP, at(10), at(60), REASON_MISFIRE)
     assert plan == Plan((), at(60), at(70), stretches=(gap,))
 
 
@@ -206,8 +206,8 @@ def test_fire_all_keeps_the_newest_and_records_the_rest() -> None:
     plan = plan_fires(spec, at(60), now=at(661))
     assert plan is not None
     assert plan.stretches == (
-        Stretch(SpanKind.GAP, at(60), at(420), REASON_MISFIRE_LIMIT),
-        Stretch(SpanKind.CATCH_UP, at(480), at(600), REASON_MISFIRE),
+        Stretch(FireRangeKind.GAP, at(60), at(420), REASON_MISFIRE_LIMIT),
+        Stretch(FireRangeKind.CATCH_UP, at(480), at(600), REASON_MISFIRE),
     )
     assert (plan.fires, plan.next_fire_at) == ((), at(660))
 
@@ -279,7 +279,7 @@ def test_overdue_stretch_holds_all_that_is_due(
     trigger, start, step = setting
     now = start + length * step
     stretch = overdue_stretch(
-        trigger, trigger.next_after(start), now=now, kind=SpanKind.GAP, reason="deleted"
+        trigger, trigger.next_after(start), now=now, kind=FireRangeKind.GAP, reason="deleted"
     )
     due = fires_of(trigger, start, now)
     assert (expand(trigger, stretch) if stretch is not None else []) == due
@@ -287,9 +287,9 @@ def test_overdue_stretch_holds_all_that_is_due(
 
 
 def test_overdue_stretch_of_nothing() -> None:
-    assert overdue_stretch(None, START, now=at(9), kind=SpanKind.GAP, reason="deleted") is None
-    assert overdue_stretch(Once(START), None, now=at(9), kind=SpanKind.GAP, reason="deleted") is None
-    assert overdue_stretch(Once(at(10)), at(10), now=at(9), kind=SpanKind.GAP, reason="deleted") is None
+    assert overdue_stretch(None, START, now=at(9), kind=FireRangeKind.GAP, reason="deleted") is None
+    assert overdue_stretch(Once(START), None, now=at(9), kind=FireRangeKind.GAP, reason="deleted") is None
+    assert overdue_stretch(Once(at(10)), at(10), now=at(9), kind=FireRangeKind.GAP, reason="deleted") is None
 
 
 @given(st.sampled_from(SETTINGS), rules, st.integers(0, 300))
@@ -307,7 +307,7 @@ def test_settling_an_edit_makes_what_the_policy_would_have_made(
     stretches = settle_overdue(spec, trigger.next_after(start), now=now, reason="edited")
     expanded = [instant for stretch in stretches for instant in expand(trigger, stretch)]
     assert expanded == fires_of(trigger, start, now)
-    caught_up = [stretch for stretch in stretches if stretch.kind is SpanKind.CATCH_UP]
+    caught_up = [stretch for stretch in stretches if stretch.kind is FireRangeKind.CATCH_UP]
     assert [instant for stretch in caught_up for instant in expand(trigger, stretch)] == made
 
 

@@ -91,9 +91,9 @@ def test_schema_checks_the_same_states(dialect: str) -> None:
 @pytest.mark.parametrize("dialect", ["postgres", "sqlite"])
 def test_ready_indexes_hold_the_ready_states(dialect: str) -> None:
     schema = (STORES / dialect / "migrations" / "0001_spine.sql").read_text()
-    for index in ("run_ready", "run_suspect"):
+    for index in ("run_ready", "run_quarantined"):
         found = re.search(
-            rf"CREATE INDEX {index} ON run \(lane_id, rank\) WHERE state IN \(([^)]*)\)", schema
+            rf"CREATE INDEX {index} ON run \(lane_id, ready_at\) WHERE state IN \(([^)]*)\)", schema
         )
         assert found is not None
         assert set(re.findall(r"'(\w+)'", found[1])) == READY_STATES

@@ -34,8 +34,8 @@ def make_facts(**overrides: Any) -> AttemptFacts:
         "run_id": RUN,
         "token": 7,
         "attempt": 1,
-        "is_alone": False,
-        "alone_crashes": 0,
+        "is_quarantined": False,
+        "quarantined_crashes": 0,
         "is_cancel_requested": False,
     }
     return AttemptFacts(**values | overrides)
@@ -55,8 +55,8 @@ facts_strategy = st.builds(
     run_id=st.just(RUN),
     token=st.integers(1, 2**62),
     attempt=st.integers(1, 12),
-    is_alone=st.booleans(),
-    alone_crashes=st.integers(0, 5),
+    is_quarantined=st.booleans(),
+    quarantined_crashes=st.integers(0, 5),
     is_cancel_requested=st.booleans(),
 )
 specs = st.builds(
@@ -100,8 +100,8 @@ def test_transition_is_a_legal_edge_with_what_its_state_needs(
     facts, _, transition = ending
     assert is_legal(RunState.RUNNING, transition.to)
     assert (transition.run_id, transition.token) == (facts.run_id, facts.token)
-    assert (transition.rank is not None) == (transition.to in {RunState.PENDING, RunState.RETRYING})
-    assert transition.rank is None or transition.rank >= START
+    assert (transition.ready_at is not None) == (transition.to in {RunState.PENDING, RunState.RETRYING})
+    assert transition.ready_at is None or transition.ready_at >= START
     if transition.to in {RunState.FAILED, RunState.CANCELLED}:
         assert transition.reason
     if transition.to in FINAL_STATES:
@@ -170,7 +170,7 @@ def test_failed(
 
 
 def test_failed_waits_out_the_backoff_of_its_attempt() -> None:
-    assert fail(make_facts(attempt=2), make_job()).rank == at(10)
+    assert fail(make_facts(attempt=2), make_job()).ready_at == at(10)
 
 
 @pytest.mark.parametrize(
@@ -184,13 +184,13 @@ def test_failed_waits_out_the_backoff_of_its_attempt() -> None:
     ],
 )
 def test_failed_heeds_the_target_within_reason(asked: timedelta, waited: float) -> None:
-    assert fail(make_facts(), make_job(), retry_after=asked).rank == at(waited)
+    assert fail(make_facts(), make_job(), retry_after=asked).ready_at == at(waited)
 
 
 def test_failed_backoff_longer_than_the_targets_limit_stays() -> None:
     slow = RetryPolicy(backoff=Backoff.FIXED, delay=timedelta(days=3), cap=timedelta(days=9), jitter=0.0)
     transition = fail(make_facts(), make_job(retry=slow), retry_after=timedelta(days=30))
-    assert transition.rank == START + timedelta(days=3)
+    assert transition.ready_at == START + timedelta(days=3)
 
 
 def test_failed_keeps_what_the_attempt_left() -> None:
@@ -203,12 +203,12 @@ def test_failed_keeps_what_the_attempt_left() -> None:
     [
         ({}, {}, (RunState.PENDING, "lost")),
         ({"attempt": 99}, {}, (RunState.PENDING, "lost")),  # an infrastructure loss uses up no attempt
-        ({"is_alone": True, "alone_crashes": 1}, {}, (RunState.PENDING, "lost")),
-        ({"is_alone": True, "alone_crashes": 2}, {}, (RunState.FAILED, "poison")),
-        ({"alone_crashes": 2}, {}, (RunState.PENDING, "lost")),  # in company: not its own doing
-        ({"is_alone": True}, {"poison_limit": 1}, (RunState.FAILED, "poison")),
+        ({"is_quarantined": True, "quarantined_crashes": 1}, {}, (RunState.PENDING, "lost")),
+        ({"is_quarantined": True, "quarantined_crashes": 2}, {}, (RunState.FAILED, "poison")),
+        ({"quarantined_crashes": 2}, {}, (RunState.PENDING, "lost")),  # in company: not its own doing
+        ({"is_quarantined": True}, {"poison_limit": 1}, (RunState.FAILED, "poison")),
         ({}, {"delivery": AMO}, (RunState.FAILED, "lost")),
-        ({"is_alone": True, "alone_crashes": 2}, {"delivery": AMO}, (RunState.FAILED, "lost")),
+        ({"is_quarantined": True, "quarantined_crashes": 2}, {"delivery": AMO}, (RunState.FAILED, "lost")),
         ({"is_cancel_requested": True}, {}, (RunState.CANCELLED, "cancelled")),
         ({"is_cancel_requested": True}, {"delivery": AMO}, (RunState.CANCELLED, "cancelled")),
     ],
@@ -218,7 +218,7 @@ def test_lost(facts: dict[str, Any], spec: dict[str, Any], expected: tuple[RunSt
     assert (transition.to, transition.reason) == expected
     assert transition.is_crash
     assert not transition.counts_attempt
-    assert transition.rank == (START if transition.to is RunState.PENDING else None)
+    assert transition.ready_at == (START if transition.to is RunState.PENDING else None)
 
 
 @pytest.mark.parametrize(
@@ -243,12 +243,16 @@ def test_handed_back(
 
 def test_snoozed_comes_back_at_its_instant_without_counting() -> None:
     transition = snoozed(make_facts(), until=at(90))
-    assert (transition.to, transition.rank, transition.counts_attempt) == (RunState.RETRYING, at(90), False)
+    assert (transition.to, transition.ready_at, transition.counts_attempt) == (
+        RunState.RETRYING,
+        at(90),
+        False,
+    )
 
 
 def test_snoozed_after_a_cancel_ends_cancelled() -> None:
     transition = snoozed(make_facts(is_cancel_requested=True), until=at(90))
-    assert (transition.to, transition.reason, transition.rank) == (RunState.CANCELLED, "cancelled", None)
+    assert (transition.to, transition.reason, transition.ready_at) == (RunState.CANCELLED, "cancelled", None)
 
 
 def test_succeeded_wins_over_a_cancel_and_keeps_its_result() -> None:

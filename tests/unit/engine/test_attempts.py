@@ -114,7 +114,7 @@ async def test_run_that_crashes_its_worker_alone_is_poison(bench: Bench) -> None
     for _ in range(2):
         worker = await bench.runtime.worker()
         leases = await worker.claim()
-        assert [lease.is_alone for lease in leases] == [True], "a suspect is claimed alone"
+        assert [lease.is_quarantined for lease in leases] == [True], "a quarantined run is claimed alone"
         if leases[0].run_id == innocent:
             await worker.report(await worker.carry_out(leases[0]))
             leases = await worker.claim()

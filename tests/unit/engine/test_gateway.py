@@ -14,7 +14,7 @@ from mainspring.clock import LoopWaiter
 from mainspring.core.ids import SessionId
 from mainspring.core.states import RunState
 from mainspring.core.transitions import MAX_SNOOZE, Failure, Transition
-from mainspring.engine.claiming.matcher import ClaimDesk
+from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.runs import Submission
 from mainspring.errors import InvalidInput, StoreUnavailable
@@ -43,14 +43,14 @@ async def test_snooze_is_at_most_a_year(bench: Bench, days: int) -> None:
     assert await worker.report(replace(report, ending=ending)) == [ReportResult.APPLIED]
     run = await bench.run(report.run_id)
     assert run.state is RunState.RETRYING
-    assert run.rank == now + MAX_SNOOZE
+    assert run.ready_at == now + MAX_SNOOZE
 
 
 async def test_snooze_into_the_past_is_at_once(bench: Bench) -> None:
     worker, report = await lease(bench)
     now = bench.runtime.clock.now()
     await worker.report(replace(report, ending=Snooze(timedelta(days=-999_999_999))))
-    assert (await bench.run(report.run_id)).rank == now
+    assert (await bench.run(report.run_id)).ready_at == now
 
 
 @pytest.mark.parametrize(
@@ -124,17 +124,17 @@ async def test_claim_of_a_dead_session_with_nothing_ready_is_told_so(bench: Benc
 async def test_closed_desk_answers_those_who_wait_and_sends_others_away(bench: Bench) -> None:
     worker = await bench.runtime.worker()
     await worker.claim()
-    desk = bench.runtime.desk
+    matcher = bench.runtime.matcher
     call = ClaimCall(
         session_id=worker.session_id, number=2, limit=1, wait=timedelta(seconds=20), is_idle=True
     )
-    waiting = asyncio.create_task(desk.claim(call))
+    waiting = asyncio.create_task(matcher.claim(call))
     await asyncio.sleep(0)
-    desk.close()
+    matcher.close()
     answer = await asyncio.wait_for(waiting, 1)
     assert (answer.runs, answer.is_session_live) == ((), True)
     with pytest.raises(StoreUnavailable):
-        await desk.claim(call)
+        await matcher.claim(call)
 
 
 async def test_each_long_poll_waits_although_the_one_before_came_back_empty(bench: Bench) -> None:
@@ -160,7 +160,7 @@ async def test_leases_of_a_claim_that_failed_after_its_commit_are_told_at_once(
     job_id = await bench.add()
     run = await bench.runtime.client.runs.submit(TENANT, Submission(job_id=job_id))
     worker = await bench.runtime.worker()
-    desk = bench.runtime.desk
+    matcher = bench.runtime.matcher
     claim_runs = bench.runtime.store.claim_runs
 
     async def lose_the_answer(requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
@@ -172,18 +172,18 @@ async def test_leases_of_a_claim_that_failed_after_its_commit_are_told_at_once(
     call = ClaimCall(
         session_id=worker.session_id, number=1, limit=1, wait=timedelta(seconds=20), is_idle=True
     )
-    waiting = asyncio.create_task(desk.claim(call))
+    waiting = asyncio.create_task(matcher.claim(call))
     await asyncio.sleep(0)
     with pytest.raises(StoreUnavailable):
-        await desk.tick(bench.runtime.clock.now())
+        await matcher.tick(bench.runtime.clock.now())
     if is_moved:  # the worker gave up, and asks another server
         runtime = bench.runtime
-        desk = ClaimDesk(
+        matcher = Matcher(
             runtime.store, clock=runtime.clock, random=Random(1), wakeups=Wakeups(), waiter=LoopWaiter()
         )
-        waiting = asyncio.create_task(desk.claim(call))
+        waiting = asyncio.create_task(matcher.claim(call))
         await asyncio.sleep(0)
-    await desk.tick(bench.runtime.clock.now())
+    await matcher.tick(bench.runtime.clock.now())
     answer = await asyncio.wait_for(waiting, 1)
     assert [claimed.run_id for claimed in answer.runs] == [run.run_id]
 
@@ -196,20 +196,20 @@ async def test_worker_that_comes_back_gets_the_leases_of_a_claim_that_another_pr
 
     A worker that stops asks for what it got only, and that may be elsewhere although this process saw no trouble.
     """
-    runtime, desk = bench.runtime, bench.runtime.desk
+    runtime, matcher = bench.runtime, bench.runtime.matcher
     worker = await runtime.worker()
     await worker.claim()
     call = ClaimCall(
         session_id=worker.session_id, number=2, limit=1, wait=timedelta(seconds=20), is_idle=True
     )
     if not is_stopping:
-        cut_off = asyncio.create_task(desk.claim(call))
+        cut_off = asyncio.create_task(matcher.claim(call))
         await asyncio.sleep(0)
-        await desk.tick(runtime.clock.now())
+        await matcher.tick(runtime.clock.now())
         cut_off.cancel()
         await asyncio.wait([cut_off])
     run = await runtime.client.runs.submit(TENANT, Submission(job_id=await bench.add()))
-    elsewhere = ClaimDesk(
+    elsewhere = Matcher(
         runtime.store, clock=runtime.clock, random=Random(1), wakeups=Wakeups(), waiter=LoopWaiter()
     )
     lost = asyncio.create_task(elsewhere.claim(call))
@@ -218,9 +218,9 @@ async def test_worker_that_comes_back_gets_the_leases_of_a_claim_that_another_pr
     assert len((await asyncio.wait_for(lost, 1)).runs) == 1
     runtime.clock.advance(1)
     repeated = replace(call, limit=0, wait=timedelta(0), is_idle=False) if is_stopping else call
-    waiting = asyncio.create_task(desk.claim(repeated))
+    waiting = asyncio.create_task(matcher.claim(repeated))
     await asyncio.sleep(0)
-    await desk.tick(runtime.clock.now())
+    await matcher.tick(runtime.clock.now())
     await asyncio.sleep(0)
     assert waiting.done()
     assert [claimed.run_id for claimed in waiting.result().runs] == [run.run_id]

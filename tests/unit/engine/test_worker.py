@@ -48,7 +48,7 @@ def make_lease(number: int) -> Lease:
         due_at=at(0),
         payload=None,
         target_key="k",
-        is_alone=False,
+        is_quarantined=False,
         is_cancel_requested=False,
         spec=spec,
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mainspring.host.parent_link import READY, Lifeline
+from mainspring.host.parent_link import READY, ParentLink
 from mainspring.host.process import StopRequest
 
 
@@ -26,30 +26,30 @@ def no_exit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def line() -> Iterator[tuple[socket.socket, Lifeline]]:
+def line() -> Iterator[tuple[socket.socket, ParentLink]]:
     ours, theirs = socket.socketpair()
-    lifeline = Lifeline(theirs.detach())
-    with ours, lifeline._socket:
-        yield ours, lifeline
+    parent_link = ParentLink(theirs.detach())
+    with ours, parent_link._socket:
+        yield ours, parent_link
 
 
-async def test_the_parent_is_told_that_its_worker_is_ready(line: tuple[socket.socket, Lifeline]) -> None:
-    parent, lifeline = line
+async def test_the_parent_is_told_that_its_worker_is_ready(line: tuple[socket.socket, ParentLink]) -> None:
+    parent, parent_link = line
     with parent:
-        lifeline.say_ready()
+        parent_link.say_ready()
         assert parent.recv(16) == READY
-    lifeline.say_ready()  # nobody listens any more, and nobody minds
+    parent_link.say_ready()  # nobody listens any more, and nobody minds
 
 
 @pytest.mark.parametrize("is_unread", [False, True])
 async def test_the_parents_end_is_a_request_to_stop(
-    line: tuple[socket.socket, Lifeline], is_unread: bool
+    line: tuple[socket.socket, ParentLink], is_unread: bool
 ) -> None:
-    parent, lifeline = line
+    parent, parent_link = line
     stop = StopRequest()
-    lifeline.attach(stop)
+    parent_link.attach(stop)
     if is_unread:
-        lifeline.say_ready()
+        parent_link.say_ready()
     else:
         parent.send(b"?")
         for _ in range(5):

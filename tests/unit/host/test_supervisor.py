@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mainspring.host.process import StopRequest
-from mainspring.host.supervisor import Fleet
+from mainspring.host.supervisor import Supervisor
 
 
 class FakeChild:
@@ -61,7 +61,7 @@ class Highest:
 
 
 class Stage:
-    """A fleet whose processes are a test's."""
+    """A supervisor whose processes are a test's."""
 
     def __init__(self, count: int) -> None:
         self.children: list[FakeChild] = []
@@ -71,14 +71,14 @@ class Stage:
         self.pauses = Pauses()
         self.now = 0.0
         self.stop = StopRequest()
-        self.fleet = Fleet(
+        self.supervisor = Supervisor(
             count,
             self._start,
             waiter=lambda: self.pauses,
             random=Highest(),
             monotonic=lambda: self.now,
         )
-        self.running = asyncio.create_task(self.fleet.run(self.stop))
+        self.running = asyncio.create_task(self.supervisor.run(self.stop))
 
     async def _start(self, place: int) -> FakeChild:
         if self.faults:

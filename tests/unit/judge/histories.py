@@ -10,8 +10,17 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from mainspring.core.ids import JobId, RunId, SpanId
-from mainspring.core.model import Attempt, JobSpec, Misfire, MisfireRule, Run, RunKind, Span, SpanKind
+from mainspring.core.ids import FireRangeId, JobId, RunId
+from mainspring.core.model import (
+    Attempt,
+    FireRange,
+    FireRangeKind,
+    JobSpec,
+    Misfire,
+    MisfireRule,
+    Run,
+    RunKind,
+)
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.core.triggers import Interval, Trigger
@@ -145,10 +154,10 @@ class Story:
         is_skipped = "reason" in facts
         values: dict[str, Any] = {
             "state": RunState.SKIPPED if is_skipped else RunState.PENDING,
-            "rank": max(facts["due_at"], facts["created_at"]),
+            "ready_at": max(facts["due_at"], facts["created_at"]),
             "finished_at": facts["created_at"] if is_skipped else None,
             "reason": None,
-            "span_id": None,
+            "fire_range_id": None,
         }
         run = Run(
             id=run_id,
@@ -191,7 +200,7 @@ class Story:
         """Let a run be claimed and carried out once; `killed` is the last loss, `spent` the last failure."""
         run = self.run(run_id)
         token = run.token + 1
-        start = run.rank + after
+        start = run.ready_at + after
         self.grant("session 1", "used", when=(start - START).total_seconds())
         self.event(start, run, RunState.RUNNING, "claimed", token=token)
         effect = Effect(
@@ -248,7 +257,7 @@ class Story:
             run.id,
             state=state,
             token=token + 1,
-            rank=end + (self._specs[run.job_id][1].retry.delay if is_failure else timedelta(0)),
+            ready_at=end + (self._specs[run.job_id][1].retry.delay if is_failure else timedelta(0)),
             attempt=run.attempt + is_failure,
             crashes=run.crashes + (outcome == "lost"),
         )
@@ -286,27 +295,27 @@ class Story:
 
     # -- the rest ----------------------------------------------------------------------------------------------
 
-    def span(
+    def fire_range(
         self,
         job_id: JobId,
-        kind: SpanKind,
+        kind: FireRangeKind,
         from_at: float,
         to_at: float | None,
         reason: str,
         *,
         when: float,
         **facts: Any,
-    ) -> SpanId:
-        """Record a span, closed and with its cursor at its end unless told otherwise."""
-        span_id = SpanId(len(self.history.spans) + 1)
-        is_gap = kind is SpanKind.GAP
+    ) -> FireRangeId:
+        """Record a fire range, closed and with its cursor at its end unless told otherwise."""
+        fire_range_id = FireRangeId(len(self.history.fire_ranges) + 1)
+        is_gap = kind is FireRangeKind.GAP
         values: dict[str, Any] = {
             "version": self._specs[job_id][0],
             "cursor_at": None if is_gap or to_at is None else at(to_at),
             "is_open": False,
         }
-        span = Span(
-            id=span_id,
+        fire_range = FireRange(
+            id=fire_range_id,
             job_id=job_id,
             tenant="default",
             kind=kind,
@@ -316,20 +325,22 @@ class Story:
             created_at=at(when),
             **values | facts,
         )
-        self.history.spans.append(span)
-        return span_id
+        self.history.fire_ranges.append(fire_range)
+        return fire_range_id
 
-    def gap(self, job_id: JobId, from_at: float, to_at: float | None, reason: str, when: float) -> SpanId:
-        return self.span(job_id, SpanKind.GAP, from_at, to_at, reason, when=when)
+    def gap(
+        self, job_id: JobId, from_at: float, to_at: float | None, reason: str, when: float
+    ) -> FireRangeId:
+        return self.fire_range(job_id, FireRangeKind.GAP, from_at, to_at, reason, when=when)
 
     def catch_up(
         self, job_id: JobId, from_at: float, to_at: float, reason: str, when: float, **facts: Any
-    ) -> SpanId:
-        return self.span(job_id, SpanKind.CATCH_UP, from_at, to_at, reason, when=when, **facts)
+    ) -> FireRangeId:
+        return self.fire_range(job_id, FireRangeKind.CATCH_UP, from_at, to_at, reason, when=when, **facts)
 
-    def make_up(self, job_id: JobId, span_id: SpanId, instant: float, when: float) -> RunId:
+    def make_up(self, job_id: JobId, fire_range_id: FireRangeId, instant: float, when: float) -> RunId:
         """Carry out one fire of a catch-up."""
-        return self.fire(job_id, instant, late=when - instant, due_at=at(when), span_id=span_id)
+        return self.fire(job_id, instant, late=when - instant, due_at=at(when), fire_range_id=fire_range_id)
 
     def fault(self, start: float, end: float, kind: str = "outage") -> None:
         self.history.faults.append(Fault(kind=kind, target="", at=at(start), until=at(end)))

@@ -270,7 +270,7 @@ def test_success_after_the_last_retry() -> None:
 
 def test_run_that_waits_for_a_retry_it_has_not() -> None:
     story, run_id = told("failed", "failed")
-    story.alter(run_id, rank=at(70))
+    story.alter(run_id, ready_at=at(70))
     assert story.broken == {"S8"}
 
 

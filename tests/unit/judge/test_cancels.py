@@ -78,7 +78,7 @@ def test_cancelled_run_that_starts_nevertheless() -> None:
 
 def test_cancelled_run_that_waits_for_ever() -> None:
     story, run_id = cancelled()
-    story.alter(run_id, state=RunState.PENDING, rank=at(90), finished_at=None, reason=None)
+    story.alter(run_id, state=RunState.PENDING, ready_at=at(90), finished_at=None, reason=None)
     story.history.events.pop()
     assert story.broken == {"S11"}
 
@@ -132,7 +132,7 @@ def test_requested_run_that_starts_long_after() -> None:
 
 def test_requested_run_that_is_left_waiting() -> None:
     story, run_id = requested("handed_back")
-    story.alter(run_id, rank=at(90))
+    story.alter(run_id, ready_at=at(90))
     assert story.broken == {"S11"}
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.model import SpanKind
+from mainspring.core.model import FireRangeKind
 from mainspring.core.triggers import Once
 from mainspring.testing.factories import at
 from tests.unit.judge.histories import Story, every, grace, seconds
@@ -54,13 +54,13 @@ def test_fire_that_is_skipped_late() -> None:
 
 
 @pytest.mark.parametrize("reason", ["misfire", "edited"])
-def test_fires_that_come_into_a_span_late(reason: str) -> None:
+def test_fires_that_come_into_a_fire_range_late(reason: str) -> None:
     story = Story()
     job = story.job(every(10), misfire=grace(1 if reason == "misfire" else 60, "fire_all"))
     story.fires(job, 10)
-    span = story.catch_up(job, 20, 30, reason, when=36)
-    story.make_up(job, span, 20, 36.1)
-    story.make_up(job, span, 30, 36.1)
+    fire_range = story.catch_up(job, 20, 30, reason, when=36)
+    story.make_up(job, fire_range, 20, 36.1)
+    story.make_up(job, fire_range, 30, 36.1)
     story.fires(job, 40, 50)
     assert story.broken == {"L2"}
     story.fault(15, 30)
@@ -158,7 +158,7 @@ def test_loss_is_found_within_three_leases(after: float, rules: set[str]) -> Non
     story = Story()
     run_id = story.submit(story.job(), 10, "lost", "waiting")
     story.alter_attempt(run_id, 0, finished_at=at(10.1 + after))
-    story.alter(run_id, rank=at(10.1 + after))
+    story.alter(run_id, ready_at=at(10.1 + after))
     story.attempt(run_id, "done")
     story.history.events.clear()
     assert story.broken == rules
@@ -169,7 +169,7 @@ def test_loss_during_faults_is_timed_from_their_end() -> None:
     run_id = story.submit(story.job(), 10, "lost", "waiting")
     story.fault(12, 20)
     story.alter_attempt(run_id, 0, finished_at=at(28))
-    story.alter(run_id, rank=at(28))
+    story.alter(run_id, ready_at=at(28))
     story.attempt(run_id, "done")
     story.history.events.clear()
     assert story.broken == set()
@@ -198,7 +198,7 @@ def test_work_may_take_long() -> None:
 def test_backfills_are_not_timed() -> None:
     story = Story()
     job = story.job()
-    story.span(job, SpanKind.BACKFILL, 10, 20, "backfill", when=50)
+    story.fire_range(job, FireRangeKind.BACKFILL, 10, 20, "backfill", when=50)
     assert story.broken == set()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.cron import Cron
-from mainspring.core.model import Priority, SpanKind
+from mainspring.core.model import FireRangeKind, Priority
 from mainspring.core.triggers import Once
 from mainspring.testing.factories import at
 from tests.unit.judge.histories import Story, every, grace, seconds
@@ -169,8 +169,8 @@ def test_what_was_due_at_an_edit_is_caught_up() -> None:
     story = Story()
     job = story.job(every(10))
     story.fires(job, 10)
-    span = story.catch_up(job, 20, 20, "edited", when=20.1)
-    story.make_up(job, span, 20, 20.5)
+    fire_range = story.catch_up(job, 20, 20, "edited", when=20.1)
+    story.make_up(job, fire_range, 20, 20.5)
     story.edit(job, 20.1, trigger=every(45))
     story.fires(job, 45)
     assert story.broken == set()
@@ -262,7 +262,7 @@ def test_fire_during_a_pause() -> None:
 
 def test_pause_without_a_gap() -> None:
     story = paused()
-    story.history.spans.clear()
+    story.history.fire_ranges.clear()
     assert story.broken == {"S1"}
 
 
@@ -277,19 +277,21 @@ def test_pause_with_two_gaps() -> None:
 )
 def test_gap_that_does_not_cover_its_pause(changes: dict[str, Any]) -> None:
     story = paused()
-    story.history.spans[0] = replace(story.history.spans[0], **changes)
+    story.history.fire_ranges[0] = replace(story.history.fire_ranges[0], **changes)
     assert "S1" in story.broken
 
 
 def test_catch_up_does_not_stand_for_a_pause() -> None:
     story = paused()
-    story.history.spans[0] = replace(story.history.spans[0], kind=SpanKind.CATCH_UP, cursor_at=None)
+    story.history.fire_ranges[0] = replace(
+        story.history.fire_ranges[0], kind=FireRangeKind.CATCH_UP, cursor_at=None
+    )
     assert "S1" in story.broken
 
 
 def test_gap_that_stays_open_after_its_pause_hides_nothing() -> None:
     story = paused()
-    story.history.spans[0] = replace(story.history.spans[0], to_at=None, is_open=True)
+    story.history.fire_ranges[0] = replace(story.history.fire_ranges[0], to_at=None, is_open=True)
     assert story.broken == {"S1"}  # the fire at 50 has two records
     run_id = story.history.runs.pop().id
     story.history.effects = [effect for effect in story.history.effects if effect.run_id != run_id]
@@ -328,11 +330,11 @@ def test_edit_of_the_trigger_during_a_pause_has_a_gap_for_each() -> None:
     story.resume(job, 45)
     story.fires(job, 48, 52, 56)
     assert story.broken == set()
-    story.history.spans.pop()
+    story.history.fire_ranges.pop()
     assert story.broken == {"S1"}
 
 
-# -- spans -----------------------------------------------------------------------------------------------------
+# -- fire ranges -----------------------------------------------------------------------------------------------------
 
 
 def caught_up() -> Story:
@@ -340,9 +342,9 @@ def caught_up() -> Story:
     story = Story()
     job = story.job(every(10), misfire=grace(1, "fire_all"))
     story.fault(5, 34)
-    span = story.catch_up(job, 10, 30, "misfire", when=35)
+    fire_range = story.catch_up(job, 10, 30, "misfire", when=35)
     for instant in (10, 20, 30):
-        story.make_up(job, span, instant, 35.5)
+        story.make_up(job, fire_range, instant, 35.5)
     story.fires(job, 40, 50)
     return story
 
@@ -363,15 +365,15 @@ def test_fire_that_a_catch_up_has_still_to_make_is_on_record() -> None:
     story = Story(read_at=37)
     job = story.job(every(10), misfire=grace(1, "fire_all"))
     story.fault(5, 34)
-    span = story.catch_up(job, 10, 30, "misfire", when=35, cursor_at=at(20), is_open=True)
+    fire_range = story.catch_up(job, 10, 30, "misfire", when=35, cursor_at=at(20), is_open=True)
     for instant in (10, 20):
-        story.make_up(job, span, instant, 35.5)
+        story.make_up(job, fire_range, instant, 35.5)
     assert story.broken == set()
-    story.fire(job, 30, late=5.5, span_id=span, due_at=at(35.5))
-    assert story.broken == {"S1", "S2"}  # before the span came to it, and so twice on record
+    story.fire(job, 30, late=5.5, fire_range_id=fire_range, due_at=at(35.5))
+    assert story.broken == {"S1", "S2"}  # before the fire range came to it, and so twice on record
 
 
-def test_spans_that_overlap() -> None:
+def test_fire_ranges_that_overlap() -> None:
     story = Story()
     job = story.job(every(10), misfire=grace(1, "skip"))
     story.fault(5, 34)
@@ -384,19 +386,25 @@ def test_spans_that_overlap() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"job_id": None}, {"version": 9}, {"kind": SpanKind.GAP}, {"cursor_at": at(5)}, {"from_at": at(31)}],
+    [
+        {"job_id": None},
+        {"version": 9},
+        {"kind": FireRangeKind.GAP},
+        {"cursor_at": at(5)},
+        {"from_at": at(31)},
+    ],
 )
-def test_run_that_its_span_does_not_know(changes: dict[str, Any]) -> None:
+def test_run_that_its_fire_range_does_not_know(changes: dict[str, Any]) -> None:
     story = caught_up()
     if "job_id" in changes:
         changes = {"job_id": story.job()}
-    story.history.spans[0] = replace(story.history.spans[0], **changes)
+    story.history.fire_ranges[0] = replace(story.history.fire_ranges[0], **changes)
     assert "S2" in story.broken
 
 
-def test_run_of_no_span() -> None:
+def test_run_of_no_fire_range() -> None:
     story = caught_up()
-    story.history.spans.clear()
+    story.history.fire_ranges.clear()
     assert story.broken == {"S2"}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.ids import JobId
-from mainspring.core.model import SpanKind
+from mainspring.core.model import FireRangeKind
 from mainspring.testing.factories import at
 from tests.unit.judge.histories import Story, every, grace, seconds
 
@@ -60,15 +60,15 @@ def test_fire_skipped_within_its_grace() -> None:
 @pytest.mark.parametrize("changes", [{"created_at": at(32.5)}, {"reason": "misfire_limit"}])
 def test_gap_that_the_policy_does_not_give(changes: dict[str, Any]) -> None:
     story, _ = skipped()
-    story.history.spans[0] = replace(story.history.spans[0], **changes)
+    story.history.fire_ranges[0] = replace(story.history.fire_ranges[0], **changes)
     assert story.broken == {"S20"}
 
 
 def test_late_fires_that_are_caught_up_though_skipped() -> None:
     story, job = outage("skip")
-    span = story.catch_up(job, 10, 30, "misfire", when=35)
+    fire_range = story.catch_up(job, 10, 30, "misfire", when=35)
     for instant in (10, 20, 30):
-        story.make_up(job, span, instant, 35.5)
+        story.make_up(job, fire_range, instant, 35.5)
     story.fires(job, 40, 50)
     assert story.broken == {"S20"}
 
@@ -127,9 +127,9 @@ def test_fires_that_are_left_out_within_their_grace() -> None:
 def test_edit_keeps_the_latest_alone(from_at: float, rules: set[str]) -> None:
     story, job = outage("fire_latest")
     story.gap(job, 10, from_at - 10, "misfire", when=35)
-    span = story.catch_up(job, from_at, 30, "misfire", when=35)
+    fire_range = story.catch_up(job, from_at, 30, "misfire", when=35)
     for instant in range(int(from_at), 31, 10):
-        story.make_up(job, span, instant, 35.5)
+        story.make_up(job, fire_range, instant, 35.5)
     story.edit(job, 35, trigger=every(45))
     story.fires(job, 45)
     assert story.broken == rules
@@ -154,9 +154,9 @@ def caught_up(first: int, *, limit_through: int | None = None, **rule: int) -> S
         story.gap(job, 10, limit_through, "misfire_limit", when=35)
     elif limit_through is not None:
         story.fire(job, 10, late=25, reason="misfire_limit")
-    span = story.catch_up(job, first, 30, "misfire", when=35)
+    fire_range = story.catch_up(job, first, 30, "misfire", when=35)
     for instant in range(first, 31, 10):
-        story.make_up(job, span, instant, 35.5)
+        story.make_up(job, fire_range, instant, 35.5)
     story.fires(job, 40, 50)
     return story
 
@@ -186,9 +186,9 @@ def aged(first: int, limit_through: int | None) -> Story:
     story.history.changes[0] = replace(story.history.changes[0], spec=spec)
     if limit_through is not None:
         story.fire(job, 10, late=25, reason="misfire_limit")
-    span = story.catch_up(job, first, 30, "misfire", when=35)
+    fire_range = story.catch_up(job, first, 30, "misfire", when=35)
     for instant in range(first, 31, 10):
-        story.make_up(job, span, instant, 35.5)
+        story.make_up(job, fire_range, instant, 35.5)
     story.fires(job, 40, 50)
     return story
 
@@ -215,9 +215,9 @@ def test_no_fire_may_be_made_up_for() -> None:
 
 def test_catch_up_of_what_was_within_its_grace() -> None:
     story, job = outage("fire_all", allowed=6)
-    span = story.catch_up(job, 10, 30, "misfire", when=35)
+    fire_range = story.catch_up(job, 10, 30, "misfire", when=35)
     for instant in (10, 20, 30):
-        story.make_up(job, span, instant, 35.5)
+        story.make_up(job, fire_range, instant, 35.5)
     story.fires(job, 40, 50)
     assert story.broken == {"S20"}
 
@@ -229,9 +229,9 @@ def test_catch_up_of_what_was_within_its_grace() -> None:
 @pytest.mark.parametrize(("allowed", "rules"), [(30, set()), (3, {"S20"})])
 def test_edit_catches_up_what_was_not_late(policy: str, allowed: float, rules: set[str]) -> None:
     story, job = outage(policy, allowed=allowed)
-    span = story.catch_up(job, 10, 30, "edited", when=35)
+    fire_range = story.catch_up(job, 10, 30, "edited", when=35)
     for instant in (10, 20, 30):
-        story.make_up(job, span, instant, 35.5)
+        story.make_up(job, fire_range, instant, 35.5)
     story.edit(job, 35, trigger=every(45))
     story.fires(job, 45)
     assert story.broken == rules
@@ -239,7 +239,7 @@ def test_edit_catches_up_what_was_not_late(policy: str, allowed: float, rules: s
 
 def test_backfill_has_no_misfires() -> None:
     story, job = outage("skip")
-    story.span(job, SpanKind.BACKFILL, 10, 30, "backfill", when=35)
+    story.fire_range(job, FireRangeKind.BACKFILL, 10, 30, "backfill", when=35)
     story.gap(job, 10, 30, "misfire", when=35)
     story.fires(job, 40, 50)
     assert story.broken == set()
@@ -252,10 +252,10 @@ def test_backfill_has_no_misfires() -> None:
 def test_catch_up_that_ended_was_drained(cursor: float | None, rules: set[str]) -> None:
     story, job = outage("fire_all")
     come_to = None if cursor is None else at(cursor)
-    span = story.catch_up(job, 10, 30, "misfire", 34, cursor_at=come_to)
+    fire_range = story.catch_up(job, 10, 30, "misfire", 34, cursor_at=come_to)
     for instant in (10, 20, 30):
         if cursor is not None and instant <= cursor:
-            story.make_up(job, span, instant, 34.1)
+            story.make_up(job, fire_range, instant, 34.1)
     story.fires(job, 40, 50)
     assert story.broken == rules
 

@@ -61,7 +61,7 @@ def test_without_events_nothing_is_judged() -> None:
 def test_run_that_begins_in_its_middle(target: RunState) -> None:
     story, _ = told("waiting")
     story.alter_event(0, target=target)
-    story.alter(story.history.runs[0].id, rank=at(90), state=target)
+    story.alter(story.history.runs[0].id, ready_at=at(90), state=target)
     assert "S12" in story.broken
 
 

@@ -158,9 +158,9 @@ def out_of_order(story: Story, draw: Draw) -> JobId:
         first = max(5, missed - 5 * (most - 1))
         if first > 5:
             story.gap(job_id, 5, first - 5, "misfire_limit", when=until + 0.6)
-        span = story.catch_up(job_id, first, missed, "misfire", when=until + 0.6)
+        fire_range = story.catch_up(job_id, first, missed, "misfire", when=until + 0.6)
         for instant in range(first, missed + 1, 5):
-            story.make_up(job_id, span, instant, until + 1)
+            story.make_up(job_id, fire_range, instant, until + 1)
     if missed < last:
         story.fire(job_id, last, *draw(TRIES), late=late)
     fire_all(story, draw, job_id, range(last + 5, END + 1, 5))
@@ -219,8 +219,8 @@ def shift_fire(story: Story, draw: Draw) -> None:
     story.alter(run.id, fire_at=run.fire_at + seconds(draw(st.sampled_from([-0.3, 0.3, 1]))))
 
 
-def drop_span(story: Story, draw: Draw) -> None:
-    story.history.spans.remove(pick(draw, story.history.spans))
+def drop_fire_range(story: Story, draw: Draw) -> None:
+    story.history.fire_ranges.remove(pick(draw, story.history.fire_ranges))
 
 
 def drop_effect(story: Story, draw: Draw) -> None:
@@ -292,7 +292,7 @@ BREAKS: tuple[Callable[[Story, Draw], None], ...] = (
     double_fire,
     double_submission,
     shift_fire,
-    drop_span,
+    drop_fire_range,
     drop_effect,
     repeat_token,
     drop_attempt,
@@ -332,7 +332,7 @@ def test_verdict_does_not_depend_on_what_has_no_order(
         go_wrong(story, data.draw)
     before = accusations(story)
     random, history = Random(seed), story.history
-    for unordered in (history.runs, history.effects, history.operations, history.spans, history.faults):
+    for unordered in (history.runs, history.effects, history.operations, history.fire_ranges, history.faults):
         random.shuffle(unordered)
     for rows in story.attempts.values():
         random.shuffle(rows)

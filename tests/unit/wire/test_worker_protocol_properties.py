@@ -99,7 +99,7 @@ def lease_batches(draw: st.DrawFn) -> tuple[Lease, ...]:
                 due_at=draw(INSTANTS),
                 payload=draw(JSON),
                 target_key=draw(TEXTS),
-                is_alone=draw(st.booleans()),
+                is_quarantined=draw(st.booleans()),
                 is_cancel_requested=draw(st.booleans()),
                 spec=specs[job_id, version],
             )
@@ -121,12 +121,14 @@ def test_report_arrives_as_it_was_said(run_id: RunId, token: int, ending: Ending
 @given(
     leases=lease_batches(),
     is_session_live=st.booleans(),
-    is_alone_waiting=st.booleans(),
+    is_quarantined_waiting=st.booleans(),
 )
 def test_claim_reply_arrives_as_it_was_said(
-    leases: tuple[Lease, ...], is_session_live: bool, is_alone_waiting: bool
+    leases: tuple[Lease, ...], is_session_live: bool, is_quarantined_waiting: bool
 ) -> None:
-    reply = ClaimReply(leases=leases, is_session_live=is_session_live, is_alone_waiting=is_alone_waiting)
+    reply = ClaimReply(
+        leases=leases, is_session_live=is_session_live, is_quarantined_waiting=is_quarantined_waiting
+    )
     answer = through_json(protocol.from_claim_reply(reply), protocol.ClaimAnswerIn)
     assert protocol.to_claim_reply(answer) == reply
 

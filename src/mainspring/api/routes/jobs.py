@@ -22,14 +22,14 @@ from mainspring.errors import InvalidInput
 from mainspring.wire.views import (
     BulkJobView,
     Deleted,
+    FireRangeList,
     JobPage,
     JobView,
     LedgerView,
-    SpanList,
     StatusView,
+    view_fire_range,
     view_job,
     view_ledger,
-    view_span,
     view_status,
 )
 
@@ -111,12 +111,16 @@ async def get_status(request: AnyRequest, job_id: FromPath[str]) -> StatusView:
     return view_status(await engine_of(request).jobs.status(tenant_of(request), path_job_id(job_id)))
 
 
-@get("/jobs/{job_id:str}/spans", operation_id="list_job_spans", summary="List a job's spans")
-async def list_spans(request: AnyRequest, job_id: FromPath[str]) -> SpanList:
+@get(
+    "/jobs/{job_id:str}/fire-ranges", operation_id="list_job_fire_ranges", summary="List a job's fire ranges"
+)
+async def list_fire_ranges(request: AnyRequest, job_id: FromPath[str]) -> FireRangeList:
     """Return the stretches of fire times that are kept as one record: catch-ups and gaps with their reasons."""
     limit = read_limit(read_query(request, {"limit"}))
-    spans = await engine_of(request).jobs.spans(tenant_of(request), path_job_id(job_id), limit=limit)
-    return SpanList([view_span(span) for span in spans])
+    fire_ranges = await engine_of(request).jobs.fire_ranges(
+        tenant_of(request), path_job_id(job_id), limit=limit
+    )
+    return FireRangeList([view_fire_range(fire_range) for fire_range in fire_ranges])
 
 
 @get("/jobs/{job_id:str}/ledger", operation_id="get_job_ledger", summary="Get a job's ledger")
@@ -146,7 +150,7 @@ ROUTES: list[Any] = [
     edit_job,
     delete_job,
     get_status,
-    list_spans,
+    list_fire_ranges,
     get_ledger,
     pause_job,
     resume_job,

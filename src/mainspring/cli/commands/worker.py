@@ -27,7 +27,7 @@ from mainspring.errors import InvalidInput, StoreUnavailable, Unreachable
 if TYPE_CHECKING:
     from mainspring.config.settings import Settings
     from mainspring.engine.worker import Worker
-    from mainspring.host.parent_link import Lifeline
+    from mainspring.host.parent_link import ParentLink
     from mainspring.host.process import StopRequest
     from mainspring.sdk.app import App
 
@@ -53,7 +53,7 @@ _RETRY_PAUSE = 1.0
     type=int,
     help="Worker processes, each with so many --slots, under one parent that starts again what dies.",
 )
-@click.option("--lifeline", type=int, hidden=True, help="What ties a process to its parent.")
+@click.option("--parent-link", type=int, hidden=True, help="What ties a process to its parent.")
 @executor_options
 @beat_option
 @click.pass_context
@@ -71,7 +71,7 @@ def worker_command(
     and whose jobs are upserted.
     """
     from mainspring.host.loading import load_app
-    from mainspring.host.parent_link import Lifeline
+    from mainspring.host.parent_link import ParentLink
     from mainspring.host.process import run_process
 
     _refuse_contradictions(context, has_store=store is not None)
@@ -79,15 +79,15 @@ def worker_command(
     if not 1 <= given["processes"] <= MAX_PROCESSES:
         raise InvalidInput("processes", f"{given['processes']} is not between 1 and {MAX_PROCESSES}")
     if given["processes"] > 1:
-        return _run_fleet(context, given["processes"], given["name"])
-    lifeline = Lifeline(given["lifeline"]) if given["lifeline"] is not None else None
+        return _run_supervised(context, given["processes"], given["name"])
+    parent_link = ParentLink(given["parent_link"]) if given["parent_link"] is not None else None
     app = load_app(app_reference) if app_reference else None
     names = {"name": given["name"], "queues": given["queues"], "labels": given["labels"]}
 
     async def work(stop: StopRequest) -> None:
-        if lifeline is not None:
-            lifeline.attach(stop)
-        task = _Task(settings, app, stop, names, lifeline)
+        if parent_link is not None:
+            parent_link.attach(stop)
+        task = _Task(settings, app, stop, names, parent_link)
         await (_work_on_store(task) if store is not None else _work_for_server(",".join(servers), task))
 
     run_process(work)
@@ -132,21 +132,21 @@ def _read_settings(store: str | None, given: dict[str, Any]) -> Settings:
     return Settings(**common)
 
 
-def _run_fleet(context: click.Context, count: int, name: str | None) -> int:
+def _run_supervised(context: click.Context, count: int, name: str | None) -> int:
     """Run several worker processes; they are told what this one was told, and a name each."""
     from mainspring.clock import LoopWaiter, monotonic, system_random
     from mainspring.host.process import run_process
-    from mainspring.host.supervisor import Fleet, WorkerProcess
+    from mainspring.host.supervisor import Supervisor, WorkerProcess
 
-    arguments = given_arguments(context, leave_out={"name", "processes", "lifeline"})
+    arguments = given_arguments(context, leave_out={"name", "processes", "parent_link"})
     common_name = name or f"{socket.gethostname()}-{os.getpid()}"
 
     async def start(place: int) -> WorkerProcess:
         return await WorkerProcess.start([f"--name={common_name}-{place + 1}", *arguments])
 
     async def work(stop: StopRequest) -> int:
-        fleet = Fleet(count, start, waiter=LoopWaiter, random=system_random(), monotonic=monotonic)
-        return await fleet.run(stop)
+        supervisor = Supervisor(count, start, waiter=LoopWaiter, random=system_random(), monotonic=monotonic)
+        return await supervisor.run(stop)
 
     return run_process(work)
 
@@ -157,7 +157,7 @@ class _Task:
     app: App | None
     stop: StopRequest
     names: dict[str, Any]
-    lifeline: Lifeline | None
+    parent_link: ParentLink | None
 
 
 async def _work_for_server(server: str, task: _Task) -> None:
@@ -236,8 +236,8 @@ async def _wait_ready(task: _Task) -> None:
     from mainspring.host.process import announce_ready, announce_stop, settle_memory
 
     settle_memory()
-    if task.lifeline is not None:  # the parent speaks for all
-        task.lifeline.say_ready()
+    if task.parent_link is not None:  # the parent speaks for all
+        task.parent_link.say_ready()
         await task.stop.wait()
         return
     announce_ready("ready")

@@ -10,7 +10,7 @@ from mainspring.core.fairness import accepts_route, prefer_lanes
 from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane
 from mainspring.core.triggers import EPOCH
-from mainspring.engine.common.scan_depth import Depth, LookBack
+from mainspring.engine.common.scan_depth import Depth, ScanDepth
 from mainspring.ports.clock import Clock, RandomSource
 from mainspring.ports.gateway import Registration
 from mainspring.ports.store import Store
@@ -21,7 +21,8 @@ POLL_PERIOD = 0.5
 POLL_JITTER = 0.25
 """The part of the period by which looks come earlier at random, so that many servers do not fall into step."""
 LOOKS = (Depth(timedelta(seconds=2)), Depth(timedelta(seconds=30), period=5.0), Depth(None, period=30.0))
-"""A run's rank is the instant at which somebody began to write it: what is committed so much later is found late."""
+"""A run's `ready_at` is the instant at which somebody began to write it: what is committed so much later is found
+late."""
 
 
 class Abilities:
@@ -65,17 +66,17 @@ class Choice:
 
     Attributes:
         lanes: those with something ready, in order of preference.
-        lows: their lower bounds of rank.
-        suspects: lanes with a run that must be alone, the longest waiting first.
+        lows: their lower bounds of `ready_at`.
+        quarantined: lanes with a run that must be alone, the longest waiting first.
     """
 
     lanes: tuple[LaneId, ...]
     lows: Mapping[LaneId, datetime]
-    suspects: tuple[LaneId, ...]
+    quarantined: tuple[LaneId, ...]
 
 
 @dataclass(slots=True)
-class LaneView:
+class LaneCache:
     """What was last read of the lanes.
 
     Attributes:
@@ -85,15 +86,17 @@ class LaneView:
     lanes: list[Lane] = field(default_factory=list)
     period: float = POLL_PERIOD
     _ready: list[Lane] = field(default_factory=list)
-    _suspects: list[Lane] = field(default_factory=list)
+    _quarantined: list[Lane] = field(default_factory=list)
     _read_at: float = -1.0e9  # monotonic
     _seen_at: datetime = EPOCH
     _settled: dict[LaneId, datetime] = field(default_factory=dict)  # before it no ready run is known
-    _looks: LookBack = field(default_factory=lambda: LookBack(LOOKS))
+    _looks: ScanDepth = field(default_factory=lambda: ScanDepth(LOOKS))
 
     def is_old(self, at: float, now: datetime) -> bool:
         """Say whether to read again: it was long ago, or something that was ahead has become ready."""
-        return at - self._read_at >= self.period or any(self._seen_at < rank <= now for rank in self.ranks())
+        return at - self._read_at >= self.period or any(
+            self._seen_at < ready_at <= now for ready_at in self.ready_instants()
+        )
 
     def expire(self) -> None:
         """Have it read before it is used again: runs were taken."""
@@ -101,20 +104,22 @@ class LaneView:
 
     def has_ready(self, now: datetime) -> bool:
         """Say whether anything is ready, for whomever."""
-        return any(rank <= now for rank in self.ranks())
+        return any(ready_at <= now for ready_at in self.ready_instants())
 
-    def has_suspects(self, now: datetime) -> bool:
+    def has_quarantined(self, now: datetime) -> bool:
         """Say whether a run is ready that must be alone."""
         return any(
-            lane.oldest_suspect_rank is not None and lane.oldest_suspect_rank <= now
-            for lane in self._suspects
+            lane.earliest_quarantined_at is not None and lane.earliest_quarantined_at <= now
+            for lane in self._quarantined
         )
 
-    def ranks(self) -> list[datetime]:
-        """Return the earliest rank of each lane that has any."""
-        ready = [lane.oldest_rank for lane in self._ready if lane.oldest_rank is not None]
+    def ready_instants(self) -> list[datetime]:
+        """Return the earliest `ready_at` of each lane that has any."""
+        ready = [lane.earliest_ready_at for lane in self._ready if lane.earliest_ready_at is not None]
         return ready + [
-            lane.oldest_suspect_rank for lane in self._suspects if lane.oldest_suspect_rank is not None
+            lane.earliest_quarantined_at
+            for lane in self._quarantined
+            if lane.earliest_quarantined_at is not None
         ]
 
     async def read(self, store: Store, clock: Clock, random: RandomSource, now: datetime) -> None:
@@ -127,9 +132,9 @@ class LaneView:
             self._looks.charge(look, begun=begun, ended=clock.monotonic())
             raise
         self._looks.note(look, begun=begun, ended=clock.monotonic())
-        self._ready = [lane for lane in self.lanes if lane.oldest_rank is not None]
-        self._suspects = [lane for lane in self.lanes if lane.oldest_suspect_rank is not None]
-        self._settled = {lane.id: min(lane.oldest_rank or now, now) for lane in self.lanes}
+        self._ready = [lane for lane in self.lanes if lane.earliest_ready_at is not None]
+        self._quarantined = [lane for lane in self.lanes if lane.earliest_quarantined_at is not None]
+        self._settled = {lane.id: min(lane.earliest_ready_at or now, now) for lane in self.lanes}
         self._read_at, self._seen_at = begun, now
         self.period = POLL_PERIOD * (1 - POLL_JITTER * random.random())
 
@@ -148,16 +153,16 @@ class LaneView:
         ready = [lane for lane in self._ready if abilities.serve(lane)]
         lanes = tuple(prefer_lanes(ready, now=now, served=served))
         return Choice(
-            lanes, {lane_id: self._settled[lane_id] for lane_id in lanes}, self.suspects(abilities, now)
+            lanes, {lane_id: self._settled[lane_id] for lane_id in lanes}, self.quarantined(abilities, now)
         )
 
-    def suspects(self, abilities: Abilities, by: datetime) -> tuple[LaneId, ...]:
+    def quarantined(self, abilities: Abilities, by: datetime) -> tuple[LaneId, ...]:
         """Return the lanes with a run that must be alone and has been ready since `by`, the longest waiting first."""
         found = [
-            (lane.oldest_suspect_rank, lane.id)
-            for lane in self._suspects
-            if lane.oldest_suspect_rank is not None
-            and lane.oldest_suspect_rank <= by
+            (lane.earliest_quarantined_at, lane.id)
+            for lane in self._quarantined
+            if lane.earliest_quarantined_at is not None
+            and lane.earliest_quarantined_at <= by
             and abilities.serve(lane)
         ]
         return tuple(lane_id for _, lane_id in sorted(found))

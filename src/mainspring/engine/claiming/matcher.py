@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from mainspring.core.fairness import charge
 from mainspring.core.ids import SessionId
-from mainspring.engine.claiming.lane_cache import POLL_PERIOD, Abilities, Choice, LaneView
+from mainspring.engine.claiming.lane_cache import POLL_PERIOD, Abilities, Choice, LaneCache
 from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCalls
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.errors import StoreUnavailable
@@ -22,11 +22,11 @@ SESSIONS_PERIOD = 5.0
 MOST_ASKED = 200
 """Calls of sessions that offer the same, in one transaction: it locks their sessions, whose heartbeats wait for it, and
 who is first in it gets his runs only when the last one has his."""
-SUSPECT_PATIENCE = timedelta(seconds=2)
+QUARANTINE_PATIENCE = timedelta(seconds=2)
 """A run that must be alone may wait so long for an idle worker before busy ones are asked to drain."""
 
 
-class ClaimDesk:
+class Matcher:
     """Holds the claim calls of all workers of this process and serves them together.
 
     A service: each tick answers what can be answered with one merged `claim_runs` and says when to look again. The
@@ -51,7 +51,7 @@ class ClaimDesk:
         self._sessions_read_at = -1.0e9
         self._is_closed = False
         self._last_numbers: dict[SessionId, int] = {}
-        self._view = LaneView()
+        self._view = LaneCache()
         self._served: dict[str, float] = {}
         self._has_news = True
         wakeups.subscribe_runs(self._on_runs_ready)
@@ -74,7 +74,7 @@ class ClaimDesk:
         with the session, and a repeat of the number brings it.
 
         Raises:
-            StoreUnavailable: the desk is closed.
+            StoreUnavailable: the matcher is closed.
         """
         if self._is_closed:
             raise StoreUnavailable("the engine is stopping")
@@ -101,7 +101,9 @@ class ClaimDesk:
             self._resolve(item, ClaimAnswer())
 
     def welcome(self, session_id: SessionId, offer: Registration) -> None:
-        """Note that a session was just opened: what it offers, and that its first call repeats none of another desk."""
+        """Note that a session was just opened: what it offers, and that its first call repeats none of another
+        matcher.
+        """
         self._last_numbers[session_id] = 0
         self._abilities[session_id] = self._share(Abilities(offer))
 
@@ -140,7 +142,7 @@ class ClaimDesk:
         Of those who offer the same only as many as are worth asking for: thousands may wait, and each tick would look
         at all of them. A run that must be alone may have any of those drain who are busy.
         """
-        if self._view.has_suspects(now):
+        if self._view.has_quarantined(now):
             return self._waiting.all()
         found = self._waiting.new() + self._waiting.over(at)
         if self._view.has_ready(now):
@@ -250,7 +252,7 @@ class ClaimDesk:
         if is_drain_wanted or item.until <= self._clock.monotonic():
             # The next call is no repeat of this one, and may wait in its turn.
             self._last_numbers[item.call.session_id] = item.call.number
-            self._resolve(item, ClaimAnswer(is_alone_waiting=is_drain_wanted))
+            self._resolve(item, ClaimAnswer(is_quarantined_waiting=is_drain_wanted))
 
     def _resolve(self, item: Waiting, answer: ClaimAnswer) -> None:
         # A call that a newer one of its session replaced is answered already: the newer one, a repeat, gets the runs.
@@ -263,7 +265,7 @@ class ClaimDesk:
         return (
             not call.is_idle
             and abilities is not None
-            and bool(self._view.suspects(abilities, now - SUSPECT_PATIENCE))
+            and bool(self._view.quarantined(abilities, now - QUARANTINE_PATIENCE))
         )
 
     def _delay(self, now: datetime) -> float:
@@ -273,7 +275,9 @@ class ClaimDesk:
             return 0.0
         at = self._clock.monotonic()
         delay = min(self._view.period, self._waiting.first_end() - at)
-        ahead = [(rank - now).total_seconds() for rank in self._view.ranks() if rank > now]
+        ahead = [
+            (ready_at - now).total_seconds() for ready_at in self._view.ready_instants() if ready_at > now
+        ]
         return max(min([delay, *ahead]), 0.0)
 
 
@@ -283,9 +287,13 @@ _arrival = attrgetter("arrival")
 def _make_request(call: ClaimCall, choice: Choice) -> ClaimRequest:
     if call.limit == 0:
         return ClaimRequest(session_id=call.session_id, number=call.number, lanes=(), limit=0)
-    if call.is_idle and choice.suspects:
+    if call.is_idle and choice.quarantined:
         return ClaimRequest(
-            session_id=call.session_id, number=call.number, lanes=choice.suspects, limit=1, is_alone=True
+            session_id=call.session_id,
+            number=call.number,
+            lanes=choice.quarantined,
+            limit=1,
+            is_quarantined=True,
         )
     return ClaimRequest(
         session_id=call.session_id,

@@ -1,4 +1,4 @@
-"""Workers' claim calls that wait at a desk, so kept that no tick has to look at all of them."""
+"""Workers' claim calls that wait at a matcher, so kept that no tick has to look at all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ClaimAnswer:
 
     runs: tuple[ClaimedRun, ...] = ()
     is_session_live: bool = True
-    is_alone_waiting: bool = False
+    is_quarantined_waiting: bool = False
 
 
 class Line(Hashable, Protocol):

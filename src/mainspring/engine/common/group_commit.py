@@ -16,7 +16,7 @@ _Caller: TypeAlias = tuple[Sequence[T], "asyncio.Future[Sequence[R]]"]
 """What one caller gave, and what it waits for."""
 
 
-class Combiner(Generic[T, R]):
+class GroupCommit(Generic[T, R]):
     """Merges concurrent batches into one call of `verb`, which returns one result per item, in order.
 
     Calls go one at a time, and no timer holds them back: the first goes at once, those that follow wait for its end.

@@ -29,7 +29,7 @@ class Depth:
     period: float = 0.0
 
 
-class LookBack:
+class ScanDepth:
     """Chooses the depth of each look.
 
     Args:

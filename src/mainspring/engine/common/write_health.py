@@ -9,7 +9,7 @@ from mainspring.core.ids import SessionId
 
 
 @dataclass(slots=True)
-class Refusals:
+class WriteHealth:
     """Shared by those who write and the reaper, who judges by what was not written.
 
     On a full disk heartbeats are refused while everybody can see that no counter rises.

@@ -1,4 +1,6 @@
-"""Drains catch-up and backfill spans at a bounded rate, so that old work never delays on-time fires (design 5)."""
+"""Drains catch-up and backfill fire ranges at a bounded rate, so that old work never delays on-time fires (design
+5).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from datetime import datetime
 from itertools import islice
 
 from mainspring.core.ids import job_shard
-from mainspring.core.model import JobSpec, Overlap, RunKind, Span, SpanKind
+from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Overlap, RunKind
 from mainspring.core.planning import walk_stretch
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.wakeups import Wakeups
@@ -14,7 +16,7 @@ from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.run_factory import make_caught_up_run
 from mainspring.ports.clock import Waiter
 from mainspring.ports.store import Store
-from mainspring.ports.store.schedule import FireStatus, SpanStep
+from mainspring.ports.store.schedule import FireRangeStep, FireStatus
 
 PERIOD = 0.5
 SPANS_PER_TICK = 50
@@ -22,10 +24,10 @@ RUNS_PER_TICK = 500
 """With `PERIOD`: at most a thousand caught-up runs a second for each node."""
 
 
-class SpanDrain:
-    """Turns the fires of open spans into runs, a bounded step at a time, fairly among spans."""
+class CatchUp:
+    """Turns the fires of open fire ranges into runs, a bounded step at a time, fairly among fire ranges."""
 
-    name = "spans"
+    name = "catch-up"
 
     def __init__(
         self,
@@ -43,21 +45,23 @@ class SpanDrain:
         self.waiter = waiter
 
     async def tick(self, now: datetime) -> float:
-        """Advance every open span by its share."""
+        """Advance every open fire range by its share."""
         epochs = self._ownership.epochs
         if not epochs:
             return PERIOD
-        spans = await self._store.read_spans(sorted(epochs), limit=SPANS_PER_TICK)
-        if not spans:
+        fire_ranges = await self._store.read_fire_ranges(sorted(epochs), limit=SPANS_PER_TICK)
+        if not fire_ranges:
             return PERIOD
-        specs = await self._definitions.load((span.job_id, span.version) for span in spans)
-        share = max(RUNS_PER_TICK // len(spans), 1)
+        specs = await self._definitions.load(
+            (fire_range.job_id, fire_range.version) for fire_range in fire_ranges
+        )
+        share = max(RUNS_PER_TICK // len(fire_ranges), 1)
         steps = [
-            make_step(span, specs[span.job_id, span.version], share, now)
-            for span in spans
-            if (span.job_id, span.version) in specs
+            make_step(fire_range, specs[fire_range.job_id, fire_range.version], share, now)
+            for fire_range in fire_ranges
+            if (fire_range.job_id, fire_range.version) in specs
         ]
-        results = await self._store.advance_spans(steps, epochs=epochs, now=now)
+        results = await self._store.advance_fire_ranges(steps, epochs=epochs, now=now)
         fenced = {
             job_shard(step.job_id)
             for step, result in zip(steps, results, strict=True)
@@ -70,34 +74,36 @@ class SpanDrain:
         return PERIOD
 
 
-def make_step(span: Span, spec: JobSpec, share: int, now: datetime) -> SpanStep:
-    """Plan the next step of a span: at most `share` runs.
+def make_step(fire_range: FireRange, spec: JobSpec, share: int, now: datetime) -> FireRangeStep:
+    """Plan the next step of a fire range: at most `share` runs.
 
     With overlap policy skip one fire is made at a time, and judged against what is live then.
     """
     skip_if_live = spec.overlap is Overlap.SKIP
-    to_at = span.to_at if span.to_at is not None else now
+    to_at = fire_range.to_at if fire_range.to_at is not None else now
     wanted = 1 if skip_if_live else share
     fires: list[datetime] = []
     if spec.trigger is not None:
-        fires = list(islice(walk_stretch(spec.trigger, span.from_at, to_at, span.cursor_at), wanted + 1))
+        fires = list(
+            islice(walk_stretch(spec.trigger, fire_range.from_at, to_at, fire_range.cursor_at), wanted + 1)
+        )
     is_done = len(fires) <= wanted
     fires = fires[:wanted]
-    kind = RunKind.BACKFILL if span.kind is SpanKind.BACKFILL else RunKind.SCHEDULED
-    return SpanStep(
-        span_id=span.id,
-        job_id=span.job_id,
-        cursor_from=span.cursor_at,
+    kind = RunKind.BACKFILL if fire_range.kind is FireRangeKind.BACKFILL else RunKind.SCHEDULED
+    return FireRangeStep(
+        fire_range_id=fire_range.id,
+        job_id=fire_range.job_id,
+        cursor_from=fire_range.cursor_at,
         cursor_to=fires[-1] if fires and not is_done else to_at,
         runs=tuple(
             make_caught_up_run(
                 spec,
-                job_id=span.job_id,
-                version=span.version,
-                tenant=span.tenant,
+                job_id=fire_range.job_id,
+                version=fire_range.version,
+                tenant=fire_range.tenant,
                 fire_at=fire_at,
                 kind=kind,
-                span_id=span.id,
+                fire_range_id=fire_range.id,
                 now=now,
             )
             for fire_at in fires

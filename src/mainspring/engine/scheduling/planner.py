@@ -14,10 +14,10 @@ from mainspring.core.model import JobSpec, Overlap
 from mainspring.core.planning import plan_fires
 from mainspring.core.triggers import EPOCH
 from mainspring.engine.common.definitions import Definitions
-from mainspring.engine.common.scan_depth import Depth, LookBack
+from mainspring.engine.common.scan_depth import Depth, ScanDepth
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.ownership import Ownership
-from mainspring.engine.scheduling.run_factory import make_fired_run, span_of
+from mainspring.engine.scheduling.run_factory import fire_range_of, make_fired_run
 from mainspring.engine.scheduling.window import Entry, Window, entry_of
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
@@ -83,7 +83,7 @@ class Planner:
         self._read_took = 0.0
         self._settled = EPOCH  # no clock before it is due, but for those in the window
         self._gains = 0  # how often shards came to the owned ones
-        self._looks = LookBack(LOOKS)
+        self._looks = ScanDepth(LOOKS)
         self._is_stale = True
         self._is_partial = False  # more is due than was read
         wakeups.subscribe_clocks(self._on_clocks_changed)
@@ -287,8 +287,8 @@ def make_fire(clock: DueClock, spec: JobSpec, now: datetime) -> Fire | None:
         next_fire_at=plan.next_fire_at,
         fired_through=plan.fired_through,
         runs=tuple(runs),
-        spans=tuple(
-            span_of(stretch, job_id=clock.job_id, version=clock.version) for stretch in plan.stretches
+        fire_ranges=tuple(
+            fire_range_of(stretch, job_id=clock.job_id, version=clock.version) for stretch in plan.stretches
         ),
         skip_if_live=spec.overlap is Overlap.SKIP,
     )

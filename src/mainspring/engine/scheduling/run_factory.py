@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from mainspring.core.ids import JobId, SpanId
+from mainspring.core.ids import FireRangeId, JobId
 from mainspring.core.model import JobSpec, LaneKey, RunKind
 from mainspring.core.planning import Stretch, jittered
 from mainspring.ports.store.runs import NewRun
-from mainspring.ports.store.schedule import NewSpan
+from mainspring.ports.store.schedule import NewFireRange
 
 
 def make_fired_run(
@@ -43,7 +43,7 @@ def make_caught_up_run(
     tenant: str,
     fire_at: datetime,
     kind: RunKind,
-    span_id: SpanId,
+    fire_range_id: FireRangeId,
     now: datetime,
 ) -> NewRun:
     """Make the run of an old fire: nominal time `fire_at`, due now, never expiring for being old."""
@@ -55,7 +55,7 @@ def make_caught_up_run(
         fire_at=fire_at,
         due_at=now,
         timeout=spec.timeout,
-        span_id=span_id,
+        fire_range_id=fire_range_id,
         expires_at=now + spec.expires_after if spec.expires_after is not None else None,
     )
 
@@ -65,9 +65,9 @@ def lane_of(spec: JobSpec, tenant: str) -> LaneKey:
     return LaneKey(spec.queue, spec.route, tenant, spec.priority)
 
 
-def span_of(stretch: Stretch, *, job_id: JobId, version: int) -> NewSpan:
-    """Make the span row of a planned stretch."""
-    return NewSpan(
+def fire_range_of(stretch: Stretch, *, job_id: JobId, version: int) -> NewFireRange:
+    """Make the fire range row of a planned stretch."""
+    return NewFireRange(
         job_id=job_id,
         version=version,
         kind=stretch.kind,

@@ -11,7 +11,7 @@ import structlog
 
 from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, list_settled, look
 from mainspring.core.shards import Holding, Refusal, choose_tzdata, divide, refuse_clock
-from mainspring.engine.common.write_health import Refusals
+from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, Waiter
@@ -56,7 +56,7 @@ class Shards:
         clock: Clock,
         waiter: Waiter,
         settings: ShardSettings | None = None,
-        refusals: Refusals | None = None,
+        write_health: WriteHealth | None = None,
         host_time: Callable[[], datetime] | None = None,
     ) -> None:
         self._store = store
@@ -66,7 +66,7 @@ class Shards:
         self.waiter = waiter
         self._settings = settings or ShardSettings()
         self._period = self._settings.period.total_seconds()
-        self._refusals = refusals or Refusals()
+        self._write_health = write_health or WriteHealth()
         self._host_time = host_time
         self._watch: Watch[str] | None = None
         self.figures = ShardFigures(tzdata=node.tzdata)
@@ -103,13 +103,13 @@ class Shards:
         await self._write(
             self._store.beat_node(self._node, period=self._settings.period, refusal=refusal, now=now)
         )
-        self._refusals.accept(self._clock.monotonic())
+        self._write_health.accept(self._clock.monotonic())
 
     async def _write(self, call: Awaitable[T]) -> T:
         try:
             return await call
         except StoreUnavailable:
-            self._refusals.refuse()
+            self._write_health.refuse()
             raise
 
     async def _bury_silent(self, others: Sequence[NodeState], now: datetime) -> list[NodeState]:
@@ -121,7 +121,7 @@ class Shards:
         silent = [
             key
             for key in (pulses if is_alone else found)
-            if is_alone or self._refusals.is_clear(at, PERIODS_OF_SILENCE * pulses[key].period)
+            if is_alone or self._write_health.is_clear(at, PERIODS_OF_SILENCE * pulses[key].period)
         ]
         if silent:
             judged = [(node_id, pulses[node_id].beats) for node_id in silent]

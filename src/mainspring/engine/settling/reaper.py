@@ -13,7 +13,7 @@ from mainspring.core.model import JobSpec
 from mainspring.core.transitions import AttemptFacts, Failure, Transition, failed, lost
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.wakeups import Wakeups
-from mainspring.engine.common.write_health import Refusals
+from mainspring.engine.common.write_health import WriteHealth
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
 from mainspring.ports.store import Store
@@ -46,7 +46,7 @@ class Reaper:
         waiter: Waiter,
         beat_period: float = 10.0,
         definitions: Definitions | None = None,
-        refusals: Refusals | None = None,
+        write_health: WriteHealth | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -55,7 +55,7 @@ class Reaper:
         self._definitions = definitions or Definitions(store)
         self.waiter = waiter
         self._beat_period = beat_period
-        self._refusals = refusals or Refusals()
+        self._write_health = write_health or WriteHealth()
         self._watch: Watch[SessionId] | None = None
         self._shortest_period = beat_period
         self._watching_since = 0.0
@@ -85,12 +85,12 @@ class Reaper:
             begun, at = at, self._clock.monotonic()
             self._overdue_due = at + min((at - begun) / OVERDUE_SHARE, OVERDUE_PAUSE)
         is_first = self._looked_at is None or at - self._looked_at > MAX_LOOK_GAP
-        if is_first or self._refusals.has_reports:
+        if is_first or self._write_health.has_reports:
             self._watching_since = at
-        self._refusals.has_reports = False
+        self._write_health.has_reports = False
         self._looked_at = at
         margin = DEADLINE_MARGIN.total_seconds()
-        is_watching = at - self._watching_since >= margin and self._refusals.is_clear(at, margin)
+        is_watching = at - self._watching_since >= margin and self._write_health.is_clear(at, margin)
         return overdue if is_watching else []
 
     async def _judge_sessions(self, now: datetime) -> None:
@@ -98,12 +98,12 @@ class Reaper:
         pulses = {key: Pulse(beats, self._seconds(period)) for key, (beats, period) in read.items()}
         self._shortest_period = min([self._beat_period, *(pulse.period for pulse in pulses.values())])
         if self._watch is not None:
-            self._watch = forget(self._watch, self._refusals.sessions)
-        self._refusals.sessions.clear()
+            self._watch = forget(self._watch, self._write_health.sessions)
+        self._write_health.sessions.clear()
         at = self._clock.monotonic()
         self._watch, found = look(self._watch, pulses, at=at)
         silent = [
-            key for key in found if self._refusals.is_clear(at, PERIODS_OF_SILENCE * pulses[key].period)
+            key for key in found if self._write_health.is_clear(at, PERIODS_OF_SILENCE * pulses[key].period)
         ]
         if silent:
             try:
@@ -111,7 +111,7 @@ class Reaper:
                     [(key, pulses[key].beats) for key in silent], now=now
                 )
             except StoreUnavailable:
-                self._refusals.refuse()
+                self._write_health.refuse()
                 raise
             gone = [key for key, is_dead in zip(silent, dead, strict=True) if is_dead]
             if gone:
@@ -161,7 +161,7 @@ def facts_of(run: HeldRun) -> AttemptFacts:
         run_id=run.run_id,
         token=run.token,
         attempt=run.attempt,
-        is_alone=run.is_alone,
-        alone_crashes=run.alone_crashes,
+        is_quarantined=run.is_quarantined,
+        quarantined_crashes=run.quarantined_crashes,
         is_cancel_requested=run.is_cancel_requested,
     )

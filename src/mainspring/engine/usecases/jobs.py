@@ -10,20 +10,20 @@ from typing import Any
 from mainspring.core.definition import edit_definition, read_definition
 from mainspring.core.ids import JobId, RunId, format_job_id
 from mainspring.core.ledger import Ledger
-from mainspring.core.model import Job, JobSpec, JobStatus, Span, SpanKind
+from mainspring.core.model import FireRange, FireRangeKind, Job, JobSpec, JobStatus
 from mainspring.core.planning import first_fire_at, overdue_stretch, settle_overdue
 from mainspring.core.states import LIVE_STATES, RunState
 from mainspring.core.triggers import Interval, Trigger
-from mainspring.engine.common.group_commit import Combiner
+from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.planner import WINDOW
-from mainspring.engine.scheduling.run_factory import span_of
+from mainspring.engine.scheduling.run_factory import fire_range_of
 from mainspring.engine.usecases.ledger import read_ledger
 from mainspring.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
 from mainspring.ports.store.jobs import AddResult, ChangeResult, ClockChange, EditResult, JobEdit, NewJob
-from mainspring.ports.store.schedule import NewSpan
+from mainspring.ports.store.schedule import NewFireRange
 
 _TRIES = 20
 """An edit loses only to another write on the same job; so many in a row mean that something is wrong."""
@@ -58,8 +58,10 @@ class Jobs:
         self._wakeups = wakeups
         self._accepted = accepted or Accepted()
         # Many clients with one job each: a commit for each of them would cost them all the time there is.
-        self._adds: Combiner[tuple[str, JobSpec], Job | None] = Combiner(self._add_all, most=_MOST_TOGETHER)
-        self._looks: Combiner[None, frozenset[str]] = Combiner(self._list_functions)
+        self._adds: GroupCommit[tuple[str, JobSpec], Job | None] = GroupCommit(
+            self._add_all, most=_MOST_TOGETHER
+        )
+        self._looks: GroupCommit[None, frozenset[str]] = GroupCommit(self._list_functions)
 
     async def create(self, tenant: str, body: Mapping[str, Any]) -> Job:
         """Add a job from what a user wrote (short or full forms).
@@ -132,7 +134,7 @@ class Jobs:
     async def edit(self, tenant: str, job_id: JobId, patch: Mapping[str, Any]) -> Job:
         """Change a job by a merge patch; a new version is kept and its clock set anew.
 
-        Fires that were due but not yet made stay owed: they are kept as a catch-up span of the old version.
+        Fires that were due but not yet made stay owed: they are kept as a catch-up fire range of the old version.
         """
         functions = await self._known_functions([patch])
         for _ in range(_TRIES):
@@ -147,16 +149,18 @@ class Jobs:
 
     async def _try_edit(self, job: Job, spec: JobSpec) -> bool:
         now = self._clock.now()
-        spans: tuple[NewSpan, ...] = ()
+        fire_ranges: tuple[NewFireRange, ...] = ()
         next_fire_at = job.next_fire_at
         has_other_trigger = spec.trigger != job.spec.trigger
         if job.is_paused:
             next_fire_at = None
             if has_other_trigger:
-                spans = _paused_span(job, job.version + 1, first_fire_at(spec.trigger, now=now))
+                fire_ranges = _paused_fire_range(job, job.version + 1, first_fire_at(spec.trigger, now=now))
         elif has_other_trigger:
             owed = settle_overdue(job.spec, job.next_fire_at, now=now, reason="edited")
-            spans = tuple(span_of(stretch, job_id=job.id, version=job.version) for stretch in owed)
+            fire_ranges = tuple(
+                fire_range_of(stretch, job_id=job.id, version=job.version) for stretch in owed
+            )
             next_fire_at = first_fire_at(spec.trigger, now=now, fired_through=job.fired_through)
         edit = JobEdit(
             job_id=job.id,
@@ -164,7 +168,7 @@ class Jobs:
             fire_at=job.next_fire_at,
             spec=spec,
             next_fire_at=next_fire_at,
-            spans=spans,
+            fire_ranges=fire_ranges,
             ends_gap=job.is_paused and has_other_trigger,
         )
         (result,) = await self._store.edit_jobs([edit], now=now)
@@ -176,7 +180,7 @@ class Jobs:
         return result is EditResult.EDITED
 
     async def pause(self, tenant: str, job_id: JobId) -> Job:
-        """Stop a job's clock; fires that would have been are accounted for by one span with reason `paused`."""
+        """Stop a job's clock; fires that would have been are accounted for by one fire range with reason `paused`."""
         return await self._change(tenant, job_id, self._store.pause_jobs, _pause)
 
     async def resume(self, tenant: str, job_id: JobId) -> Job:
@@ -267,10 +271,10 @@ class Jobs:
         """Return expected against recorded fires of the last day, since the job was last changed."""
         return await read_ledger(self._store, await self.get(tenant, job_id), now=self._clock.now())
 
-    async def spans(self, tenant: str, job_id: JobId, *, limit: int = 100) -> list[Span]:
-        """Return a job's spans, the newest first."""
+    async def fire_ranges(self, tenant: str, job_id: JobId, *, limit: int = 100) -> list[FireRange]:
+        """Return a job's fire ranges, the newest first."""
         await self.get(tenant, job_id)
-        return await self._store.list_spans(job_id, limit=limit)
+        return await self._store.list_fire_ranges(job_id, limit=limit)
 
     def _new_job(self, tenant: str, spec: JobSpec, now: datetime) -> NewJob:
         next_fire_at = first_fire_at(spec.trigger, now=now)
@@ -349,18 +353,20 @@ def _with_anchor_of(old: JobSpec, new: JobSpec) -> JobSpec:
 def _pause(job: Job, now: datetime) -> ClockChange:
     del now
     # From the first fire that is not made: it may be due already, and this is then its record (law 4).
-    spans = _paused_span(job, job.version, job.next_fire_at)
-    return ClockChange(job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, spans=spans)
+    fire_ranges = _paused_fire_range(job, job.version, job.next_fire_at)
+    return ClockChange(
+        job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, fire_ranges=fire_ranges
+    )
 
 
-def _paused_span(job: Job, version: int, from_at: datetime | None) -> tuple[NewSpan, ...]:
+def _paused_fire_range(job: Job, version: int, from_at: datetime | None) -> tuple[NewFireRange, ...]:
     """Make the open record of the fires of a pause, from the first one on; nothing where none would come."""
     if from_at is None:
         return ()
-    span = NewSpan(
-        job_id=job.id, version=version, kind=SpanKind.GAP, from_at=from_at, to_at=None, reason="paused"
+    fire_range = NewFireRange(
+        job_id=job.id, version=version, kind=FireRangeKind.GAP, from_at=from_at, to_at=None, reason="paused"
     )
-    return (span,)
+    return (fire_range,)
 
 
 def _resume(job: Job, now: datetime) -> ClockChange:
@@ -377,7 +383,9 @@ def _resume(job: Job, now: datetime) -> ClockChange:
 
 def _delete(job: Job, now: datetime) -> ClockChange:
     overdue = overdue_stretch(
-        job.spec.trigger, job.next_fire_at, now=now, kind=SpanKind.GAP, reason="deleted"
+        job.spec.trigger, job.next_fire_at, now=now, kind=FireRangeKind.GAP, reason="deleted"
     )
-    spans = (span_of(overdue, job_id=job.id, version=job.version),) if overdue is not None else ()
-    return ClockChange(job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, spans=spans)
+    fire_ranges = (fire_range_of(overdue, job_id=job.id, version=job.version),) if overdue is not None else ()
+    return ClockChange(
+        job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, fire_ranges=fire_ranges
+    )

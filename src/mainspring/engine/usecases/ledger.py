@@ -24,9 +24,13 @@ async def read_ledger(store: Store, job: Job, *, now: datetime, period: timedelt
     nothing = Balance(0, (), ())
     if job.spec.trigger is None or to_at <= from_at:
         return Ledger(job, from_at, from_at, nothing)
-    spans = [span for span in await store.list_spans(job.id, limit=_PAGE) if span.version == job.version]
+    fire_ranges = [
+        fire_range
+        for fire_range in await store.list_fire_ranges(job.id, limit=_PAGE)
+        if fire_range.version == job.version
+    ]
     recorded = await _recorded(store, job, from_at)
-    balance = balance_fires(job.spec.trigger, from_at, to_at, recorded=recorded, spans=spans)
+    balance = balance_fires(job.spec.trigger, from_at, to_at, recorded=recorded, fire_ranges=fire_ranges)
     return Ledger(job, from_at, to_at, balance)
 
 

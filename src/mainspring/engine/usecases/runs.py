@@ -12,7 +12,7 @@ from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
 from mainspring.core.model import INLINE_LIMIT, Attempt, Job, LaneKey, Priority, Run, RunKind
 from mainspring.core.states import RunState
 from mainspring.core.values import value
-from mainspring.engine.common.group_commit import Combiner
+from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.errors import Conflict, InvalidInput, NotFound, PayloadTooLarge
 from mainspring.ports.clock import Clock
@@ -64,8 +64,8 @@ class Runs:
         self._clock = clock
         self._wakeups = wakeups
         # Many clients with one run each: a commit for each of them would cost them all the time there is.
-        self._submits: Combiner[NewRun, SubmitResult] = Combiner(self._submit_all, most=MOST_TOGETHER)
-        self._reads: Combiner[JobId, Job | None] = Combiner(self._read_jobs, most=MOST_TOGETHER)
+        self._submits: GroupCommit[NewRun, SubmitResult] = GroupCommit(self._submit_all, most=MOST_TOGETHER)
+        self._reads: GroupCommit[JobId, Job | None] = GroupCommit(self._read_jobs, most=MOST_TOGETHER)
         self._known: dict[JobId, _Form] = {}  # as they were; the store says where one has changed since
 
     async def submit(self, tenant: str, submission: Submission) -> Submitted:

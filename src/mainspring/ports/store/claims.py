@@ -22,8 +22,8 @@ class ClaimRequest:
     Attributes:
         number: the session's request number; the same as the last one is a repeat.
         lanes: in order of preference.
-        lows: lower bounds of rank, so that dead index entries are not walked (design 6); a lane without one is walked
-            from its beginning.
+        lows: lower bounds of `ready_at`, so that dead index entries are not walked (design 6); a lane without one is
+            walked from its beginning.
     """
 
     session_id: SessionId
@@ -31,7 +31,7 @@ class ClaimRequest:
     lanes: tuple[LaneId, ...]
     limit: int
     lows: Mapping[LaneId, datetime] = field(default_factory=dict)
-    is_alone: bool = False
+    is_quarantined: bool = False
 
 
 @value()
@@ -51,7 +51,7 @@ class ClaimedRun:
     due_at: datetime
     payload: bytes | None
     target_key: str | None
-    is_alone: bool
+    is_quarantined: bool
     is_cancel_requested: bool
     tenant: str
 
@@ -73,8 +73,8 @@ class HeldRun:
     job_id: JobId
     version: int
     attempt: int
-    is_alone: bool
-    alone_crashes: int
+    is_quarantined: bool
+    quarantined_crashes: int
     is_cancel_requested: bool
     session_id: SessionId
     started_at: datetime
@@ -95,23 +95,24 @@ class ClaimStore(Protocol):
     async def read_lanes(
         self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
     ) -> list[Lane]:
-        """Return the lanes of these queues (empty: of all) with the earliest rank of their ready runs.
+        """Return the lanes of these queues (empty: of all) with the earliest `ready_at` of their ready runs.
 
         Args:
-            lows: ready runs (those that crashed a worker excepted) with a rank before their lane's bound need not be
-                found; a lane without one is looked at from its beginning.
+            lows: ready runs (those that crashed a worker excepted) with a `ready_at` before their lane's bound need
+                not be found; a lane without one is looked at from its beginning.
         """
         ...
 
     async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
         """Give ready runs to sessions: RUNNING, token + 1, `deadline_at` = now + the run's timeout.
 
-        Takes from the request's lanes in their order, in order of rank within a lane, runs with `low <= rank <= now`
-        (`low`: the lane's lower bound) that are not parked and not expired. A session that is not live gets nothing
-        (`is_session_live` False); its row is held FOR SHARE. A request whose number is the session's last one is a
+        Takes from the request's lanes in their order, in order of `ready_at` within a lane, runs with `low <= ready_at
+        <= now` (`low`: the lane's lower bound) that are not parked and not expired. A session that is not live gets
+        nothing (`is_session_live` False); its row is held FOR SHARE. A request whose number is the session's last one
+        is a
         repeat: it gets the leases it got then, as far as they still run under the same token, and nothing new. One
         with a lower number is late: its caller gave it up, and it gets nothing.
-        `is_alone` requests get at most one run that has crashed a worker, and only when the session runs nothing;
+        `is_quarantined` requests get at most one run that has crashed a worker, and only when the session runs nothing;
         others get only runs without a crash, and nothing while the session carries out a run alone.
         """
         ...
@@ -121,12 +122,12 @@ class ClaimStore(Protocol):
     ) -> list[ApplyResult]:
         """End attempts, where the run is RUNNING under the transition's token (law 3).
 
-        SUCCEEDED and CANCELLED go to the history, FAILED to the dead runs, RETRYING and PENDING stay with a new rank
-        and with token + 1 (every end of a lease raises it). A transition to anything but SUCCEEDED ends CANCELLED where
-        a cancel was asked for. All outcomes but a success write an attempt row; so does a success of a run that has
-        earlier attempt rows. A repeat of what was applied (same run, token and outcome) is `APPLIED` again; another
-        writer's token is `STALE`; an unknown run is `MISSING`. Followups are inserted where their parent's transition
-        was applied now.
+        SUCCEEDED and CANCELLED go to the history, FAILED to the dead runs, RETRYING and PENDING stay with a new
+        `ready_at` and with token + 1 (every end of a lease raises it). A transition to anything but SUCCEEDED ends
+        CANCELLED where a cancel was asked for. All outcomes but a success write an attempt row; so does a success of a
+        run that has earlier attempt rows. A repeat of what was applied (same run, token and outcome) is `APPLIED`
+        again; another writer's token is `STALE`; an unknown run is `MISSING`. Followups are inserted where their
+        parent's transition was applied now.
         """
         ...
 

@@ -11,7 +11,7 @@ from typing import Protocol
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job, JobSpec
 from mainspring.core.values import value
-from mainspring.ports.store.schedule import NewSpan
+from mainspring.ports.store.schedule import NewFireRange
 
 
 class JobStore(Protocol):
@@ -25,27 +25,27 @@ class JobStore(Protocol):
         """Keep a new version and set the clock, raising its revision.
 
         Takes effect only where the clock still has the edit's `revision` and `fire_at`; else `MOVED`: read the job
-        again and decide anew. The edit's spans are inserted with it; with `ends_gap` the open gap ends before. A paused
-        job stays paused.
+        again and decide anew. The edit's fire ranges are inserted with it; with `ends_gap` the open gap ends before. A
+        paused job stays paused.
         """
         ...
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
-        """Stop the clock, raise its revision, and open a gap span for `paused` (given in the change).
+        """Stop the clock, raise its revision, and open a gap fire range for `paused` (given in the change).
 
         `DONE` too, without effect, for a job that is paused already. `MOVED` and `MISSING` as for edits.
         """
         ...
 
     async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
-        """Start the clock at `next_fire_at`, raise its revision, and close the open gap span at `now`.
+        """Start the clock at `next_fire_at`, raise its revision, and close the open gap fire range at `now`.
 
         A gap that would begin after `now` is removed instead: no fire lay in the pause.
         """
         ...
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
-        """Make jobs cease to exist: the clock row goes, open spans are closed, the name is free at once.
+        """Make jobs cease to exist: the clock row goes, open fire ranges are closed, the name is free at once.
 
         An open gap that would begin after `now` is removed, as by `resume_jobs`.
         Versions and runs stay readable. Live runs are left to `cancel_runs`.
@@ -110,7 +110,7 @@ class JobEdit:
     Attributes:
         fire_at: the `next_fire_at` that was read (None: none).
         next_fire_at: the new one; None for a paused job or one without a trigger.
-        spans: records of fires that were due but not yet made; of a paused job, the gap of its new trigger.
+        fire_ranges: records of fires that were due but not yet made; of a paused job, the gap of its new trigger.
         ends_gap: the open gap ends now (as by a resume), because it was the old trigger's.
     """
 
@@ -119,7 +119,7 @@ class JobEdit:
     fire_at: datetime | None
     spec: JobSpec
     next_fire_at: datetime | None
-    spans: tuple[NewSpan, ...] = ()
+    fire_ranges: tuple[NewFireRange, ...] = ()
     ends_gap: bool = False
 
 
@@ -131,4 +131,4 @@ class ClockChange:
     revision: int
     fire_at: datetime | None
     next_fire_at: datetime | None = None
-    spans: tuple[NewSpan, ...] = ()
+    fire_ranges: tuple[NewFireRange, ...] = ()

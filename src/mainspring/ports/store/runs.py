@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from mainspring.core.ids import JobId, RunId, SpanId
+from mainspring.core.ids import FireRangeId, JobId, RunId
 from mainspring.core.model import Attempt, LaneKey, Run, RunKind
 from mainspring.core.states import RunState
 from mainspring.core.values import value
@@ -28,7 +28,7 @@ class NewRun:
     """A run to insert.
 
     Attributes:
-        due_at: the instant at which it is to start; its first rank is this or `now`, whichever is later.
+        due_at: the instant at which it is to start; its first `ready_at` is this or `now`, whichever is later.
         payload: the run's own; None is the job's.
         skip_reason: set: the run is recorded as SKIPPED with this reason and never becomes live.
         target_key: the idempotency key handed to the target; None is the run's id.
@@ -48,7 +48,7 @@ class NewRun:
     skip_reason: str | None = None
     target_key: str | None = None
     submit_key: IdempotencyKey | None = None
-    span_id: SpanId | None = None
+    fire_range_id: FireRangeId | None = None
     must_be_newest: bool = False
 
 
@@ -96,7 +96,7 @@ class RunStore(Protocol):
         An idempotency key that is known and not expired inserts nothing: `DUPLICATE` with the first run's id when the
         request hash is the same, `KEY_MISMATCH` when not; also within one call. `JOB_MISSING` where the job is gone,
         `JOB_CHANGED` where a run that must be of its newest version is not.
-        A run's first rank is `max(due_at, now)`: never in the past when written.
+        A run's first `ready_at` is `max(due_at, now)`: never in the past when written.
         """
         ...
 

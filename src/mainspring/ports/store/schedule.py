@@ -8,15 +8,15 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from mainspring.core.ids import JobId, RunId, SpanId
-from mainspring.core.model import Span, SpanKind
+from mainspring.core.ids import FireRangeId, JobId, RunId
+from mainspring.core.model import FireRange, FireRangeKind
 from mainspring.core.values import value
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
 
 
 class ScheduleStore(Protocol):
-    """Fires and spans."""
+    """Fires and fire ranges."""
 
     async def read_due(
         self, shards: Sequence[int], *, until: datetime, limit: int, since: datetime | None = None
@@ -29,7 +29,7 @@ class ScheduleStore(Protocol):
         ...
 
     async def record_fires(self, fires: Sequence[Fire], *, epochs: Epochs, now: datetime) -> list[FireResult]:
-        """Win fires and insert what they bring about (law 2): runs, skipped runs, spans.
+        """Win fires and insert what they bring about (law 2): runs, skipped runs, fire ranges.
 
         A fire takes effect only where the clock row matches id, revision and `fire_at` and lies before it in
         `fired_through`; else it is `LOST`. `FENCED` where the shard's epoch is not the given one (law 3; the shard
@@ -38,25 +38,25 @@ class ScheduleStore(Protocol):
         """
         ...
 
-    async def add_spans(self, spans: Sequence[NewSpan], *, now: datetime) -> None:
-        """Insert spans (backfill)."""
+    async def add_fire_ranges(self, fire_ranges: Sequence[NewFireRange], *, now: datetime) -> None:
+        """Insert fire ranges (backfill)."""
         ...
 
-    async def read_spans(self, shards: Sequence[int], *, limit: int) -> list[Span]:
-        """Return open catch-up and backfill spans of existing jobs that are not paused, the oldest first."""
+    async def read_fire_ranges(self, shards: Sequence[int], *, limit: int) -> list[FireRange]:
+        """Return open catch-up and backfill fire ranges of existing jobs that are not paused, the oldest first."""
         ...
 
-    async def advance_spans(
-        self, steps: Sequence[SpanStep], *, epochs: Epochs, now: datetime
+    async def advance_fire_ranges(
+        self, steps: Sequence[FireRangeStep], *, epochs: Epochs, now: datetime
     ) -> list[FireResult]:
-        """Move a span's cursor and insert the runs it passed; `LOST` unless the cursor is still where it was.
+        """Move a fire range's cursor and insert the runs it passed; `LOST` unless the cursor is still where it was.
 
         Locks the job's clock row first, so that overlap is judged once. Fenced like `record_fires`.
         """
         ...
 
-    async def list_spans(self, job_id: JobId, *, limit: int = 100) -> list[Span]:
-        """Return a job's spans, the newest first."""
+    async def list_fire_ranges(self, job_id: JobId, *, limit: int = 100) -> list[FireRange]:
+        """Return a job's fire ranges, the newest first."""
         ...
 
 
@@ -73,12 +73,12 @@ class DueClock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewSpan:
-    """A span to insert; `to_at` None is open-ended (a pause that lasts)."""
+class NewFireRange:
+    """A fire range to insert; `to_at` None is open-ended (a pause that lasts)."""
 
     job_id: JobId
     version: int
-    kind: SpanKind
+    kind: FireRangeKind
     from_at: datetime
     to_at: datetime | None
     reason: str
@@ -93,7 +93,7 @@ class Fire:
         next_fire_at: the following one; None when the trigger is exhausted.
         fired_through: the newest instant that this fire accounts for.
         runs: runs to insert, those with a `skip_reason` as SKIPPED records.
-        spans: stretches that this fire accounts for otherwise.
+        fire_ranges: stretches that this fire accounts for otherwise.
         skip_if_live: overlap policy skip.
     """
 
@@ -103,15 +103,15 @@ class Fire:
     next_fire_at: datetime | None
     fired_through: datetime
     runs: tuple[NewRun, ...] = ()
-    spans: tuple[NewSpan, ...] = ()
+    fire_ranges: tuple[NewFireRange, ...] = ()
     skip_if_live: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpanStep:
-    """One step of draining a span; `cursor_from` is the cursor that was read (None: at the start)."""
+class FireRangeStep:
+    """One step of draining a fire range; `cursor_from` is the cursor that was read (None: at the start)."""
 
-    span_id: SpanId
+    fire_range_id: FireRangeId
     job_id: JobId
     cursor_from: datetime | None
     cursor_to: datetime
@@ -121,7 +121,7 @@ class SpanStep:
 
 
 class FireStatus(StrEnum):
-    """What became of a fire or a span's step."""
+    """What became of a fire or a fire range's step."""
 
     FIRED = "fired"
     LOST = "lost"

@@ -14,7 +14,7 @@ class UpkeepStore(Protocol):
         ...
 
     async def prune_history(self, *, before: datetime, limit: int) -> int:
-        """Remove finished runs, attempts and closed spans that ended before the instant; dead runs stay.
+        """Remove finished runs, attempts and closed fire ranges that ended before the instant; dead runs stay.
 
         Returns the count of what was most numerous among them: as many as `limit` means that more may be left.
         """

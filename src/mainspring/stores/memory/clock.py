@@ -1,4 +1,4 @@
-"""Fires and spans."""
+"""Fires and fire ranges."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from datetime import datetime
 from itertools import islice
 
 from mainspring.core.ids import JobId, job_shard
-from mainspring.core.model import Span, SpanKind
+from mainspring.core.model import FireRange, FireRangeKind
 from mainspring.ports.store.nodes import Epochs
-from mainspring.ports.store.schedule import DueClock, Fire, FireResult, FireStatus, NewSpan, SpanStep
+from mainspring.ports.store.schedule import (
+    DueClock,
+    Fire,
+    FireRangeStep,
+    FireResult,
+    FireStatus,
+    NewFireRange,
+)
 from mainspring.stores.memory.tables import Tables
 
 _LOST = FireResult(FireStatus.LOST)
@@ -57,48 +64,48 @@ class ClockVerbs:
             return _LOST
         tables.set_next_fire(job, fire.next_fire_at)
         job.fired_through = fire.fired_through
-        for span in fire.spans:
-            tables.add_span(span, now=now)
+        for fire_range in fire.fire_ranges:
+            tables.add_fire_range(fire_range, now=now)
         run_ids = tables.insert_planned(fire.runs, skip_if_live=fire.skip_if_live, now=now)
         return FireResult(FireStatus.FIRED, run_ids)
 
-    async def add_spans(self, spans: Sequence[NewSpan], *, now: datetime) -> None:
-        for span in spans:
-            self._tables.add_span(span, now=now)
+    async def add_fire_ranges(self, fire_ranges: Sequence[NewFireRange], *, now: datetime) -> None:
+        for fire_range in fire_ranges:
+            self._tables.add_fire_range(fire_range, now=now)
 
-    async def read_spans(self, shards: Sequence[int], *, limit: int) -> list[Span]:
+    async def read_fire_ranges(self, shards: Sequence[int], *, limit: int) -> list[FireRange]:
         wanted = frozenset(shards)
         jobs = self._tables.jobs
         found = (
-            span.view()
-            for span in self._tables.open_spans.values()
-            if span.kind is not SpanKind.GAP
-            and span.shard in wanted
-            and span.job_id in jobs
-            and not jobs[span.job_id].is_paused
+            fire_range.view()
+            for fire_range in self._tables.open_fire_ranges.values()
+            if fire_range.kind is not FireRangeKind.GAP
+            and fire_range.shard in wanted
+            and fire_range.job_id in jobs
+            and not jobs[fire_range.job_id].is_paused
         )
         return list(islice(found, limit))
 
-    async def advance_spans(
-        self, steps: Sequence[SpanStep], *, epochs: Epochs, now: datetime
+    async def advance_fire_ranges(
+        self, steps: Sequence[FireRangeStep], *, epochs: Epochs, now: datetime
     ) -> list[FireResult]:
-        return [self._advance_span(step, epochs, now) for step in steps]
+        return [self._advance_fire_range(step, epochs, now) for step in steps]
 
-    def _advance_span(self, step: SpanStep, epochs: Epochs, now: datetime) -> FireResult:
+    def _advance_fire_range(self, step: FireRangeStep, epochs: Epochs, now: datetime) -> FireResult:
         tables = self._tables
         if tables.is_fenced(step.job_id, epochs):
             return _FENCED
         job = tables.jobs.get(step.job_id)
-        span = tables.open_spans.get(step.span_id)
-        if job is None or job.is_paused or span is None or span.cursor_at != step.cursor_from:
+        fire_range = tables.open_fire_ranges.get(step.fire_range_id)
+        if job is None or job.is_paused or fire_range is None or fire_range.cursor_at != step.cursor_from:
             return _LOST
-        span.cursor_at = step.cursor_to
+        fire_range.cursor_at = step.cursor_to
         if step.is_done:
-            tables.close_span(span, now=now)
+            tables.close_fire_range(fire_range, now=now)
         return FireResult(
             FireStatus.FIRED, tables.insert_planned(step.runs, skip_if_live=step.skip_if_live, now=now)
         )
 
-    async def list_spans(self, job_id: JobId, *, limit: int = 100) -> list[Span]:
-        spans = self._tables.spans_of_job.get(job_id, [])
-        return [span.view() for span in islice(reversed(spans), limit)]
+    async def list_fire_ranges(self, job_id: JobId, *, limit: int = 100) -> list[FireRange]:
+        fire_ranges = self._tables.fire_ranges_of_job.get(job_id, [])
+        return [fire_range.view() for fire_range in islice(reversed(fire_ranges), limit)]

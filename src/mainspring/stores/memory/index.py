@@ -13,7 +13,7 @@ class OrderedIndex(Generic[Key]):
     """Keys (tuples) in ascending order, each at most once.
 
     A sorted list: insertion and removal move memory, which for the sizes of a simulation is cheaper than any
-    tree in Python. Keys that arrive in order, as ranks mostly do, are appended.
+    tree in Python. Keys that arrive in order, as instants mostly do, are appended.
     """
 
     __slots__ = ("_keys",)

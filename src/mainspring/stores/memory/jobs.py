@@ -7,9 +7,9 @@ from datetime import datetime
 from itertools import islice
 
 from mainspring.core.ids import JobId
-from mainspring.core.model import Job, JobSpec, SpanKind
+from mainspring.core.model import FireRangeKind, Job, JobSpec
 from mainspring.ports.store.jobs import AddResult, ChangeResult, ClockChange, EditResult, JobEdit, NewJob
-from mainspring.ports.store.schedule import NewSpan
+from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores.memory.rows import JobRow
 from mainspring.stores.memory.tables import Tables
 
@@ -66,7 +66,7 @@ class JobVerbs:
         next_fire_at = None if job.is_paused else edit.next_fire_at
         if edit.ends_gap:
             self._end_gaps(job, now)
-        self._move_clock(job, next_fire_at, edit.spans, now)
+        self._move_clock(job, next_fire_at, edit.fire_ranges, now)
         return EditResult.EDITED
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
@@ -81,7 +81,7 @@ class JobVerbs:
         if _has_moved(job, change.revision, change.fire_at):
             return ChangeResult.MOVED
         job.is_paused = True
-        self._move_clock(job, None, change.spans, now)
+        self._move_clock(job, None, change.fire_ranges, now)
         return ChangeResult.DONE
 
     async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
@@ -95,24 +95,24 @@ class JobVerbs:
             return ChangeResult.MOVED
         job.is_paused = False
         self._end_gaps(job, now)
-        self._move_clock(job, change.next_fire_at, change.spans, now)
+        self._move_clock(job, change.next_fire_at, change.fire_ranges, now)
         return ChangeResult.DONE
 
     def _end_gaps(self, job: JobRow, now: datetime) -> None:
         self._tables.drop_empty_gaps(job.id, now=now)
-        for span in self._tables.spans_of_job[job.id]:
-            if span.is_open and span.kind is SpanKind.GAP:
-                self._tables.close_span(span, now=now)
+        for fire_range in self._tables.fire_ranges_of_job[job.id]:
+            if fire_range.is_open and fire_range.kind is FireRangeKind.GAP:
+                self._tables.close_fire_range(fire_range, now=now)
 
     def _move_clock(
-        self, job: JobRow, next_fire_at: datetime | None, spans: Sequence[NewSpan], now: datetime
+        self, job: JobRow, next_fire_at: datetime | None, fire_ranges: Sequence[NewFireRange], now: datetime
     ) -> None:
         """Set the clock, raise its revision and keep the change's records."""
         job.revision += 1
         job.updated_at = now
         self._tables.set_next_fire(job, next_fire_at)
-        for span in spans:
-            self._tables.add_span(span, now=now)
+        for fire_range in fire_ranges:
+            self._tables.add_fire_range(fire_range, now=now)
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
         return [self._delete_job(change, now) for change in changes]
@@ -124,11 +124,11 @@ class JobVerbs:
             return ChangeResult.MISSING
         if _has_moved(job, change.revision, change.fire_at):
             return ChangeResult.MOVED
-        self._move_clock(job, None, change.spans, now)
+        self._move_clock(job, None, change.fire_ranges, now)
         tables.drop_empty_gaps(job.id, now=now)
-        for span in tables.spans_of_job[job.id]:
-            if span.is_open:
-                tables.close_span(span, now=now)
+        for fire_range in tables.fire_ranges_of_job[job.id]:
+            if fire_range.is_open:
+                tables.close_fire_range(fire_range, now=now)
         del tables.jobs[job.id]
         del tables.names[job.tenant, job.spec.name]
         tables.jobs_of_tenant[job.tenant].discard((job.id,))

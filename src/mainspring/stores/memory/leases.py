@@ -46,18 +46,18 @@ class LeaseVerbs:
 
     def _allowance(self, request: ClaimRequest, session: SessionRow) -> int:
         """How many runs the session may be given."""
-        if request.is_alone:
+        if request.is_quarantined:
             return min(request.limit, 1) if not len(session.running) else 0
         busy_with = session.running.first()  # whoever carries out a run alone has no other
-        is_busy_alone = busy_with is not None and self._tables.runs[busy_with[0]].is_alone
-        return 0 if is_busy_alone else request.limit
+        is_busy_with_quarantined = busy_with is not None and self._tables.runs[busy_with[0]].is_quarantined
+        return 0 if is_busy_with_quarantined else request.limit
 
     def _candidates(self, request: ClaimRequest, now: datetime) -> Iterator[RunRow]:
         for lane_id in dict.fromkeys(request.lanes):
             lane = self._tables.lanes.get(lane_id)
             if lane is None:
                 continue
-            index = lane.suspects if request.is_alone else lane.ready
+            index = lane.quarantined if request.is_quarantined else lane.ready
             low = request.lows.get(lane_id)
             for _, run_id in index.between(None if low is None else (low,), (now, _LAST)):
                 run = self._tables.runs[run_id]
@@ -72,7 +72,7 @@ class LeaseVerbs:
         run.claim_number = request.number
         run.started_at = now
         run.deadline_at = now + run.timeout
-        run.is_alone = request.is_alone
+        run.is_quarantined = request.is_quarantined
         self._tables.index(run)
 
     # -- the ends of attempts ----------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class LeaseVerbs:
         run.state = state
         run.deadline_at = None
         run.crashes += transition.is_crash
-        run.alone_crashes += transition.is_crash and run.is_alone
+        run.quarantined_crashes += transition.is_crash and run.is_quarantined
         if state in FINAL_STATES:
             run.finished_at = now
             run.reason = reason
@@ -126,8 +126,8 @@ class LeaseVerbs:
         else:
             run.token += 1
             run.attempt += transition.counts_attempt
-            run.rank = max(transition.rank or now, now)
-            run.is_alone = False
+            run.ready_at = max(transition.ready_at or now, now)
+            run.is_quarantined = False
             run.session_id = None
         tables.index(run)
 
@@ -199,7 +199,7 @@ def _view_claim(run: RunRow) -> ClaimedRun:
         run.due_at,
         run.payload,
         run.target_key,
-        run.is_alone,
+        run.is_quarantined,
         run.is_cancel_requested,
         run.tenant,
     )

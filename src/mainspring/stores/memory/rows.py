@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from mainspring.core.ids import JobId, LaneId, RunId, SessionId, SpanId, job_shard
-from mainspring.core.model import Job, JobSpec, LaneKey, Run, RunKind, Span, SpanKind
+from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId, job_shard
+from mainspring.core.model import FireRange, FireRangeKind, Job, JobSpec, LaneKey, Run, RunKind
 from mainspring.core.shards import Refusal
 from mainspring.core.states import READY_STATES, RunState
 from mainspring.ports.store.claims import HeldRun
@@ -15,7 +15,7 @@ from mainspring.ports.store.nodes import NodeFacts, NodeState
 from mainspring.ports.store.sessions import NewSession, SessionFacts
 from mainspring.stores.memory.index import OrderedIndex
 
-RankIndex = OrderedIndex[tuple[datetime, RunId]]
+ReadyIndex = OrderedIndex[tuple[datetime, RunId]]
 RunIndex = OrderedIndex[tuple[RunId]]
 JobIndex = OrderedIndex[tuple[UUID]]
 
@@ -56,8 +56,8 @@ class LaneRow:
 
     id: LaneId
     key: LaneKey
-    ready: RankIndex = field(default_factory=OrderedIndex)
-    suspects: RankIndex = field(default_factory=OrderedIndex)
+    ready: ReadyIndex = field(default_factory=OrderedIndex)
+    quarantined: ReadyIndex = field(default_factory=OrderedIndex)
     live: int = 0
 
 
@@ -74,21 +74,21 @@ class RunRow:
     state: RunState
     fire_at: datetime | None
     due_at: datetime
-    rank: datetime
+    ready_at: datetime
     created_at: datetime
     timeout: timedelta
     expires_at: datetime | None
     payload: bytes | None
     target_key: str | None
-    span_id: SpanId | None
+    fire_range_id: FireRangeId | None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     deadline_at: datetime | None = None
     attempt: int = 1
     token: int = 0
     crashes: int = 0
-    alone_crashes: int = 0
-    is_alone: bool = False
+    quarantined_crashes: int = 0
+    is_quarantined: bool = False
     session_id: SessionId | None = None
     claim_number: int = 0
     is_cancel_requested: bool = False
@@ -103,8 +103,8 @@ class RunRow:
         return self.state in READY_STATES
 
     @property
-    def ready_index(self) -> RankIndex:
-        return self.lane.suspects if self.crashes else self.lane.ready
+    def ready_index(self) -> ReadyIndex:
+        return self.lane.quarantined if self.crashes else self.lane.ready
 
     def is_expired(self, now: datetime) -> bool:
         return self.expires_at is not None and self.expires_at <= now
@@ -120,7 +120,7 @@ class RunRow:
             state=self.state,
             fire_at=self.fire_at,
             due_at=self.due_at,
-            rank=self.rank,
+            ready_at=self.ready_at,
             created_at=self.created_at,
             started_at=self.started_at,
             finished_at=self.finished_at,
@@ -135,7 +135,7 @@ class RunRow:
             result=self.result,
             output=self.output,
             idempotency_key=self.target_key,
-            span_id=self.span_id,
+            fire_range_id=self.fire_range_id,
             redrive_of=None,
         )
 
@@ -150,8 +150,8 @@ class RunRow:
             job_id=self.job_id,
             version=self.version,
             attempt=self.attempt,
-            is_alone=self.is_alone,
-            alone_crashes=self.alone_crashes,
+            is_quarantined=self.is_quarantined,
+            quarantined_crashes=self.quarantined_crashes,
             is_cancel_requested=self.is_cancel_requested,
             session_id=self.session_id,
             started_at=self.started_at,
@@ -160,14 +160,14 @@ class RunRow:
 
 
 @dataclass(slots=True, kw_only=True)
-class SpanRow:
-    """A span; `closed_at` is when it stopped being open."""
+class FireRangeRow:
+    """A fire range; `closed_at` is when it stopped being open."""
 
-    id: SpanId
+    id: FireRangeId
     job_id: JobId
     tenant: str
     version: int
-    kind: SpanKind
+    kind: FireRangeKind
     from_at: datetime
     to_at: datetime | None
     reason: str
@@ -183,8 +183,8 @@ class SpanRow:
     def shard(self) -> int:
         return job_shard(self.job_id)
 
-    def view(self) -> Span:
-        return Span(
+    def view(self) -> FireRange:
+        return FireRange(
             id=self.id,
             job_id=self.job_id,
             tenant=self.tenant,

@@ -95,5 +95,5 @@ class RunVerbs:
 
 def _view_lane(lane: LaneRow, low: datetime | None) -> Lane:
     ready = lane.ready.first() if low is None else next(lane.ready.above((low,)), None)
-    suspect = lane.suspects.first()
-    return Lane(lane.id, lane.key, ready[0] if ready else None, suspect[0] if suspect else None)
+    quarantined = lane.quarantined.first()
+    return Lane(lane.id, lane.key, ready[0] if ready else None, quarantined[0] if quarantined else None)

@@ -11,14 +11,15 @@ from datetime import datetime
 from itertools import count
 from uuid import UUID
 
-from mainspring.core.ids import SHARDS, JobId, LaneId, RunId, SessionId, SpanId, job_shard, make_run_id
-from mainspring.core.model import Attempt, JobSpec, LaneKey, SpanKind
+from mainspring.core.ids import SHARDS, FireRangeId, JobId, LaneId, RunId, SessionId, job_shard, make_run_id
+from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
-from mainspring.ports.store.schedule import NewSpan
+from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores.memory.index import OrderedIndex
 from mainspring.stores.memory.rows import (
+    FireRangeRow,
     JobIndex,
     JobRow,
     KeyRow,
@@ -28,7 +29,6 @@ from mainspring.stores.memory.rows import (
     RunRow,
     SessionRow,
     ShardRow,
-    SpanRow,
 )
 
 
@@ -43,9 +43,9 @@ class Tables:
         self.versions: dict[tuple[JobId, int], JobSpec] = {}
         self.due: OrderedIndex[tuple[datetime, UUID]] = OrderedIndex()
 
-        self.spans: dict[SpanId, SpanRow] = {}
-        self.spans_of_job: dict[JobId, list[SpanRow]] = defaultdict(list)
-        self.open_spans: dict[SpanId, SpanRow] = {}
+        self.fire_ranges: dict[FireRangeId, FireRangeRow] = {}
+        self.fire_ranges_of_job: dict[JobId, list[FireRangeRow]] = defaultdict(list)
+        self.open_fire_ranges: dict[FireRangeId, FireRangeRow] = {}
 
         self.lanes: dict[LaneId, LaneRow] = {}
         self.lane_ids: dict[LaneKey, LaneId] = {}
@@ -67,11 +67,11 @@ class Tables:
         self.tzdata: str | None = None
 
         self._run_sequence = count(1)
-        self._span_sequence = count(1)
+        self._fire_range_sequence = count(1)
         self._lane_sequence = count(1)
         self.session_sequence = count(1)
 
-    # -- clocks and spans --------------------------------------------------------------------------------------
+    # -- clocks and fire ranges --------------------------------------------------------------------------------------
 
     def set_next_fire(self, job: JobRow, instant: datetime | None) -> None:
         """Move a job's clock."""
@@ -81,11 +81,11 @@ class Tables:
         if instant is not None:
             self.due.add((instant, job.id))
 
-    def add_span(self, new: NewSpan, *, now: datetime) -> None:
-        """Insert a span. A gap with an end is a finished record; all others are open."""
-        is_record = new.kind is SpanKind.GAP and new.to_at is not None
-        span = SpanRow(
-            id=SpanId(next(self._span_sequence)),
+    def add_fire_range(self, new: NewFireRange, *, now: datetime) -> None:
+        """Insert a fire range. A gap with an end is a finished record; all others are open."""
+        is_record = new.kind is FireRangeKind.GAP and new.to_at is not None
+        fire_range = FireRangeRow(
+            id=FireRangeId(next(self._fire_range_sequence)),
             job_id=new.job_id,
             tenant=self.tenants[new.job_id],
             version=new.version,
@@ -96,25 +96,25 @@ class Tables:
             created_at=now,
             closed_at=now if is_record else None,
         )
-        self.spans[span.id] = span
-        self.spans_of_job[span.job_id].append(span)
-        if span.is_open:
-            self.open_spans[span.id] = span
+        self.fire_ranges[fire_range.id] = fire_range
+        self.fire_ranges_of_job[fire_range.job_id].append(fire_range)
+        if fire_range.is_open:
+            self.open_fire_ranges[fire_range.id] = fire_range
 
     def drop_empty_gaps(self, job_id: JobId, *, now: datetime) -> None:
         """Remove a job's open gaps that begin after now: there is nothing to record."""
-        for span in list(self.spans_of_job[job_id]):
-            if span.is_open and span.kind is SpanKind.GAP and span.from_at > now:
-                self.spans_of_job[job_id].remove(span)
-                del self.spans[span.id]
-                del self.open_spans[span.id]
+        for fire_range in list(self.fire_ranges_of_job[job_id]):
+            if fire_range.is_open and fire_range.kind is FireRangeKind.GAP and fire_range.from_at > now:
+                self.fire_ranges_of_job[job_id].remove(fire_range)
+                del self.fire_ranges[fire_range.id]
+                del self.open_fire_ranges[fire_range.id]
 
-    def close_span(self, span: SpanRow, *, now: datetime) -> None:
-        """Close a span; one without an end ends now."""
-        span.closed_at = now
-        if span.to_at is None:
-            span.to_at = now
-        del self.open_spans[span.id]
+    def close_fire_range(self, fire_range: FireRangeRow, *, now: datetime) -> None:
+        """Close a fire range; one without an end ends now."""
+        fire_range.closed_at = now
+        if fire_range.to_at is None:
+            fire_range.to_at = now
+        del self.open_fire_ranges[fire_range.id]
 
     def is_fenced(self, job_id: JobId, epochs: Epochs) -> bool:
         """Say whether a writer with these epochs has lost the job's shard."""
@@ -136,13 +136,13 @@ class Tables:
             state=RunState.PENDING if reason is None else RunState.SKIPPED,
             fire_at=new.fire_at,
             due_at=new.due_at,
-            rank=max(new.due_at, now),
+            ready_at=max(new.due_at, now),
             created_at=now,
             timeout=new.timeout,
             expires_at=new.expires_at,
             payload=new.payload,
             target_key=new.target_key,
-            span_id=new.span_id,
+            fire_range_id=new.fire_range_id,
             finished_at=None if reason is None else now,
             reason=reason,
         )
@@ -155,7 +155,7 @@ class Tables:
     def insert_planned(
         self, runs: tuple[NewRun, ...], *, skip_if_live: bool, now: datetime
     ) -> tuple[RunId, ...]:
-        """Insert the runs of a fire or a span's step; return the ids of those that went live."""
+        """Insert the runs of a fire or a fire range's step; return the ids of those that went live."""
         live = []
         for new in runs:
             is_overlap = skip_if_live and self.live_of_job[new.job_id] > 0
@@ -190,7 +190,7 @@ class Tables:
             self.deadlines.add((run.deadline_at, run.id))
             return
         if run.is_ready:
-            run.ready_index.add((run.rank, run.id))
+            run.ready_index.add((run.ready_at, run.id))
         if run.expires_at is not None:
             self.expiring.add((run.expires_at, run.id))
 
@@ -206,7 +206,7 @@ class Tables:
             self.deadlines.discard((run.deadline_at, run.id))
             return
         if run.is_ready:
-            run.ready_index.discard((run.rank, run.id))
+            run.ready_index.discard((run.ready_at, run.id))
         if run.expires_at is not None:
             self.expiring.discard((run.expires_at, run.id))
 

@@ -23,13 +23,15 @@ class UpkeepVerbs:
             tables.attempts.pop(run_id, None)
             tables.remove_run(tables.runs[run_id])
         closed = (
-            span for span in tables.spans.values() if span.closed_at is not None and span.closed_at < before
+            fire_range
+            for fire_range in tables.fire_ranges.values()
+            if fire_range.closed_at is not None and fire_range.closed_at < before
         )
-        spans = list(islice(closed, limit - len(ended)))
-        for span in spans:
-            del tables.spans[span.id]
-            tables.spans_of_job[span.job_id].remove(span)
-        return len(ended) + len(spans)
+        fire_ranges = list(islice(closed, limit - len(ended)))
+        for fire_range in fire_ranges:
+            del tables.fire_ranges[fire_range.id]
+            tables.fire_ranges_of_job[fire_range.job_id].remove(fire_range)
+        return len(ended) + len(fire_ranges)
 
     async def prune_keys(self, *, now: datetime, limit: int) -> int:
         keys = self._tables.keys

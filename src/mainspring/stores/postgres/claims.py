@@ -12,7 +12,7 @@ from asyncpg import Record
 
 from mainspring.core.ids import LaneId
 from mainspring.ports.store.claims import ClaimedRun, ClaimRequest, ClaimResult
-from mainspring.stores.postgres.connection import Connections, Session
+from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.rows import EVER
 
@@ -24,7 +24,7 @@ _RANK = _FIELDS + 1
 _NOT_LIVE = ClaimResult((), is_session_live=False)
 _MOST_TENANTS = 100_000
 
-_by_rank = itemgetter(_RANK, 0)
+_by_ready_at = itemgetter(_RANK, 0)
 _lane = itemgetter(_LANE)
 
 
@@ -49,28 +49,30 @@ class ClaimVerbs:
         ]
 
     async def _claim(self, requests: Sequence[ClaimRequest], now: datetime) -> list[_Rows | None]:
-        if len(requests) == 1 and not requests[0].is_alone:
+        if len(requests) == 1 and not requests[0].is_quarantined:
             [request] = requests
 
-            async def work_alone(session: Session) -> _Rows | None:
-                return await _claim(session, request, now)
+            async def claim_one_quarantined(transaction: Transaction) -> _Rows | None:
+                return await _claim(transaction, request, now)
 
             # One statement writes; the other, if it comes to that, only reads.
-            rows = await self._connections.run(Role.CLAIM, work_alone, is_repeatable=True, is_atomic=True)
+            rows = await self._connections.run(
+                Role.CLAIM, claim_one_quarantined, is_repeatable=True, is_atomic=True
+            )
             if rows is not None:
                 return [rows]
             # No live session, or one that changed while the statement waited for it: look again, locked.
 
-        async def work(session: Session) -> list[_Rows | None]:
+        async def work(transaction: Transaction) -> list[_Rows | None]:
             session_ids = sorted({request.session_id for request in requests})
-            await session.fetch("lock_claimers", session_ids=session_ids)
+            await transaction.fetch("lock_claimers", session_ids=session_ids)
             found: dict[int, _Rows | None] = {}
             for places in _groups(requests):
                 group = [requests[place] for place in places]
                 if len(group) == 1:
-                    found[places[0]] = await _claim(session, group[0], now)
+                    found[places[0]] = await _claim(transaction, group[0], now)
                 else:
-                    found.update(zip(places, await _claim_together(session, group, now), strict=True))
+                    found.update(zip(places, await _claim_together(transaction, group, now), strict=True))
             return [found[place] for place in range(len(requests))]
 
         return await self._connections.transact(Role.CLAIM, work, is_repeatable=True)
@@ -87,18 +89,18 @@ class ClaimVerbs:
             self._tenants[row["id"]] = row["tenant"]
 
 
-async def _claim(session: Session, request: ClaimRequest, now: datetime) -> _Rows | None:
+async def _claim(transaction: Transaction, request: ClaimRequest, now: datetime) -> _Rows | None:
     """Return the rows of what is claimed, now or by the same request before; None where the session is not live.
 
     So it looks, too, where the session's row was changed meanwhile, unless the session's row is locked before.
     """
-    name = "claim_alone" if request.is_alone else "claim_runs"
-    rows = await session.fetch(name, **_values_of(request, now))
-    return rows or await _repeat(session, request)
+    name = "claim_quarantined" if request.is_quarantined else "claim_runs"
+    rows = await transaction.fetch(name, **_values_of(request, now))
+    return rows or await _repeat(transaction, request)
 
 
-async def _repeat(session: Session, request: ClaimRequest) -> _Rows | None:
-    rows = await session.fetch("repeat_claim", session_id=request.session_id, number=request.number)
+async def _repeat(transaction: Transaction, request: ClaimRequest) -> _Rows | None:
+    rows = await transaction.fetch("repeat_claim", session_id=request.session_id, number=request.number)
     if not rows:
         return None
     return [] if rows[0]["id"] is None else rows
@@ -111,21 +113,21 @@ def _groups(requests: Sequence[ClaimRequest]) -> list[list[int]]:
     groups: dict[object, list[int]] = {}
     for place, request in enumerate(requests):
         # Those that ask for the same carry the same bounds: they need not be compared one by one.
-        is_common = not request.is_alone and request.limit > 0
+        is_common = not request.is_quarantined and request.limit > 0
         key = (request.lanes, id(request.lows)) if is_common else place
         groups.setdefault(key, []).append(place)
     return list(groups.values())
 
 
 async def _claim_together(
-    session: Session, requests: Sequence[ClaimRequest], now: datetime
+    transaction: Transaction, requests: Sequence[ClaimRequest], now: datetime
 ) -> list[_Rows | None]:
     """Claim for sessions whose rows are locked; each is given what is ready in the order of the requests."""
     turns = {request.session_id: turn for turn, request in enumerate(requests)}
     ordered = sorted(requests, key=lambda request: request.session_id)
     common = _values_of(requests[0], now)
     found: dict[int, _Rows] = {}
-    for row in await session.fetch(
+    for row in await transaction.fetch(
         "claim_together",
         session_ids=[request.session_id for request in ordered],
         numbers=[request.number for request in ordered],
@@ -139,7 +141,7 @@ async def _claim_together(
         if row["id"] is not None:
             mine.append(row)
     return [
-        found[request.session_id] if request.session_id in found else await _repeat(session, request)
+        found[request.session_id] if request.session_id in found else await _repeat(transaction, request)
         for request in requests
     ]
 
@@ -157,8 +159,8 @@ def _values_of(request: ClaimRequest, now: datetime) -> dict[str, Any]:
 
 
 def _result_of(rows: _Rows, request: ClaimRequest, tenants: Mapping[LaneId, str]) -> ClaimResult:
-    """Return runs in order of preference: by lane as asked for, then by rank."""
-    rows.sort(key=_by_rank)
+    """Return runs in order of preference: by lane as asked for, then by `ready_at`."""
+    rows.sort(key=_by_ready_at)
     places = {lane_id: place for place, lane_id in enumerate(dict.fromkeys(request.lanes))}
     if len(places) > 1:
         rows.sort(key=lambda row: places.get(_lane(row), 0))

@@ -1,18 +1,25 @@
-"""Fires and spans."""
+"""Fires and fire ranges."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from mainspring.core.ids import JobId, SpanId, job_shard
-from mainspring.core.model import Span
+from mainspring.core.ids import FireRangeId, JobId, job_shard
+from mainspring.core.model import FireRange
 from mainspring.ports.store.nodes import Epochs
-from mainspring.ports.store.schedule import DueClock, Fire, FireResult, FireStatus, NewSpan, SpanStep
-from mainspring.stores.postgres.connection import Connections, Session
+from mainspring.ports.store.schedule import (
+    DueClock,
+    Fire,
+    FireRangeStep,
+    FireResult,
+    FireStatus,
+    NewFireRange,
+)
+from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.inserts import LaneIds, insert_planned
-from mainspring.stores.postgres.rows import EVER, columns_of_spans, span_of
+from mainspring.stores.postgres.rows import EVER, columns_of_fire_ranges, fire_range_of
 
 _LOST = FireResult(FireStatus.LOST)
 _FENCED = FireResult(FireStatus.FENCED)
@@ -47,16 +54,16 @@ class ClockVerbs:
         if not fires:
             return []
 
-        async def work(session: Session) -> list[FireResult]:
-            owned = await _hold_shards(session, (fire.job_id for fire in fires), epochs)
+        async def work(transaction: Transaction) -> list[FireResult]:
+            owned = await _hold_shards(transaction, (fire.job_id for fire in fires), epochs)
             allowed = [fire for fire in fires if job_shard(fire.job_id) in owned]
-            won_ids = await _win_fires(session, allowed)
+            won_ids = await _win_fires(transaction, allowed)
             won = [fire for fire in allowed if fire.job_id in won_ids]
-            spans = [span for fire in won for span in fire.spans]
-            if spans:
-                await session.execute("add_spans", now=now, **columns_of_spans(spans))
+            fire_ranges = [fire_range for fire in won for fire_range in fire.fire_ranges]
+            if fire_ranges:
+                await transaction.execute("add_fire_ranges", now=now, **columns_of_fire_ranges(fire_ranges))
             plans = [(fire.runs, fire.skip_if_live) for fire in won]
-            live = await insert_planned(session, self._lane_ids, plans, now=now)
+            live = await insert_planned(transaction, self._lane_ids, plans, now=now)
             fired = {
                 fire.job_id: FireResult(FireStatus.FIRED, run_ids)
                 for fire, run_ids in zip(won, live, strict=True)
@@ -70,41 +77,42 @@ class ClockVerbs:
         self._connections.servers.recent.note(now, results)
         return results
 
-    async def add_spans(self, spans: Sequence[NewSpan], *, now: datetime) -> None:
-        if not spans:
+    async def add_fire_ranges(self, fire_ranges: Sequence[NewFireRange], *, now: datetime) -> None:
+        if not fire_ranges:
             return
 
-        async def work(session: Session) -> None:
-            await session.execute("add_spans", now=now, **columns_of_spans(spans))
+        async def work(transaction: Transaction) -> None:
+            await transaction.execute("add_fire_ranges", now=now, **columns_of_fire_ranges(fire_ranges))
 
         await self._connections.transact(Role.EDIT, work)
 
-    async def read_spans(self, shards: Sequence[int], *, limit: int) -> list[Span]:
+    async def read_fire_ranges(self, shards: Sequence[int], *, limit: int) -> list[FireRange]:
         if not shards:
             return []
         rows = await self._connections.fetch(
-            Role.WATCH, "read_spans", is_repeatable=True, shards=shards, limit=limit
+            Role.WATCH, "read_fire_ranges", is_repeatable=True, shards=shards, limit=limit
         )
-        return [span_of(row) for row in rows]
+        return [fire_range_of(row) for row in rows]
 
-    async def advance_spans(
-        self, steps: Sequence[SpanStep], *, epochs: Epochs, now: datetime
+    async def advance_fire_ranges(
+        self, steps: Sequence[FireRangeStep], *, epochs: Epochs, now: datetime
     ) -> list[FireResult]:
         if not steps:
             return []
 
-        async def work(session: Session) -> list[FireResult]:
-            owned = await _hold_shards(session, (step.job_id for step in steps), epochs)
+        async def work(transaction: Transaction) -> list[FireResult]:
+            owned = await _hold_shards(transaction, (step.job_id for step in steps), epochs)
             allowed = [step for step in steps if job_shard(step.job_id) in owned]
             if not allowed:
                 return [_FENCED] * len(steps)
-            await session.fetch("lock_clocks", job_ids=sorted({step.job_id for step in allowed}))
-            moved = await _move_cursors(session, allowed, now)
-            done = [step for step in allowed if moved.get(step.span_id) is step]
+            await transaction.fetch("lock_clocks", job_ids=sorted({step.job_id for step in allowed}))
+            moved = await _move_cursors(transaction, allowed, now)
+            done = [step for step in allowed if moved.get(step.fire_range_id) is step]
             plans = [(step.runs, step.skip_if_live) for step in done]
-            live = await insert_planned(session, self._lane_ids, plans, now=now)
+            live = await insert_planned(transaction, self._lane_ids, plans, now=now)
             fired = {
-                step.span_id: FireResult(FireStatus.FIRED, ids) for step, ids in zip(done, live, strict=True)
+                step.fire_range_id: FireResult(FireStatus.FIRED, ids)
+                for step, ids in zip(done, live, strict=True)
             }
             return [_result_of(step, owned, moved, fired) for step in steps]
 
@@ -112,26 +120,26 @@ class ClockVerbs:
         self._connections.servers.recent.note(now, results)
         return results
 
-    async def list_spans(self, job_id: JobId, *, limit: int = 100) -> list[Span]:
+    async def list_fire_ranges(self, job_id: JobId, *, limit: int = 100) -> list[FireRange]:
         rows = await self._connections.fetch(
-            Role.READ, "list_spans", is_repeatable=True, job_id=job_id, limit=limit
+            Role.READ, "list_fire_ranges", is_repeatable=True, job_id=job_id, limit=limit
         )
-        return [span_of(row) for row in rows]
+        return [fire_range_of(row) for row in rows]
 
 
-async def _hold_shards(session: Session, job_ids: Iterable[JobId], epochs: Epochs) -> set[int]:
+async def _hold_shards(transaction: Transaction, job_ids: Iterable[JobId], epochs: Epochs) -> set[int]:
     """Hold the jobs' shards and return those that the writer still owns (law 3)."""
     shards = sorted({job_shard(job_id) for job_id in job_ids})
-    rows = await session.fetch("hold_shards", shards=shards)
+    rows = await transaction.fetch("hold_shards", shards=shards)
     return {row["shard"] for row in rows if epochs.get(row["shard"]) == row["epoch"]}
 
 
-async def _win_fires(session: Session, fires: Sequence[Fire]) -> set[JobId]:
+async def _win_fires(transaction: Transaction, fires: Sequence[Fire]) -> set[JobId]:
     """Move the clocks of the fires that are not stale, and say whose (law 2)."""
     if not fires:
         return set()
     ordered = sorted(fires, key=lambda fire: fire.job_id)
-    rows = await session.fetch(
+    rows = await transaction.fetch(
         "fire_clocks",
         job_ids=[fire.job_id for fire in ordered],
         revisions=[fire.revision for fire in ordered],
@@ -142,15 +150,17 @@ async def _win_fires(session: Session, fires: Sequence[Fire]) -> set[JobId]:
     return {row["job_id"] for row in rows}
 
 
-async def _move_cursors(session: Session, steps: Sequence[SpanStep], now: datetime) -> dict[SpanId, SpanStep]:
-    """Return the steps that took effect by span; a span's second step in a call is a stale one."""
-    first: dict[SpanId, SpanStep] = {}
+async def _move_cursors(
+    transaction: Transaction, steps: Sequence[FireRangeStep], now: datetime
+) -> dict[FireRangeId, FireRangeStep]:
+    """Return the steps that took effect by fire range; a fire range's second step in a call is a stale one."""
+    first: dict[FireRangeId, FireRangeStep] = {}
     for step in steps:
-        first.setdefault(step.span_id, step)
-    ordered = sorted(first.values(), key=lambda step: step.span_id)
-    rows = await session.fetch(
-        "advance_spans",
-        span_ids=[step.span_id for step in ordered],
+        first.setdefault(step.fire_range_id, step)
+    ordered = sorted(first.values(), key=lambda step: step.fire_range_id)
+    rows = await transaction.fetch(
+        "advance_fire_ranges",
+        fire_range_ids=[step.fire_range_id for step in ordered],
         cursors_from=[step.cursor_from for step in ordered],
         cursors_to=[step.cursor_to for step in ordered],
         are_done=[step.is_done for step in ordered],
@@ -160,8 +170,11 @@ async def _move_cursors(session: Session, steps: Sequence[SpanStep], now: dateti
 
 
 def _result_of(
-    step: SpanStep, owned: set[int], moved: dict[SpanId, SpanStep], fired: dict[SpanId, FireResult]
+    step: FireRangeStep,
+    owned: set[int],
+    moved: dict[FireRangeId, FireRangeStep],
+    fired: dict[FireRangeId, FireResult],
 ) -> FireResult:
     if job_shard(step.job_id) not in owned:
         return _FENCED
-    return fired[step.span_id] if moved.get(step.span_id) is step else _LOST
+    return fired[step.fire_range_id] if moved.get(step.fire_range_id) is step else _LOST

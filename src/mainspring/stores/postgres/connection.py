@@ -50,7 +50,7 @@ _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.5
 
 
-class Session:
+class Transaction:
     """A connection as one call sees it: named queries with their parameters."""
 
     __slots__ = ("_connection", "_statements")
@@ -72,7 +72,7 @@ class Session:
         return int(count) if count.isdigit() else 0
 
 
-Work = Callable[[Session], Awaitable[R]]
+Work = Callable[[Transaction], Awaitable[R]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,8 @@ class Connections:
             is_repeatable: doing it twice is as good as once, so a connection lost meanwhile costs only time.
         """
 
-        async def work(session: Session) -> list[asyncpg.Record]:
-            return await session.fetch(name, **values)
+        async def work(transaction: Transaction) -> list[asyncpg.Record]:
+            return await transaction.fetch(name, **values)
 
         return await self.run(role, work, is_repeatable=is_repeatable, is_atomic=True)
 
@@ -292,16 +292,16 @@ class Connections:
         self._settled = max(self._settled, lost)
 
     async def _try(self, connection: Connection, begin: str, call: _Call[R], progress: _Progress) -> R:
-        session = Session(connection, self._statements)
+        transaction = Transaction(connection, self._statements)
         progress.is_under_way = True
         # Through a pooler even one statement needs a transaction: for its settings, and because it is sent in two
         # messages, which would otherwise reach two connections of the server.
         if call.is_atomic and not self._options.is_pooled:
             progress.is_sent = True
-            return await call.work(session)
+            return await call.work(transaction)
         await connection.execute(begin)
         try:
-            result = await call.work(session)
+            result = await call.work(transaction)
         except BaseException:  # cancelled at the end of the loop, too: the connection goes on to others
             await _roll_back(connection)
             raise

@@ -16,7 +16,7 @@ from mainspring.core.states import READY_STATES, RunState
 from mainspring.core.transitions import AttemptOutcome, Transition
 from mainspring.ports.store.claims import ApplyResult, HeldRun
 from mainspring.ports.store.runs import CancelResult, Followup, NewRun
-from mainspring.stores.postgres.connection import Connections, Session
+from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.inserts import LaneIds, insert_planned
 from mainspring.stores.postgres.rows import held_of, sparse
@@ -47,21 +47,21 @@ class EndVerbs:
         )
         if is_plain:
 
-            async def work_plain(session: Session) -> list[ApplyResult]:
-                applied = await _apply_successes(session, transitions, now)
-                return await _answer(session, transitions, applied)
+            async def work_plain(transaction: Transaction) -> list[ApplyResult]:
+                applied = await _apply_successes(transaction, transitions, now)
+                return await _answer(transaction, transitions, applied)
 
             # One statement writes; the other, if it comes to that, only reads.
             return await self._connections.run(Role.APPLY, work_plain, is_repeatable=True, is_atomic=True)
 
-        async def work(session: Session) -> list[ApplyResult]:
-            applied = await _apply_any(session, transitions, now)
+        async def work(transaction: Transaction) -> list[ApplyResult]:
+            applied = await _apply_any(transaction, transitions, now)
             children: dict[RunId, list[NewRun]] = defaultdict(list)
             for followup in followups:
                 children[followup.parent].append(followup.run)
             new = [run for end in transitions if _took(end, applied) for run in children.get(end.run_id, ())]
-            await insert_planned(session, self._lane_ids, [(new, False)], now=now)
-            return await _answer(session, transitions, applied)
+            await insert_planned(transaction, self._lane_ids, [(new, False)], now=now)
+            return await _answer(transaction, transitions, applied)
 
         return await self._connections.transact(Role.APPLY, work, is_repeatable=True)
 
@@ -71,21 +71,21 @@ class EndVerbs:
         if not run_ids:
             return []
 
-        async def work(session: Session) -> list[CancelResult]:
+        async def work(transaction: Transaction) -> list[CancelResult]:
             wanted = sorted(set(run_ids))
-            rows = await session.fetch("lock_runs", run_ids=wanted)
+            rows = await transaction.fetch("lock_runs", run_ids=wanted)
             results = {
                 row["id"]: CancelResult.REQUESTED if row["session_id"] is not None else CancelResult.CANCELLED
                 for row in rows
             }
             running = [run_id for run_id, result in results.items() if result is CancelResult.REQUESTED]
             if running:
-                await session.execute("request_cancels", run_ids=running, reason=reason, now=now)
+                await transaction.execute("request_cancels", run_ids=running, reason=reason, now=now)
             waiting = [run_id for run_id, result in results.items() if result is CancelResult.CANCELLED]
-            await _finish_waiting(session, waiting, RunState.CANCELLED, reason, now)
+            await _finish_waiting(transaction, waiting, RunState.CANCELLED, reason, now)
             unknown = [run_id for run_id in wanted if run_id not in results]
             if unknown:
-                ends = await session.fetch("read_ends", run_ids=unknown, tokens=[0] * len(unknown))
+                ends = await transaction.fetch("read_ends", run_ids=unknown, tokens=[0] * len(unknown))
                 results |= {unknown[row["position"] - 1]: CancelResult.FINISHED for row in ends}
             first = dict.fromkeys(run_ids)
             answers = []
@@ -100,10 +100,10 @@ class EndVerbs:
         return await self._connections.transact(Role.WATCH, work)
 
     async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
-        async def work(session: Session) -> list[RunId]:
-            rows = await session.fetch("find_expired", now=now, limit=limit)
+        async def work(transaction: Transaction) -> list[RunId]:
+            rows = await transaction.fetch("find_expired", now=now, limit=limit)
             expired = [RunId(row["id"]) for row in rows]
-            await _finish_waiting(session, sorted(expired), RunState.SKIPPED, "expired", now)
+            await _finish_waiting(transaction, sorted(expired), RunState.SKIPPED, "expired", now)
             return expired
 
         return await self._connections.transact(Role.WATCH, work)
@@ -119,14 +119,16 @@ class EndVerbs:
         return [held_of(row) for row in rows]
 
 
-async def _apply_successes(session: Session, transitions: Iterable[Transition], now: datetime) -> Applied:
+async def _apply_successes(
+    transaction: Transaction, transitions: Iterable[Transition], now: datetime
+) -> Applied:
     """Move first-try successes to the history, each where its token still holds.
 
     Returns:
         those that were moved; where some were not, none: what took effect can be read, and seldom has to be.
     """
     ordered = sorted(transitions, key=_run_id)
-    count = await session.execute(
+    count = await transaction.execute(
         "apply_successes",
         run_ids=[transition.run_id for transition in ordered],
         token=_FIRST_TOKEN,
@@ -169,7 +171,7 @@ class _Batch:
             step = {
                 "run_ids": row["id"],
                 "states": state,
-                "ranks": end.rank,
+                "readies_at": end.ready_at,
                 "attempts": int(end.counts_attempt),
                 "crashes": int(end.is_crash),
             }
@@ -188,10 +190,10 @@ class _Batch:
         else:
             self.finished.append(finish | {"states": state})
 
-    async def write(self, session: Session, now: datetime) -> None:
+    async def write(self, transaction: Transaction, now: datetime) -> None:
         """Write all of it; the rows are locked already."""
         if self.successes:
-            await _apply_successes(session, self.successes, now)
+            await _apply_successes(transaction, self.successes, now)
         for name, rows in (
             ("finish_runs", self.finished),
             ("bury_runs", self.dead),
@@ -200,13 +202,13 @@ class _Batch:
         ):
             if rows:  # in order of run id, as the statements want them
                 columns = {column: [row[column] for row in rows] for column in rows[0]}
-                await session.execute(name, now=now, **columns)
+                await transaction.execute(name, now=now, **columns)
 
 
-async def _apply_any(session: Session, transitions: Sequence[Transition], now: datetime) -> Applied:
+async def _apply_any(transaction: Transaction, transitions: Sequence[Transition], now: datetime) -> Applied:
     """Carry out whatever transitions fit the runs as they are, and say which those were."""
     ids = sorted({transition.run_id for transition in transitions})
-    locked = {row["id"]: row for row in await session.fetch("lock_runs", run_ids=ids)}
+    locked = {row["id"]: row for row in await transaction.fetch("lock_runs", run_ids=ids)}
     ends: dict[RunId, Transition] = {}
     for transition in transitions:
         row = locked.get(transition.run_id)
@@ -214,9 +216,9 @@ async def _apply_any(session: Session, transitions: Sequence[Transition], now: d
             ends.setdefault(transition.run_id, transition)
     others = sorted(run_id for run_id, end in ends.items() if not _is_plain(end))
     attempted = (
-        {row["id"] for row in await session.fetch("find_attempted", run_ids=others)} if others else set()
+        {row["id"] for row in await transaction.fetch("find_attempted", run_ids=others)} if others else set()
     )
-    workers = await _find_workers(session, {locked[run_id]["session_id"] for run_id in others})
+    workers = await _find_workers(transaction, {locked[run_id]["session_id"] for run_id in others})
     batch = _Batch()
     for run_id in sorted(ends):
         row, end = locked[run_id], ends[run_id]
@@ -225,7 +227,7 @@ async def _apply_any(session: Session, transitions: Sequence[Transition], now: d
         else:
             worker = workers.get(row["session_id"], "")
             batch.add(row, end, worker=worker, has_attempts=run_id in attempted)
-    await batch.write(session, now)
+    await batch.write(transaction, now)
     return ends
 
 
@@ -233,14 +235,16 @@ def _is_plain(end: Transition) -> bool:
     return end.to is RunState.SUCCEEDED and end.token == _FIRST_TOKEN
 
 
-async def _find_workers(session: Session, session_ids: set[int]) -> dict[int, str]:
+async def _find_workers(transaction: Transaction, session_ids: set[int]) -> dict[int, str]:
     if not session_ids:
         return {}
-    rows = await session.fetch("find_workers", session_ids=sorted(session_ids))
+    rows = await transaction.fetch("find_workers", session_ids=sorted(session_ids))
     return {row["id"]: row["worker"] for row in rows}
 
 
-async def _answer(session: Session, transitions: Sequence[Transition], applied: Applied) -> list[ApplyResult]:
+async def _answer(
+    transaction: Transaction, transitions: Sequence[Transition], applied: Applied
+) -> list[ApplyResult]:
     """Answer each transition; those that did nothing now are compared with what was applied before."""
     if len(applied) == len(transitions):
         return [ApplyResult.APPLIED] * len(transitions)
@@ -255,7 +259,7 @@ async def _answer(session: Session, transitions: Sequence[Transition], applied: 
     if not others:
         return results
     reports = [transitions[position] for position in others]
-    rows = await session.fetch(
+    rows = await transaction.fetch(
         "read_ends",
         run_ids=[report.run_id for report in reports],
         tokens=[report.token for report in reports],
@@ -279,13 +283,13 @@ def _was_applied(row: Record, report: Transition) -> bool:
 
 
 async def _finish_waiting(
-    session: Session, run_ids: Sequence[RunId], state: RunState, reason: str, now: datetime
+    transaction: Transaction, run_ids: Sequence[RunId], state: RunState, reason: str, now: datetime
 ) -> None:
     """Move locked waiting runs to the history."""
     if not run_ids:
         return
     count = len(run_ids)
-    await session.execute(
+    await transaction.execute(
         "finish_runs",
         run_ids=run_ids,
         states=[state] * count,

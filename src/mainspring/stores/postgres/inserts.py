@@ -1,4 +1,4 @@
-"""Inserting runs, with their lanes: shared by submission, fires, spans and followups."""
+"""Inserting runs, with their lanes: shared by submission, fires, fire ranges and followups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from mainspring.core.ids import LaneId, RunId, job_shard, make_run_id
 from mainspring.core.model import LaneKey
 from mainspring.ports.store.runs import NewRun
-from mainspring.stores.postgres.connection import Session
+from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.rows import columns_of_lanes, columns_of_runs
 
 _REMEMBERED = 100_000
@@ -27,17 +27,17 @@ class LaneIds:
         found = [lane_id for lane_id in ids if lane_id is not None]
         return found if len(found) == len(ids) else None
 
-    async def hold(self, session: Session, keys: Sequence[LaneKey]) -> dict[LaneKey, LaneId]:
+    async def hold(self, transaction: Transaction, keys: Sequence[LaneKey]) -> dict[LaneKey, LaneId]:
         """Intern lanes and keep them until the transaction ends."""
         wanted = sorted(set(keys), key=_order)
         known = self.recall(wanted)
         if known is not None:
-            held = await session.fetch("hold_lanes", lane_ids=sorted(known))
+            held = await transaction.fetch("hold_lanes", lane_ids=sorted(known))
             if len(held) == len(wanted):
                 return dict(zip(wanted, known, strict=True))
         while True:
-            await session.execute("intern_lanes", **columns_of_lanes(wanted))
-            rows = await session.fetch("find_lanes", **columns_of_lanes(wanted))
+            await transaction.execute("intern_lanes", **columns_of_lanes(wanted))
+            rows = await transaction.fetch("find_lanes", **columns_of_lanes(wanted))
             if len(rows) == len(wanted):  # else one was pruned between the two statements
                 break
         ids = {wanted[row["position"] - 1]: LaneId(row["id"]) for row in rows}
@@ -60,7 +60,7 @@ def _order(key: LaneKey) -> tuple[str, str, str, int]:
 
 
 async def _insert_runs(
-    session: Session,
+    transaction: Transaction,
     lane_ids: LaneIds,
     runs: Sequence[NewRun],
     *,
@@ -70,8 +70,8 @@ async def _insert_runs(
     """Insert live runs, under reserved ids or the sequence's next, and return their ids in order."""
     if not runs:
         return []
-    lanes = await lane_ids.hold(session, [run.lane for run in runs])
-    rows = await session.fetch(
+    lanes = await lane_ids.hold(transaction, [run.lane for run in runs])
+    rows = await transaction.fetch(
         "insert_runs",
         run_ids=[] if run_ids is None else run_ids,
         run_lanes=[lanes[run.lane] for run in runs],
@@ -82,11 +82,11 @@ async def _insert_runs(
 
 
 async def _insert_skipped(
-    session: Session, runs: Sequence[tuple[NewRun, str, RunId]], *, now: datetime
+    transaction: Transaction, runs: Sequence[tuple[NewRun, str, RunId]], *, now: datetime
 ) -> None:
     if not runs:
         return
-    await session.execute(
+    await transaction.execute(
         "insert_skipped",
         run_ids=[run_id for _, _, run_id in runs],
         shards=[job_shard(run.job_id) for run, _, _ in runs],
@@ -98,20 +98,20 @@ async def _insert_skipped(
         dues_at=[run.due_at for run, _, _ in runs],
         payloads=[run.payload for run, _, _ in runs],
         target_keys=[run.target_key for run, _, _ in runs],
-        span_ids=[run.span_id for run, _, _ in runs],
+        fire_range_ids=[run.fire_range_id for run, _, _ in runs],
         now=now,
         **columns_of_lanes([run.lane for run, _, _ in runs]),
     )
 
 
 async def insert_planned(
-    session: Session,
+    transaction: Transaction,
     lane_ids: LaneIds,
     plans: Sequence[tuple[Sequence[NewRun], bool]],
     *,
     now: datetime,
 ) -> list[tuple[RunId, ...]]:
-    """Insert the runs of fires or spans' steps, in order.
+    """Insert the runs of fires or fire ranges' steps, in order.
 
     Args:
         plans: each one's runs, and whether they are skipped while the job has a live run.
@@ -120,7 +120,9 @@ async def insert_planned(
         For each the ids of the runs that went live.
     """
     asking = sorted({run.job_id for runs, skip_if_live in plans if skip_if_live for run in runs})
-    busy = {row["id"] for row in await session.fetch("find_busy_jobs", job_ids=asking)} if asking else set()
+    busy = (
+        {row["id"] for row in await transaction.fetch("find_busy_jobs", job_ids=asking)} if asking else set()
+    )
     decided: list[tuple[NewRun, str | None]] = []
     for runs, skip_if_live in plans:
         for run in runs:
@@ -130,7 +132,7 @@ async def insert_planned(
             if reason is None:
                 busy.add(run.job_id)
             decided.append((run, reason))
-    ids = iter(await insert_decided(session, lane_ids, decided, now=now))
+    ids = iter(await insert_decided(transaction, lane_ids, decided, now=now))
     reasons = iter(reason for _, reason in decided)
     return [
         tuple(run_id for _, run_id, reason in zip(runs, ids, reasons, strict=False) if reason is None)
@@ -138,14 +140,14 @@ async def insert_planned(
     ]
 
 
-async def reserve_ids(session: Session, runs: Sequence[NewRun]) -> list[RunId]:
+async def reserve_ids(transaction: Transaction, runs: Sequence[NewRun]) -> list[RunId]:
     """Take ids in order."""
-    rows = await session.fetch("reserve_run_ids", count=len(runs))
+    rows = await transaction.fetch("reserve_run_ids", count=len(runs))
     return [make_run_id(row["number"], job_shard(run.job_id)) for run, row in zip(runs, rows, strict=True)]
 
 
 async def insert_decided(
-    session: Session,
+    transaction: Transaction,
     lane_ids: LaneIds,
     runs: Sequence[tuple[NewRun, str | None]],
     *,
@@ -155,16 +157,16 @@ async def insert_decided(
     """Insert runs, those with a reason as SKIPPED records, and return their ids in order."""
     if run_ids is None:
         if all(reason is None for _, reason in runs):
-            return await _insert_runs(session, lane_ids, [run for run, _ in runs], now=now)
-        run_ids = await reserve_ids(session, [run for run, _ in runs])
+            return await _insert_runs(transaction, lane_ids, [run for run, _ in runs], now=now)
+        run_ids = await reserve_ids(transaction, [run for run, _ in runs])
     live = [(run, run_id) for (run, reason), run_id in zip(runs, run_ids, strict=True) if reason is None]
     await _insert_runs(
-        session, lane_ids, [run for run, _ in live], now=now, run_ids=[run_id for _, run_id in live]
+        transaction, lane_ids, [run for run, _ in live], now=now, run_ids=[run_id for _, run_id in live]
     )
     skipped = [
         (run, reason, run_id)
         for (run, reason), run_id in zip(runs, run_ids, strict=True)
         if reason is not None
     ]
-    await _insert_skipped(session, skipped, now=now)
+    await _insert_skipped(transaction, skipped, now=now)
     return list(run_ids)

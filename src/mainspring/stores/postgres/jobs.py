@@ -13,10 +13,10 @@ from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Job, JobSpec
 from mainspring.ports.codec import decode_spec, encode_spec
 from mainspring.ports.store.jobs import AddResult, ChangeResult, ClockChange, EditResult, JobEdit, NewJob
-from mainspring.ports.store.schedule import NewSpan
-from mainspring.stores.postgres.connection import Connections, Session
+from mainspring.ports.store.schedule import NewFireRange
+from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.dialing import Role
-from mainspring.stores.postgres.rows import columns_of_spans, job_of
+from mainspring.stores.postgres.rows import columns_of_fire_ranges, job_of
 
 _BEFORE_ALL = UUID(int=0)
 
@@ -47,10 +47,10 @@ class JobVerbs:
         if not jobs:
             return []
 
-        async def work(session: Session) -> list[AddResult]:
+        async def work(transaction: Transaction) -> list[AddResult]:
             # Sorting is stable: of two with one name the first is added.
             ordered = sorted(jobs, key=lambda job: (job.tenant, job.spec.name))
-            rows = await session.fetch(
+            rows = await transaction.fetch(
                 "add_jobs",
                 job_ids=[job.id for job in ordered],
                 shards=[job_shard(job.id) for job in ordered],
@@ -60,14 +60,14 @@ class JobVerbs:
             )
             ids = {row["id"] for row in rows}
             added = [job for job in jobs if job.id in ids]
-            await session.execute(
+            await transaction.execute(
                 "add_versions",
                 job_ids=[job.id for job in added],
                 versions=[1] * len(added),
                 specs=[encode_spec(job.spec) for job in added],
                 now=now,
             )
-            await session.execute(
+            await transaction.execute(
                 "add_clocks",
                 job_ids=[job.id for job in added],
                 shards=[job_shard(job.id) for job in added],
@@ -81,21 +81,23 @@ class JobVerbs:
         if not edits:
             return []
 
-        async def work(session: Session) -> list[EditResult]:
-            locked = await _lock_jobs(session, [edit.job_id for edit in edits])
-            owners = await _find_owners(session, edits, locked)
+        async def work(transaction: Transaction) -> list[EditResult]:
+            locked = await _lock_jobs(transaction, [edit.job_id for edit in edits])
+            owners = await _find_owners(transaction, edits, locked)
             results = [_decide_edit(edit, locked.get(edit.job_id), owners) for edit in edits]
             done = [edit for edit, result in zip(edits, results, strict=True) if result is EditResult.EDITED]
             for edit in done:  # one by one: a name may go from one job to another within the call
                 if locked[edit.job_id].name != edit.spec.name:
-                    await session.execute("rename_job", job_id=edit.job_id, name=edit.spec.name)
-            await _keep_versions(session, done, locked, now)
+                    await transaction.execute("rename_job", job_id=edit.job_id, name=edit.spec.name)
+            await _keep_versions(transaction, done, locked, now)
             clocks = {
                 edit.job_id: None if locked[edit.job_id].is_paused else edit.next_fire_at for edit in done
             }
-            await _move_clocks(session, clocks)
-            await _end_gaps(session, [edit.job_id for edit in done if edit.ends_gap], now)
-            await _add_spans(session, [span for edit in done for span in edit.spans], now)
+            await _move_clocks(transaction, clocks)
+            await _end_gaps(transaction, [edit.job_id for edit in done if edit.ends_gap], now)
+            await _add_fire_ranges(
+                transaction, [fire_range for edit in done for fire_range in edit.fire_ranges], now
+            )
             return results
 
         # A name taken by somebody else since it was looked up breaks the unique index; the next try sees it.
@@ -105,8 +107,8 @@ class JobVerbs:
         if not changes:
             return []
 
-        async def work(session: Session) -> list[ChangeResult]:
-            locked = await _lock_jobs(session, [change.job_id for change in changes])
+        async def work(transaction: Transaction) -> list[ChangeResult]:
+            locked = await _lock_jobs(transaction, [change.job_id for change in changes])
             results, done = [], []
             for change in changes:
                 job = locked.get(change.job_id)
@@ -116,9 +118,11 @@ class JobVerbs:
                     done.append(change)
                 results.append(result)
             job_ids = [change.job_id for change in done]
-            await session.execute("set_paused", job_ids=job_ids, is_paused=True, now=now)
-            await _move_clocks(session, dict.fromkeys(job_ids))
-            await _add_spans(session, [span for change in done for span in change.spans], now)
+            await transaction.execute("set_paused", job_ids=job_ids, is_paused=True, now=now)
+            await _move_clocks(transaction, dict.fromkeys(job_ids))
+            await _add_fire_ranges(
+                transaction, [fire_range for change in done for fire_range in change.fire_ranges], now
+            )
             return results
 
         return await self._connections.transact(Role.EDIT, work)
@@ -127,13 +131,15 @@ class JobVerbs:
         if not changes:
             return []
 
-        async def work(session: Session) -> list[ChangeResult]:
-            results, done = await _decide_changes(session, changes)
+        async def work(transaction: Transaction) -> list[ChangeResult]:
+            results, done = await _decide_changes(transaction, changes)
             job_ids = [change.job_id for change in done]
-            await session.execute("set_paused", job_ids=job_ids, is_paused=False, now=now)
-            await _end_gaps(session, job_ids, now)
-            await _move_clocks(session, {change.job_id: change.next_fire_at for change in done})
-            await _add_spans(session, [span for change in done for span in change.spans], now)
+            await transaction.execute("set_paused", job_ids=job_ids, is_paused=False, now=now)
+            await _end_gaps(transaction, job_ids, now)
+            await _move_clocks(transaction, {change.job_id: change.next_fire_at for change in done})
+            await _add_fire_ranges(
+                transaction, [fire_range for change in done for fire_range in change.fire_ranges], now
+            )
             return results
 
         return await self._connections.transact(Role.EDIT, work)
@@ -142,14 +148,16 @@ class JobVerbs:
         if not changes:
             return []
 
-        async def work(session: Session) -> list[ChangeResult]:
-            results, done = await _decide_changes(session, changes, again=ChangeResult.MISSING)
+        async def work(transaction: Transaction) -> list[ChangeResult]:
+            results, done = await _decide_changes(transaction, changes, again=ChangeResult.MISSING)
             job_ids = [change.job_id for change in done]
-            await _add_spans(session, [span for change in done for span in change.spans], now)
-            await session.execute("drop_empty_gaps", job_ids=job_ids, now=now)
-            await session.execute("close_spans", job_ids=job_ids, now=now)
-            await session.execute("delete_jobs", job_ids=job_ids, now=now)
-            await session.execute("delete_clocks", job_ids=job_ids)
+            await _add_fire_ranges(
+                transaction, [fire_range for change in done for fire_range in change.fire_ranges], now
+            )
+            await transaction.execute("drop_empty_gaps", job_ids=job_ids, now=now)
+            await transaction.execute("close_fire_ranges", job_ids=job_ids, now=now)
+            await transaction.execute("delete_jobs", job_ids=job_ids, now=now)
+            await transaction.execute("delete_clocks", job_ids=job_ids)
             return results
 
         return await self._connections.transact(Role.EDIT, work)
@@ -188,8 +196,8 @@ class JobVerbs:
         return [found.get(key) for key in keys]
 
 
-async def _lock_jobs(session: Session, job_ids: Sequence[JobId]) -> dict[JobId, _Locked]:
-    rows = await session.fetch("lock_jobs", job_ids=sorted(set(job_ids)))
+async def _lock_jobs(transaction: Transaction, job_ids: Sequence[JobId]) -> dict[JobId, _Locked]:
+    rows = await transaction.fetch("lock_jobs", job_ids=sorted(set(job_ids)))
     return {
         row["id"]: _Locked(
             row["tenant"],
@@ -204,13 +212,13 @@ async def _lock_jobs(session: Session, job_ids: Sequence[JobId]) -> dict[JobId, 
 
 
 async def _find_owners(
-    session: Session, edits: Sequence[JobEdit], locked: dict[JobId, _Locked]
+    transaction: Transaction, edits: Sequence[JobEdit], locked: dict[JobId, _Locked]
 ) -> dict[tuple[str, str], JobId]:
     """Say to whom the names belong that the edits ask for."""
     renamed = [edit for edit in edits if edit.job_id in locked and locked[edit.job_id].name != edit.spec.name]
     if not renamed:
         return {}
-    rows = await session.fetch(
+    rows = await transaction.fetch(
         "find_names",
         tenants=[locked[edit.job_id].tenant for edit in renamed],
         names=[edit.spec.name for edit in renamed],
@@ -241,10 +249,10 @@ def _decide_change(change: ClockChange, job: _Locked | None, *, is_done: bool = 
 
 
 async def _decide_changes(
-    session: Session, changes: Sequence[ClockChange], *, again: ChangeResult = ChangeResult.MOVED
+    transaction: Transaction, changes: Sequence[ClockChange], *, again: ChangeResult = ChangeResult.MOVED
 ) -> tuple[list[ChangeResult], list[ClockChange]]:
     """Return the results, and the changes that take effect; `again` is for the second of one job in a call."""
-    locked = await _lock_jobs(session, [change.job_id for change in changes])
+    locked = await _lock_jobs(transaction, [change.job_id for change in changes])
     results, done = [], []
     for change in changes:
         job = locked.get(change.job_id)
@@ -257,18 +265,18 @@ async def _decide_changes(
     return results, done
 
 
-async def _end_gaps(session: Session, job_ids: list[JobId], now: datetime) -> None:
+async def _end_gaps(transaction: Transaction, job_ids: list[JobId], now: datetime) -> None:
     if job_ids:
-        await session.execute("drop_empty_gaps", job_ids=job_ids, now=now)
-        await session.execute("close_gaps", job_ids=job_ids, now=now)
+        await transaction.execute("drop_empty_gaps", job_ids=job_ids, now=now)
+        await transaction.execute("close_gaps", job_ids=job_ids, now=now)
 
 
 async def _keep_versions(
-    session: Session, edits: Sequence[JobEdit], locked: dict[JobId, _Locked], now: datetime
+    transaction: Transaction, edits: Sequence[JobEdit], locked: dict[JobId, _Locked], now: datetime
 ) -> None:
     job_ids = sorted(edit.job_id for edit in edits)
-    await session.execute("raise_versions", job_ids=job_ids, now=now)
-    await session.execute(
+    await transaction.execute("raise_versions", job_ids=job_ids, now=now)
+    await transaction.execute(
         "add_versions",
         job_ids=[edit.job_id for edit in edits],
         versions=[locked[edit.job_id].version + 1 for edit in edits],
@@ -277,10 +285,12 @@ async def _keep_versions(
     )
 
 
-async def _move_clocks(session: Session, clocks: dict[JobId, datetime | None]) -> None:
-    await session.execute("move_clocks", job_ids=list(clocks), next_fires_at=list(clocks.values()))
+async def _move_clocks(transaction: Transaction, clocks: dict[JobId, datetime | None]) -> None:
+    await transaction.execute("move_clocks", job_ids=list(clocks), next_fires_at=list(clocks.values()))
 
 
-async def _add_spans(session: Session, spans: Sequence[NewSpan], now: datetime) -> None:
-    if spans:
-        await session.execute("add_spans", now=now, **columns_of_spans(spans))
+async def _add_fire_ranges(
+    transaction: Transaction, fire_ranges: Sequence[NewFireRange], now: datetime
+) -> None:
+    if fire_ranges:
+        await transaction.execute("add_fire_ranges", now=now, **columns_of_fire_ranges(fire_ranges))

@@ -9,7 +9,7 @@ from asyncpg import Record
 
 from mainspring.core.shards import Refusal
 from mainspring.ports.store.nodes import Cluster, Epochs, NodeFacts, NodeState, ShardLease
-from mainspring.stores.postgres.connection import Connections, Session
+from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.dialing import Role
 
 
@@ -74,13 +74,13 @@ class NodeVerbs:
         if not expected:
             return {}
 
-        async def work(session: Session) -> dict[int, int]:
+        async def work(transaction: Transaction) -> dict[int, int]:
             shards = sorted(expected)
-            free = await session.fetch(
+            free = await transaction.fetch(
                 "pick_shards", shards=shards, epochs=[expected[shard] for shard in shards]
             )
             picked = [row["shard"] for row in free]
-            rows = await session.fetch(
+            rows = await transaction.fetch(
                 "take_shards", node_id=node_id, shards=picked, epochs=[expected[shard] for shard in picked]
             )
             return {row["shard"]: row["epoch"] for row in rows}
@@ -91,23 +91,23 @@ class NodeVerbs:
         if not epochs:
             return
 
-        async def work(session: Session) -> None:
-            await _release(session, node_id, epochs)
+        async def work(transaction: Transaction) -> None:
+            await _release(transaction, node_id, epochs)
 
         await self._connections.transact(Role.BEAT, work, is_repeatable=True)
 
     async def leave_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:
-        async def work(session: Session) -> None:
-            await _release(session, node_id, epochs)
-            await session.execute("remove_node", node_id=node_id)
+        async def work(transaction: Transaction) -> None:
+            await _release(transaction, node_id, epochs)
+            await transaction.execute("remove_node", node_id=node_id)
 
         await self._connections.transact(Role.BEAT, work, is_repeatable=True)
 
 
-async def _release(session: Session, node_id: str, epochs: Epochs) -> None:
+async def _release(transaction: Transaction, node_id: str, epochs: Epochs) -> None:
     shards = sorted(epochs)
-    await session.fetch("lock_shards", shards=shards)
-    await session.execute(
+    await transaction.fetch("lock_shards", shards=shards)
+    await transaction.execute(
         "leave_shards", node_id=node_id, shards=shards, epochs=[epochs[shard] for shard in shards]
     )
 

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 from asyncpg import Record
 
-from mainspring.core.ids import JobId, RunId, SessionId, SpanId, job_shard
-from mainspring.core.model import Attempt, Job, LaneKey, Priority, Run, RunKind, Span, SpanKind
+from mainspring.core.ids import FireRangeId, JobId, RunId, SessionId, job_shard
+from mainspring.core.model import Attempt, FireRange, FireRangeKind, Job, LaneKey, Priority, Run, RunKind
 from mainspring.core.states import RunState
 from mainspring.ports.codec import decode_spec
 from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.runs import NewRun
-from mainspring.ports.store.schedule import NewSpan
+from mainspring.ports.store.schedule import NewFireRange
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ def run_of(row: Record) -> Run:
         state=RunState(row["state"]),
         fire_at=row["fire_at"],
         due_at=row["due_at"],
-        rank=row["rank"],
+        ready_at=row["ready_at"],
         created_at=row["created_at"],
         started_at=row["started_at"],
         finished_at=row["finished_at"],
@@ -73,7 +73,7 @@ def run_of(row: Record) -> Run:
         result=row["result"],
         output=row["output"],
         idempotency_key=row["target_key"],
-        span_id=row["span_id"],
+        fire_range_id=row["fire_range_id"],
         redrive_of=row["redrive_of"],
     )
 
@@ -85,8 +85,8 @@ def held_of(row: Record) -> HeldRun:
         job_id=JobId(row["job_id"]),
         version=row["version"],
         attempt=row["attempt"],
-        is_alone=row["is_alone"],
-        alone_crashes=row["alone_crashes"],
+        is_quarantined=row["is_quarantined"],
+        quarantined_crashes=row["quarantined_crashes"],
         is_cancel_requested=row["cancel_requested_at"] is not None,
         session_id=SessionId(row["session_id"]),
         started_at=row["started_at"],
@@ -98,13 +98,13 @@ def attempt_of(row: Record) -> Attempt:
     return Attempt(**dict(row))
 
 
-def span_of(row: Record) -> Span:
-    return Span(
-        id=SpanId(row["id"]),
+def fire_range_of(row: Record) -> FireRange:
+    return FireRange(
+        id=FireRangeId(row["id"]),
         job_id=row["job_id"],
         tenant=row["tenant"],
         version=row["version"],
-        kind=SpanKind(row["kind"]),
+        kind=FireRangeKind(row["kind"]),
         from_at=row["from_at"],
         to_at=row["to_at"],
         cursor_at=row["cursor_at"],
@@ -148,17 +148,17 @@ def columns_of_runs(runs: Sequence[NewRun]) -> dict[str, Any]:
         "timeouts_ms": [timeout // _MILLISECOND for timeout in common([run.timeout for run in runs])],
         "payloads": sparse([run.payload for run in runs]),
         "target_keys": sparse([run.target_key for run in runs]),
-        "span_ids": sparse([run.span_id for run in runs]),
+        "fire_range_ids": sparse([run.fire_range_id for run in runs]),
     }
 
 
-def columns_of_spans(spans: Sequence[NewSpan]) -> dict[str, list[Any]]:
+def columns_of_fire_ranges(fire_ranges: Sequence[NewFireRange]) -> dict[str, list[Any]]:
     return {
-        "job_ids": [span.job_id for span in spans],
-        "versions": [span.version for span in spans],
-        "shards": [job_shard(span.job_id) for span in spans],
-        "kinds": [span.kind for span in spans],
-        "froms_at": [span.from_at for span in spans],
-        "tos_at": [span.to_at for span in spans],
-        "reasons": [span.reason for span in spans],
+        "job_ids": [fire_range.job_id for fire_range in fire_ranges],
+        "versions": [fire_range.version for fire_range in fire_ranges],
+        "shards": [job_shard(fire_range.job_id) for fire_range in fire_ranges],
+        "kinds": [fire_range.kind for fire_range in fire_ranges],
+        "froms_at": [fire_range.from_at for fire_range in fire_ranges],
+        "tos_at": [fire_range.to_at for fire_range in fire_ranges],
+        "reasons": [fire_range.reason for fire_range in fire_ranges],
     }

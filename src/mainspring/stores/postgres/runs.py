@@ -10,7 +10,7 @@ from mainspring.core.model import Attempt, Lane, LaneKey, Priority, Run
 from mainspring.core.states import RunState
 from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.runs import IdempotencyKey, NewRun, SubmitResult, SubmitStatus
-from mainspring.stores.postgres.connection import Connections, Session
+from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.inserts import LaneIds, insert_decided, reserve_ids
 from mainspring.stores.postgres.rows import (
@@ -46,8 +46,8 @@ class RunVerbs:
             if results is not None:
                 return results
 
-        async def work(session: Session) -> list[SubmitResult]:
-            return await _submit_carefully(session, self._lane_ids, runs, now)
+        async def work(transaction: Transaction) -> list[SubmitResult]:
+            return await _submit_carefully(transaction, self._lane_ids, runs, now)
 
         return await self._connections.transact(Role.SUBMIT, work)
 
@@ -95,7 +95,7 @@ class RunVerbs:
             timeout_ms=milliseconds(run.timeout),
             payload=run.payload,
             target_key=run.target_key,
-            span_id=run.span_id,
+            fire_range_id=run.fire_range_id,
             now=now,
         )
         return [SubmitResult(SubmitStatus.SUBMITTED, RunId(row[0])) for row in rows] or None
@@ -115,8 +115,8 @@ class RunVerbs:
             Lane(
                 LaneId(row["id"]),
                 LaneKey(row["queue"], row["route"], row["tenant"], Priority(row["priority"])),
-                row["oldest_rank"],
-                row["oldest_suspect_rank"],
+                row["earliest_ready_at"],
+                row["earliest_quarantined_at"],
             )
             for row in rows
         ]
@@ -184,14 +184,14 @@ def _wanted_jobs(runs: Sequence[NewRun]) -> list[tuple[JobId, int]]:
 
 
 async def _submit_carefully(
-    session: Session, lane_ids: LaneIds, runs: Sequence[NewRun], now: datetime
+    transaction: Transaction, lane_ids: LaneIds, runs: Sequence[NewRun], now: datetime
 ) -> list[SubmitResult]:
     """Submit with all that one statement cannot do: keys, new lanes, records of runs that will not be."""
-    rows = await session.fetch("find_existing_jobs", job_ids=sorted({run.job_id for run in runs}))
+    rows = await transaction.fetch("find_existing_jobs", job_ids=sorted({run.job_id for run in runs}))
     versions = {row["id"]: row["version"] for row in rows}
     refusals = [_refusal(run, versions) for run in runs]
-    ids = await reserve_ids(session, runs)
-    owners = await _reserve_keys(session, runs, ids, refusals, now)
+    ids = await reserve_ids(transaction, runs)
+    owners = await _reserve_keys(transaction, runs, ids, refusals, now)
     own = set(ids)
     results = []
     new: list[tuple[NewRun, RunId]] = []
@@ -204,7 +204,7 @@ async def _submit_carefully(
             new.append((run, run_id))
         results.append(result)
     await insert_decided(
-        session,
+        transaction,
         lane_ids,
         [(run, run.skip_reason) for run, _ in new],
         now=now,
@@ -226,7 +226,7 @@ Owners = dict[tuple[str, str], tuple[RunId, bytes]]
 
 
 async def _reserve_keys(
-    session: Session,
+    transaction: Transaction,
     runs: Sequence[NewRun],
     ids: Sequence[RunId],
     refusals: Sequence[SubmitResult | None],
@@ -244,7 +244,7 @@ async def _reserve_keys(
     if not asked:
         return {}
     ordered = sorted(first)  # in one order, so that two callers wait for each other only one way
-    await session.execute(
+    await transaction.execute(
         "reserve_keys",
         tenants=[tenant for tenant, _ in ordered],
         keys=[key for _, key in ordered],
@@ -253,7 +253,7 @@ async def _reserve_keys(
         expiries_at=[first[pair][1].expires_at for pair in ordered],
         now=now,
     )
-    rows = await session.fetch(
+    rows = await transaction.fetch(
         "read_keys", tenants=[tenant for tenant, _ in asked], keys=[key for _, key in asked]
     )
     found = {

@@ -11,7 +11,7 @@ import structlog
 from mainspring.errors import SchemaMismatch, StoreUnavailable
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
 from mainspring.stores._sql.queries import Query, load_queries
-from mainspring.stores.postgres.connection import Session
+from mainspring.stores.postgres.connection import Transaction
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -46,37 +46,37 @@ async def migrate(
     """
     _check_server(connection)
     loaded = load_queries(PACKAGE) if queries is None else queries
-    session = Session(connection, {name: query.positional() for name, query in loaded.items()})
+    transaction = Transaction(connection, {name: query.positional() for name, query in loaded.items()})
     available = read_migrations(PACKAGE) if migrations is None else migrations
     for left in reversed(range(tries)):
         try:
             async with connection.transaction():
-                await _apply(connection, session, available)
+                await _apply(connection, transaction, available)
             return
         except _IN_THE_WAY as error:
             _log.warning("migration_waits", error=str(error), tries_left=left)
             if not left:
                 message = f"the schema could not be changed, since others hold its tables ({error})"
                 raise StoreUnavailable(f"{message}; end their long transactions, and start again") from error
-        await session.fetch("let_others_pass", seconds=_PAUSE)
+        await transaction.fetch("let_others_pass", seconds=_PAUSE)
 
 
-async def _apply(connection: Connection, session: Session, available: Sequence[Migration]) -> None:
-    await session.fetch("lock_schema")
-    await session.execute("make_migration_table")
-    await session.execute("make_compatibility_table")
+async def _apply(connection: Connection, transaction: Transaction, available: Sequence[Migration]) -> None:
+    await transaction.fetch("lock_schema")
+    await transaction.execute("make_migration_table")
+    await transaction.execute("make_compatibility_table")
     applied = {
         row["number"]: Applied(row["checksum"], row["compatible_from"])
-        for row in await session.fetch("read_migrations")
+        for row in await transaction.fetch("read_migrations")
     }
     missing = pending(applied, available)
     if missing:
-        await session.execute("limit_lock_waits")
+        await transaction.execute("limit_lock_waits")
     for migration in missing:
-        await session.execute(
+        await transaction.execute(
             "add_migration", number=migration.number, name=migration.name, checksum=migration.checksum
         )
-        await session.execute(
+        await transaction.execute(
             "add_compatibility", number=migration.number, compatible_from=migration.compatible_from
         )
         await connection.execute(migration.text)

@@ -12,7 +12,7 @@ from asyncpg import Record
 from mainspring.core.ids import SessionId
 from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
-from mainspring.stores.postgres.connection import Connections, Session
+from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.rows import held_of
 
@@ -29,10 +29,10 @@ class SessionVerbs:
         if not sessions:
             return []
 
-        async def work(session: Session) -> list[SessionId]:
+        async def work(transaction: Transaction) -> list[SessionId]:
             ids = []
             for offer in sessions:  # rare, and nearly always one
-                [row] = await session.fetch(
+                [row] = await transaction.fetch(
                     "add_session",
                     worker=offer.worker,
                     host=offer.host,
@@ -54,14 +54,14 @@ class SessionVerbs:
         if not beats:
             return []
 
-        async def work(session: Session) -> list[BeatResult]:
+        async def work(transaction: Transaction) -> list[BeatResult]:
             wanted = sorted({beat.session_id for beat in beats})
-            rows = await session.fetch("lock_sessions", session_ids=wanted)
+            rows = await transaction.fetch("lock_sessions", session_ids=wanted)
             missing = {row["id"]: set(_pairs(row["missing"])) for row in rows}
             if not missing:
                 return [BeatResult(is_session_live=False)] * len(beats)
             running: dict[int, list[Record]] = defaultdict(list)
-            held_rows = await session.fetch(
+            held_rows = await transaction.fetch(
                 "held_by_sessions", session_ids=list(missing), held_from=[row["held_from"] for row in rows]
             )
             for row in held_rows:
@@ -71,10 +71,10 @@ class SessionVerbs:
             facts: dict[Lease, HeldRun] = {}
             if unknown:
                 # By lease, not by run: it may have ended since, and be another session's by now.
-                held_again = await session.fetch("read_held", run_ids=unknown)
+                held_again = await transaction.fetch("read_held", run_ids=unknown)
                 facts = {(row["id"], row["token"]): held_of(row) for row in held_again}
             unnamed = [(session_id, *lease) for session_id, held in missing.items() for lease in sorted(held)]
-            await session.execute(
+            await transaction.execute(
                 "beat_sessions",
                 session_ids=list(missing),
                 held_from=[_oldest_held(running[row["id"]], after=row["claim_number"]) for row in rows],

@@ -14,7 +14,7 @@ import asyncpg
 from asyncpg import Record
 
 from mainspring.stores._sql.queries import load_queries
-from mainspring.stores.postgres.connection import Session
+from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.schema import PACKAGE
 
 _HEADER = """\
@@ -28,11 +28,11 @@ async def describe(dsn: str) -> str:
     connection = await asyncpg.connect(dsn)
     try:
         queries = load_queries(PACKAGE)
-        session = Session(connection, {name: query.positional() for name, query in queries.items()})
-        columns = await session.fetch("describe_columns")
-        constraints = _by_owner(await session.fetch("describe_constraints"))
-        indexes = _by_owner(await session.fetch("describe_indexes"))
-        others = await session.fetch("describe_others")
+        transaction = Transaction(connection, {name: query.positional() for name, query in queries.items()})
+        columns = await transaction.fetch("describe_columns")
+        constraints = _by_owner(await transaction.fetch("describe_constraints"))
+        indexes = _by_owner(await transaction.fetch("describe_indexes"))
+        others = await transaction.fetch("describe_others")
     finally:
         await connection.close()
     parts = [

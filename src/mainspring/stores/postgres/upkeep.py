@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from mainspring.stores.postgres.connection import Connections, Session
+from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.dialing import Role
 
 
@@ -20,7 +20,7 @@ class UpkeepVerbs:
     async def prune_history(self, *, before: datetime, limit: int) -> int:
         [row] = await self._connections.fetch(Role.UPKEEP, "drop_history", is_repeatable=True, before=before)
         removed: int = row["removed"]
-        for name in ("prune_history", "prune_attempts", "prune_spans"):
+        for name in ("prune_history", "prune_attempts", "prune_fire_ranges"):
             if removed < limit:
                 removed += await self._prune(name, before=before, limit=limit - removed)
         return removed
@@ -32,17 +32,17 @@ class UpkeepVerbs:
         return await self._prune("prune_sessions", before=before, limit=limit)
 
     async def prune_lanes(self, *, limit: int) -> int:
-        async def work(session: Session) -> int:
-            rows = await session.fetch("lock_empty_lanes", limit=limit)
+        async def work(transaction: Transaction) -> int:
+            rows = await transaction.fetch("lock_empty_lanes", limit=limit)
             if not rows:
                 return 0
             # A statement of its own sees the runs of every submit that held a lane's row until just now.
-            return await session.execute("delete_empty_lanes", lane_ids=[row["id"] for row in rows])
+            return await transaction.execute("delete_empty_lanes", lane_ids=[row["id"] for row in rows])
 
         return await self._connections.transact(Role.UPKEEP, work, is_repeatable=True)
 
     async def _prune(self, name: str, **values: Any) -> int:
-        async def work(session: Session) -> int:
-            return await session.execute(name, **values)
+        async def work(transaction: Transaction) -> int:
+            return await transaction.execute(name, **values)
 
         return await self._connections.run(Role.UPKEEP, work, is_repeatable=True, is_atomic=True)

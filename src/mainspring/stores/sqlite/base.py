@@ -11,9 +11,9 @@ from mainspring.core.ids import JobId, RunId, job_shard, make_run_id
 from mainspring.core.model import LaneKey
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
-from mainspring.ports.store.schedule import NewSpan
+from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores._sql.queries import load_queries
-from mainspring.stores.sqlite.connection import Lane
+from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import Row, to_json, to_micros, to_millis, to_optional_micros
 
 R = TypeVar("R")
@@ -24,8 +24,8 @@ SQL = {name: query.text for name, query in load_queries("mainspring.stores.sqlit
 class Part:
     """Base of the store's parts."""
 
-    _writer: Lane
-    _reader: Lane
+    _writer: Database
+    _reader: Database
 
     def __init__(self) -> None:
         # Known to the writer thread only; emptied when a transaction is rolled back or lanes are pruned.
@@ -81,28 +81,28 @@ class Part:
                     to_millis(run.timeout),
                     run.payload,
                     run.target_key,
-                    run.span_id,
+                    run.fire_range_id,
                 )
             )
         execute_many(db, "insert_run", live)
         execute_many(db, "insert_skipped", skipped)
         return ids
 
-    def _insert_spans(self, db: apsw.Connection, spans: Sequence[NewSpan], now: int) -> None:
+    def _insert_fire_ranges(self, db: apsw.Connection, fire_ranges: Sequence[NewFireRange], now: int) -> None:
         values = [
             {
-                "job_id": span.job_id.bytes,
-                "version": span.version,
-                "shard": job_shard(span.job_id),
-                "kind": span.kind,
-                "from_at": to_micros(span.from_at),
-                "to_at": to_optional_micros(span.to_at),
-                "reason": span.reason,
+                "job_id": fire_range.job_id.bytes,
+                "version": fire_range.version,
+                "shard": job_shard(fire_range.job_id),
+                "kind": fire_range.kind,
+                "from_at": to_micros(fire_range.from_at),
+                "to_at": to_optional_micros(fire_range.to_at),
+                "reason": fire_range.reason,
                 "now": now,
             }
-            for span in spans
+            for fire_range in fire_ranges
         ]
-        execute_many(db, "add_span", values)
+        execute_many(db, "add_fire_range", values)
 
     def _fenced_shards(self, db: apsw.Connection, job_ids: list[JobId], epochs: Epochs) -> set[int]:
         """Return the shards of these jobs for which the writer's epoch is not the store's (law 3)."""
@@ -152,5 +152,5 @@ def _skipped_row(run: NewRun, run_id: RunId, job: bytes, now: int) -> Row:
         now,
         run.payload,
         run.target_key,
-        run.span_id,
+        run.fire_range_id,
     )

@@ -1,4 +1,4 @@
-"""Fires and spans on SQLite."""
+"""Fires and fire ranges on SQLite."""
 
 from __future__ import annotations
 
@@ -10,14 +10,21 @@ from typing import TypeVar
 import apsw
 
 from mainspring.core.ids import JobId, job_shard
-from mainspring.core.model import Span
+from mainspring.core.model import FireRange
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
-from mainspring.ports.store.schedule import DueClock, Fire, FireResult, FireStatus, NewSpan, SpanStep
+from mainspring.ports.store.schedule import (
+    DueClock,
+    Fire,
+    FireRangeStep,
+    FireResult,
+    FireStatus,
+    NewFireRange,
+)
 from mainspring.stores.sqlite.base import Part, fetch_all, fetch_first
 from mainspring.stores.sqlite.rows import (
+    make_fire_range,
     make_job_id,
-    make_span,
     to_instant,
     to_json,
     to_micros,
@@ -25,7 +32,7 @@ from mainspring.stores.sqlite.rows import (
     to_optional_micros,
 )
 
-T = TypeVar("T", Fire, SpanStep)
+T = TypeVar("T", Fire, FireRangeStep)
 
 _EARLIEST = -(2**62)
 
@@ -70,24 +77,24 @@ class ClockPart(Part):
         }
         if fetch_first(db, "fire_clock", values) is None:
             return FireResult(FireStatus.LOST)
-        self._insert_spans(db, fire.spans, now)
+        self._insert_fire_ranges(db, fire.fire_ranges, now)
         return self._fired(db, fire.job_id, fire.runs, skip_if_live=fire.skip_if_live, now=now)
 
-    async def advance_spans(
-        self, steps: Sequence[SpanStep], *, epochs: Epochs, now: datetime
+    async def advance_fire_ranges(
+        self, steps: Sequence[FireRangeStep], *, epochs: Epochs, now: datetime
     ) -> list[FireResult]:
         """See `ScheduleStore`."""
         return await self._fenced(steps, epochs, to_micros(now), self._advance)
 
-    def _advance(self, db: apsw.Connection, step: SpanStep, now: int) -> FireResult:
+    def _advance(self, db: apsw.Connection, step: FireRangeStep, now: int) -> FireResult:
         values = {
-            "span_id": step.span_id,
+            "fire_range_id": step.fire_range_id,
             "cursor_from": to_optional_micros(step.cursor_from),
             "cursor_to": to_micros(step.cursor_to),
             "is_done": step.is_done,
             "now": now,
         }
-        if fetch_first(db, "advance_span", values) is None:
+        if fetch_first(db, "advance_fire_range", values) is None:
             return FireResult(FireStatus.LOST)
         return self._fired(db, step.job_id, step.runs, skip_if_live=step.skip_if_live, now=now)
 
@@ -121,22 +128,22 @@ class ClockPart(Part):
         live = (run_id for run_id, run in zip(ids, judged, strict=True) if run.skip_reason is None)
         return FireResult(FireStatus.FIRED, tuple(live))
 
-    async def add_spans(self, spans: Sequence[NewSpan], *, now: datetime) -> None:
+    async def add_fire_ranges(self, fire_ranges: Sequence[NewFireRange], *, now: datetime) -> None:
         """See `ScheduleStore`."""
-        if spans:
-            await self._write(lambda db: self._insert_spans(db, list(spans), to_micros(now)))
+        if fire_ranges:
+            await self._write(lambda db: self._insert_fire_ranges(db, list(fire_ranges), to_micros(now)))
 
-    async def read_spans(self, shards: Sequence[int], *, limit: int) -> list[Span]:
+    async def read_fire_ranges(self, shards: Sequence[int], *, limit: int) -> list[FireRange]:
         """See `ScheduleStore`."""
         values = {"shards": to_json(list(shards)), "limit": limit}
-        rows = await self._read(lambda db: fetch_all(db, "read_spans", values))
-        return [make_span(row) for row in rows]
+        rows = await self._read(lambda db: fetch_all(db, "read_fire_ranges", values))
+        return [make_fire_range(row) for row in rows]
 
-    async def list_spans(self, job_id: JobId, *, limit: int = 100) -> list[Span]:
+    async def list_fire_ranges(self, job_id: JobId, *, limit: int = 100) -> list[FireRange]:
         """See `ScheduleStore`."""
         values = {"job_id": job_id.bytes, "limit": limit}
-        rows = await self._read(lambda db: fetch_all(db, "list_spans", values))
-        return [make_span(row) for row in rows]
+        rows = await self._read(lambda db: fetch_all(db, "list_fire_ranges", values))
+        return [make_fire_range(row) for row in rows]
 
 
 def skip_overlapping(runs: list[NewRun], *, is_live: bool) -> list[NewRun]:

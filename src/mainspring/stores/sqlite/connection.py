@@ -176,7 +176,7 @@ class Transactions:
             connection.execute("ROLLBACK")
 
 
-class Lane(Protocol):
+class Database(Protocol):
     """What carries out a store's calls in order, each in a transaction."""
 
     def start(self) -> None:
@@ -192,7 +192,7 @@ class Lane(Protocol):
         ...
 
 
-class LaneThread:
+class DatabaseThread:
     """A lane in a thread with a connection of its own."""
 
     def __init__(self, transactions: Transactions, *, name: str) -> None:

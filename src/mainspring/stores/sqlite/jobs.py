@@ -61,7 +61,7 @@ class JobPart(Part):
         execute(db, "raise_version", {"job_id": job_id, "now": now})
         if edit.ends_gap:
             _end_gap(db, edit.job_id, now)
-        self._insert_spans(db, edit.spans, now)
+        self._insert_fire_ranges(db, edit.fire_ranges, now)
         return EditResult.EDITED
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
@@ -72,7 +72,7 @@ class JobPart(Part):
         del is_paused
         _move(db, change.job_id, None)
         execute(db, "set_paused", {"job_id": change.job_id.bytes, "is_paused": True, "now": now})
-        self._insert_spans(db, change.spans, now)
+        self._insert_fire_ranges(db, change.fire_ranges, now)
 
     async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
         """See `JobStore`."""
@@ -84,7 +84,7 @@ class JobPart(Part):
         _move(db, change.job_id, change.next_fire_at)
         execute(db, "set_paused", {"job_id": change.job_id.bytes, "is_paused": False, "now": now})
         _end_gap(db, change.job_id, now)
-        self._insert_spans(db, change.spans, now)
+        self._insert_fire_ranges(db, change.fire_ranges, now)
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
         """See `JobStore`."""
@@ -96,8 +96,8 @@ class JobPart(Part):
         execute(db, "delete_clock", {"job_id": change.job_id.bytes})
         execute(db, "delete_job", values)
         execute(db, "drop_empty_gap", values)
-        execute(db, "close_span", values)
-        self._insert_spans(db, change.spans, now)
+        execute(db, "close_fire_range", values)
+        self._insert_fire_ranges(db, change.fire_ranges, now)
 
     async def _change(
         self, changes: Sequence[ClockChange], now: datetime, verb: Callable[..., None]

@@ -167,7 +167,7 @@ class _Ends:
                 {
                     "run_id": run_id,
                     "state": state,
-                    "rank": to_optional_micros(transition.rank) or now,
+                    "ready_at": to_optional_micros(transition.ready_at) or now,
                     "now": now,
                     "attempt": transition.counts_attempt,
                     "crash": transition.is_crash,
@@ -222,13 +222,18 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
     if request.number == claimer[0]:
         again = fetch_all(db, "repeat_claim", session)
         return ClaimResult(
-            tuple(_claimed(row, is_alone=bool(row[10]), is_cancel_requested=bool(row[11])) for row in again)
+            tuple(
+                _claimed(row, is_quarantined=bool(row[10]), is_cancel_requested=bool(row[11]))
+                for row in again
+            )
         )
     if request.number < claimer[0]:
         return _NOTHING
     execute(db, "set_claim_number", session)
     held = fetch_first(
-        db, "is_holding" if request.is_alone else "is_holding_alone", {"session_id": request.session_id}
+        db,
+        "is_holding" if request.is_quarantined else "is_holding_quarantined",
+        {"session_id": request.session_id},
     )
     if (held is not None and held[0]) or not request.lanes or request.limit < 1:
         return _NOTHING
@@ -236,14 +241,18 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
     wanted = {
         "lanes": to_json(lows),
         "now": now,
-        "limit": 1 if request.is_alone else request.limit,
+        "limit": 1 if request.is_quarantined else request.limit,
     }
-    rows = fetch_all(db, "find_suspect" if request.is_alone else "find_ready", wanted)
+    rows = fetch_all(db, "find_quarantined" if request.is_quarantined else "find_ready", wanted)
     if not rows:
         return _NOTHING
-    claim = {"run_ids": to_json([row[0] for row in rows]), "is_alone": request.is_alone, "now": now}
+    claim = {
+        "run_ids": to_json([row[0] for row in rows]),
+        "is_quarantined": request.is_quarantined,
+        "now": now,
+    }
     execute(db, "claim_runs", {**session, **claim})
-    return ClaimResult(tuple(_claimed(row, is_alone=request.is_alone) for row in rows))
+    return ClaimResult(tuple(_claimed(row, is_quarantined=request.is_quarantined) for row in rows))
 
 
 def _low_of(request: ClaimRequest, lane_id: LaneId) -> int:
@@ -251,7 +260,7 @@ def _low_of(request: ClaimRequest, lane_id: LaneId) -> int:
     return _EARLIEST if low is None else to_micros(low)
 
 
-def _claimed(row: Row, *, is_alone: bool, is_cancel_requested: bool = False) -> ClaimedRun:
+def _claimed(row: Row, *, is_quarantined: bool, is_cancel_requested: bool = False) -> ClaimedRun:
     return ClaimedRun(
         row[0],
         row[1],
@@ -262,7 +271,7 @@ def _claimed(row: Row, *, is_alone: bool, is_cancel_requested: bool = False) -> 
         to_instant(row[6]),
         row[7],
         row[8],
-        is_alone,
+        is_quarantined,
         is_cancel_requested,
         row[9],
     )

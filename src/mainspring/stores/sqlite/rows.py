@@ -11,8 +11,18 @@ from uuid import UUID
 
 import msgspec
 
-from mainspring.core.ids import JobId, LaneId, RunId, SessionId, SpanId
-from mainspring.core.model import Attempt, Job, Lane, LaneKey, Priority, Run, RunKind, Span, SpanKind
+from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
+from mainspring.core.model import (
+    Attempt,
+    FireRange,
+    FireRangeKind,
+    Job,
+    Lane,
+    LaneKey,
+    Priority,
+    Run,
+    RunKind,
+)
 from mainspring.core.shards import Refusal
 from mainspring.core.states import RunState
 from mainspring.ports.codec import decode_spec
@@ -98,8 +108,8 @@ def make_lane(row: Row) -> Lane:
     return Lane(
         id=LaneId(row[0]),
         key=LaneKey(row[1], row[2], row[3], Priority(row[4])),
-        oldest_rank=to_optional_instant(row[5]),
-        oldest_suspect_rank=to_optional_instant(row[6]),
+        earliest_ready_at=to_optional_instant(row[5]),
+        earliest_quarantined_at=to_optional_instant(row[6]),
     )
 
 
@@ -111,8 +121,8 @@ def make_held(row: Row) -> HeldRun:
         job_id=make_job_id(row[2]),
         version=row[3],
         attempt=row[4],
-        is_alone=bool(row[5]),
-        alone_crashes=row[6],
+        is_quarantined=bool(row[5]),
+        quarantined_crashes=row[6],
         is_cancel_requested=bool(row[7]),
         session_id=SessionId(row[8]),
         started_at=to_instant(row[9]),
@@ -133,7 +143,7 @@ def make_run(row: Row) -> Run:
         reason=row[9],
         fire_at=to_optional_instant(row[10]),
         due_at=to_instant(row[11]),
-        rank=to_instant(row[12]),
+        ready_at=to_instant(row[12]),
         created_at=to_instant(row[13]),
         started_at=to_optional_instant(row[14]),
         finished_at=to_optional_instant(row[15]),
@@ -147,7 +157,7 @@ def make_run(row: Row) -> Run:
         result=row[23],
         output=row[24],
         idempotency_key=row[25],
-        span_id=None if row[26] is None else SpanId(row[26]),
+        fire_range_id=None if row[26] is None else FireRangeId(row[26]),
         redrive_of=None if row[27] is None else RunId(row[27]),
     )
 
@@ -167,14 +177,14 @@ def make_attempt(row: Row) -> Attempt:
     )
 
 
-def make_span(row: Row) -> Span:
-    """Make a span from the columns of `read_spans`."""
-    return Span(
-        id=SpanId(row[0]),
+def make_fire_range(row: Row) -> FireRange:
+    """Make a fire range from the columns of `read_fire_ranges`."""
+    return FireRange(
+        id=FireRangeId(row[0]),
         job_id=make_job_id(row[1]),
         tenant=row[2],
         version=row[3],
-        kind=SpanKind(row[4]),
+        kind=FireRangeKind(row[4]),
         from_at=to_instant(row[5]),
         to_at=to_optional_instant(row[6]),
         cursor_at=to_optional_instant(row[7]),

@@ -46,11 +46,30 @@ CREATE TABLE dead_run (
     result BLOB,
     output TEXT,
     target_key TEXT,
-    span_id INTEGER,
+    fire_range_id INTEGER,
     redrive_of INTEGER
 ) STRICT;
 
 CREATE INDEX dead_run_job ON dead_run (job_id);
+
+CREATE TABLE fire_range (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    job_id BLOB NOT NULL,
+    version INTEGER NOT NULL,
+    shard INTEGER NOT NULL,
+    kind TEXT NOT NULL CONSTRAINT fire_range_kind CHECK (kind IN ('catch_up', 'backfill', 'gap')),
+    from_at INTEGER NOT NULL,
+    to_at INTEGER,
+    cursor_at INTEGER,
+    reason TEXT NOT NULL,
+    is_open INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    closed_at INTEGER
+) STRICT;
+
+CREATE INDEX fire_range_job ON fire_range (job_id);
+
+CREATE INDEX fire_range_open ON fire_range (shard) WHERE is_open AND kind <> 'gap';
 
 CREATE TABLE idempotency (
     tenant TEXT NOT NULL,
@@ -146,15 +165,15 @@ CREATE TABLE run (
     is_parked INTEGER NOT NULL DEFAULT 0,
     fire_at INTEGER,
     due_at INTEGER NOT NULL,
-    rank INTEGER NOT NULL,
+    ready_at INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     expires_at INTEGER,
     timeout_ms INTEGER NOT NULL,
     attempt INTEGER NOT NULL DEFAULT 1,
     token INTEGER NOT NULL DEFAULT 0,
     crashes INTEGER NOT NULL DEFAULT 0,
-    alone_crashes INTEGER NOT NULL DEFAULT 0,
-    is_alone INTEGER NOT NULL DEFAULT 0,
+    quarantined_crashes INTEGER NOT NULL DEFAULT 0,
+    is_quarantined INTEGER NOT NULL DEFAULT 0,
     session_id INTEGER,
     claim_number INTEGER,
     started_at INTEGER,
@@ -164,12 +183,10 @@ CREATE TABLE run (
     concurrency_key TEXT,
     payload BLOB,
     target_key TEXT,
-    span_id INTEGER,
+    fire_range_id INTEGER,
     redrive_of INTEGER,
     CONSTRAINT run_is_held_while_running CHECK ((state = 'RUNNING') = (session_id IS NOT NULL))
 ) STRICT;
-
-CREATE INDEX run_alone ON run (session_id) WHERE state = 'RUNNING' AND is_alone;
 
 CREATE INDEX run_expiring ON run (expires_at) WHERE expires_at IS NOT NULL AND state IN ('PENDING', 'RETRYING');
 
@@ -177,13 +194,15 @@ CREATE UNIQUE INDEX run_fire_key ON run (job_id, fire_at) WHERE kind = 'schedule
 
 CREATE INDEX run_held ON run (session_id) WHERE state = 'RUNNING';
 
+CREATE INDEX run_held_quarantined ON run (session_id) WHERE state = 'RUNNING' AND is_quarantined;
+
 CREATE INDEX run_job ON run (job_id);
 
-CREATE INDEX run_ready ON run (lane_id, rank) WHERE state IN ('PENDING', 'RETRYING') AND NOT is_parked AND crashes = 0;
+CREATE INDEX run_quarantined ON run (lane_id, ready_at) WHERE state IN ('PENDING', 'RETRYING') AND NOT is_parked AND crashes > 0;
+
+CREATE INDEX run_ready ON run (lane_id, ready_at) WHERE state IN ('PENDING', 'RETRYING') AND NOT is_parked AND crashes = 0;
 
 CREATE UNIQUE INDEX run_redrive ON run (redrive_of) WHERE redrive_of IS NOT NULL;
-
-CREATE INDEX run_suspect ON run (lane_id, rank) WHERE state IN ('PENDING', 'RETRYING') AND NOT is_parked AND crashes > 0;
 
 CREATE INDEX run_waiting ON run (lane_id) WHERE state = 'BLOCKED' OR is_parked;
 
@@ -214,7 +233,7 @@ CREATE TABLE run_history (
     result BLOB,
     output TEXT,
     target_key TEXT,
-    span_id INTEGER,
+    fire_range_id INTEGER,
     redrive_of INTEGER
 ) STRICT;
 
@@ -256,25 +275,6 @@ CREATE TABLE shard_lease (
     node_id TEXT
 ) STRICT;
 
-CREATE TABLE span (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    job_id BLOB NOT NULL,
-    version INTEGER NOT NULL,
-    shard INTEGER NOT NULL,
-    kind TEXT NOT NULL CONSTRAINT span_kind CHECK (kind IN ('catch_up', 'backfill', 'gap')),
-    from_at INTEGER NOT NULL,
-    to_at INTEGER,
-    cursor_at INTEGER,
-    reason TEXT NOT NULL,
-    is_open INTEGER NOT NULL,
-    created_at INTEGER NOT NULL,
-    closed_at INTEGER
-) STRICT;
-
-CREATE INDEX span_job ON span (job_id);
-
-CREATE INDEX span_open ON span (shard) WHERE is_open AND kind <> 'gap';
-
 CREATE TABLE tenant (
     id TEXT PRIMARY KEY,
     weight INTEGER NOT NULL DEFAULT 1 CONSTRAINT tenant_weight_positive CHECK (weight > 0)
@@ -283,21 +283,21 @@ CREATE TABLE tenant (
 CREATE VIEW any_run AS
 SELECT
     run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, run.state,
-    run.cancel_reason AS reason, run.fire_at, run.due_at, run.rank, run.created_at, run.started_at,
+    run.cancel_reason AS reason, run.fire_at, run.due_at, run.ready_at, run.created_at, run.started_at,
     CAST(NULL AS INTEGER) AS finished_at, run.attempt, run.token, run.crashes, run.session_id,
     CAST(run.cancel_requested_at IS NOT NULL AS INTEGER) AS is_cancel_requested, CAST(NULL AS TEXT) AS error, run.payload,
-    CAST(NULL AS BLOB) AS result, CAST(NULL AS TEXT) AS output, run.target_key, run.span_id, run.redrive_of
+    CAST(NULL AS BLOB) AS result, CAST(NULL AS TEXT) AS output, run.target_key, run.fire_range_id, run.redrive_of
 FROM run
 JOIN lane ON lane.id = run.lane_id
 UNION ALL
 SELECT
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, due_at, created_at,
     started_at, finished_at, attempt, token, crashes, session_id, CAST(FALSE AS INTEGER), error, payload, result, output,
-    target_key, span_id, redrive_of
+    target_key, fire_range_id, redrive_of
 FROM run_history
 UNION ALL
 SELECT
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, due_at, created_at,
     started_at, finished_at, attempt, token, crashes, session_id, CAST(FALSE AS INTEGER), error, payload, result, output,
-    target_key, span_id, redrive_of
+    target_key, fire_range_id, redrive_of
 FROM dead_run;

@@ -81,7 +81,7 @@ class UpkeepPart(Part):
         values = {"before": to_micros(before), "limit": limit}
         return await self._write(
             lambda db: max(
-                _remove(db, name, values) for name in ("prune_history", "prune_attempts", "prune_spans")
+                _remove(db, name, values) for name in ("prune_history", "prune_attempts", "prune_fire_ranges")
             )
         )
 

@@ -12,7 +12,7 @@ from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
 from mainspring.stores.sqlite.base import execute, fetch_all, fetch_first
 from mainspring.stores.sqlite.clocks import ClockPart
-from mainspring.stores.sqlite.connection import Lane, LaneThread, LockFile, Transactions, translate
+from mainspring.stores.sqlite.connection import Database, DatabaseThread, LockFile, Transactions, translate
 from mainspring.stores.sqlite.jobs import JobPart
 from mainspring.stores.sqlite.leases import LeasePart
 from mainspring.stores.sqlite.nodes import NodePart
@@ -53,8 +53,8 @@ class SqliteStore(JobPart, ClockPart, RunPart, LeasePart, SessionPart, NodePart,
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._lock.acquire()
         try:
-            self._writer = self._make_lane("sqlite-writer", is_writer=True)
-            self._reader = self._make_lane("sqlite-reader", is_writer=False)
+            self._writer = self._make_database("sqlite-writer", is_writer=True)
+            self._reader = self._make_database("sqlite-reader", is_writer=False)
             self._writer.start()
             await self._write(migrate)
             self._reader.start()
@@ -63,9 +63,9 @@ class SqliteStore(JobPart, ClockPart, RunPart, LeasePart, SessionPart, NodePart,
             self._lock.release()
             raise
 
-    def _make_lane(self, name: str, *, is_writer: bool) -> Lane:
+    def _make_database(self, name: str, *, is_writer: bool) -> Database:
         forget = self._lane_ids.clear if is_writer else _nothing
-        return LaneThread(Transactions(self._path, is_writer=is_writer, on_rollback=forget), name=name)
+        return DatabaseThread(Transactions(self._path, is_writer=is_writer, on_rollback=forget), name=name)
 
     async def close(self) -> None:
         """Finish what is under way and let go of the folder."""

@@ -20,13 +20,14 @@ It needs pytest-asyncio in its mode `auto`. Where a store's `capabilities` say t
 of it are skipped and say why. A class that bears a law's number attacks that law of design 2.
 """
 
+from pathlib import Path
+
 import pytest
 
 # Before the modules are imported, so that a failure shows the values that it compared.
-_CONCERNS = (
-    "cancelling claiming completion edges firing inspection jobs liveness model spans submission suite upkeep"
+pytest.register_assert_rewrite(
+    *(f"{__name__}.{path.stem}" for path in Path(__file__).parent.glob("*.py") if path.stem != "__init__")
 )
-pytest.register_assert_rewrite(*(f"{__name__}.{concern}" for concern in _CONCERNS.split()))
 
 from mainspring.testing.conformance.suite import SUITE, collect  # noqa: E402
 

@@ -65,7 +65,7 @@ class Lanes:
 
     __test__ = False
 
-    async def test_read_lanes_tells_the_earliest_rank(self, store: Store) -> None:
+    async def test_read_lanes_tells_the_earliest_ready_at(self, store: Store) -> None:
         job, other = await add_job(store), await add_job(store, make_spec(queue="mail"))
         for second in (30, 10, 20):
             await submit(store, job, due_at=at(second))
@@ -73,7 +73,7 @@ class Lanes:
         lanes = {lane.key: lane for lane in await store.read_lanes([])}
         assert lanes.keys() == {lane_of(job), lane_of(other)}
         lane = lanes[lane_of(job)]
-        assert (lane.oldest_rank, lane.oldest_suspect_rank) == (at(10), None)
+        assert (lane.earliest_ready_at, lane.earliest_quarantined_at) == (at(10), None)
         assert [lane.key.queue for lane in await store.read_lanes(["mail", "none"])] == ["mail"]
         assert await store.read_lanes(["none"]) == []
 
@@ -85,22 +85,22 @@ class Lanes:
         lane_id = await lane_id_of(store, job)
         for low in (at(10), at(0)):
             lanes = {lane.key: lane for lane in await store.read_lanes([], lows={lane_id: low})}
-            assert lanes[lane_of(job)].oldest_rank == at(10)
-            assert lanes[lane_of(other)].oldest_rank == at(5)
+            assert lanes[lane_of(job)].earliest_ready_at == at(10)
+            assert lanes[lane_of(other)].earliest_ready_at == at(5)
 
     async def test_running_runs_are_not_ready(self, store: Store) -> None:
         await running_run(store)
         [lane] = await store.read_lanes([])
-        assert (lane.oldest_rank, lane.oldest_suspect_rank) == (None, None)
+        assert (lane.earliest_ready_at, lane.earliest_quarantined_at) == (None, None)
 
     async def test_runs_that_crashed_a_worker_are_told_apart(self, store: Store) -> None:
         job = await add_job(store)
         await crashed_run(store, job)
         [lane] = await store.read_lanes([])
-        assert (lane.oldest_rank, lane.oldest_suspect_rank) == (None, START)
+        assert (lane.earliest_ready_at, lane.earliest_quarantined_at) == (None, START)
         await submit(store, job, due_at=at(9))
         [lane] = await store.read_lanes([])
-        assert (lane.oldest_rank, lane.oldest_suspect_rank) == (at(9), START)
+        assert (lane.earliest_ready_at, lane.earliest_quarantined_at) == (at(9), START)
 
     async def test_each_part_of_the_key_makes_a_lane(self, store: Store) -> None:
         job, foreign = await add_job(store), await add_job(store, tenant="other")
@@ -137,7 +137,7 @@ class Claiming:
             at(-1),
             b"[1]",
             "key",
-            is_alone=False,
+            is_quarantined=False,
             is_cancel_requested=False,
             tenant=job.tenant,
         )
@@ -152,9 +152,9 @@ class Claiming:
         held = await read_held(store, run_id)
         assert (held.token, held.attempt, held.session_id) == (1, 1, session_id)
         assert (held.started_at, held.deadline_at) == (at(5), at(95))
-        assert (held.is_alone, held.alone_crashes, held.is_cancel_requested) == (False, 0, False)
+        assert (held.is_quarantined, held.quarantined_crashes, held.is_cancel_requested) == (False, 0, False)
 
-    async def test_claim_is_ordered_by_rank_within_a_lane(self, store: Store) -> None:
+    async def test_claim_is_ordered_by_ready_at_within_a_lane(self, store: Store) -> None:
         job = await add_job(store)
         due = {second: (await submit(store, job, due_at=at(second)))[0] for second in (30, 10, 20)}
         leased = await claim(store, await add_session(store), now=at(30), limit=10)
@@ -195,7 +195,7 @@ class Claiming:
         assert ids_of(await claim(store, session_id, lanes=lanes, limit=9)) == [run_id]
         assert await claim(store, session_id, lanes=[], limit=9) == ()
 
-    async def test_claim_waits_for_the_rank(self, store: Store) -> None:
+    async def test_claim_waits_for_the_ready_at(self, store: Store) -> None:
         job = await add_job(store)
         [run_id] = await submit(store, job, due_at=at(10))
         session_id = await add_session(store)
@@ -410,18 +410,18 @@ class RunsThatCrashedAreClaimedAlone:
         run_id = await crashed_run(store, await add_job(store))
         session_id = await add_session(store)
         assert await claim(store, session_id, now=at(1), limit=9) == ()
-        [leased] = await claim(store, session_id, now=at(1), limit=9, is_alone=True)
-        assert (leased.run_id, leased.is_alone) == (run_id, True)
+        [leased] = await claim(store, session_id, now=at(1), limit=9, is_quarantined=True)
+        assert (leased.run_id, leased.is_quarantined) == (run_id, True)
         assert leased.attempt == 1, "a loss counts as a crash, not as an attempt"
         held = await read_held(store, run_id)
-        assert (held.is_alone, held.alone_crashes) == (True, 0)
+        assert (held.is_quarantined, held.quarantined_crashes) == (True, 0)
 
     async def test_alone_claim_takes_one_and_no_other_kind(self, store: Store) -> None:
         job = await add_job(store)
         crashed = [await crashed_run(store, job) for _ in range(2)]
         await submit(store, job)
         session_id = await add_session(store)
-        first = await claim(store, session_id, now=at(1), limit=9, is_alone=True)
+        first = await claim(store, session_id, now=at(1), limit=9, is_quarantined=True)
         assert len(first) == 1
         assert set(ids_of(first)) < set(crashed)
 
@@ -431,17 +431,17 @@ class RunsThatCrashedAreClaimedAlone:
         session_id = await add_session(store)
         await submit(store, job)
         assert len(await claim(store, session_id, now=at(1))) == 1
-        assert await claim(store, session_id, now=at(1), is_alone=True) == ()
+        assert await claim(store, session_id, now=at(1), is_quarantined=True) == ()
 
     async def test_session_that_runs_one_alone_gets_nothing_else(self, store: Store) -> None:
         job = await add_job(store)
         crashed = [await crashed_run(store, job) for _ in range(2)]
         await submit(store, job)
         session_id = await add_session(store)
-        [leased] = await claim(store, session_id, now=at(1), is_alone=True)
+        [leased] = await claim(store, session_id, now=at(1), is_quarantined=True)
         assert leased.run_id in crashed
         assert await claim(store, session_id, now=at(1), limit=9) == ()
-        assert await claim(store, session_id, now=at(1), limit=9, is_alone=True) == ()
+        assert await claim(store, session_id, now=at(1), limit=9, is_quarantined=True) == ()
         await store.apply([transitions.succeeded(leased.run_id, leased.token)], now=at(2))
         assert len(await claim(store, session_id, now=at(3), limit=9)) == 1
 
@@ -449,9 +449,9 @@ class RunsThatCrashedAreClaimedAlone:
         run_id = await crashed_run(store, await add_job(store))
         for crashes in (1, 2):
             session_id = await add_session(store)
-            [leased] = await claim(store, session_id, now=at(crashes), is_alone=True)
+            [leased] = await claim(store, session_id, now=at(crashes), is_quarantined=True)
             held = await read_held(store, leased.run_id)
-            assert (held.is_alone, held.alone_crashes) == (True, crashes - 1)
+            assert (held.is_quarantined, held.quarantined_crashes) == (True, crashes - 1)
             ending = transitions.lost(facts_of(held), make_spec(), now=at(crashes))
             await store.apply([ending], now=at(crashes))
             [run] = await store.get_runs([run_id])
@@ -461,7 +461,7 @@ class RunsThatCrashedAreClaimedAlone:
     async def test_poison_limit_ends_it(self, store: Store) -> None:
         spec = make_spec(poison_limit=1)
         run_id = await crashed_run(store, await add_job(store, spec))
-        [leased] = await claim(store, await add_session(store), now=at(1), is_alone=True)
+        [leased] = await claim(store, await add_session(store), now=at(1), is_quarantined=True)
         held = await read_held(store, leased.run_id)
         await store.apply([transitions.lost(facts_of(held), spec, now=at(1))], now=at(1))
         [run] = await store.get_runs([run_id])
@@ -475,7 +475,7 @@ class RunsThatCrashedAreClaimedAlone:
         session_id = await add_session(store)
         lanes = await all_lanes(store)
         answers = await asyncio.gather(
-            *(claim(store, session_id, now=at(1), lanes=lanes, is_alone=True) for _ in range(4))
+            *(claim(store, session_id, now=at(1), lanes=lanes, is_quarantined=True) for _ in range(4))
         )
         assert sum(len(runs) for runs in answers) == 1
 

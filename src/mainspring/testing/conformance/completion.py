@@ -69,9 +69,9 @@ async def read_run(store: Store, run_id: RunId) -> Run:
     return run
 
 
-async def take_again(store: Store, run_id: RunId, *, now: float, is_alone: bool = False) -> HeldRun:
+async def take_again(store: Store, run_id: RunId, *, now: float, is_quarantined: bool = False) -> HeldRun:
     """Claim a run once more, with a session of its own."""
-    leased = await claim(store, await add_session(store), now=at(now), is_alone=is_alone)
+    leased = await claim(store, await add_session(store), now=at(now), is_quarantined=is_quarantined)
     assert [run.run_id for run in leased] == [run_id]
     return await read_held(store, run_id)
 
@@ -99,7 +99,7 @@ class Completion:
         held = await running_run(store)
         assert await store.apply([fail(held, now=5)], now=at(5)) == APPLIED
         run = await read_run(store, held.run_id)
-        assert (run.state, run.rank, run.due_at) == (RunState.RETRYING, at(15), START)
+        assert (run.state, run.ready_at, run.due_at) == (RunState.RETRYING, at(15), START)
         assert run.finished_at is None
         assert run.token > held.token
         session_id = await add_session(store)
@@ -150,7 +150,7 @@ class Completion:
         held = await running_run(store)
         assert await store.apply([snooze(held, until=40)], now=at(5)) == APPLIED
         run = await read_run(store, held.run_id)
-        assert (run.state, run.rank) == (RunState.RETRYING, at(40))
+        assert (run.state, run.ready_at) == (RunState.RETRYING, at(40))
         assert run.token > held.token
         again = await take_again(store, held.run_id, now=40)
         assert again.attempt == 1
@@ -160,7 +160,7 @@ class Completion:
         held = await running_run(store)
         assert await store.apply([give_back(held, now=5)], now=at(5)) == APPLIED
         run = await read_run(store, held.run_id)
-        assert (run.state, run.rank, run.crashes) == (RunState.PENDING, at(5), 0)
+        assert (run.state, run.ready_at, run.crashes) == (RunState.PENDING, at(5), 0)
         again = await take_again(store, held.run_id, now=5)
         assert again.attempt == 1
         assert again.token > run.token > held.token
@@ -169,8 +169,8 @@ class Completion:
         held = await running_run(store)
         assert await store.apply([lose(held, now=5)], now=at(5)) == APPLIED
         run = await read_run(store, held.run_id)
-        assert (run.state, run.rank, run.crashes) == (RunState.PENDING, at(5), 1)
-        again = await take_again(store, held.run_id, now=5, is_alone=True)
+        assert (run.state, run.ready_at, run.crashes) == (RunState.PENDING, at(5), 1)
+        again = await take_again(store, held.run_id, now=5, is_quarantined=True)
         assert again.attempt == 1
         assert [row.outcome for row in await store.list_attempts(held.run_id)] == ["lost"]
 
@@ -181,13 +181,13 @@ class Completion:
         run = await read_run(store, held.run_id)
         assert (run.state, run.reason, run.crashes) == (RunState.FAILED, "lost", 1)
         session_id = await add_session(store)
-        for is_alone in (True, False):
-            assert await claim(store, session_id, now=at(10**6), is_alone=is_alone) == ()
+        for is_quarantined in (True, False):
+            assert await claim(store, session_id, now=at(10**6), is_quarantined=is_quarantined) == ()
 
-    async def test_rank_in_the_past_is_written_as_now(self, store: Store) -> None:
+    async def test_ready_at_in_the_past_is_written_as_now(self, store: Store) -> None:
         held = await running_run(store)
         await store.apply([snooze(held, until=-100)], now=at(5))
-        assert (await read_run(store, held.run_id)).rank == at(5)
+        assert (await read_run(store, held.run_id)).ready_at == at(5)
 
     async def test_batch_answers_in_order(self, store: Store) -> None:
         job = await add_job(store)
@@ -246,14 +246,14 @@ class StaleTokenIsRefusedLaw3:
     async def test_late_report_while_another_holds_the_run(self, store: Store) -> None:
         held = await running_run(store)
         await store.apply([lose(held, now=5)], now=at(5))
-        again = await take_again(store, held.run_id, now=6, is_alone=True)
+        again = await take_again(store, held.run_id, now=6, is_quarantined=True)
         await self._assert_refused(store, held, now=7)
         assert await store.apply([succeed(again)], now=at(8)) == APPLIED
 
     async def test_late_report_after_another_finished(self, store: Store) -> None:
         held = await running_run(store)
         await store.apply([lose(held, now=5)], now=at(5))
-        again = await take_again(store, held.run_id, now=6, is_alone=True)
+        again = await take_again(store, held.run_id, now=6, is_quarantined=True)
         await store.apply([succeed(again)], now=at(7))
         await self._assert_refused(store, held, now=8)
 
@@ -371,7 +371,7 @@ class Followups:
         followups = [Followup(held[0].run_id, child), Followup(held[0].run_id, child)]
         await store.apply([succeed(run) for run in held], now=at(5), followups=followups)
         children = await self._children(store)
-        assert [(run.state, run.payload, run.rank) for run in children] == [
+        assert [(run.state, run.payload, run.ready_at) for run in children] == [
             (RunState.PENDING, b"1", at(5))
         ] * 2
         leased = await claim(store, await add_session(store), now=at(5), limit=9)
@@ -403,7 +403,7 @@ class Followups:
         followup = Followup(held.run_id, make_new_run(child_job, kind=RunKind.CHILD))
         await store.apply([succeed(held)], now=at(5), followups=[followup])
         [lane] = await store.read_lanes(["children"])
-        assert lane.oldest_rank == at(5)
+        assert lane.earliest_ready_at == at(5)
 
     async def test_parent_of_a_deleted_job_still_ends(self, store: Store) -> None:
         job = await add_job(store)

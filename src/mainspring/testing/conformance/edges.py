@@ -154,9 +154,9 @@ class EmptyLists:
         assert await store.read_versions([]) == []
         assert await store.read_due([], until=START, limit=10) == []
         assert await store.record_fires([], epochs={}, now=START) == []
-        await store.add_spans([], now=START)
-        assert await store.read_spans([], limit=10) == []
-        assert await store.advance_spans([], epochs={}, now=START) == []
+        await store.add_fire_ranges([], now=START)
+        assert await store.read_fire_ranges([], limit=10) == []
+        assert await store.advance_fire_ranges([], epochs={}, now=START) == []
         assert await store.submit_runs([], now=START) == []
         assert await store.claim_runs([], now=START) == []
         assert await store.apply([], now=START) == []

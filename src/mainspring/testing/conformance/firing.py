@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from mainspring.core.model import Job, RunKind, SpanKind
+from mainspring.core.model import FireRangeKind, Job, RunKind
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.schedule import Fire, FireResult, FireStatus
@@ -20,10 +20,10 @@ from mainspring.testing.factories import (
     make_change,
     make_edit,
     make_fire,
+    make_fire_range,
     make_node,
     make_pause,
     make_scheduled_run,
-    make_span,
     own_shards,
     read_held,
     read_job,
@@ -122,15 +122,17 @@ class Firing:
             runs = await store.get_runs(result.run_ids)
             assert [run and run.job_id for run in runs] == ([fire.job_id] if result.run_ids else [])
 
-    async def test_late_fire_jumps_past_now_and_leaves_a_span(self, store: Store) -> None:
+    async def test_late_fire_jumps_past_now_and_leaves_a_fire_range(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
         epochs = await own_shards(store)
-        span = make_span(job, from_at=at(60), to_at=at(540), kind=SpanKind.GAP, reason="misfire")
-        fire = make_fire(job, next_fire_at=at(660), fired_through=at(600), runs=(), spans=(span,))
+        fire_range = make_fire_range(
+            job, from_at=at(60), to_at=at(540), kind=FireRangeKind.GAP, reason="misfire"
+        )
+        fire = make_fire(job, next_fire_at=at(660), fired_through=at(600), runs=(), fire_ranges=(fire_range,))
         assert await store.record_fires([fire], epochs=epochs, now=at(601)) == [FireResult(FireStatus.FIRED)]
         jumped = await read_job(store, job.id)
         assert (jumped.next_fire_at, jumped.fired_through) == (at(660), at(600))
-        [kept] = await store.list_spans(job.id)
+        [kept] = await store.list_fire_ranges(job.id)
         assert (kept.from_at, kept.to_at, kept.reason) == (at(60), at(540), "misfire")
 
     async def test_fired_run_starts_no_earlier_than_now_and_keeps_its_due_instant(self, store: Store) -> None:
@@ -138,7 +140,7 @@ class Firing:
         result = await fire_once(store, job, now=75)
         [run] = await store.get_runs(result.run_ids)
         assert run is not None
-        assert (run.due_at, run.rank) == (at(60), at(75))
+        assert (run.due_at, run.ready_at) == (at(60), at(75))
 
     async def test_jittered_run_is_claimable_from_its_due_instant(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
@@ -228,13 +230,13 @@ class StalePlanLosesLaw2:
 
     async def _assert_lost(self, store: Store, fire: Fire, *, now: float = 60) -> None:
         epochs = {lease.shard: lease.epoch for lease in await store.read_shards()}
-        before = [await store.list_runs("default"), await store.list_spans(fire.job_id)]
+        before = [await store.list_runs("default"), await store.list_fire_ranges(fire.job_id)]
         assert await store.record_fires([fire], epochs=epochs, now=at(now)) == LOST
-        assert [await store.list_runs("default"), await store.list_spans(fire.job_id)] == before
+        assert [await store.list_runs("default"), await store.list_fire_ranges(fire.job_id)] == before
 
     async def test_second_fire_of_one_plan_is_lost(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
-        fire = make_fire(job, spans=(make_span(job),))
+        fire = make_fire(job, fire_ranges=(make_fire_range(job),))
         epochs = await own_shards(store)
         [first] = await store.record_fires([fire], epochs=epochs, now=at(60))
         assert first.status is FireStatus.FIRED

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from mainspring.core.cron import Cron
 from mainspring.core.ids import JobId
-from mainspring.core.model import Delivery, Misfire, MisfireRule, Overlap, Priority, SpanKind, Target
+from mainspring.core.model import Delivery, FireRangeKind, Misfire, MisfireRule, Overlap, Priority, Target
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.triggers import Interval, Once
 from mainspring.ports.store import Store
@@ -19,9 +19,9 @@ from mainspring.testing.factories import (
     at,
     make_change,
     make_edit,
+    make_fire_range,
     make_new_job,
     make_pause,
-    make_span,
     make_spec,
     read_job,
     submit,
@@ -172,17 +172,17 @@ class Edits:
     async def test_edit_to_a_taken_name_changes_nothing(self, store: Store) -> None:
         await add_job(store, make_spec(name="taken"))
         job = await add_job(store, next_fire_at=at(60))
-        edit = make_edit(job, make_spec(name="taken"), spans=(make_span(job),))
+        edit = make_edit(job, make_spec(name="taken"), fire_ranges=(make_fire_range(job),))
         assert await store.edit_jobs([edit], now=at(1)) == [EditResult.NAME_TAKEN]
         assert await read_job(store, job.id) == job
-        assert await store.list_spans(job.id) == []
+        assert await store.list_fire_ranges(job.id) == []
 
-    async def test_edit_inserts_its_spans_only_where_it_takes_effect(self, store: Store) -> None:
+    async def test_edit_inserts_its_fire_ranges_only_where_it_takes_effect(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
-        edit = make_edit(job, spans=(make_span(job),))
+        edit = make_edit(job, fire_ranges=(make_fire_range(job),))
         assert await store.edit_jobs([edit], now=at(1)) == [EditResult.EDITED]
         assert await store.edit_jobs([edit], now=at(2)) == [EditResult.MOVED]
-        assert len(await store.list_spans(job.id)) == 1
+        assert len(await store.list_fire_ranges(job.id)) == 1
 
     async def test_edit_of_missing_jobs_among_others(self, store: Store) -> None:
         job = await add_job(store)
@@ -209,8 +209,8 @@ class Pauses:
         paused = await read_job(store, job.id)
         assert (paused.is_paused, paused.next_fire_at) == (True, None)
         assert paused.revision > job.revision
-        [gap] = await store.list_spans(job.id)
-        assert (gap.kind, gap.reason, gap.from_at, gap.to_at) == (SpanKind.GAP, "paused", START, None)
+        [gap] = await store.list_fire_ranges(job.id)
+        assert (gap.kind, gap.reason, gap.from_at, gap.to_at) == (FireRangeKind.GAP, "paused", START, None)
         assert gap.is_open
 
     async def test_pause_of_a_paused_job_is_done_without_effect(self, store: Store) -> None:
@@ -222,7 +222,7 @@ class Pauses:
         for repeat in repeats:
             assert await store.pause_jobs([repeat], now=at(2)) == [ChangeResult.DONE]
         assert await read_job(store, job.id) == paused
-        assert len(await store.list_spans(job.id)) == 1
+        assert len(await store.list_fire_ranges(job.id)) == 1
 
     async def test_pause_is_moved_or_missing(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
@@ -241,7 +241,7 @@ class Pauses:
         resumed = await read_job(store, job.id)
         assert (resumed.is_paused, resumed.next_fire_at) == (False, at(180))
         assert resumed.revision > paused.revision
-        [gap] = await store.list_spans(job.id)
+        [gap] = await store.list_fire_ranges(job.id)
         assert (gap.is_open, gap.from_at, gap.to_at) == (False, START, at(150))
 
     async def test_resume_is_moved_after_an_edit_during_the_pause(self, store: Store) -> None:
@@ -253,19 +253,22 @@ class Pauses:
         results = [ChangeResult.MOVED, ChangeResult.MISSING]
         assert await store.resume_jobs(changes, now=at(3)) == results
         assert (await read_job(store, job.id)).is_paused
-        assert (await store.list_spans(job.id))[0].is_open
+        assert (await store.list_fire_ranges(job.id))[0].is_open
 
     async def test_edit_of_a_paused_job_may_end_its_gap_and_open_another(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
         other = await add_job(store, next_fire_at=at(60))
         await store.pause_jobs([make_pause(job, from_at=at(5)), make_pause(other)], now=at(1))
         paused = await read_job(store, job.id)
-        (gap,) = make_pause(paused, from_at=at(12)).spans
-        edit = replace(make_edit(paused), ends_gap=True, spans=(gap,))
+        (gap,) = make_pause(paused, from_at=at(12)).fire_ranges
+        edit = replace(make_edit(paused), ends_gap=True, fire_ranges=(gap,))
         assert await store.edit_jobs([edit], now=at(10)) == [EditResult.EDITED]
-        gaps = [(span.from_at, span.to_at, span.is_open) for span in await store.list_spans(job.id)]
+        gaps = [
+            (fire_range.from_at, fire_range.to_at, fire_range.is_open)
+            for fire_range in await store.list_fire_ranges(job.id)
+        ]
         assert gaps == [(at(12), None, True), (at(5), at(10), False)]
-        assert (await store.list_spans(other.id))[0].is_open
+        assert (await store.list_fire_ranges(other.id))[0].is_open
 
     async def test_each_pause_has_its_own_gap(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
@@ -275,7 +278,7 @@ class Pauses:
             job = await read_job(store, job.id)
             change = make_change(job, next_fire_at=at(60))
             await store.resume_jobs([change], now=at(second + 5))
-        gaps = [(gap.from_at, gap.to_at, gap.is_open) for gap in await store.list_spans(job.id)]
+        gaps = [(gap.from_at, gap.to_at, gap.is_open) for gap in await store.list_fire_ranges(job.id)]
         assert gaps == [(at(20), at(25), False), (at(10), at(15), False)]
 
     async def test_resume_before_the_next_fire_leaves_no_gap(self, store: Store) -> None:
@@ -286,27 +289,30 @@ class Pauses:
             job = await read_job(store, job.id)
             change = make_change(job, next_fire_at=at(60))
             assert await store.resume_jobs([change], now=at(second + 5)) == [ChangeResult.DONE]
-            assert await store.list_spans(job.id) == []
+            assert await store.list_fire_ranges(job.id) == []
 
     async def test_resume_at_the_instant_of_a_fire_keeps_its_record(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
         await store.pause_jobs([make_pause(job, from_at=at(60))], now=at(1))
         paused = await read_job(store, job.id)
         await store.resume_jobs([make_change(paused, next_fire_at=at(120))], now=at(60))
-        [gap] = await store.list_spans(job.id)
+        [gap] = await store.list_fire_ranges(job.id)
         assert (gap.is_open, gap.from_at, gap.to_at) == (False, at(60), at(60))
 
-    async def test_resume_leaves_all_other_spans(self, store: Store) -> None:
+    async def test_resume_leaves_all_other_fire_ranges(self, store: Store) -> None:
         job, other = await add_job(store, next_fire_at=at(60)), await add_job(store, next_fire_at=at(60))
-        spans = [make_span(job, kind=SpanKind.BACKFILL, from_at=at(60), to_at=at(90))]
-        spans.append(make_span(job, kind=SpanKind.GAP, from_at=at(60), to_at=at(90)))
-        await store.add_spans(spans, now=START)
+        fire_ranges = [make_fire_range(job, kind=FireRangeKind.BACKFILL, from_at=at(60), to_at=at(90))]
+        fire_ranges.append(make_fire_range(job, kind=FireRangeKind.GAP, from_at=at(60), to_at=at(90)))
+        await store.add_fire_ranges(fire_ranges, now=START)
         await store.pause_jobs([make_pause(each, from_at=at(60)) for each in (job, other)], now=at(1))
         paused = await read_job(store, job.id)
         await store.resume_jobs([make_change(paused, next_fire_at=at(60))], now=at(2))
-        kinds = [(span.kind, span.to_at, span.is_open) for span in await store.list_spans(job.id)]
-        assert kinds == [(SpanKind.GAP, at(90), False), (SpanKind.BACKFILL, at(90), True)]
-        [gap] = await store.list_spans(other.id)
+        kinds = [
+            (fire_range.kind, fire_range.to_at, fire_range.is_open)
+            for fire_range in await store.list_fire_ranges(job.id)
+        ]
+        assert kinds == [(FireRangeKind.GAP, at(90), False), (FireRangeKind.BACKFILL, at(90), True)]
+        [gap] = await store.list_fire_ranges(other.id)
         assert (gap.is_open, gap.from_at) == (True, at(60))
 
 
@@ -324,9 +330,9 @@ class Deletes:
         again = make_new_job(make_spec(name="phoenix"))
         assert await store.add_jobs([again], now=at(2)) == [AddResult.ADDED]
 
-    async def test_delete_keeps_versions_runs_and_spans(self, store: Store) -> None:
+    async def test_delete_keeps_versions_runs_and_fire_ranges(self, store: Store) -> None:
         job = await add_job(store)
-        await store.add_spans([make_span(job)], now=START)
+        await store.add_fire_ranges([make_fire_range(job)], now=START)
         [run_id] = await submit(store, job)
         await store.delete_jobs([make_change(job)], now=at(1))
         assert await store.read_versions([(job.id, 1)]) == [job.spec]
@@ -334,27 +340,27 @@ class Deletes:
         assert run is not None
         assert run.job_id == job.id
         assert [run.id for run in await store.list_runs("default", job_id=job.id)] == [run_id]
-        assert len(await store.list_spans(job.id)) == 1
+        assert len(await store.list_fire_ranges(job.id)) == 1
 
-    async def test_delete_closes_open_spans(self, store: Store) -> None:
+    async def test_delete_closes_open_fire_ranges(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
-        await store.add_spans([make_span(job)], now=START)
+        await store.add_fire_ranges([make_fire_range(job)], now=START)
         await store.pause_jobs([make_pause(job)], now=at(1))
         paused = await read_job(store, job.id)
         await store.delete_jobs([make_change(paused)], now=at(2))
-        gap, catch_up = await store.list_spans(job.id)
+        gap, catch_up = await store.list_fire_ranges(job.id)
         assert not gap.is_open
         assert gap.to_at == at(2)
         assert not catch_up.is_open
 
     async def test_delete_before_the_next_fire_leaves_no_gap(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
-        await store.add_spans([make_span(job)], now=START)
+        await store.add_fire_ranges([make_fire_range(job)], now=START)
         await store.pause_jobs([make_pause(job, from_at=at(60))], now=at(1))
         paused = await read_job(store, job.id)
         assert await store.delete_jobs([make_change(paused)], now=at(2)) == [ChangeResult.DONE]
-        [catch_up] = await store.list_spans(job.id)
-        assert (catch_up.kind, catch_up.is_open) == (SpanKind.CATCH_UP, False)
+        [catch_up] = await store.list_fire_ranges(job.id)
+        assert (catch_up.kind, catch_up.is_open) == (FireRangeKind.CATCH_UP, False)
 
     async def test_delete_is_moved_or_missing(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))

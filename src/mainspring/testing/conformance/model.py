@@ -1,8 +1,8 @@
 """The model test: a random walk through the store's verbs, step by step on the store and on `MemoryStore`.
 
 Both must answer alike, and show the same rows every now and then and at the end. Nothing in the walk depends on
-what a store may decide for itself: each run has a rank of its own, each call names a row once, limits do not bite.
-A failure names seed and step, and repeats exactly.
+what a store may decide for itself: each run has a `ready_at` of its own, each call names a row once, limits do not
+bite. A failure names seed and step, and repeats exactly.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import pytest
 
 from mainspring.core import transitions
 from mainspring.core.ids import JobId, RunId
-from mainspring.core.model import Job, JobSpec, LaneKey, RunKind, SpanKind
+from mainspring.core.model import FireRangeKind, Job, JobSpec, LaneKey, RunKind
 from mainspring.core.states import RunState
 from mainspring.core.transitions import AttemptFacts, Failure, Transition
 from mainspring.ports.store import Store
 from mainspring.ports.store.runs import IdempotencyKey, NewRun
-from mainspring.ports.store.schedule import NewSpan
+from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.conformance.model_side import TENANTS, Side
@@ -33,11 +33,11 @@ from mainspring.testing.factories import (
     make_change,
     make_edit,
     make_fire,
+    make_fire_range,
     make_new_job,
     make_new_run,
     make_node,
     make_session,
-    make_span,
     make_spec,
 )
 
@@ -94,8 +94,8 @@ class Walk:
             self.delete: 1,
             self.take_shards: 2,
             self.fire: 14,
-            self.add_span: 2,
-            self.advance_span: 6,
+            self.add_fire_range: 2,
+            self.advance_fire_range: 6,
             self.submit: 10,
             self.open_session: 3,
             self.claim: 20,
@@ -157,11 +157,15 @@ class Walk:
         self.lane_keys[run.lane] = None
         return run
 
-    def new_span(self, job: Job, **overrides: Any) -> NewSpan:
+    def new_fire_range(self, job: Job, **overrides: Any) -> NewFireRange:
         self.serial += 1
-        kind = self.random.choice(list(SpanKind))
-        values: dict[str, Any] = {"kind": kind, "from_at": START - MINUTE, "reason": f"span {self.serial}"}
-        return make_span(job, **values | overrides)
+        kind = self.random.choice(list(FireRangeKind))
+        values: dict[str, Any] = {
+            "kind": kind,
+            "from_at": START - MINUTE,
+            "reason": f"fire range {self.serial}",
+        }
+        return make_fire_range(job, **values | overrides)
 
     async def some_job(self, *, stale: float = 0.15) -> Job | None:
         """Return a job as it is, or as it was at some time."""
@@ -209,21 +213,23 @@ class Walk:
         if job is None:
             return
         name = f"name {self.random.randrange(40)}" if self.chance(0.3) else job.spec.name
-        spans = (self.new_span(job),) if self.chance(0.3) else ()
+        fire_ranges = (self.new_fire_range(job),) if self.chance(0.3) else ()
         next_fire_at = None if job.is_paused else self.now + timedelta(seconds=self.random.randrange(-60, 60))
         spec = make_spec(name=name, queue=job.spec.queue, payload=str(self.serial).encode())
-        edit = make_edit(job, spec, next_fire_at=next_fire_at, spans=spans)
+        edit = make_edit(job, spec, next_fire_at=next_fire_at, fire_ranges=fire_ranges)
         await self.agree(lambda side: side.store.edit_jobs([edit], now=self.now))
-        await self.learn_spans(job.id)
+        await self.learn_fire_ranges(job.id)
 
     async def pause(self) -> None:
         job = await self.some_job()
         if job is None:
             return
-        gap = self.new_span(job, kind=SpanKind.GAP, from_at=job.next_fire_at or self.now, to_at=None)
-        change = make_change(job, spans=(gap,))
+        gap = self.new_fire_range(
+            job, kind=FireRangeKind.GAP, from_at=job.next_fire_at or self.now, to_at=None
+        )
+        change = make_change(job, fire_ranges=(gap,))
         await self.agree(lambda side: side.store.pause_jobs([change], now=self.now))
-        await self.learn_spans(job.id)
+        await self.learn_fire_ranges(job.id)
 
     async def resume(self) -> None:
         jobs = [job for job in await self.reference.store.get_jobs(self.job_ids) if job and job.is_paused]
@@ -241,11 +247,11 @@ class Walk:
             change = make_change(job)
             await self.agree(lambda side: side.store.delete_jobs([change], now=self.now))
 
-    # -- fires and spans ---------------------------------------------------------------------------------------
+    # -- fires and fire ranges ---------------------------------------------------------------------------------------
 
-    async def learn_spans(self, job_id: JobId) -> None:
-        await self.reference.learn_spans([job_id])
-        await self.subject.learn_spans([job_id])
+    async def learn_fire_ranges(self, job_id: JobId) -> None:
+        await self.reference.learn_fire_ranges([job_id])
+        await self.subject.learn_fire_ranges([job_id])
 
     async def take_shards(self) -> None:
         node = make_node(self.random.choice(("a", "b")))
@@ -280,23 +286,23 @@ class Walk:
                 if self.chance(0.9)
                 else None,
                 fired_through=job.next_fire_at + timedelta(seconds=1),
-                spans=(self.new_span(job),) if self.chance(0.2) else (),
+                fire_ranges=(self.new_fire_range(job),) if self.chance(0.2) else (),
                 skip_if_live=self.chance(0.5),
             )
         await self.agree(lambda side: side.fire(list(fires.values()), epochs, self.now))
 
-    async def add_span(self) -> None:
+    async def add_fire_range(self) -> None:
         job = await self.some_job(stale=0)
         if job is not None:
-            span = self.new_span(job)
-            await self.agree(lambda side: side.store.add_spans([span], now=self.now))
-            await self.learn_spans(job.id)
+            fire_range = self.new_fire_range(job)
+            await self.agree(lambda side: side.store.add_fire_ranges([fire_range], now=self.now))
+            await self.learn_fire_ranges(job.id)
 
-    async def advance_span(self) -> None:
-        spans = await self.agree(lambda side: side.read_spans())
-        if not spans:
+    async def advance_fire_range(self) -> None:
+        fire_ranges = await self.agree(lambda side: side.read_fire_ranges())
+        if not fire_ranges:
             return
-        job_id, _, _, _, _, _, cursor, name, _, _ = self.random.choice(spans)
+        job_id, _, _, _, _, _, cursor, name, _, _ = self.random.choice(fire_ranges)
         [job] = await self.reference.store.get_jobs([job_id])
         assert job is not None
         step = {
@@ -304,7 +310,7 @@ class Walk:
             "cursor_from": START if self.chance(0.1) else cursor,
             "cursor_to": self.tick(),
             "runs": tuple(
-                self.new_run(job, kind=RunKind.BACKFILL, fire_at=self.tick(), span_id=None)
+                self.new_run(job, kind=RunKind.BACKFILL, fire_at=self.tick(), fire_range_id=None)
                 for _ in range(self.random.randint(0, 3))
             ),
             "is_done": self.chance(0.3),
@@ -350,7 +356,7 @@ class Walk:
                     "keys": keys[: self.random.randint(1, 5)],
                     "limit": self.random.randint(1, 4),
                     "low": self.now - timedelta(seconds=60) if self.chance(0.5) else None,
-                    "is_alone": self.chance(0.4),
+                    "is_quarantined": self.chance(0.4),
                 }
             )
         results = await self.agree(lambda side: side.claim(requests, self.now + timedelta(milliseconds=500)))
@@ -374,8 +380,8 @@ class Walk:
                     run_id=RunId(0),
                     token=token,
                     attempt=attempt,
-                    is_alone=False,
-                    alone_crashes=0,
+                    is_quarantined=False,
+                    quarantined_crashes=0,
                     is_cancel_requested=False,
                 )
             else:
@@ -383,8 +389,8 @@ class Walk:
                     run_id=RunId(0),
                     token=token,
                     attempt=held.attempt,
-                    is_alone=held.is_alone,
-                    alone_crashes=held.alone_crashes,
+                    is_quarantined=held.is_quarantined,
+                    quarantined_crashes=held.quarantined_crashes,
                     is_cancel_requested=held.is_cancel_requested and self.chance(0.5),
                 )
             ends[serial] = self._end(facts, spec)

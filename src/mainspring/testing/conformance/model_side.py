@@ -1,7 +1,7 @@
 """One of the two stores of a model walk, spoken to in names that mean the same on both.
 
 Stores give ids of their own, so the walk names runs by a serial number in their payload, sessions by the order in
-which they were opened, lanes by their key and spans by their reason. Jobs have the same ids on both sides.
+which they were opened, lanes by their key and fire ranges by their reason. Jobs have the same ids on both sides.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from mainspring.core.ids import JobId, LaneId, RunId, SessionId, SpanId
-from mainspring.core.model import LaneKey, Run, Span
+from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
+from mainspring.core.model import FireRange, LaneKey, Run
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.core.transitions import Transition
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, ClaimRequest, HeldRun
 from mainspring.ports.store.runs import Followup, NewRun
-from mainspring.ports.store.schedule import Fire, FireResult, SpanStep
+from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult
 from mainspring.ports.store.sessions import Beat, NewSession
 
 TENANTS = ("default", "other")
@@ -34,8 +34,8 @@ class Side:
         self.run_ids: dict[int, RunId] = {}
         self.serials: dict[RunId, int] = {}
         self.sessions: list[SessionId] = []
-        self.span_ids: dict[str, SpanId] = {}
-        self.reasons: dict[SpanId, str] = {}
+        self.fire_range_ids: dict[str, FireRangeId] = {}
+        self.reasons: dict[FireRangeId, str] = {}
 
     # -- names -------------------------------------------------------------------------------------------------
 
@@ -48,12 +48,12 @@ class Side:
                     self.serials[run.id] = int(run.payload)
                     self.run_ids[int(run.payload)] = run.id
 
-    async def learn_spans(self, job_ids: Sequence[JobId]) -> None:
-        """Find the ids of spans that were inserted lately."""
+    async def learn_fire_ranges(self, job_ids: Sequence[JobId]) -> None:
+        """Find the ids of fire ranges that were inserted lately."""
         for job_id in job_ids:
-            for span in await self.store.list_spans(job_id, limit=20):
-                self.span_ids[span.reason] = span.id
-                self.reasons[span.id] = span.reason
+            for fire_range in await self.store.list_fire_ranges(job_id, limit=20):
+                self.fire_range_ids[fire_range.reason] = fire_range.id
+                self.reasons[fire_range.id] = fire_range.reason
 
     async def _lanes(self) -> dict[LaneKey, LaneId]:
         return {lane.key: lane.id for lane in await self.store.read_lanes([])}
@@ -68,8 +68,8 @@ class Side:
             held.job_id,
             held.version,
             held.attempt,
-            held.is_alone,
-            held.alone_crashes,
+            held.is_quarantined,
+            held.quarantined_crashes,
             held.is_cancel_requested,
             self._session_name(held.session_id),
             held.started_at,
@@ -97,19 +97,22 @@ class Side:
     async def fire(self, fires: Sequence[Fire], epochs: Mapping[int, int], now: datetime) -> Plain:
         results = await self.store.record_fires(fires, epochs=epochs, now=now)
         await self.learn_runs()
-        await self.learn_spans([fire.job_id for fire in fires])
+        await self.learn_fire_ranges([fire.job_id for fire in fires])
         return self._fired(results)
 
     async def advance(
         self, name: str, step: Mapping[str, Any], epochs: Mapping[int, int], now: datetime
     ) -> Plain:
-        real = SpanStep(span_id=self.span_ids[name], **step)
-        results = await self.store.advance_spans([real], epochs=epochs, now=now)
+        real = FireRangeStep(fire_range_id=self.fire_range_ids[name], **step)
+        results = await self.store.advance_fire_ranges([real], epochs=epochs, now=now)
         await self.learn_runs()
         return self._fired(results)
 
-    async def read_spans(self) -> list[Plain]:
-        return [self._plain_span(span) for span in await self.store.read_spans(range(256), limit=1000)]
+    async def read_fire_ranges(self) -> list[Plain]:
+        return [
+            self._plain_fire_range(fire_range)
+            for fire_range in await self.store.read_fire_ranges(range(256), limit=1000)
+        ]
 
     async def claim(self, requests: Sequence[Mapping[str, Any]], now: datetime) -> list[Plain]:
         lanes = await self._lanes()
@@ -136,7 +139,7 @@ class Side:
                         run.fire_at,
                         run.due_at,
                         run.target_key,
-                        run.is_alone,
+                        run.is_quarantined,
                     )
                     for run in sorted(result.runs, key=lambda run: self.serials[run.run_id])
                 ],
@@ -202,18 +205,18 @@ class Side:
 
     # -- the whole ---------------------------------------------------------------------------------------------
 
-    def _plain_span(self, span: Span) -> Plain:
+    def _plain_fire_range(self, fire_range: FireRange) -> Plain:
         return (
-            span.job_id,
-            span.tenant,
-            span.version,
-            span.kind,
-            span.from_at,
-            span.to_at,
-            span.cursor_at,
-            span.reason,
-            span.is_open,
-            span.created_at,
+            fire_range.job_id,
+            fire_range.tenant,
+            fire_range.version,
+            fire_range.kind,
+            fire_range.from_at,
+            fire_range.to_at,
+            fire_range.cursor_at,
+            fire_range.reason,
+            fire_range.is_open,
+            fire_range.created_at,
         )
 
     def _plain_run(self, run: Run) -> Plain:
@@ -224,7 +227,7 @@ class Side:
             "state": run.state,
             "job": (run.job_id, run.version, run.tenant, run.lane, run.kind),
             "times": (run.fire_at, run.due_at, run.created_at, run.started_at, run.finished_at),
-            "rank": None if is_final else run.rank,
+            "ready_at": None if is_final else run.ready_at,
             "token": None if is_final else run.token,
             "counts": (run.attempt, run.crashes),
             "held": (self._session_name(run.session_id or SessionId(0)), run.is_cancel_requested)
@@ -232,7 +235,7 @@ class Side:
             else None,
             "end": (run.reason, run.error, run.result, run.output) if is_final else None,
             "key": run.idempotency_key,
-            "span": self.reasons[run.span_id] if run.span_id is not None else None,
+            "fire_range": self.reasons[run.fire_range_id] if run.fire_range_id is not None else None,
         }
 
     async def snapshot(self, job_ids: Sequence[JobId], now: datetime) -> dict[str, Plain]:
@@ -241,7 +244,11 @@ class Side:
         runs = [run for tenant in TENANTS for run in await store.list_runs(tenant, limit=100_000)]
         newest = await store.newest_runs(job_ids, now=now)
         lanes = await store.read_lanes([])
-        spans = [span for job_id in job_ids for span in await store.list_spans(job_id, limit=1000)]
+        fire_ranges = [
+            fire_range
+            for job_id in job_ids
+            for fire_range in await store.list_fire_ranges(job_id, limit=1000)
+        ]
         shown = {f"run {plain['serial']}": plain for plain in map(self._plain_run, runs)}
         attempts = {
             f"attempts {self.serials[run.id]}": [
@@ -257,12 +264,15 @@ class Side:
             "jobs": await store.get_jobs(job_ids),
             "pages": [[job.id for job in await store.list_jobs(tenant, limit=1000)] for tenant in TENANTS],
             "newest": [run and self.serials[run.id] for run in newest],
-            "spans": sorted((self._plain_span(span) for span in spans), key=lambda plain: str(plain[7])),
-            "open spans": await self.read_spans(),
+            "fire_ranges": sorted(
+                (self._plain_fire_range(fire_range) for fire_range in fire_ranges),
+                key=lambda plain: str(plain[7]),
+            ),
+            "open fire ranges": await self.read_fire_ranges(),
             "lanes": {
-                lane.key: (lane.oldest_rank, lane.oldest_suspect_rank)
+                lane.key: (lane.earliest_ready_at, lane.earliest_quarantined_at)
                 for lane in lanes
-                if lane.oldest_rank or lane.oldest_suspect_rank
+                if lane.earliest_ready_at or lane.earliest_quarantined_at
             },
             "counts": [
                 {state: count for state, count in (await store.count_runs(tenant)).items() if count}

@@ -40,12 +40,12 @@ class Submission:
         assert run is not None
         assert (run.id, run.job_id, run.version, run.tenant) == (result.run_id, job.id, 1, job.tenant)
         assert (run.lane, run.kind, run.state) == (lane, RunKind.MANUAL, RunState.PENDING)
-        assert (run.fire_at, run.due_at, run.rank) == (None, at(5), at(5))
+        assert (run.fire_at, run.due_at, run.ready_at) == (None, at(5), at(5))
         assert (run.created_at, run.started_at, run.finished_at) == (START, None, None)
         assert (run.attempt, run.token, run.crashes) == (1, 0, 0)
         assert (run.session_id, run.is_cancel_requested, run.reason, run.error) == (None, False, None, None)
         assert (run.payload, run.result, run.output) == (b"[1]", None, None)
-        assert (run.idempotency_key, run.span_id, run.redrive_of) == ("mine", None, None)
+        assert (run.idempotency_key, run.fire_range_id, run.redrive_of) == ("mine", None, None)
 
     async def test_ids_grow_in_order_and_carry_the_shard(self, store: Store) -> None:
         first, second = await add_job(store, shard=250), await add_job(store, shard=3)
@@ -61,7 +61,7 @@ class Submission:
         [run_id] = await submit(store, job, due_at=at(-100))
         [run] = await store.get_runs([run_id])
         assert run is not None
-        assert (run.due_at, run.rank) == (at(-100), START)
+        assert (run.due_at, run.ready_at) == (at(-100), START)
 
     async def test_missing_jobs_among_others(self, store: Store) -> None:
         job, deleted = await add_job(store), await add_job(store)

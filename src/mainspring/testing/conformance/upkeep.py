@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
-from mainspring.core.model import SpanKind
+from mainspring.core.model import FireRangeKind
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.runs import IdempotencyKey
@@ -19,8 +19,8 @@ from mainspring.testing.factories import (
     at,
     claim,
     make_claim,
+    make_fire_range,
     make_new_run,
-    make_span,
     running_run,
     submit,
 )
@@ -73,14 +73,16 @@ class Upkeep:
         await prune_all(store, START + 3 * DAY)
         assert await store.list_attempts(held.run_id) == []
 
-    async def test_prune_history_removes_closed_spans_only(self, store: Store) -> None:
+    async def test_prune_history_removes_closed_fire_ranges_only(self, store: Store) -> None:
         job = await add_job(store)
-        closed = make_span(job, kind=SpanKind.GAP, reason="misfire")
-        await store.add_spans([closed, make_span(job)], now=START)
+        closed = make_fire_range(job, kind=FireRangeKind.GAP, reason="misfire")
+        await store.add_fire_ranges([closed, make_fire_range(job)], now=START)
         assert await prune_all(store, START - 2 * DAY) == 0
-        assert len(await store.list_spans(job.id)) == 2
+        assert len(await store.list_fire_ranges(job.id)) == 2
         await prune_all(store, START + 3 * DAY)
-        assert [span.kind for span in await store.list_spans(job.id)] == [SpanKind.CATCH_UP]
+        assert [fire_range.kind for fire_range in await store.list_fire_ranges(job.id)] == [
+            FireRangeKind.CATCH_UP
+        ]
 
     async def test_prepare_history_may_be_repeated(self, store: Store) -> None:
         for day in (0, 0, 1, 40):

@@ -22,7 +22,7 @@ SESSIONS = 40
 
 
 class Herd:
-    """Sessions that wait at the desk, with the number of requests in each call of the store."""
+    """Sessions that wait at the matcher, with the number of requests in each call of the store."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mainspring.engine.common.group_commit import Combiner
+from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.errors import StoreUnavailable
 
 
@@ -38,16 +38,16 @@ async def settle() -> None:
 
 async def test_nothing_makes_no_call() -> None:
     verb = Verb()
-    assert await Combiner(verb)([]) == []
+    assert await GroupCommit(verb)([]) == []
     assert verb.calls == []
 
 
 async def test_calls_that_arrive_meanwhile_go_together_and_get_their_own_results() -> None:
     verb = Verb()
-    combiner = Combiner(verb)
-    first = asyncio.create_task(combiner([1]))
+    group_commit = GroupCommit(verb)
+    first = asyncio.create_task(group_commit([1]))
     await settle()
-    others = [asyncio.create_task(combiner(items)) for items in ([2, 3], [4], [5, 6, 7])]
+    others = [asyncio.create_task(group_commit(items)) for items in ([2, 3], [4], [5, 6, 7])]
     await settle()
     verb.gate.set()
     assert await first == [2]
@@ -55,21 +55,21 @@ async def test_calls_that_arrive_meanwhile_go_together_and_get_their_own_results
     assert verb.calls == [[1], [2, 3, 4, 5, 6, 7]]
 
 
-async def test_combiner_can_be_used_again_and_again() -> None:
+async def test_group_commit_can_be_used_again_and_again() -> None:
     verb = Verb()
     verb.gate.set()
-    combiner = Combiner(verb)
+    group_commit = GroupCommit(verb)
     for number in range(5):
-        assert await combiner([number]) == [2 * number]
+        assert await group_commit([number]) == [2 * number]
     assert len(verb.calls) == 5
 
 
 async def test_unavailable_store_is_told_to_everybody_in_that_call_and_nobody_else() -> None:
     verb = Verb()
-    combiner = Combiner(verb)
-    first = asyncio.create_task(combiner([0]))
+    group_commit = GroupCommit(verb)
+    first = asyncio.create_task(group_commit([0]))
     await settle()
-    second = [asyncio.create_task(combiner([number])) for number in (1, 2, 3)]
+    second = [asyncio.create_task(group_commit([number])) for number in (1, 2, 3)]
     await settle()
     verb.errors = [None, StoreUnavailable("gone")]
     verb.gate.set()
@@ -77,7 +77,7 @@ async def test_unavailable_store_is_told_to_everybody_in_that_call_and_nobody_el
     results = await asyncio.gather(*second, return_exceptions=True)
     assert [type(result) for result in results] == [StoreUnavailable] * 3
     assert verb.calls == [[0], [1, 2, 3]], "an outage is not asked about once for each caller"
-    assert await combiner([9]) == [18]
+    assert await group_commit([9]) == [18]
 
 
 async def test_bad_item_fails_only_its_own_caller() -> None:
@@ -90,9 +90,9 @@ async def test_bad_item_fails_only_its_own_caller() -> None:
             raise ValueError("two")
         return [2 * item for item in items]
 
-    combiner = Combiner(verb)
+    group_commit = GroupCommit(verb)
     results = await asyncio.gather(
-        *(combiner(items) for items in ([0], [1], [2, 20], [3])), return_exceptions=True
+        *(group_commit(items) for items in ([0], [1], [2, 20], [3])), return_exceptions=True
     )
     assert isinstance(results[2], ValueError)
     assert [results[0], results[1], results[3]] == [[0], [2], [6]]
@@ -102,8 +102,8 @@ async def test_wrong_number_of_results_is_an_error_not_a_mix_up() -> None:
     verb = Verb()
     verb.drops = 1
     verb.gate.set()
-    combiner = Combiner(verb)
-    results = await asyncio.gather(combiner([1]), combiner([2]), return_exceptions=True)
+    group_commit = GroupCommit(verb)
+    results = await asyncio.gather(group_commit([1]), group_commit([2]), return_exceptions=True)
     assert [type(result) for result in results] == [RuntimeError] * 2
 
 
@@ -111,10 +111,10 @@ async def test_wrong_number_of_results_is_an_error_not_a_mix_up() -> None:
 async def test_cancelled_caller_takes_nobody_along(who: int) -> None:
     """An HTTP client that hangs up must not end the requests of others in the same group commit."""
     verb = Verb()
-    combiner = Combiner(verb)
-    together = [asyncio.create_task(combiner([number])) for number in range(3)]
+    group_commit = GroupCommit(verb)
+    together = [asyncio.create_task(group_commit([number])) for number in range(3)]
     await settle()
-    waiting = [asyncio.create_task(combiner([number])) for number in range(10, 13)]
+    waiting = [asyncio.create_task(group_commit([number])) for number in range(10, 13)]
     await settle()
     together[who].cancel()
     waiting[who].cancel()
@@ -138,10 +138,10 @@ async def test_cancelled_first_of_a_later_call_takes_nobody_along() -> None:
         await gates[len(calls) - 1].wait()
         return items
 
-    combiner = Combiner(verb)
-    first = asyncio.create_task(combiner([0]))
+    group_commit = GroupCommit(verb)
+    first = asyncio.create_task(group_commit([0]))
     await settle()
-    others = [asyncio.create_task(combiner([number])) for number in (1, 2, 3)]
+    others = [asyncio.create_task(group_commit([number])) for number in (1, 2, 3)]
     await settle()
     gates[0].set()
     assert await first == [0]
@@ -153,33 +153,33 @@ async def test_cancelled_first_of_a_later_call_takes_nobody_along() -> None:
     assert calls == [[0], [1, 2, 3]]
 
 
-async def test_everybody_cancelled_leaves_a_working_combiner() -> None:
+async def test_everybody_cancelled_leaves_a_working_group_commit() -> None:
     verb = Verb()
-    combiner = Combiner(verb)
-    tasks = [asyncio.create_task(combiner([number])) for number in range(3)]
+    group_commit = GroupCommit(verb)
+    tasks = [asyncio.create_task(group_commit([number])) for number in range(3)]
     await settle()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     verb.gate.set()
-    assert await combiner([7]) == [14]
+    assert await group_commit([7]) == [14]
 
 
 async def test_error_after_its_callers_have_gone_is_no_unseen_exception() -> None:
     verb = Verb()
-    combiner = Combiner(verb)
-    task = asyncio.create_task(combiner([1]))
+    group_commit = GroupCommit(verb)
+    task = asyncio.create_task(group_commit([1]))
     await settle()
     task.cancel()
     verb.errors = [ConnectionError("gone")]
     verb.gate.set()
     await settle()
-    assert await combiner([2]) == [4]
+    assert await group_commit([2]) == [4]
 
 
 def test_shutdown_of_the_loop_ends_those_who_wait() -> None:
     async def main() -> asyncio.Task[Sequence[int]]:
-        task = asyncio.create_task(Combiner(Verb())([1]))
+        task = asyncio.create_task(GroupCommit(Verb())([1]))
         await settle()
         return task
 
@@ -189,12 +189,12 @@ def test_shutdown_of_the_loop_ends_those_who_wait() -> None:
 async def test_hundred_callers_many_rounds_each_get_their_own() -> None:
     verb = Verb()
     verb.gate.set()
-    combiner = Combiner(verb)
+    group_commit = GroupCommit(verb)
 
     async def caller(number: int) -> None:
         for turn in range(20):
             items = [1000 * number + turn] * (1 + (number + turn) % 3)
-            assert await combiner(items) == [2 * item for item in items]
+            assert await group_commit(items) == [2 * item for item in items]
 
     await asyncio.gather(*(caller(number) for number in range(100)))
     assert len(verb.calls) < 100 * 20
@@ -202,10 +202,10 @@ async def test_hundred_callers_many_rounds_each_get_their_own() -> None:
 
 async def test_callers_beyond_the_limit_wait_for_another_call_and_none_is_divided() -> None:
     verb = Verb()
-    combiner = Combiner(verb, most=3)
-    first = asyncio.create_task(combiner([1]))
+    group_commit = GroupCommit(verb, most=3)
+    first = asyncio.create_task(group_commit([1]))
     await settle()
-    others = [asyncio.create_task(combiner(items)) for items in ([2, 3], [4], [5], [6, 7, 8, 9], [10])]
+    others = [asyncio.create_task(group_commit(items)) for items in ([2, 3], [4], [5], [6, 7, 8, 9], [10])]
     await settle()
     verb.gate.set()
     assert await first == [2]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from mainspring.engine.common.scan_depth import SHARE, Depth, LookBack
+from mainspring.engine.common.scan_depth import SHARE, Depth, ScanDepth
 
 NEAR, MIDDLE, ALL = 0, 1, 2
 DEPTHS = (Depth(timedelta(seconds=2)), Depth(timedelta(seconds=30), period=5), Depth(None, period=30))
 
 
-def look(looks: LookBack, at: float, *, cost: float = 0.0) -> int:
+def look(looks: ScanDepth, at: float, *, cost: float = 0.0) -> int:
     """Choose and carry out a look that takes so many seconds."""
     number = looks.choose(at)
     looks.note(number, begun=at, ended=at + cost)
@@ -18,20 +18,20 @@ def look(looks: LookBack, at: float, *, cost: float = 0.0) -> int:
 
 
 def test_first_look_goes_to_the_beginning() -> None:
-    looks = LookBack(DEPTHS)
+    looks = ScanDepth(DEPTHS)
     assert look(looks, 0) == ALL
     assert looks.lag(ALL) is None
 
 
 def test_deeper_looks_come_at_their_periods_and_stand_for_the_shallower_ones() -> None:
-    looks = LookBack(DEPTHS)
+    looks = ScanDepth(DEPTHS)
     found = {at: look(looks, at) for at in range(41)}
     assert [at for at, number in found.items() if number == ALL] == [0, 30]
     assert [at for at, number in found.items() if number == MIDDLE] == [5, 10, 15, 20, 25, 35, 40]
 
 
 def test_look_that_costs_much_waits_until_it_is_a_small_share_of_the_time() -> None:
-    looks = LookBack(DEPTHS)
+    looks = ScanDepth(DEPTHS)
     cost = 4.0
     assert look(looks, 0, cost=cost) == ALL
     free = cost + cost / SHARE
@@ -40,7 +40,7 @@ def test_look_that_costs_much_waits_until_it_is_a_small_share_of_the_time() -> N
 
 
 def test_demanded_look_comes_at_once_where_it_is_cheap() -> None:
-    looks = LookBack(DEPTHS)
+    looks = ScanDepth(DEPTHS)
     look(looks, 0, cost=0.01)
     looks.demand()
     assert looks.choose(0.2) == NEAR
@@ -48,7 +48,7 @@ def test_demanded_look_comes_at_once_where_it_is_cheap() -> None:
 
 
 def test_demand_that_comes_during_a_look_is_for_the_next_one() -> None:
-    looks = LookBack(DEPTHS)
+    looks = ScanDepth(DEPTHS)
     number = looks.choose(0)
     looks.demand()
     looks.note(number, begun=0, ended=0.01)

@@ -1,4 +1,4 @@
-"""Where the claim desk begins to look at each lane, and that it finds what was committed late."""
+"""Where the claim matcher begins to look at each lane, and that it finds what was committed late."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_old_backlog_is_walked_from_its_oldest_run_on(
 async def test_run_that_was_committed_late_is_found_within_the_period_of_its_depth(
     bench: Bench, late: float, within: float
 ) -> None:
-    """Its rank is the instant at which somebody began to write it."""
+    """Its `ready_at` is the instant at which somebody began to write it."""
     store, clock = bench.runtime.store, bench.runtime.clock
     job = await read_job(store, await bench.add())
     worker = await bench.runtime.worker()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.ids import SHARDS, job_shard
-from mainspring.core.model import JobSpec, SpanKind
+from mainspring.core.model import FireRangeKind, JobSpec
 from mainspring.core.states import RunState
 from mainspring.core.triggers import Once
 from mainspring.engine.scheduling import planner
@@ -49,7 +49,7 @@ async def test_fires_within_the_grace_are_all_made_after_an_outage(bench: Bench)
     await bench.runtime.tick()
     await bench.runtime.plan()
     assert [run.fire_at for run in await bench.runs(job_id)] == [at(10), at(20), at(30), at(40)]
-    assert await bench.runtime.store.list_spans(job_id) == []
+    assert await bench.runtime.store.list_fire_ranges(job_id) == []
 
 
 async def test_fire_latest_makes_one_run_and_a_gap_for_the_rest(bench: Bench) -> None:
@@ -58,8 +58,8 @@ async def test_fire_latest_makes_one_run_and_a_gap_for_the_rest(bench: Bench) ->
     await bench.runtime.tick()
     await bench.runtime.plan()
     assert [run.fire_at for run in await bench.runs(job_id)] == [at(100)]
-    (gap,) = await bench.runtime.store.list_spans(job_id)
-    assert (gap.kind, gap.from_at, gap.to_at, gap.reason) == (SpanKind.GAP, at(10), at(90), "misfire")
+    (gap,) = await bench.runtime.store.list_fire_ranges(job_id)
+    assert (gap.kind, gap.from_at, gap.to_at, gap.reason) == (FireRangeKind.GAP, at(10), at(90), "misfire")
 
 
 async def test_skip_makes_no_late_run(bench: Bench) -> None:
@@ -68,7 +68,7 @@ async def test_skip_makes_no_late_run(bench: Bench) -> None:
     await bench.runtime.tick()
     await bench.runtime.plan()
     assert await bench.runs(job_id) == []
-    (gap,) = await bench.runtime.store.list_spans(job_id)
+    (gap,) = await bench.runtime.store.list_fire_ranges(job_id)
     assert (gap.from_at, gap.to_at) == (at(10), at(90))
     await bench.runtime.advance(3)
     assert [run.fire_at for run in await bench.runs(job_id)] == [at(100)]
@@ -82,18 +82,20 @@ async def test_one_skipped_fire_is_a_skipped_run(bench: Bench) -> None:
     assert (run.state, run.reason, run.fire_at) == (RunState.SKIPPED, "misfire", at(10))
 
 
-async def test_fire_all_is_caught_up_by_the_span_drain_within_its_bounds(bench: Bench) -> None:
+async def test_fire_all_is_caught_up_by_the_fire_range_drain_within_its_bounds(bench: Bench) -> None:
     job_id = await bench.add(every="10s", misfire={"policy": "fire_all", "grace": "5s", "max_count": 4})
     bench.runtime.clock.advance(98)
     await bench.runtime.tick()
     await bench.runtime.plan()
-    await bench.runtime.tick("spans")
+    await bench.runtime.tick("catch-up")
     runs = await bench.runs(job_id)
     assert [run.fire_at for run in runs] == [at(60), at(70), at(80), at(90)]
     assert all(run.due_at == at(98) for run in runs)
-    gap, catch_up = sorted(await bench.runtime.store.list_spans(job_id), key=lambda span: span.from_at)
+    gap, catch_up = sorted(
+        await bench.runtime.store.list_fire_ranges(job_id), key=lambda fire_range: fire_range.from_at
+    )
     assert (gap.from_at, gap.to_at, gap.reason) == (at(10), at(50), "misfire_limit")
-    assert (catch_up.kind, catch_up.is_open) == (SpanKind.CATCH_UP, False)
+    assert (catch_up.kind, catch_up.is_open) == (FireRangeKind.CATCH_UP, False)
 
 
 async def test_overlap_skip_records_what_it_leaves_out(bench: Bench) -> None:
@@ -136,7 +138,7 @@ async def test_pause_leaves_a_gap_and_resume_closes_it(bench: Bench) -> None:
     await bench.runtime.client.jobs.resume(TENANT, job_id)
     await bench.runtime.advance(10)
     assert [run.fire_at for run in await bench.runs(job_id)] == [at(10), at(50)]
-    (gap,) = await bench.runtime.store.list_spans(job_id)
+    (gap,) = await bench.runtime.store.list_fire_ranges(job_id)
     assert (gap.from_at, gap.to_at, gap.reason, gap.is_open) == (at(20), at(45), "paused", False)
 
 
@@ -144,7 +146,7 @@ async def test_edit_of_an_overdue_job_keeps_what_is_owed(bench: Bench) -> None:
     job_id = await bench.add(every="10s")
     bench.runtime.clock.advance(25)  # fires at 10 and 20 are due, no planner has run
     await bench.runtime.client.jobs.edit(TENANT, job_id, {"every": "100s"})
-    await bench.runtime.tick("spans")
+    await bench.runtime.tick("catch-up")
     assert [run.fire_at for run in await bench.runs(job_id)] == [at(10), at(20)]
 
 

@@ -2,10 +2,15 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.core.ids import SpanId
-from mainspring.core.model import LaneKey, Priority, RunKind, SpanKind, Target
+from mainspring.core.ids import FireRangeId
+from mainspring.core.model import FireRangeKind, LaneKey, Priority, RunKind, Target
 from mainspring.core.planning import Stretch, jittered
-from mainspring.engine.scheduling.run_factory import lane_of, make_caught_up_run, make_fired_run, span_of
+from mainspring.engine.scheduling.run_factory import (
+    fire_range_of,
+    lane_of,
+    make_caught_up_run,
+    make_fired_run,
+)
 from mainspring.testing.factories import START, IdSequence, at, make_spec
 
 JOB = IdSequence().new_job_id()
@@ -35,7 +40,7 @@ def test_fired_run_keeps_its_nominal_time_and_starts_with_the_jitter() -> None:
         timedelta(minutes=7),
     )
     assert run.lane == lane_of(spec, "acme")
-    assert (run.span_id, run.skip_reason, run.payload, run.submit_key) == (None, None, None, None)
+    assert (run.fire_range_id, run.skip_reason, run.payload, run.submit_key) == (None, None, None, None)
 
 
 def test_fired_run_without_limits_starts_at_its_time_and_never_expires() -> None:
@@ -60,14 +65,19 @@ def test_caught_up_run_is_due_now_and_expires_from_now(kind: RunKind) -> None:
         tenant="acme",
         fire_at=START,
         kind=kind,
-        span_id=SpanId(9),
+        fire_range_id=FireRangeId(9),
         now=at(99_999),
     )
     assert (run.fire_at, run.due_at, run.expires_at) == (START, at(99_999), at(99_999) + HOUR)
-    assert (run.kind, run.span_id, run.version) == (kind, 9, 2)
+    assert (run.kind, run.fire_range_id, run.version) == (kind, 9, 2)
 
 
-def test_span_takes_over_its_stretch() -> None:
-    span = span_of(Stretch(SpanKind.GAP, START, at(60), "misfire"), job_id=JOB, version=4)
-    assert (span.kind, span.from_at, span.to_at, span.reason) == (SpanKind.GAP, START, at(60), "misfire")
-    assert (span.job_id, span.version) == (JOB, 4)
+def test_fire_range_takes_over_its_stretch() -> None:
+    fire_range = fire_range_of(Stretch(FireRangeKind.GAP, START, at(60), "misfire"), job_id=JOB, version=4)
+    assert (fire_range.kind, fire_range.from_at, fire_range.to_at, fire_range.reason) == (
+        FireRangeKind.GAP,
+        START,
+        at(60),
+        "misfire",
+    )
+    assert (fire_range.job_id, fire_range.version) == (JOB, 4)

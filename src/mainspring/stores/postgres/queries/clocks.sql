@@ -1,4 +1,4 @@
--- Fires and spans.
+-- Fires and fire ranges.
 
 -- name: read_due
 SELECT job_clock.job_id, job.tenant, job.version, job_clock.revision, job_clock.next_fire_at, job_clock.fired_through
@@ -28,9 +28,9 @@ SELECT wanted.id
 FROM unnest(:job_ids::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT FROM run WHERE run.job_id = wanted.id LIMIT 1) AS run;
 
--- name: add_spans
+-- name: add_fire_ranges
 -- A gap with an end is a finished record; all others are open.
-INSERT INTO span (job_id, version, shard, kind, from_at, to_at, reason, is_open, created_at, closed_at)
+INSERT INTO fire_range (job_id, version, shard, kind, from_at, to_at, reason, is_open, created_at, closed_at)
 SELECT
     job_id, version, shard, kind, from_at, to_at, reason, kind <> 'gap' OR to_at IS NULL, :now,
     CASE WHEN kind = 'gap' AND to_at IS NOT NULL THEN :now::timestamptz END
@@ -41,49 +41,49 @@ FROM unnest(
 
 -- name: drop_empty_gaps
 -- A pause that ended before the first fire that it would have left out: there is nothing to record.
-DELETE FROM span
-WHERE span.job_id = ANY(:job_ids::uuid[]) AND span.is_open AND span.kind = 'gap' AND span.from_at > :now;
+DELETE FROM fire_range
+WHERE fire_range.job_id = ANY(:job_ids::uuid[]) AND fire_range.is_open AND fire_range.kind = 'gap' AND fire_range.from_at > :now;
 
 -- name: close_gaps
-UPDATE span SET is_open = false, closed_at = :now, to_at = coalesce(span.to_at, :now)
-WHERE span.job_id = ANY(:job_ids::uuid[]) AND span.is_open AND span.kind = 'gap';
+UPDATE fire_range SET is_open = false, closed_at = :now, to_at = coalesce(fire_range.to_at, :now)
+WHERE fire_range.job_id = ANY(:job_ids::uuid[]) AND fire_range.is_open AND fire_range.kind = 'gap';
 
--- name: close_spans
-UPDATE span SET is_open = false, closed_at = :now, to_at = coalesce(span.to_at, :now)
-WHERE span.job_id = ANY(:job_ids::uuid[]) AND span.is_open;
+-- name: close_fire_ranges
+UPDATE fire_range SET is_open = false, closed_at = :now, to_at = coalesce(fire_range.to_at, :now)
+WHERE fire_range.job_id = ANY(:job_ids::uuid[]) AND fire_range.is_open;
 
--- name: read_spans
-SELECT span.id, span.job_id, job.tenant, span.version, span.kind, span.from_at, span.to_at, span.cursor_at,
-       span.reason, span.is_open, span.created_at
-FROM span JOIN job ON job.id = span.job_id
-WHERE span.is_open AND span.kind <> 'gap' AND span.shard = ANY(:shards::smallint[])
+-- name: read_fire_ranges
+SELECT fire_range.id, fire_range.job_id, job.tenant, fire_range.version, fire_range.kind, fire_range.from_at, fire_range.to_at, fire_range.cursor_at,
+       fire_range.reason, fire_range.is_open, fire_range.created_at
+FROM fire_range JOIN job ON job.id = fire_range.job_id
+WHERE fire_range.is_open AND fire_range.kind <> 'gap' AND fire_range.shard = ANY(:shards::smallint[])
   AND job.deleted_at IS NULL AND NOT job.is_paused
-ORDER BY span.id LIMIT :limit;
+ORDER BY fire_range.id LIMIT :limit;
 
 -- name: lock_clocks
 SELECT clock.job_id
 FROM unnest(:job_ids::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT job_id FROM job_clock WHERE job_clock.job_id = wanted.id FOR NO KEY UPDATE) AS clock;
 
--- name: advance_spans
+-- name: advance_fire_ranges
 -- After lock_clocks, in a statement of its own: who waited there must see what the other wrote.
-UPDATE span SET
+UPDATE fire_range SET
     cursor_at = step.cursor_to, is_open = NOT step.is_done,
     closed_at = CASE WHEN step.is_done THEN :now::timestamptz END,
-    to_at = CASE WHEN step.is_done THEN coalesce(span.to_at, :now) ELSE span.to_at END
+    to_at = CASE WHEN step.is_done THEN coalesce(fire_range.to_at, :now) ELSE fire_range.to_at END
 FROM unnest(
-    :span_ids::bigint[], :cursors_from::timestamptz[], :cursors_to::timestamptz[], :are_done::boolean[]
-) AS step (span_id, cursor_from, cursor_to, is_done)
-WHERE span.id = step.span_id AND span.is_open AND span.cursor_at IS NOT DISTINCT FROM step.cursor_from
+    :fire_range_ids::bigint[], :cursors_from::timestamptz[], :cursors_to::timestamptz[], :are_done::boolean[]
+) AS step (fire_range_id, cursor_from, cursor_to, is_done)
+WHERE fire_range.id = step.fire_range_id AND fire_range.is_open AND fire_range.cursor_at IS NOT DISTINCT FROM step.cursor_from
   AND EXISTS (
     SELECT FROM job
-    WHERE job.id = span.job_id AND coalesce(job.deleted_at, 'infinity') = 'infinity' AND NOT job.is_paused
+    WHERE job.id = fire_range.job_id AND coalesce(job.deleted_at, 'infinity') = 'infinity' AND NOT job.is_paused
   )
-RETURNING span.id;
+RETURNING fire_range.id;
 
--- name: list_spans
-SELECT span.id, span.job_id, job.tenant, span.version, span.kind, span.from_at, span.to_at, span.cursor_at,
-       span.reason, span.is_open, span.created_at
-FROM span JOIN job ON job.id = span.job_id
-WHERE span.job_id = :job_id
-ORDER BY span.id DESC LIMIT :limit;
+-- name: list_fire_ranges
+SELECT fire_range.id, fire_range.job_id, job.tenant, fire_range.version, fire_range.kind, fire_range.from_at, fire_range.to_at, fire_range.cursor_at,
+       fire_range.reason, fire_range.is_open, fire_range.created_at
+FROM fire_range JOIN job ON job.id = fire_range.job_id
+WHERE fire_range.job_id = :job_id
+ORDER BY fire_range.id DESC LIMIT :limit;

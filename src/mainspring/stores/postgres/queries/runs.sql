@@ -52,8 +52,8 @@ WITH held AS MATERIALIZED (
     ) AS job
 )
 INSERT INTO run (
-    id, job_id, version, lane_id, kind, state, fire_at, due_at, rank, created_at, expires_at, timeout_ms, payload,
-    target_key, span_id
+    id, job_id, version, lane_id, kind, state, fire_at, due_at, ready_at, created_at, expires_at, timeout_ms, payload,
+    target_key, fire_range_id
 )
 SELECT
     nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1]),
@@ -61,16 +61,16 @@ SELECT
     coalesce(new.lane_id, (:run_lanes::bigint[])[1]), coalesce(new.kind, (:kinds::text[])[1]), 'PENDING', new.fire_at,
     coalesce(new.due_at, (:dues_at::timestamptz[])[1]), greatest(coalesce(new.due_at, (:dues_at::timestamptz[])[1]), :now),
     :now, new.expires_at, coalesce(new.timeout_ms, (:timeouts_ms::bigint[])[1]), new.payload, new.target_key,
-    new.span_id
+    new.fire_range_id
 FROM ROWS FROM (
     unnest(
         :shards::bigint[], :job_ids::uuid[], :versions::integer[], :run_lanes::bigint[], :kinds::text[],
         :fires_at::timestamptz[], :dues_at::timestamptz[], :expiries_at::timestamptz[], :timeouts_ms::bigint[],
-        :payloads::bytea[], :target_keys::text[], :span_ids::bigint[]
+        :payloads::bytea[], :target_keys::text[], :fire_range_ids::bigint[]
     ),
     generate_series(1, :count::integer)
 ) AS new (
-    shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, span_id,
+    shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, fire_range_id,
     position
 )
 WHERE (SELECT count(*) FROM held) = cardinality(:lane_ids::bigint[])
@@ -80,13 +80,13 @@ RETURNING id;
 -- name: submit_one
 -- The same for one run, which is how many come: without arrays a tenth less of the server's time, and of the caller's.
 INSERT INTO run (
-    id, job_id, version, lane_id, kind, state, fire_at, due_at, rank, created_at, expires_at, timeout_ms, payload,
-    target_key, span_id
+    id, job_id, version, lane_id, kind, state, fire_at, due_at, ready_at, created_at, expires_at, timeout_ms, payload,
+    target_key, fire_range_id
 )
 SELECT
     nextval('run_sequence') * 256 + :shard::bigint, :job_id::uuid, :version::integer, lane.id, :kind::text, 'PENDING',
     :fire_at::timestamptz, :due_at::timestamptz, greatest(:due_at::timestamptz, :now::timestamptz), :now::timestamptz,
-    :expires_at::timestamptz, :timeout_ms::bigint, :payload::bytea, :target_key::text, :span_id::bigint
+    :expires_at::timestamptz, :timeout_ms::bigint, :payload::bytea, :target_key::text, :fire_range_id::bigint
 FROM (SELECT lane.id FROM lane WHERE lane.id = :lane_id FOR KEY SHARE) AS lane
 CROSS JOIN LATERAL (
     SELECT FROM job
@@ -100,8 +100,8 @@ RETURNING id;
 -- Runs that are known to be wanted; an id of NULL is the sequence's next. The columns are as in
 -- submit_runs; the lanes are given in full, so that there are as many rows.
 INSERT INTO run (
-    id, job_id, version, lane_id, kind, state, fire_at, due_at, rank, created_at, expires_at, timeout_ms, payload,
-    target_key, span_id
+    id, job_id, version, lane_id, kind, state, fire_at, due_at, ready_at, created_at, expires_at, timeout_ms, payload,
+    target_key, fire_range_id
 )
 SELECT
     coalesce(new.id, nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1])),
@@ -109,13 +109,13 @@ SELECT
     new.lane_id, coalesce(new.kind, (:kinds::text[])[1]), 'PENDING', new.fire_at,
     coalesce(new.due_at, (:dues_at::timestamptz[])[1]), greatest(coalesce(new.due_at, (:dues_at::timestamptz[])[1]), :now),
     :now, new.expires_at, coalesce(new.timeout_ms, (:timeouts_ms::bigint[])[1]), new.payload, new.target_key,
-    new.span_id
+    new.fire_range_id
 FROM unnest(
     :run_ids::bigint[], :shards::bigint[], :job_ids::uuid[], :versions::integer[], :run_lanes::bigint[],
     :kinds::text[], :fires_at::timestamptz[], :dues_at::timestamptz[], :expiries_at::timestamptz[],
-    :timeouts_ms::bigint[], :payloads::bytea[], :target_keys::text[], :span_ids::bigint[]
+    :timeouts_ms::bigint[], :payloads::bytea[], :target_keys::text[], :fire_range_ids::bigint[]
 ) AS new (
-    id, shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, span_id
+    id, shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, fire_range_id
 )
 RETURNING id;
 
@@ -123,19 +123,19 @@ RETURNING id;
 -- Law 4: what does not become work is a record in the history.
 INSERT INTO run_history (
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at,
-    finished_at, attempt, token, crashes, payload, target_key, span_id
+    finished_at, attempt, token, crashes, payload, target_key, fire_range_id
 )
 SELECT
     coalesce(new.id, nextval('run_sequence') * 256 + new.shard), new.job_id, new.version, new.queue, new.route,
     new.tenant, new.priority, new.kind, 'SKIPPED', new.reason, new.fire_at, new.due_at, :now, :now, 1, 0, 0,
-    new.payload, new.target_key, new.span_id
+    new.payload, new.target_key, new.fire_range_id
 FROM unnest(
     :run_ids::bigint[], :shards::bigint[], :job_ids::uuid[], :versions::integer[], :queues::text[], :routes::text[],
     :tenants::text[], :priorities::smallint[], :kinds::text[], :reasons::text[], :fires_at::timestamptz[],
-    :dues_at::timestamptz[], :payloads::bytea[], :target_keys::text[], :span_ids::bigint[]
+    :dues_at::timestamptz[], :payloads::bytea[], :target_keys::text[], :fire_range_ids::bigint[]
 ) AS new (
     id, shard, job_id, version, queue, route, tenant, priority, kind, reason, fire_at, due_at, payload, target_key,
-    span_id
+    fire_range_id
 );
 
 -- name: reserve_run_ids
@@ -172,24 +172,24 @@ CROSS JOIN LATERAL (
 -- name: read_lanes
 -- A lane's lower bound (the ids are sorted) keeps the walk from the entries of runs that were claimed: while a long
 -- transaction is open elsewhere they cannot be cleared. Suspects are few; they are walked from the beginning.
-SELECT lane.id, lane.queue, lane.route, lane.tenant, lane.priority, ready.rank AS oldest_rank,
-       suspect.rank AS oldest_suspect_rank
+SELECT lane.id, lane.queue, lane.route, lane.tenant, lane.priority, ready.ready_at AS earliest_ready_at,
+       quarantined.ready_at AS earliest_quarantined_at
 FROM lane
 LEFT JOIN LATERAL (
-    SELECT run.rank FROM run
+    SELECT run.ready_at FROM run
     WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0
-      AND run.rank >= CASE
+      AND run.ready_at >= CASE
         WHEN (:lane_ids::bigint[])[width_bucket(lane.id, :lane_ids::bigint[])] = lane.id
         THEN (:lows::timestamptz[])[width_bucket(lane.id, :lane_ids::bigint[])]
         ELSE '-infinity'
       END
-    ORDER BY run.rank LIMIT 1
+    ORDER BY run.ready_at LIMIT 1
 ) AS ready ON true
 LEFT JOIN LATERAL (
-    SELECT run.rank FROM run
+    SELECT run.ready_at FROM run
     WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes > 0
-    ORDER BY run.rank LIMIT 1
-) AS suspect ON true
+    ORDER BY run.ready_at LIMIT 1
+) AS quarantined ON true
 WHERE :is_all OR lane.queue = ANY(:queues::text[]);
 
 -- name: lock_claimers
@@ -201,7 +201,7 @@ CROSS JOIN LATERAL (
 ) AS session;
 
 -- name: claim_runs
--- The lateral walks run_ready in order of rank, lane after lane, and stops as soon as the outer limit is reached. Rows are
+-- The lateral walks run_ready in order of `ready_at`, lane after lane, and stops as soon as the outer limit is reached. Rows are
 -- found again by their place, to which the lock holds them, and answered by the update itself: through a CTE each would be
 -- stored once more. Where the session's row changed while this waited for it, the rest would not see what the session
 -- runs since then (another claim's run alone): nothing then, as where the session is not live or the request not new.
@@ -225,20 +225,20 @@ WITH seen AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT run.ctid AS place FROM run
         WHERE run.lane_id = wanted.lane_id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
-          AND run.crashes = 0 AND run.rank BETWEEN wanted.low AND :now
+          AND run.crashes = 0 AND run.ready_at BETWEEN wanted.low AND :now
           AND (run.expires_at IS NULL OR run.expires_at > :now)
-        ORDER BY run.rank LIMIT :limit FOR UPDATE SKIP LOCKED
+        ORDER BY run.ready_at LIMIT :limit FOR UPDATE SKIP LOCKED
     ) AS candidate
     -- Whoever carries out a run alone has no other.
-    WHERE NOT EXISTS (SELECT FROM run WHERE session_id = :session_id AND is_alone AND state = 'RUNNING')
+    WHERE NOT EXISTS (SELECT FROM run WHERE session_id = :session_id AND is_quarantined AND state = 'RUNNING')
     LIMIT :limit
 )
 UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_id, claim_number = :number,
-    started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_alone = false
+    started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_quarantined = false
 WHERE run.ctid = ANY(ARRAY(SELECT picked.place FROM picked))
 RETURNING
     run.id, run.token, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
-    run.is_alone, run.cancel_requested_at IS NOT NULL, run.lane_id, run.rank;
+    run.is_quarantined, run.cancel_requested_at IS NOT NULL, run.lane_id, run.ready_at;
 
 -- name: claim_together
 -- Several sessions, their ids sorted, that are given runs of the same lanes: in one statement, for as many of them wait at
@@ -256,16 +256,16 @@ WITH claimer AS MATERIALIZED (
     FROM claimer
     CROSS JOIN LATERAL generate_series(1, (:limits::integer[])[claimer.place])
     -- Whoever carries out a run alone has no other.
-    WHERE NOT EXISTS (SELECT FROM run WHERE run.session_id = claimer.id AND run.is_alone AND run.state = 'RUNNING')
+    WHERE NOT EXISTS (SELECT FROM run WHERE run.session_id = claimer.id AND run.is_quarantined AND run.state = 'RUNNING')
 ), picked AS MATERIALIZED (
     SELECT candidate.id, candidate.place
     FROM unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
     CROSS JOIN LATERAL (
         SELECT run.id, run.ctid AS place FROM run
         WHERE run.lane_id = wanted.lane_id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
-          AND run.crashes = 0 AND run.rank BETWEEN wanted.low AND :now
+          AND run.crashes = 0 AND run.ready_at BETWEEN wanted.low AND :now
           AND (run.expires_at IS NULL OR run.expires_at > :now)
-        ORDER BY run.rank LIMIT (SELECT coalesce(cardinality(seated.session_ids), 0) FROM seated)
+        ORDER BY run.ready_at LIMIT (SELECT coalesce(cardinality(seated.session_ids), 0) FROM seated)
         FOR UPDATE SKIP LOCKED
     ) AS candidate
     LIMIT (SELECT coalesce(cardinality(seated.session_ids), 0) FROM seated)
@@ -276,18 +276,18 @@ WITH claimer AS MATERIALIZED (
     UPDATE run SET state = 'RUNNING', token = run.token + 1,
         session_id = seated.session_ids[given.seats[width_bucket(run.id, given.run_ids)]],
         claim_number = seated.numbers[given.seats[width_bucket(run.id, given.run_ids)]],
-        started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_alone = false
+        started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_quarantined = false
     FROM given, seated
     WHERE run.ctid = ANY(ARRAY(SELECT picked.place FROM picked))
     RETURNING run.*
 )
 SELECT
     claimed.id, claimed.token, claimed.job_id, claimed.version, claimed.attempt, claimed.fire_at, claimed.due_at,
-    claimed.payload, claimed.target_key, claimed.is_alone, claimed.cancel_requested_at IS NOT NULL, claimed.lane_id,
-    claimed.rank, claimer.id AS claimer_id
+    claimed.payload, claimed.target_key, claimed.is_quarantined, claimed.cancel_requested_at IS NOT NULL, claimed.lane_id,
+    claimed.ready_at, claimer.id AS claimer_id
 FROM claimer LEFT JOIN claimed ON claimed.session_id = claimer.id;
 
--- name: claim_alone
+-- name: claim_quarantined
 -- The same for a run that crashed a worker, given only to a session that has nothing else. The session's row is locked
 -- by a statement before (lock_claimers).
 WITH claimer AS MATERIALIZED (
@@ -301,9 +301,9 @@ WITH claimer AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT run.ctid AS place FROM run
         WHERE run.lane_id = wanted.lane_id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
-          AND run.crashes > 0 AND run.rank BETWEEN wanted.low AND :now
+          AND run.crashes > 0 AND run.ready_at BETWEEN wanted.low AND :now
           AND (run.expires_at IS NULL OR run.expires_at > :now)
-        ORDER BY run.rank LIMIT least(:limit, 1) FOR UPDATE SKIP LOCKED
+        ORDER BY run.ready_at LIMIT least(:limit, 1) FOR UPDATE SKIP LOCKED
     ) AS candidate
     WHERE NOT EXISTS (
         SELECT FROM run
@@ -313,17 +313,17 @@ WITH claimer AS MATERIALIZED (
     LIMIT least(:limit, 1)
 )
 UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_id, claim_number = :number,
-    started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_alone = true
+    started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_quarantined = true
 WHERE run.ctid = ANY(ARRAY(SELECT picked.place FROM picked))
 RETURNING
     run.id, run.token, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
-    run.is_alone, run.cancel_requested_at IS NOT NULL, run.lane_id, run.rank;
+    run.is_quarantined, run.cancel_requested_at IS NOT NULL, run.lane_id, run.ready_at;
 
 -- name: repeat_claim
 -- The leases of the session's last request, as far as they still run: one row at least where the session is live.
 -- A request before the last one is late: its caller gave it up, so it gets nothing.
 SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
-       run.is_alone, run.cancel_requested_at IS NOT NULL, run.lane_id, run.rank
+       run.is_quarantined, run.cancel_requested_at IS NOT NULL, run.lane_id, run.ready_at
 FROM session
 LEFT JOIN run
     ON run.session_id = session.id AND run.claim_number = :number
@@ -341,18 +341,18 @@ WITH ended AS (
     DELETE FROM run
     WHERE run.id = ANY(:run_ids::bigint[]) AND run.token = :token AND run.session_id IS NOT NULL
     RETURNING run.id, run.job_id, run.version, run.lane_id, run.kind, run.fire_at, run.due_at, run.created_at,
-        run.started_at, run.attempt, run.token, run.crashes, run.session_id, run.payload, run.target_key, run.span_id,
+        run.started_at, run.attempt, run.token, run.crashes, run.session_id, run.payload, run.target_key, run.fire_range_id,
         run.redrive_of, width_bucket(run.id, :run_ids::bigint[]) AS position
 )
 INSERT INTO run_history (
     id, job_id, version, queue, route, tenant, priority, kind, state, fire_at, due_at, created_at, started_at,
-    finished_at, attempt, token, crashes, session_id, payload, result, output, target_key, span_id, redrive_of
+    finished_at, attempt, token, crashes, session_id, payload, result, output, target_key, fire_range_id, redrive_of
 )
 SELECT
     ended.id, ended.job_id, ended.version, lane.queue, lane.route, lane.tenant, lane.priority, ended.kind,
     'SUCCEEDED', ended.fire_at, ended.due_at, ended.created_at, ended.started_at, :now, ended.attempt, ended.token,
     ended.crashes, ended.session_id, ended.payload, (:results::bytea[])[ended.position],
-    (:outputs::text[])[ended.position], ended.target_key, ended.span_id, ended.redrive_of
+    (:outputs::text[])[ended.position], ended.target_key, ended.fire_range_id, ended.redrive_of
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: lock_runs
@@ -382,7 +382,7 @@ WITH ended AS (
 INSERT INTO run_history (
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at,
     started_at, finished_at, attempt, token, crashes, session_id, error, payload, result, output, target_key,
-    span_id, redrive_of
+    fire_range_id, redrive_of
 )
 SELECT
     ended.id, ended.job_id, ended.version, lane.queue, lane.route, lane.tenant, lane.priority, ended.kind,
@@ -390,7 +390,7 @@ SELECT
     ended.created_at, ended.started_at, :now, ended.attempt, ended.token,
     ended.crashes + (:crashes::integer[])[ended.position], ended.session_id, (:errors::text[])[ended.position],
     ended.payload, (:results::bytea[])[ended.position], (:outputs::text[])[ended.position], ended.target_key,
-    ended.span_id, ended.redrive_of
+    ended.fire_range_id, ended.redrive_of
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: bury_runs
@@ -402,7 +402,7 @@ WITH ended AS (
 INSERT INTO dead_run (
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at,
     started_at, finished_at, attempt, token, crashes, session_id, error, payload, result, output, target_key,
-    span_id, redrive_of
+    fire_range_id, redrive_of
 )
 SELECT
     ended.id, ended.job_id, ended.version, lane.queue, lane.route, lane.tenant, lane.priority, ended.kind,
@@ -410,20 +410,20 @@ SELECT
     ended.created_at, ended.started_at, :now, ended.attempt, ended.token,
     ended.crashes + (:crashes::integer[])[ended.position], ended.session_id, (:errors::text[])[ended.position],
     ended.payload, (:results::bytea[])[ended.position], (:outputs::text[])[ended.position], ended.target_key,
-    ended.span_id, ended.redrive_of
+    ended.fire_range_id, ended.redrive_of
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: requeue_runs
 -- Locked runs that wait again. Every end of a lease raises the token (law 3).
 UPDATE run SET
     state = (:states::text[])[width_bucket(run.id, :run_ids::bigint[])],
-    rank = greatest((:ranks::timestamptz[])[width_bucket(run.id, :run_ids::bigint[])], :now),
+    ready_at = greatest((:readies_at::timestamptz[])[width_bucket(run.id, :run_ids::bigint[])], :now),
     token = run.token + 1,
     attempt = run.attempt + (:attempts::integer[])[width_bucket(run.id, :run_ids::bigint[])],
     crashes = run.crashes + (:crashes::integer[])[width_bucket(run.id, :run_ids::bigint[])],
-    alone_crashes = run.alone_crashes
-        + CASE WHEN run.is_alone THEN (:crashes::integer[])[width_bucket(run.id, :run_ids::bigint[])] ELSE 0 END,
-    is_alone = false, session_id = NULL, claim_number = NULL, deadline_at = NULL
+    quarantined_crashes = run.quarantined_crashes
+        + CASE WHEN run.is_quarantined THEN (:crashes::integer[])[width_bucket(run.id, :run_ids::bigint[])] ELSE 0 END,
+    is_quarantined = false, session_id = NULL, claim_number = NULL, deadline_at = NULL
 WHERE run.id = ANY(:run_ids::bigint[]);
 
 -- name: add_attempts
@@ -462,7 +462,7 @@ ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED;
 -- name: list_orphans
 -- From the sessions that are over, which are few: run_claimed, full of the dead entries of busy sessions, is sought only
 -- for them. None of them gets another run (a claim holds the session's row), and prune_sessions keeps those that hold any.
-SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
+SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_quarantined, run.quarantined_crashes,
        run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at
 FROM session
 CROSS JOIN LATERAL (
@@ -475,7 +475,7 @@ LIMIT :limit;
 
 -- name: list_overdue
 -- By session, too: an index on the deadline would cost each claim an entry more.
-SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
+SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_quarantined, run.quarantined_crashes,
        run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at
 FROM session
 CROSS JOIN LATERAL (
@@ -487,7 +487,7 @@ CROSS JOIN LATERAL (
 ORDER BY run.deadline_at LIMIT :limit;
 
 -- name: read_held
-SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
+SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_quarantined, run.quarantined_crashes,
        run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at
 FROM unnest(:run_ids::bigint[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id AND run.session_id IS NOT NULL LIMIT 1) AS run;

@@ -25,9 +25,9 @@ DELETE FROM attempt_default WHERE ctid = ANY(ARRAY(
     LIMIT :limit FOR UPDATE SKIP LOCKED
 ));
 
--- name: prune_spans
-DELETE FROM span WHERE ctid = ANY(ARRAY(
-    SELECT ctid FROM span WHERE NOT is_open AND closed_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
+-- name: prune_fire_ranges
+DELETE FROM fire_range WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM fire_range WHERE NOT is_open AND closed_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
 ));
 
 -- name: prune_keys

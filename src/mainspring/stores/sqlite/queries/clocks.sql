@@ -1,4 +1,4 @@
--- Fires and spans.
+-- Fires and fire ranges.
 
 -- name: read_due
 SELECT job_clock.job_id, job.tenant, job.version, job_clock.revision, job_clock.next_fire_at, job_clock.fired_through
@@ -22,9 +22,9 @@ RETURNING job_id;
 -- name: find_busy_job
 SELECT 1 FROM run WHERE job_id = :job_id LIMIT 1;
 
--- name: add_span
+-- name: add_fire_range
 -- A gap with an end is a finished record; all others are open.
-INSERT INTO span (job_id, version, shard, kind, from_at, to_at, reason, is_open, created_at, closed_at)
+INSERT INTO fire_range (job_id, version, shard, kind, from_at, to_at, reason, is_open, created_at, closed_at)
 VALUES (
     :job_id, :version, :shard, :kind, :from_at, :to_at, :reason, :kind <> 'gap' OR :to_at IS NULL, :now,
     CASE WHEN :kind = 'gap' AND :to_at IS NOT NULL THEN :now END
@@ -32,40 +32,40 @@ VALUES (
 
 -- name: drop_empty_gap
 -- A pause that ended before the first fire that it would have left out: there is nothing to record.
-DELETE FROM span WHERE job_id = :job_id AND kind = 'gap' AND is_open AND from_at > :now;
+DELETE FROM fire_range WHERE job_id = :job_id AND kind = 'gap' AND is_open AND from_at > :now;
 
 -- name: close_gap
-UPDATE span SET is_open = 0, closed_at = :now, to_at = coalesce(to_at, :now)
+UPDATE fire_range SET is_open = 0, closed_at = :now, to_at = coalesce(to_at, :now)
 WHERE job_id = :job_id AND kind = 'gap' AND is_open;
 
--- name: close_span
-UPDATE span SET is_open = 0, closed_at = :now, to_at = coalesce(to_at, :now) WHERE job_id = :job_id AND is_open;
+-- name: close_fire_range
+UPDATE fire_range SET is_open = 0, closed_at = :now, to_at = coalesce(to_at, :now) WHERE job_id = :job_id AND is_open;
 
--- name: read_spans
+-- name: read_fire_ranges
 SELECT
-    span.id, span.job_id, job.tenant, span.version, span.kind, span.from_at, span.to_at, span.cursor_at, span.reason,
-    span.is_open, span.created_at
-FROM span
-JOIN job ON job.id = span.job_id AND job.deleted_at IS NULL AND NOT job.is_paused
-WHERE span.is_open AND span.kind <> 'gap' AND span.shard IN (SELECT value FROM json_each(:shards))
-ORDER BY span.id
+    fire_range.id, fire_range.job_id, job.tenant, fire_range.version, fire_range.kind, fire_range.from_at, fire_range.to_at, fire_range.cursor_at, fire_range.reason,
+    fire_range.is_open, fire_range.created_at
+FROM fire_range
+JOIN job ON job.id = fire_range.job_id AND job.deleted_at IS NULL AND NOT job.is_paused
+WHERE fire_range.is_open AND fire_range.kind <> 'gap' AND fire_range.shard IN (SELECT value FROM json_each(:shards))
+ORDER BY fire_range.id
 LIMIT :limit;
 
--- name: advance_span
-UPDATE span SET
+-- name: advance_fire_range
+UPDATE fire_range SET
     cursor_at = :cursor_to, is_open = NOT :is_done, closed_at = CASE WHEN :is_done THEN :now END,
     to_at = CASE WHEN :is_done THEN coalesce(to_at, :now) ELSE to_at END
 WHERE
-    id = :span_id AND is_open AND cursor_at IS :cursor_from
-    AND EXISTS (SELECT 1 FROM job WHERE job.id = span.job_id AND job.deleted_at IS NULL AND NOT job.is_paused)
+    id = :fire_range_id AND is_open AND cursor_at IS :cursor_from
+    AND EXISTS (SELECT 1 FROM job WHERE job.id = fire_range.job_id AND job.deleted_at IS NULL AND NOT job.is_paused)
 RETURNING id;
 
--- name: list_spans
+-- name: list_fire_ranges
 SELECT
-    span.id, span.job_id, job.tenant, span.version, span.kind, span.from_at, span.to_at, span.cursor_at, span.reason,
-    span.is_open, span.created_at
-FROM span
-JOIN job ON job.id = span.job_id
-WHERE span.job_id = :job_id
-ORDER BY span.id DESC
+    fire_range.id, fire_range.job_id, job.tenant, fire_range.version, fire_range.kind, fire_range.from_at, fire_range.to_at, fire_range.cursor_at, fire_range.reason,
+    fire_range.is_open, fire_range.created_at
+FROM fire_range
+JOIN job ON job.id = fire_range.job_id
+WHERE fire_range.job_id = :job_id
+ORDER BY fire_range.id DESC
 LIMIT :limit;

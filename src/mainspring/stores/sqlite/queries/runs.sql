@@ -14,23 +14,23 @@ SELECT version FROM job WHERE id = :job_id AND deleted_at IS NULL;
 
 -- name: insert_run
 INSERT INTO run (
-    id, job_id, version, lane_id, kind, state, fire_at, due_at, rank, created_at, expires_at, timeout_ms, payload,
-    target_key, span_id
+    id, job_id, version, lane_id, kind, state, fire_at, due_at, ready_at, created_at, expires_at, timeout_ms, payload,
+    target_key, fire_range_id
 )
 VALUES (
     :run_id, :job_id, :version, :run_lane, :kind, 'PENDING', :fire_at, :due_at, max(:due_at, :now), :now, :expiry_at,
-    :timeout_ms, :payload, :target_key, :span_id
+    :timeout_ms, :payload, :target_key, :fire_range_id
 );
 
 -- name: insert_skipped
 -- Law 4: what does not become work is a record in the history.
 INSERT INTO run_history (
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at, finished_at,
-    attempt, token, crashes, payload, target_key, span_id
+    attempt, token, crashes, payload, target_key, fire_range_id
 )
 VALUES (
     :run_id, :job_id, :version, :queue, :route, :tenant, :priority, :kind, 'SKIPPED', :reason, :fire_at, :due_at, :now,
-    :now, 1, 0, 0, :payload, :target_key, :span_id
+    :now, 1, 0, 0, :payload, :target_key, :fire_range_id
 );
 
 -- name: read_key
@@ -48,15 +48,15 @@ WHERE idempotency.expires_at <= :now;
 SELECT
     lane.id, lane.queue, lane.route, lane.tenant, lane.priority,
     (
-        SELECT run.rank FROM run INDEXED BY run_ready
+        SELECT run.ready_at FROM run INDEXED BY run_ready
         WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0
-        ORDER BY run.rank LIMIT 1
-    ) AS oldest_rank,
+        ORDER BY run.ready_at LIMIT 1
+    ) AS earliest_ready_at,
     (
-        SELECT run.rank FROM run INDEXED BY run_suspect
+        SELECT run.ready_at FROM run INDEXED BY run_quarantined
         WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes > 0
-        ORDER BY run.rank LIMIT 1
-    ) AS oldest_suspect_rank
+        ORDER BY run.ready_at LIMIT 1
+    ) AS earliest_quarantined_at
 FROM lane
 WHERE :is_all OR lane.queue IN (SELECT value FROM json_each(:queues))
 ORDER BY lane.id;
@@ -70,11 +70,11 @@ UPDATE session SET claim_number = :number WHERE id = :session_id;
 -- name: is_holding
 SELECT EXISTS (SELECT 1 FROM run INDEXED BY run_held WHERE session_id = :session_id AND state = 'RUNNING');
 
--- name: is_holding_alone
-SELECT EXISTS (SELECT 1 FROM run INDEXED BY run_alone WHERE session_id = :session_id AND state = 'RUNNING' AND is_alone);
+-- name: is_holding_quarantined
+SELECT EXISTS (SELECT 1 FROM run INDEXED BY run_held_quarantined WHERE session_id = :session_id AND state = 'RUNNING' AND is_quarantined);
 
 -- name: find_ready
--- `lanes` is an object of lane and lower bound. The cross joins keep the order: lane after lane, and in each by rank along the index, until the limit is reached.
+-- `lanes` is an object of lane and lower bound. The cross joins keep the order: lane after lane, and in each by `ready_at` along the index, until the limit is reached.
 SELECT
     run.id, run.token + 1, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
     lane.tenant
@@ -82,32 +82,32 @@ FROM json_each(:lanes) AS wanted
 CROSS JOIN lane ON lane.id = CAST(wanted.key AS INTEGER)
 CROSS JOIN run INDEXED BY run_ready ON run.lane_id = lane.id
 WHERE
-    run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0 AND run.rank BETWEEN wanted.value AND :now
+    run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0 AND run.ready_at BETWEEN wanted.value AND :now
     AND (run.expires_at IS NULL OR run.expires_at > :now)
 LIMIT :limit;
 
--- name: find_suspect
+-- name: find_quarantined
 SELECT
     run.id, run.token + 1, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
     lane.tenant
 FROM json_each(:lanes) AS wanted
 CROSS JOIN lane ON lane.id = CAST(wanted.key AS INTEGER)
-CROSS JOIN run INDEXED BY run_suspect ON run.lane_id = lane.id
+CROSS JOIN run INDEXED BY run_quarantined ON run.lane_id = lane.id
 WHERE
-    run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes > 0 AND run.rank BETWEEN wanted.value AND :now
+    run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes > 0 AND run.ready_at BETWEEN wanted.value AND :now
     AND (run.expires_at IS NULL OR run.expires_at > :now)
 LIMIT :limit;
 
 -- name: claim_runs
 UPDATE run SET
-    state = 'RUNNING', token = token + 1, session_id = :session_id, claim_number = :number, is_alone = :is_alone,
+    state = 'RUNNING', token = token + 1, session_id = :session_id, claim_number = :number, is_quarantined = :is_quarantined,
     started_at = :now, deadline_at = :now + timeout_ms * 1000
 WHERE id IN (SELECT value FROM json_each(:run_ids));
 
 -- name: repeat_claim
 SELECT
     run.id, run.token, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
-    lane.tenant, run.is_alone, run.cancel_requested_at IS NOT NULL
+    lane.tenant, run.is_quarantined, run.cancel_requested_at IS NOT NULL
 FROM run INDEXED BY run_held
 CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.session_id = :session_id AND run.state = 'RUNNING' AND run.claim_number = :number
@@ -131,12 +131,12 @@ WHERE run.id = :run_id;
 -- name: finish_run
 INSERT INTO run_history (
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at, started_at,
-    finished_at, attempt, token, crashes, session_id, error, payload, result, output, target_key, span_id, redrive_of
+    finished_at, attempt, token, crashes, session_id, error, payload, result, output, target_key, fire_range_id, redrive_of
 )
 SELECT
     run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, :state, :reason,
     run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token, run.crashes + :crash,
-    run.session_id, :error, run.payload, :result, :output, run.target_key, run.span_id, run.redrive_of
+    run.session_id, :error, run.payload, :result, :output, run.target_key, run.fire_range_id, run.redrive_of
 FROM run CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
 
@@ -145,12 +145,12 @@ WHERE run.id = :run_id;
 -- `results` is an object of run id and result in hexadecimal. The rows are removed from `run` by remove_successes.
 INSERT INTO run_history (
     id, job_id, version, queue, route, tenant, priority, kind, state, fire_at, due_at, created_at, started_at,
-    finished_at, attempt, token, crashes, session_id, payload, result, target_key, span_id, redrive_of
+    finished_at, attempt, token, crashes, session_id, payload, result, target_key, fire_range_id, redrive_of
 )
 SELECT
     run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, 'SUCCEEDED',
     run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token, run.crashes, run.session_id,
-    run.payload, unhex(success.value), run.target_key, run.span_id, run.redrive_of
+    run.payload, unhex(success.value), run.target_key, run.fire_range_id, run.redrive_of
 FROM json_each(:results) AS success
 CROSS JOIN run ON run.id = CAST(success.key AS INTEGER) AND run.token = 1 AND run.state = 'RUNNING'
 CROSS JOIN lane ON lane.id = run.lane_id
@@ -164,12 +164,12 @@ WHERE id IN (SELECT CAST(key AS INTEGER) FROM json_each(:results)) AND token = 1
 -- name: bury_run
 INSERT INTO dead_run (
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at, started_at,
-    finished_at, attempt, token, crashes, session_id, error, payload, result, output, target_key, span_id, redrive_of
+    finished_at, attempt, token, crashes, session_id, error, payload, result, output, target_key, fire_range_id, redrive_of
 )
 SELECT
     run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, 'FAILED', :reason,
     run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token, run.crashes + :crash,
-    run.session_id, :error, run.payload, :result, :output, run.target_key, run.span_id, run.redrive_of
+    run.session_id, :error, run.payload, :result, :output, run.target_key, run.fire_range_id, run.redrive_of
 FROM run CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
 
@@ -179,8 +179,8 @@ DELETE FROM run WHERE id IN (SELECT value FROM json_each(:run_ids));
 -- name: requeue_run
 -- Every end of a lease raises the token (law 3).
 UPDATE run SET
-    state = :state, rank = max(:rank, :now), token = token + 1, attempt = attempt + :attempt, crashes = crashes + :crash,
-    alone_crashes = alone_crashes + (:crash AND is_alone), is_alone = 0, session_id = NULL, claim_number = NULL,
+    state = :state, ready_at = max(:ready_at, :now), token = token + 1, attempt = attempt + :attempt, crashes = crashes + :crash,
+    quarantined_crashes = quarantined_crashes + (:crash AND is_quarantined), is_quarantined = 0, session_id = NULL, claim_number = NULL,
     deadline_at = NULL
 WHERE id = :run_id;
 
@@ -204,7 +204,7 @@ LIMIT :limit;
 -- name: list_orphans
 -- From the sessions that are over, which are few; prune_sessions keeps those that hold any run.
 SELECT
-    run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
+    run.id, run.token, run.job_id, run.version, run.attempt, run.is_quarantined, run.quarantined_crashes,
     run.cancel_requested_at IS NOT NULL, run.session_id, run.started_at, run.deadline_at
 FROM session
 CROSS JOIN run INDEXED BY run_held ON run.session_id = session.id
@@ -213,7 +213,7 @@ LIMIT :limit;
 
 -- name: list_overdue
 SELECT
-    run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
+    run.id, run.token, run.job_id, run.version, run.attempt, run.is_quarantined, run.quarantined_crashes,
     run.cancel_requested_at IS NOT NULL, run.session_id, run.started_at, run.deadline_at
 FROM run INDEXED BY run_held
 WHERE run.state = 'RUNNING' AND run.deadline_at <= :now
@@ -221,7 +221,7 @@ LIMIT :limit;
 
 -- name: read_held
 SELECT
-    run.id, run.token, run.job_id, run.version, run.attempt, run.is_alone, run.alone_crashes,
+    run.id, run.token, run.job_id, run.version, run.attempt, run.is_quarantined, run.quarantined_crashes,
     run.cancel_requested_at IS NOT NULL, run.session_id, run.started_at, run.deadline_at
 FROM json_each(:run_ids) AS wanted
 CROSS JOIN run ON run.id = wanted.value

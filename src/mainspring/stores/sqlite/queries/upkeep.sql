@@ -16,8 +16,8 @@ DELETE FROM attempt WHERE rowid IN (
     LIMIT :limit
 );
 
--- name: prune_spans
-DELETE FROM span WHERE id IN (SELECT id FROM span WHERE NOT is_open AND closed_at < :before LIMIT :limit);
+-- name: prune_fire_ranges
+DELETE FROM fire_range WHERE id IN (SELECT id FROM fire_range WHERE NOT is_open AND closed_at < :before LIMIT :limit);
 
 -- name: prune_keys
 DELETE FROM idempotency WHERE rowid IN (
@@ -42,7 +42,7 @@ DELETE FROM lane WHERE id IN (
             WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0
         )
         AND NOT EXISTS (
-            SELECT 1 FROM run INDEXED BY run_suspect
+            SELECT 1 FROM run INDEXED BY run_quarantined
             WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes > 0
         )
         AND lane.id NOT IN (SELECT run.lane_id FROM run INDEXED BY run_held WHERE run.state = 'RUNNING')
