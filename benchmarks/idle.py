@@ -28,13 +28,13 @@ import uvloop
 
 from benchmarks.engine import fresh_database, lag_rows
 from mainspring.clock import LoopWaiter, monotonic, system_random
-from mainspring.engine.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import InlineRunner
 from mainspring.ports.gateway import Registration
 from mainspring.registry import FunctionRegistry
 from mainspring.sdk.client import AsyncClient
 from mainspring.sdk.http_gateway import HttpGateway
+from mainspring.worker import Worker, WorkerSettings, WorkerWaiters
 
 Row = dict[str, Any]
 OPEN_AT_ONCE = 20

@@ -20,7 +20,6 @@ from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.jobs import Accepted
-from mainspring.engine.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.executor import Executor
 from mainspring.ports.gateway import Registration, WorkerGateway
@@ -28,6 +27,7 @@ from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.registry import FunctionRegistry
+from mainspring.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.zone_data import tzdata_version
 
 if TYPE_CHECKING:

@@ -213,9 +213,9 @@ GUARDS: tuple[Guard, ...] = (
         "a worker that may have been declared dead does not claim what it can only hand back",
         (
             Edit(
-                "mainspring.engine.worker",
-                "if self._may_be_lost():  # what came would be handed back; the next heartbeat tells",
-                "if not self._may_be_lost:",
+                "mainspring.worker.claiming",
+                "if self._session.may_be_lost():  # what came would be handed back; the next heartbeat tells",
+                "if not self._session.may_be_lost:",
             ),
         ),
     ),

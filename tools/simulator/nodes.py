@@ -14,7 +14,6 @@ from mainspring.clock import LoopWaiter, StoreClock
 from mainspring.core.ids import RunId, SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.usecases.jobs import Accepted
-from mainspring.engine.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.errors import MainspringError, StoreUnavailable, Unreachable
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import InlineRunner
@@ -33,6 +32,7 @@ from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.registry import FunctionRegistry
 from mainspring.runtime import ClockSampler
+from mainspring.worker import Worker, WorkerSettings, WorkerWaiters
 from tools.simulator.files import FileStore
 from tools.simulator.fitness import Fitness
 from tools.simulator.loop import Process

@@ -11,7 +11,6 @@ from typing import Self
 
 from mainspring.core.ids import SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
-from mainspring.engine.attempt import AttemptTask
 from mainspring.engine.usecases.jobs import Accepted
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.egress import check_url
@@ -24,6 +23,7 @@ from mainspring.registry import FunctionRegistry
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock, ManualWaiter
 from mainspring.testing.factories import IdSequence
+from mainspring.worker.attempt import AttemptTask
 
 TENANT = "default"
 
@@ -69,7 +69,7 @@ class ManualWorker:
 
     async def carry_out(self, lease: Lease) -> Report:
         """Carry out one attempt in this task; return its report without sending it."""
-        attempt = AttemptTask(lease)
+        attempt = AttemptTask(lease, self.session_id)
         await attempt.run(self._executors)
         assert attempt.ending is not None
         return Report(run_id=lease.run_id, token=lease.token, ending=attempt.ending)

@@ -26,10 +26,10 @@ from mainspring.errors import InvalidInput, StoreUnavailable, Unreachable
 
 if TYPE_CHECKING:
     from mainspring.config.settings import Settings
-    from mainspring.engine.worker import Worker
     from mainspring.host.parent_link import ParentLink
     from mainspring.host.process import StopRequest
     from mainspring.sdk.app import App
+    from mainspring.worker import Worker
 
 
 MAX_PROCESSES = 10_000

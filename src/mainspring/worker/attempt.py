@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 
-from mainspring.core.ids import format_run_id
+from mainspring.core.ids import SessionId, format_run_id
 from mainspring.core.transitions import Failure
 from mainspring.ports.executor import GENTLY, AttemptContext, CallbackExecutor, Executor, Outcome
 from mainspring.ports.gateway import Ending, HandedBack, Lease, Stopped
@@ -19,6 +19,7 @@ class AttemptTask:
     """An attempt under way in this worker: with a task of its own, or with none where the executor needs none.
 
     Args:
+        session_id: the session under which the lease was claimed.
         on_end: told when it has ended; `ending` says how.
 
     Attributes:
@@ -37,11 +38,15 @@ class AttemptTask:
         "ending",
         "is_dropped",
         "lease",
+        "session_id",
         "task",
     )
 
-    def __init__(self, lease: Lease, on_end: Callable[[AttemptTask], None] | None = None) -> None:
+    def __init__(
+        self, lease: Lease, session_id: SessionId, on_end: Callable[[AttemptTask], None] | None = None
+    ) -> None:
         self.lease = lease
+        self.session_id = session_id
         self.task: asyncio.Task[None] | None = None
         self.ending: Ending | None = None
         self.is_dropped = False

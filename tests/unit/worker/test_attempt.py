@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from mainspring.core.ids import SessionId
 from mainspring.core.transitions import Failure
-from mainspring.engine.attempt import AttemptTask
 from mainspring.ports.executor import GENTLY, AttemptContext, OnEnd, Outcome, Success
 from mainspring.ports.gateway import Ending, HandedBack, Stopped
-from tests.unit.engine.test_worker import make_lease
+from mainspring.worker.attempt import AttemptTask
+from tests.unit.worker.test_worker import make_lease
 
 
 class Never:
@@ -37,7 +38,7 @@ class Never:
 async def test_attempt_that_is_stopped_at_once_says_so(
     stop: Callable[[AttemptTask], None], expected: Ending
 ) -> None:
-    attempt = AttemptTask(make_lease(1))
+    attempt = AttemptTask(make_lease(1), SessionId(1))
     attempt.task = asyncio.create_task(attempt.run({"test": Never()}))
     stop(attempt)
     await attempt.task
@@ -49,7 +50,7 @@ async def test_attempt_that_has_ended_is_not_stopped() -> None:
         async def execute(self, context: AttemptContext) -> Outcome:
             return Success(result=b"1")
 
-    attempt = AttemptTask(make_lease(1))
+    attempt = AttemptTask(make_lease(1), SessionId(1))
     attempt.task = asyncio.create_task(attempt.run({"test": Once()}))
     await attempt.task
     attempt.cancel()
@@ -77,7 +78,7 @@ class Told(Never):
 
 def begun(executor: Told) -> tuple[AttemptTask, list[AttemptTask]]:
     ended: list[AttemptTask] = []
-    attempt = AttemptTask(make_lease(1), ended.append)
+    attempt = AttemptTask(make_lease(1), SessionId(1), ended.append)
     assert attempt.begin(executor)
     return attempt, ended
 
@@ -125,7 +126,7 @@ async def test_ended_attempt_keeps_nothing_that_knows_it(is_at_once: bool) -> No
 @pytest.mark.parametrize("stop", [AttemptTask.cancel, AttemptTask.hand_back, AttemptTask.drop])
 async def test_attempt_that_is_stopped_at_once_is_not_begun(stop: Callable[[AttemptTask], None]) -> None:
     executor = Told()
-    attempt = AttemptTask(make_lease(1))
+    attempt = AttemptTask(make_lease(1), SessionId(1))
     stop(attempt)
     assert not attempt.begin(executor)
     assert executor.on_ends == []
@@ -134,7 +135,7 @@ async def test_attempt_that_is_stopped_at_once_is_not_begun(stop: Callable[[Atte
 async def test_attempt_that_its_executor_does_not_begin_is_left_to_a_task() -> None:
     executor = Told()
     executor.has_handle = False
-    attempt = AttemptTask(make_lease(1))
+    attempt = AttemptTask(make_lease(1), SessionId(1))
     assert not attempt.begin(executor)
     assert attempt.ending is None
 

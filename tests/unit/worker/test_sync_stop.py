@@ -15,13 +15,13 @@ import pytest
 from mainspring.clock import LoopWaiter
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.model import JobSpec, Target
-from mainspring.engine.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import LoopThreadRunner
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import BeatReply, HandedBack, Lease, Registration, Stopped
 from mainspring.registry import FunctionRegistry
-from tests.unit.engine.test_worker import Server, make_lease, until
+from mainspring.worker import Worker, WorkerSettings, WorkerWaiters
+from tests.unit.worker.test_worker import Server, make_lease, until
 
 
 class Telling(Server):

@@ -16,7 +16,6 @@ from mainspring.clock import LoopWaiter
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import JobSpec, Target
 from mainspring.core.transitions import Failure
-from mainspring.engine.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.errors import InvalidInput, MainspringError, StoreUnavailable, Unreachable
 from mainspring.ports.executor import AttemptContext, Outcome, Success
 from mainspring.ports.gateway import (
@@ -33,6 +32,7 @@ from mainspring.ports.gateway import (
     Stopped,
 )
 from mainspring.testing.factories import at
+from mainspring.worker import Worker, WorkerSettings, WorkerWaiters
 
 
 def make_lease(number: int) -> Lease:
@@ -62,6 +62,7 @@ class Server:
         self.errors: dict[str, list[Exception]] = {}
         self.poison: Callable[[Report], Exception | None] = lambda _: None
         self.endings: dict[RunId, Ending] = {}
+        self.reported_under: dict[RunId, SessionId] = {}
         self.beats = 0
         self.answered: list[int | None] = []
         self.registered = 0
@@ -112,6 +113,7 @@ class Server:
         self.batches.append(len(reports))
         for report in reports:
             self.endings[report.run_id] = report.ending
+            self.reported_under[report.run_id] = session_id
         return (ReportResult.APPLIED,) * len(reports)
 
     async def leave(self, session_id: SessionId) -> None:
@@ -183,7 +185,7 @@ async def test_unexpected_error_of_a_new_session_or_of_leaving_is_outlived() -> 
 
 async def test_worker_ends_though_nobody_answers_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where it works straight on a store that has gone: claims wait for that, and nothing says how long."""
-    monkeypatch.setattr("mainspring.engine.worker._LONGEST_RECOVERY", 0.01)
+    monkeypatch.setattr("mainspring.worker.claiming._RECOVERY_SECONDS", 0.01)
     server = Server()
     async with working(server):
         server.release.clear()
@@ -253,6 +255,25 @@ async def test_what_has_ended_is_reported_though_the_session_is_lost() -> None:
         await until(lambda: server.registered == 2)
         await until(lambda: len(server.endings) == 1)
     assert server.endings == {RunId(1): Success(result=b"1")}
+
+
+async def test_each_ending_is_reported_under_the_session_that_claimed_it() -> None:
+    server = Server()
+    async with working(server) as worker:
+        server.errors["report"] = [Unreachable("away")] * 100
+        server.leases = [make_lease(1), make_lease(2)]
+        await until(lambda: len(worker.held) == 2 and len(server.errors["report"]) < 100)
+        server.claims.clear()
+        server.is_live = False
+        await until(
+            lambda: 1 in {number for number, _ in server.claims}
+        )  # the first claim of the new session
+        server.leases = [make_lease(3)]
+        await until(lambda: len(worker.held) == 3)
+        server.errors["report"] = []
+        await until(lambda: len(server.endings) == 3)
+    assert server.reported_under == {RunId(1): SessionId(1), RunId(2): SessionId(1), RunId(3): SessionId(2)}
+    assert server.batches == [2, 1]
 
 
 async def test_beat_says_which_claims_were_answered() -> None:

@@ -1,0 +1,141 @@
+"""Claims leases for free slots, one claim at a time, and repeats a claim whose answer may be lost."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import structlog
+
+from mainspring.core.ids import SessionId
+from mainspring.ports.clock import RandomSource
+from mainspring.ports.gateway import ClaimCall, ClaimReply, WorkerGateway
+from mainspring.worker.execution import Execution
+from mainspring.worker.leases import HeldLeases
+from mainspring.worker.outages import log_failure, pause_after
+from mainspring.worker.session import WorkerSession
+from mainspring.worker.settings import WorkerWaiters
+
+_log = structlog.get_logger(__name__)
+_RECOVERY_SECONDS = 3.0
+"""How long to wait for an answer: straight on a store that has gone, a claim would wait for it for ever."""
+_RECOVERIES = 8
+"""How often a worker that stops asks for the claim that was cut off: for some ten seconds."""
+
+
+class Claimer:
+    """The claim loop. It owns the claim that is not answered yet.
+
+    Args:
+        long_poll: how long one claim may wait for work.
+    """
+
+    def __init__(
+        self,
+        gateway: WorkerGateway,
+        session: WorkerSession,
+        leases: HeldLeases,
+        execution: Execution,
+        *,
+        long_poll: timedelta,
+        waiters: WorkerWaiters,
+        random: RandomSource,
+    ) -> None:
+        self._gateway = gateway
+        self._session = session
+        self._leases = leases
+        self._execution = execution
+        self._long_poll = long_poll
+        self._waiters = waiters
+        self._random = random
+        self._open_call: ClaimCall | None = None
+        self._is_drain_asked = False  # a quarantined run waits for an idle worker
+
+    async def run(self) -> None:
+        """Claim until the task is cancelled."""
+        failures = 0
+        while True:
+            free = self._leases.free_slots()
+            session_id = self._session.id
+            if free <= 0 or session_id is None or not self._may_claim():
+                await self._waiters.claim.wait(self._session.beat_period)
+                continue
+            call = self._make_call(session_id, free)
+            self._open_call = call
+            try:
+                reply = await self._gateway.claim(call)
+            except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
+                # The answer may be lost, not the claim: the same number is asked again and gets the same leases. It
+                # asks for nothing more, by which another server knows it for a repeat.
+                log_failure("claim_failed", error)
+                await self._waiters.claim.wait(pause_after(failures, self._random))
+                failures += 1
+                continue
+            self._open_call = None
+            failures = 0
+            self._take(reply, call)
+
+    async def recover(self) -> None:
+        """Ask once more for the claim that was cut off: leases it got are handed back, not lost.
+
+        A server that stops at the same time refuses, and another one, or its own next life, answers a moment later.
+        """
+        call = self._open_call
+        if call is None or call.session_id != self._session.id:
+            return
+        repeated = _ask_again(call)
+        for failures in range(_RECOVERIES):
+            try:
+                async with asyncio.timeout(_RECOVERY_SECONDS):
+                    reply = await self._gateway.claim(repeated)
+            except Exception as error:  # noqa: BLE001 - a worker ends whatever it is answered
+                log_failure("claim_failed", error)
+                await self._waiters.claim.wait(pause_after(failures, self._random))
+            else:
+                self._execution.hand_back(reply.leases, call.session_id)
+                return
+
+    def _make_call(self, session_id: SessionId, free: int) -> ClaimCall:
+        call = ClaimCall(
+            session_id=session_id,
+            number=self._session.answered + 1,
+            limit=free,
+            wait=self._long_poll,
+            is_idle=not self._leases,
+        )
+        known = self._open_call
+        if known is not None and (known.session_id, known.number) == (call.session_id, call.number):
+            return _ask_again(call)
+        return call
+
+    def _may_claim(self) -> bool:
+        if self._session.may_be_lost():  # what came would be handed back; the next heartbeat tells
+            return False
+        if any(attempt.lease.is_quarantined for attempt in self._leases.active.values()):
+            return False
+        if self._is_drain_asked and self._leases:
+            return False
+        self._is_drain_asked = False
+        return True
+
+    def _take(self, reply: ClaimReply, call: ClaimCall) -> None:
+        session = self._session
+        if call.session_id != session.id:
+            return  # a new session was opened meanwhile; the old one's leases are lost with it
+        session.answered = call.number
+        if not reply.is_session_live:
+            self._waiters.beat.signal()  # the beat finds it out and opens a new session
+            session.close()
+            return
+        self._is_drain_asked = reply.is_quarantined_waiting
+        if reply.leases and session.may_be_lost():
+            _log.warning("leases_not_begun", runs=len(reply.leases))
+            self._execution.hand_back(reply.leases, call.session_id)
+            self._waiters.beat.signal()
+            return
+        self._execution.begin(reply.leases, call.session_id)
+
+
+def _ask_again(call: ClaimCall) -> ClaimCall:
+    return replace(call, limit=0, wait=timedelta(0), is_idle=False)

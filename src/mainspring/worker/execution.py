@@ -1,0 +1,133 @@
+"""Begins the attempts of claimed leases, stops them, and keeps how they ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import structlog
+
+from mainspring.core.ids import SessionId
+from mainspring.ports.executor import CallbackExecutor, Executor
+from mainspring.ports.gateway import HandedBack, Lease
+from mainspring.worker.attempt import AttemptTask
+from mainspring.worker.leases import HeldLeases, LeaseKey
+from mainspring.worker.session import WorkerSession
+from mainspring.worker.settings import WorkerCounters, WorkerWaiters
+
+_log = structlog.get_logger(__name__)
+
+
+class Execution:
+    """Carries out attempts by the executors of their target types."""
+
+    def __init__(
+        self,
+        executors: Mapping[str, Executor],
+        session: WorkerSession,
+        leases: HeldLeases,
+        *,
+        waiters: WorkerWaiters,
+        counters: WorkerCounters,
+    ) -> None:
+        self._executors = executors
+        self._callbacks = {
+            kind: executor for kind, executor in executors.items() if isinstance(executor, CallbackExecutor)
+        }
+        self._session = session
+        self._leases = leases
+        self._waiters = waiters
+        self._counters = counters
+        self._all_ended = asyncio.Event()
+
+    async def start(self) -> None:
+        """Start the executors."""
+        for executor in self._executors.values():
+            await executor.start()
+
+    async def stop(self) -> None:
+        """Stop the executors; no attempt is under way."""
+        for executor in self._executors.values():
+            await executor.stop()
+
+    def begin(self, leases: Sequence[Lease], session_id: SessionId) -> None:
+        """Begin the attempts of leases that were claimed under this session; repeated ones are left out."""
+        for lease in leases:
+            self._begin(lease, session_id)
+
+    def _begin(self, lease: Lease, session_id: SessionId) -> None:
+        key = (lease.run_id, lease.token)
+        if key in self._leases.active or key in self._leases.ended:
+            return  # a repeated answer
+        attempt = AttemptTask(lease, session_id, self._end)
+        if lease.is_cancel_requested:
+            attempt.cancel()
+        self._leases.active[key] = attempt
+        executor = self._callbacks.get(lease.spec.target.type)
+        if self._session.may_be_lost():
+            self._refuse(attempt)
+        elif executor is None or not attempt.begin(executor):
+            attempt.task = asyncio.create_task(self._carry_out(attempt))
+
+    async def _carry_out(self, attempt: AttemptTask) -> None:
+        if self._session.may_be_lost():
+            self._refuse(attempt)
+        else:
+            await attempt.run(self._executors)
+
+    def _refuse(self, attempt: AttemptTask) -> None:
+        """Do not begin: the process was stopped since the lease was taken."""
+        _log.warning("leases_not_begun", runs=1)
+        attempt.refuse()
+        self._waiters.beat.signal()
+
+    def hand_back(self, leases: Sequence[Lease], session_id: SessionId) -> None:
+        """Give leases back that were not begun."""
+        for lease in leases:
+            self._leases.ended[lease.run_id, lease.token] = session_id, HandedBack(was_started=False)
+        self._waiters.report.signal()
+
+    def hand_back_active(self) -> None:
+        """Stop all attempts under way, so that other workers can do the work."""
+        for attempt in self._leases.active.values():
+            attempt.hand_back()
+
+    def cancel(self, key: LeaseKey) -> None:
+        """Stop an attempt because its run's cancel was asked for."""
+        attempt = self._leases.active.get(key)
+        if attempt is not None:
+            attempt.cancel()
+
+    def lose(self, key: LeaseKey) -> None:
+        """Stop an attempt whose lease is lost.
+
+        An ending that waits for its report stays: the report is under way, or will be answered as stale and counted.
+        """
+        attempt = self._leases.active.get(key)
+        if attempt is not None:
+            attempt.drop()
+
+    async def wait_for_end(self, seconds: float) -> None:
+        """Wait until no attempt is under way, at most so many seconds."""
+        if self._leases.active:
+            self._all_ended.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._all_ended.wait(), seconds)
+
+    def _end(self, attempt: AttemptTask) -> None:
+        """Keep how an attempt ended until it is reported."""
+        leases = self._leases
+        key = (attempt.lease.run_id, attempt.lease.token)
+        was_full = leases.free_slots() <= 0
+        leases.active.pop(key, None)
+        if attempt.is_dropped or attempt.ending is None:
+            self._counters.dropped += 1
+        else:
+            leases.ended[key] = attempt.session_id, attempt.ending
+            if len(leases.ended) == 1:
+                self._waiters.report.signal()
+        if not leases.active:
+            self._all_ended.set()
+        if was_full or not leases.active or attempt.lease.is_quarantined:
+            self._waiters.claim.signal()

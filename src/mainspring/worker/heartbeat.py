@@ -1,0 +1,116 @@
+"""Opens the worker's session and keeps it alive: registers, sends heartbeats, hears of losses and cancels."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from mainspring.errors import Unreachable
+from mainspring.ports.clock import RandomSource
+from mainspring.ports.gateway import Registration, WorkerGateway
+from mainspring.worker.execution import Execution
+from mainspring.worker.leases import HeldLeases
+from mainspring.worker.outages import OUTAGES, log_failure, pause_after
+from mainspring.worker.session import WorkerSession
+from mainspring.worker.settings import WorkerWaiters
+
+_log = structlog.get_logger(__name__)
+
+
+class Heartbeat:
+    """The heartbeat loop. It opens, confirms and closes the session."""
+
+    def __init__(
+        self,
+        gateway: WorkerGateway,
+        registration: Registration,
+        session: WorkerSession,
+        leases: HeldLeases,
+        execution: Execution,
+        *,
+        waiters: WorkerWaiters,
+        random: RandomSource,
+    ) -> None:
+        self._gateway = gateway
+        self._registration = registration
+        self._session = session
+        self._leases = leases
+        self._execution = execution
+        self._waiters = waiters
+        self._random = random
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Have the loop end."""
+        self._is_stopping = True
+        self._waiters.beat.signal()
+
+    async def register(self, *, is_first: bool = False) -> None:
+        """Open a session, and try until that succeeds or the worker stops.
+
+        Raises:
+            Exception: at the start, whatever is not an outage: whoever starts the worker has to put it right.
+        """
+        failures = 0
+        while True:
+            asked_at = self._session.now()
+            try:
+                session = await self._gateway.register(self._registration)
+            except Exception as error:
+                if is_first and not isinstance(error, OUTAGES):
+                    raise
+                log_failure("register_failed", error)
+                await self._waiters.beat.wait(pause_after(failures, self._random))
+                failures += 1
+                if self._is_stopping:
+                    return
+            else:
+                self._session.open(session, asked_at=asked_at)
+                return
+
+    async def run(self) -> None:
+        """Send heartbeats until `stop`."""
+        while not self._is_stopping:
+            await self._waiters.beat.wait(self._session.beat_period)
+            if not self._is_stopping:
+                await self._beat()
+
+    async def _beat(self) -> None:
+        session = self._session
+        if session.id is None:
+            await self._renew_session()
+            return
+        asked_at = session.now()
+        # A call that hangs (a connection that broke without a word) must not use up the whole lease.
+        limit = asyncio.timeout(session.beat_period)
+        try:
+            async with limit:
+                reply = await self._gateway.beat(session.id, self._leases.keys, answered=session.answered)
+        except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
+            # Nobody is declared dead by an outage of the store; go on working and try again.
+            if limit.expired():  # a period has passed already
+                log_failure("beat_failed", Unreachable("no answer within a period"))
+                self._waiters.beat.signal()
+            else:
+                log_failure("beat_failed", error)
+            return
+        if not reply.is_session_live:
+            await self._renew_session()
+            return
+        if session.may_be_lost():
+            self._waiters.claim.signal()
+        session.confirm(asked_at=asked_at)
+        for key in reply.lost:
+            self._execution.lose(key)
+        for key in reply.cancel:
+            self._execution.cancel(key)
+
+    async def _renew_session(self) -> None:
+        held = self._leases.keys
+        _log.warning("session_lost", held=len(held))
+        self._session.close()
+        for key in held:
+            self._execution.lose(key)
+        await self.register()
+        self._waiters.claim.signal()

@@ -1,0 +1,134 @@
+"""Reports how attempts ended, and repeats each report until the gateway answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mainspring.core.ids import SessionId, format_run_id
+from mainspring.core.text import storable
+from mainspring.core.transitions import Failure
+from mainspring.ports.clock import RandomSource
+from mainspring.ports.gateway import HandedBack, Report, ReportResult, WorkerGateway
+from mainspring.worker.leases import HeldLeases, LeaseKey
+from mainspring.worker.outages import OUTAGES, log_failure, pause_after
+from mainspring.worker.session import WorkerSession
+from mainspring.worker.settings import WorkerCounters, WorkerWaiters
+
+_REFUSALS = 3
+"""How often a report that is sent by itself is refused before it is given up."""
+_LAST_TRIES = 5
+"""How often a worker that stops and may have been declared dead repeats its last report."""
+
+
+class Reporter:
+    """The report loop. It owns how often each report was refused.
+
+    Args:
+        batch: endings in one report, at most.
+    """
+
+    def __init__(
+        self,
+        gateway: WorkerGateway,
+        session: WorkerSession,
+        leases: HeldLeases,
+        *,
+        batch: int,
+        waiters: WorkerWaiters,
+        counters: WorkerCounters,
+        random: RandomSource,
+    ) -> None:
+        self._gateway = gateway
+        self._session = session
+        self._leases = leases
+        self._batch = batch
+        self._waiters = waiters
+        self._counters = counters
+        self._random = random
+        self._refusals: dict[LeaseKey, int] = {}
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Have the loop end when everything is reported."""
+        self._is_stopping = True
+        self._waiters.report.signal()
+
+    async def run(self) -> None:
+        """Report until `stop`."""
+        failures = 0
+        while True:
+            found = self._leases.next_report(self._batch)
+            if found is None:
+                if self._is_stopping:
+                    return
+                await self._waiters.report.wait(self._session.beat_period)
+                continue
+            session_id, keys = found
+            try:
+                await self._report(session_id, keys)
+            except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
+                log_failure("report_failed", error, kept=len(self._leases.ended))
+                if not isinstance(error, OUTAGES) and await self._report_each(session_id, keys):
+                    failures = 0
+                    continue
+                if self._is_stopping and failures >= _LAST_TRIES and self._session.may_be_lost():
+                    return  # others may have been given the runs by now; nobody waits for this any more
+                await self._waiters.report.wait(pause_after(failures, self._random))
+                failures += 1
+                continue
+            failures = 0
+
+    async def _report(self, session_id: SessionId, keys: Sequence[LeaseKey]) -> None:
+        ended = self._leases.ended
+        reports = tuple(Report(run_id=key[0], token=key[1], ending=ended[key][1]) for key in keys)
+        results = await self._gateway.report(session_id, reports)
+        if len(results) != len(reports):
+            raise RuntimeError(f"{len(reports)} reports brought {len(results)} results")
+        self._settle(keys, results)
+
+    async def _report_each(self, session_id: SessionId, keys: Sequence[LeaseKey]) -> bool:
+        """Send reports one by one, so that a bad one stops no other; return whether none of them is left.
+
+        One that is refused time and again becomes a failure that says so, where that is taken: a gateway that takes
+        nothing at all is only out of order, and what is kept for it stays as it is.
+        """
+        ended = self._leases.ended
+        for key in keys:
+            error = await self._try_report(session_id, key)
+            if isinstance(error, OUTAGES):
+                return False
+            if error is None:
+                continue
+            log_failure("report_refused", error, run=format_run_id(key[0]))
+            self._refusals[key] = self._refusals.get(key, 0) + 1
+            if self._refusals[key] >= _REFUSALS:
+                kept, ended[key] = ended[key], (session_id, Failure(error=_describe_refusal(error)))
+                if await self._try_report(session_id, key) is not None:
+                    ended[key] = kept
+        return not any(key in ended for key in keys)
+
+    async def _try_report(self, session_id: SessionId, key: LeaseKey) -> Exception | None:
+        try:
+            await self._report(session_id, [key])
+        except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
+            return error
+        return None
+
+    def _settle(self, keys: Sequence[LeaseKey], results: tuple[ReportResult, ...]) -> None:
+        leases, counters = self._leases, self._counters
+        was_full = leases.free_slots() <= 0
+        for key, result in zip(keys, results, strict=True):
+            _, ending = leases.ended.pop(key)
+            self._refusals.pop(key, None)
+            if isinstance(ending, HandedBack):
+                counters.handed_back += 1
+            elif result is ReportResult.APPLIED:
+                counters.succeeded_or_failed += 1
+            else:
+                counters.stale += 1
+        if was_full or not leases:
+            self._waiters.claim.signal()
+
+
+def _describe_refusal(error: Exception) -> str:
+    return storable(f"the report of this attempt was refused: {type(error).__name__}: {error}"[:2000])

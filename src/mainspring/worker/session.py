@@ -1,0 +1,61 @@
+"""The worker's session as the worker knows it: its id, its beat period, and when it was last confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mainspring.core.ids import SessionId
+from mainspring.core.liveness import PERIODS_OF_SILENCE
+from mainspring.ports.gateway import Session
+
+_FIRST_PERIOD = 10.0
+
+
+class WorkerSession:
+    """State that the worker's loops share.
+
+    The heartbeat opens, confirms and closes it; claiming counts the answers.
+
+    Args:
+        monotonic: this process's monotonic clock, seconds.
+
+    Attributes:
+        id: the open session; None while there is none.
+        beat_period: seconds between two heartbeats.
+        answered: the number of the last claim whose answer has arrived; 0 before the first.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self.id: SessionId | None = None
+        self.beat_period = _FIRST_PERIOD
+        self.answered = 0
+        self._monotonic = monotonic
+        self._confirmed_at = 0.0
+
+    def open(self, session: Session, *, asked_at: float) -> None:
+        """Take a session that was granted to a request sent at `asked_at` (monotonic seconds)."""
+        self.id = session.id
+        self.beat_period = session.beat_period.total_seconds()
+        self.answered = 0
+        self._confirmed_at = asked_at
+
+    def confirm(self, *, asked_at: float) -> None:
+        """Note that a heartbeat sent at `asked_at` found the session alive."""
+        self._confirmed_at = asked_at
+
+    def close(self) -> None:
+        """Forget the session: it is dead, or the worker has left."""
+        self.id = None
+
+    def may_be_lost(self) -> bool:
+        """Return whether this process was silent for so long that it may have been declared dead.
+
+        After a pause of the whole process (a suspended host, SIGSTOP) an answer that lay waiting must not start work
+        that another worker has been given since. Nobody judges sooner than this: silence is counted from the moment
+        at which the last confirmed heartbeat was sent.
+        """
+        return self._monotonic() - self._confirmed_at >= PERIODS_OF_SILENCE * self.beat_period
+
+    def now(self) -> float:
+        """Return this process's monotonic clock in seconds."""
+        return self._monotonic()

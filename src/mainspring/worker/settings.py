@@ -1,0 +1,43 @@
+"""What a worker is given, and what it counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from mainspring.ports.clock import Waiter
+from mainspring.ports.gateway import Registration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """How a worker behaves.
+
+    Attributes:
+        registration: what it offers.
+        long_poll: how long one claim may wait for work.
+        report_batch: at most so many endings in one report.
+    """
+
+    registration: Registration
+    long_poll: timedelta = timedelta(seconds=20)
+    report_batch: int = 1000
+
+
+@dataclass(slots=True)
+class WorkerCounters:
+    """What a worker has done since it started."""
+
+    succeeded_or_failed: int = 0
+    stale: int = 0
+    dropped: int = 0
+    handed_back: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerWaiters:
+    """One waiter for each of the worker's loops."""
+
+    claim: Waiter
+    beat: Waiter
+    report: Waiter

@@ -1,0 +1,123 @@
+"""The worker: starts its loops, and stops them in order (design 4, 6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from mainspring.ports.clock import RandomSource
+from mainspring.ports.executor import Executor
+from mainspring.ports.gateway import WorkerGateway
+from mainspring.worker.claiming import Claimer
+from mainspring.worker.execution import Execution
+from mainspring.worker.heartbeat import Heartbeat
+from mainspring.worker.leases import HeldLeases, LeaseKey
+from mainspring.worker.outages import log_failure
+from mainspring.worker.reporting import Reporter
+from mainspring.worker.session import WorkerSession
+from mainspring.worker.settings import WorkerCounters, WorkerSettings, WorkerWaiters
+
+_LAST_SECONDS = 10.0
+"""How long attempts that were told to stop may take."""
+
+
+class Worker:
+    """Three loops over one session: claim, beat, report.
+
+    Jobs run elsewhere (the function executor has its own event loop and threads), so a job that blocks does not
+    hold up the heartbeat. What has ended but is not yet reported is kept and repeated until the gateway answers.
+
+    Args:
+        monotonic: this process's monotonic clock, seconds; tells how long it has been silent.
+    """
+
+    def __init__(
+        self,
+        gateway: WorkerGateway,
+        executors: Mapping[str, Executor],
+        *,
+        settings: WorkerSettings,
+        waiters: WorkerWaiters,
+        random: RandomSource,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.counters = WorkerCounters()
+        self._gateway = gateway
+        self._waiters = waiters
+        self._session = WorkerSession(monotonic)
+        self._leases = HeldLeases(settings.registration.slots)
+        self._execution = Execution(
+            executors, self._session, self._leases, waiters=waiters, counters=self.counters
+        )
+        self._claimer = Claimer(
+            gateway,
+            self._session,
+            self._leases,
+            self._execution,
+            long_poll=settings.long_poll,
+            waiters=waiters,
+            random=random,
+        )
+        self._heartbeat = Heartbeat(
+            gateway,
+            settings.registration,
+            self._session,
+            self._leases,
+            self._execution,
+            waiters=waiters,
+            random=random,
+        )
+        self._reporter = Reporter(
+            gateway,
+            self._session,
+            self._leases,
+            batch=settings.report_batch,
+            waiters=waiters,
+            counters=self.counters,
+            random=random,
+        )
+        self._loops: list[asyncio.Task[None]] = []
+        self._claiming: asyncio.Task[None] | None = None
+
+    @property
+    def held(self) -> tuple[LeaseKey, ...]:
+        """The leases that this worker answers for: under way, or ended and not yet reported."""
+        return self._leases.keys
+
+    async def start(self) -> None:
+        """Start the executors, open a session and begin to work."""
+        await self._execution.start()
+        await self._heartbeat.register(is_first=True)
+        self._claiming = asyncio.create_task(self._claimer.run(), name="worker-claim")
+        self._loops = [
+            asyncio.create_task(self._heartbeat.run(), name="worker-beat"),
+            asyncio.create_task(self._reporter.run(), name="worker-report"),
+        ]
+
+    async def stop(self, *, grace: float = 30.0) -> None:
+        """Drain: claim no more, let attempts end within `grace` seconds, hand the rest back, leave."""
+        if self._claiming is not None:
+            self._claiming.cancel()
+            await asyncio.gather(self._claiming, return_exceptions=True)
+            self._claiming = None
+        await asyncio.gather(self._claimer.recover(), self._execution.wait_for_end(grace))
+        self._execution.hand_back_active()
+        await self._execution.wait_for_end(_LAST_SECONDS)
+        self._reporter.stop()
+        self._heartbeat.stop()
+        await asyncio.gather(*self._loops)
+        await self._leave()
+        await self._execution.stop()
+
+    async def _leave(self) -> None:
+        if self._session.id is None:
+            return
+        try:
+            await self._gateway.leave(self._session.id)
+        except Exception as error:  # noqa: BLE001 - a worker ends whatever it is answered
+            log_failure("leave_failed", error)
+        self._session.close()
+
+    def beat_now(self) -> None:
+        """Beat at once, to learn of a cancel without waiting for the period."""
+        self._waiters.beat.signal()
