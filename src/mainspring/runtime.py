@@ -21,7 +21,7 @@ from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.jobs import Accepted
 from mainspring.ports.clock import Clock, Waiter
-from mainspring.ports.executor import Executor
+from mainspring.ports.executor import MAX_THREADS, Executor
 from mainspring.ports.gateway import Registration, WorkerGateway
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 _SAMPLE_PERIOD = 5.0
 _EMBEDDED = "embedded-"
-_THREADS = 64
-"""Threads for sync functions in one worker, at most."""
 
 
 def make_store(location: StoreLocation) -> Store:
@@ -82,13 +80,14 @@ def _connection_options(location: StoreLocation) -> ConnectionOptions:
     )
 
 
-def make_executors(settings: Settings, registry: FunctionRegistry, *, slots: int) -> dict[str, Executor]:
+def make_executors(settings: Settings, registry: FunctionRegistry) -> dict[str, Executor]:
     """Make the executors that a worker with these settings offers."""
     from mainspring.executors import FunctionExecutor, HttpExecutor, ShellExecutor
     from mainspring.executors.runners import LoopThreadRunner
 
+    threads = min(settings.slots, settings.threads or MAX_THREADS)
     executors: list[Executor] = [
-        FunctionExecutor(registry, runner=LoopThreadRunner(threads=min(slots, _THREADS))),
+        FunctionExecutor(registry, runner=LoopThreadRunner(threads=threads)),
         HttpExecutor(allow=settings.callback_allow),
     ]
     if settings.allow_shell:
@@ -173,7 +172,7 @@ def make_worker(
     labels: Sequence[str] = (),
 ) -> Worker:
     """Make a worker on a gateway; it is not started yet."""
-    executors = make_executors(settings, registry, slots=settings.slots)
+    executors = make_executors(settings, registry)
     host = socket.gethostname()
     registration = Registration(
         name=name or f"{host}-{os.getpid()}",

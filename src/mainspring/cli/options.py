@@ -194,10 +194,16 @@ def target_options(function: F) -> F:
     )
 
 
-def slots_option(function: F) -> F:
-    """Add --slots."""
-    return click.option("--slots", default=100, show_default=True, type=int, help="Attempts at a time.")(
-        function
+def slots_options(function: F) -> F:
+    """Add --slots and --threads."""
+    return _add(
+        function,
+        click.option("--slots", default=100, show_default=True, type=int, help="Attempts at a time."),
+        click.option(
+            "--threads",
+            type=int,
+            help="Sync functions at a time; by default as many as --slots, up to 1,000.",
+        ),
     )
 
 
@@ -215,7 +221,7 @@ def drain_option(function: F) -> F:
 
 def executor_options(function: F) -> F:
     """Add what a process that carries out jobs is told about its executors."""
-    return _add(function, target_options, slots_option, drain_option)
+    return _add(function, target_options, slots_options, drain_option)
 
 
 def seconds(value: float, field: str) -> timedelta:

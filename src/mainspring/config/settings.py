@@ -9,6 +9,7 @@ from pathlib import Path
 from mainspring.config.access import Access, read_access
 from mainspring.config.dsn import hide_password, read_connect_timeout, read_dsn
 from mainspring.errors import InvalidInput
+from mainspring.ports.executor import MAX_THREADS
 from mainspring.ports.gateway import MAX_SLOTS
 
 DEFAULT_PORT = 8620
@@ -109,6 +110,7 @@ class Settings:
         allow_shell: accept shell jobs (server) and carry them out (worker).
         callback_allow: internal targets that HTTP callbacks may reach (networks or hosts, with or without a port).
         slots: attempts that the embedded worker carries out at a time; 0 is no embedded worker.
+        threads: sync functions that a worker carries out at a time; None is as many as it has slots, up to 1,000.
         beat_period: seconds between a worker's heartbeats; three silent periods are a loss.
         node_period: seconds between a server's heartbeats; a dead one's shards are taken within four.
         clock_limit: by how much the host's clock may differ from the store's; beyond, the server schedules nothing.
@@ -126,6 +128,7 @@ class Settings:
     allow_shell: bool = False
     callback_allow: tuple[str, ...] = ()
     slots: int = 100
+    threads: int | None = None
     beat_period: timedelta = timedelta(seconds=10)
     node_period: timedelta = timedelta(seconds=1.4)
     clock_limit: timedelta = timedelta(seconds=5)
@@ -145,6 +148,8 @@ class Settings:
             raise InvalidInput("port", f"{self.port} is not between 0 and 65535")
         if not 0 <= self.slots <= MAX_SLOTS:
             raise InvalidInput("slots", f"{self.slots} is not between 0 and {MAX_SLOTS}")
+        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
+            raise InvalidInput("threads", f"{self.threads} is not between 1 and {MAX_THREADS}")
         if not timedelta(seconds=0.1) <= self.beat_period <= timedelta(minutes=5):
             raise InvalidInput("beat_period", "must be between 0.1 and 300 seconds")
         if not timedelta(seconds=0.1) <= self.node_period <= timedelta(minutes=1):

@@ -31,22 +31,25 @@ class BadArguments(Exception):
 class Call:
     """An attempt on its way from the control loop to where it runs, and back.
 
-    The control loop owns `answer`, `on_end`, `home`, `timer`, `is_delivered`, `is_soft`, `is_timed_out`,
-    `was_given_up`; who runs the call owns `task`, `outcome` and `is_ended`. `is_cancelled` is set by the first and read
-    by the second. The defaults lie on the class, because most calls never change most of them.
+    The control loop owns `answer`, `on_end`, `home`, `timer`, `is_delivered`, `is_on_thread`, `is_soft`,
+    `is_timed_out`, `was_given_up`; who runs the call owns `task`, `outcome` and `is_ended`. `is_cancelled` is set by
+    the first and read by the second. The defaults lie on the class, because most calls never change most of them.
 
     Attributes:
         answer: what `on_end` was called with; None before.
+        began: when its time began, in monotonic seconds; None before. That of a call on a thread of its own begins when
+            its code does, and the thread says so.
     """
 
     answer: Outcome | None = None
 
-    began = 0.0
+    began: float | None = None
     home: object | None = None
     is_cancel_seen = False
     is_cancelled = False
     is_delivered = False
     is_ended = False
+    is_on_thread = False
     is_soft = False
     is_timed_out = False
     outcome: Outcome = _NOTHING

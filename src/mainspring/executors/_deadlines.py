@@ -2,6 +2,9 @@
 
 A timer per call would cost more than a short call. New calls are only noted; a sweep, four times a second while there
 are any, gives a timer to those that are still under way. Calls with a short limit get theirs at once.
+
+A call's time begins when its code does. One that waits for a thread has no time limit yet: its timer, when it goes
+off, is set anew.
 """
 
 from __future__ import annotations
@@ -31,13 +34,14 @@ class Deadlines:
         self._noted: list[Call] = []
 
     def watch(self, call: Call) -> None:
-        """Watch a call from now on; one that is watched already keeps its limits."""
+        """Watch a call from the beginning of its code on; one that is watched already keeps its limits."""
         if call.timer is not None:
             return
         context = call.context
-        call.began = self._loop.time()
+        if not call.is_on_thread:
+            call.began = self._loop.time()
         if context.timeout < _SHORT or (context.soft_timeout is not None and context.soft_timeout < _SHORT):
-            self._set_timer(call)
+            self._set_first_timer(call)
             return
         self._noted.append(call)
         if len(self._noted) == 1:
@@ -47,16 +51,28 @@ class Deadlines:
         noted, self._noted = self._noted, []
         for call in noted:
             if call.answer is None and not call.is_cancelled and call.timer is None:
-                self._set_timer(call)
+                self._set_first_timer(call)
 
-    def _set_timer(self, call: Call) -> None:
+    def _set_first_timer(self, call: Call) -> None:
         soft, hard = call.context.soft_timeout, call.context.timeout
         if soft is not None and soft < hard:
-            call.timer = self._loop.call_at(call.began + soft.total_seconds(), self._reach_soft, call)
+            self._set_timer(call, soft, self._reach_soft)
         else:
-            call.timer = self._loop.call_at(call.began + hard.total_seconds(), self._on_hard, call)
+            self._set_timer(call, hard, self._on_hard)
+
+    def _set_timer(self, call: Call, limit: timedelta, reach: Callable[[Call], None]) -> None:
+        counted_from = self._loop.time() if call.began is None else call.began
+        at = counted_from + limit.total_seconds()
+        call.timer = self._loop.call_at(at, self._end_wait, call, counted_from, limit, reach)
+
+    def _end_wait(
+        self, call: Call, counted_from: float, limit: timedelta, reach: Callable[[Call], None]
+    ) -> None:
+        if call.began is None or call.began > counted_from:
+            self._set_timer(call, limit, reach)  # it waited for its thread, or still does
+        else:
+            reach(call)
 
     def _reach_soft(self, call: Call) -> None:
-        hard = call.context.timeout.total_seconds()
-        call.timer = self._loop.call_at(call.began + hard, self._on_hard, call)
+        self._set_timer(call, call.context.timeout, self._on_hard)
         self._on_soft(call)

@@ -1,41 +1,66 @@
-"""Threads for sync functions. A thread cannot be killed: one that is given up is left, and replaced."""
+"""Threads for sync functions. A thread cannot be killed: one that is given up is left behind, and replaced."""
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 
 from mainspring.executors._calls import Call, run_sync
 
+_LEAST_SPARE = 32
+"""So many threads may be left behind, however few calls run at a time, before any is missed."""
+_log = logging.getLogger(__name__)
+_monotonic = time.monotonic  # noqa: TID251 -- says when code began in a real thread, which no simulation has
+
 
 class SyncThreads:
-    """At most `slots` daemon threads, started as they are needed.
+    """Daemon threads for sync functions, started as they are needed; at most `limit` calls run at a time.
+
+    Threads that are left behind in a function whose time was up are replaced, up to as many as `limit` (32 where that
+    is less). Each further one takes a place away until its function returns. So a function that hangs each time costs
+    a bounded number of threads, not the whole process.
 
     Args:
-        slots: how many sync functions run at a time.
+        limit: how many sync functions run at a time.
         deliver: takes ended calls; called on the pool's threads.
+        tell_return: told that a thread which was left behind has come back; called on that thread.
     """
 
-    def __init__(self, slots: int, deliver: Callable[[list[Call]], object]) -> None:
-        self._slots = slots
+    def __init__(
+        self, limit: int, deliver: Callable[[list[Call]], object], tell_return: Callable[[], object]
+    ) -> None:
+        self._limit = limit
+        self._spare = max(limit, _LEAST_SPARE)
         self._deliver = deliver
+        self._tell_return = tell_return
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._running: set[Call] = set()
-        self._given_up: set[Call] = set()
-        self._threads = 0
-        self._open_calls = 0
+        self._left_behind: set[Call] = set()
+        self._threads = 0  # without those that are left behind
+        self._open_calls = 0  # running or waiting for a thread, without those that were given up
+
+    def room(self) -> int:
+        """Return how many more calls can begin at once."""
+        with self._lock:
+            return max(0, self._places() - self._open_calls)
 
     def submit(self, call: Call) -> None:
-        """Have a call carried out by the next free thread."""
+        """Have a call carried out by the next free thread; `call.began` says when its code began.
+
+        Raises:
+            RuntimeError: there is no thread, and none can be started.
+        """
         with self._lock:
             self._open_calls += 1
-            is_short = self._threads < min(self._slots, self._open_calls)
-            if is_short:
-                self._threads += 1
-        if is_short:
-            self._start_thread()
+            try:
+                self._start_missing()
+            except RuntimeError:
+                self._open_calls -= 1
+                raise
         self._calls.put(call)
 
     def withdraw(self, call: Call) -> bool:
@@ -47,38 +72,85 @@ class SyncThreads:
         return True
 
     def give_up(self, call: Call) -> bool:
-        """Take the slot away from a call; True when its thread is left behind in the function."""
+        """Take the place away from a call; True when its thread is left behind in the function."""
         with self._lock:
             if call not in self._running:
                 return False
-            self._given_up.add(call)
+            self._left_behind.add(call)
             self._open_calls -= 1
-            is_needed = self._open_calls >= self._threads
-            if not is_needed:
-                self._threads -= 1
-        if is_needed:
-            self._start_thread()
+            self._threads -= 1
+            if len(self._left_behind) == self._spare + 1:
+                _log.warning(
+                    "%d functions run on after their time was up; each further one takes a thread away",
+                    len(self._left_behind),
+                )
+            if self._open_calls > self._threads:
+                self._replace()
         return True
 
     def stop(self) -> None:
         """Let the threads end when they are free."""
-        for _ in range(self._threads):
+        with self._lock:
+            threads = self._threads
+        for _ in range(threads):
             self._calls.put(None)
 
-    def _start_thread(self) -> None:
-        threading.Thread(target=self._work, name="mainspring-job", daemon=True).start()
+    def _places(self) -> int:
+        return max(0, self._limit - max(0, len(self._left_behind) - self._spare))
+
+    def _start_missing(self) -> None:
+        """Start a thread where a call would have to wait for one, and one is allowed.
+
+        The system may refuse one. Then the bound is what there is, and the call waits; its time has not begun.
+        """
+        if self._threads >= min(self._places(), self._open_calls):
+            return
+        try:
+            threading.Thread(target=self._work, name="mainspring-job", daemon=True).start()
+        except RuntimeError as error:
+            if not self._threads:
+                raise
+            self._limit = self._threads
+            _log.warning("no more than %d threads for sync functions: %s", self._threads, error)
+        else:
+            self._threads += 1
+
+    def _replace(self) -> None:
+        try:
+            self._start_missing()
+        except RuntimeError as error:  # the next thread that comes back, or the next call, takes what waits
+            _log.warning("no thread for sync functions can be started: %s", error)
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             with self._lock:
                 if not call.is_cancelled:
+                    call.began = _monotonic()
                     self._running.add(call)
             call.outcome = run_sync(call)
-            with self._lock:
-                call.is_ended = True
-                self._running.discard(call)
-                if call in self._given_up:
-                    self._given_up.discard(call)
+            if self._note_end(call):
+                self._deliver([call])
+            else:
+                is_needed = self._come_back()
+                self._tell_return()
+                if not is_needed:
                     return
-                self._open_calls -= 1
-            self._deliver([call])
+
+    def _note_end(self, call: Call) -> bool:
+        """Return whether somebody still waits for the call."""
+        with self._lock:
+            call.is_ended = True
+            self._running.discard(call)
+            if call in self._left_behind:
+                self._left_behind.discard(call)
+                return False
+            self._open_calls -= 1
+            return True
+
+    def _come_back(self) -> bool:
+        """Count this thread, which was left behind, among the others again, where calls wait for one."""
+        with self._lock:
+            if self._threads >= min(self._places(), self._open_calls):
+                return False
+            self._threads += 1
+            return True

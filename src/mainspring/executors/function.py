@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -41,6 +42,7 @@ class FunctionExecutor:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._deadlines: Deadlines | None = None
         self._abandoned = 0
+        self._room_listener: Callable[[], object] | None = None
 
     @property
     def type(self) -> str:
@@ -51,10 +53,26 @@ class FunctionExecutor:
         """How many functions went on after their time was up and were left behind, since the start."""
         return self._abandoned
 
+    @property
+    def bounded_functions(self) -> frozenset[str]:
+        """The sync functions: each call of one needs a thread."""
+        known = ((name, self._registry.get(name)) for name in self._registry.names())
+        return frozenset(name for name, function in known if function is not None and not function.is_async)
+
+    def room(self) -> int | None:
+        return self._runner.room()
+
+    def listen_for_room(self, listener: Callable[[], object]) -> None:
+        self._room_listener = listener
+
+    def _tell_room(self) -> None:
+        if self._room_listener is not None:
+            self._room_listener()
+
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._reach_soft, self._reach_hard)
-        self._runner.start(self._deliver)
+        self._runner.start(self._deliver, self._tell_room)
 
     async def execute(self, context: AttemptContext) -> Outcome:
         assert self._loop is not None, "start() comes first"

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from mainspring.executors._calls import Call, run_sync
@@ -24,8 +25,13 @@ class Runner(Protocol):
     Every method is called on the control loop's thread.
     """
 
-    def start(self, deliver: Deliver) -> None:
-        """Get ready; `deliver` takes ended calls and is called on the control loop."""
+    def start(self, deliver: Deliver, tell_room: Callable[[], object]) -> None:
+        """Get ready; both are called on the control loop.
+
+        Args:
+            deliver: takes ended calls.
+            tell_room: told that there may be room again though no call has ended: a thread came back.
+        """
         ...
 
     def submit(self, call: Call) -> None:
@@ -44,6 +50,10 @@ class Runner(Protocol):
         """Wait for a call no longer; True when it is still running and was left behind."""
         ...
 
+    def room(self) -> int | None:
+        """Return how many sync functions more can begin at once; None without a bound."""
+        ...
+
     async def stop(self) -> None:
         """End what is left and release threads."""
         ...
@@ -60,7 +70,8 @@ class InlineRunner:
         self._driver: Driver | None = None
         self._deliver: Deliver | None = None
 
-    def start(self, deliver: Deliver) -> None:
+    def start(self, deliver: Deliver, tell_room: Callable[[], object]) -> None:
+        del tell_room  # there are no threads
         self._loop = asyncio.get_running_loop()
         self._deliver = deliver
         self._driver = Driver(self._loop, deliver)
@@ -86,6 +97,9 @@ class InlineRunner:
         call.is_cancelled = True
         return not call.is_ended and call.task is not None
 
+    def room(self) -> None:
+        return None
+
     async def stop(self) -> None:
         if self._driver is not None:
             await self._driver.stop(_STOP_GRACE)
@@ -108,7 +122,7 @@ class LoopThreadRunner:
     """
 
     def __init__(self, *, threads: int = 32) -> None:
-        self._slots = threads
+        self._limit = threads
         self._control: asyncio.AbstractEventLoop | None = None
         self._deliver: Deliver | None = None
         self._jobs: _JobLoop | None = None
@@ -118,15 +132,16 @@ class LoopThreadRunner:
         self.stalled_loops = 0
         """How many job loops were blocked by user code and had to be replaced."""
 
-    def start(self, deliver: Deliver) -> None:
+    def start(self, deliver: Deliver, tell_room: Callable[[], object]) -> None:
         self._control = asyncio.get_running_loop()
         self._deliver = deliver
-        self._threads = SyncThreads(self._slots, self._bring_back)
+        self._threads = SyncThreads(self._limit, self._bring_back, partial(self._on_control, tell_room))
         self._jobs = _JobLoop(self._bring_back)
 
     def submit(self, call: Call) -> None:
         if not call.function.is_async:
             assert self._threads is not None
+            call.is_on_thread = True
             self._threads.submit(call)
             return
         self._waiting.append(call)
@@ -154,6 +169,10 @@ class LoopThreadRunner:
             self._replace_loop()
         return call.task is not None or not call.is_cancel_seen
 
+    def room(self) -> int:
+        assert self._threads is not None, "start() comes first"
+        return self._threads.room()
+
     async def stop(self) -> None:
         if self._threads is not None:
             self._threads.stop()
@@ -171,9 +190,12 @@ class LoopThreadRunner:
 
     def _bring_back(self, calls: list[Call]) -> None:
         """Bring ended calls to the control loop; called on job threads."""
+        self._on_control(self._ended, calls)
+
+    def _on_control(self, tell: Callable[..., object], *args: object) -> None:
         assert self._control is not None
         try:
-            self._control.call_soon_threadsafe(self._ended, calls)
+            self._control.call_soon_threadsafe(tell, *args)
         except RuntimeError:
             _log.debug("a job ended after the worker's loop was closed")
 

@@ -13,6 +13,8 @@ from mainspring.core.values import value
 
 GENTLY = "gently"
 """The message of a cancellation that leaves to its end what cannot be stopped; see `Executor.execute`."""
+MAX_THREADS = 1_000
+"""Sync functions that one worker may carry out at a time; each needs a thread of its own."""
 
 
 @value()
@@ -101,6 +103,27 @@ class Executor(Protocol):
 
     async def stop(self) -> None:
         """Release what `start` acquired; no attempt is under way."""
+        ...
+
+
+@runtime_checkable
+class BoundedExecutor(Executor, Protocol):
+    """An executor that can carry out only so many attempts of some functions at a time, whatever slots are free."""
+
+    @property
+    def bounded_functions(self) -> frozenset[str]:
+        """Names of the functions that the bound holds for, all together."""
+        ...
+
+    def room(self) -> int | None:
+        """Return how many more of them can begin at once; None without a bound.
+
+        Whoever begins no more than this many, and nothing else meanwhile, waits for nothing.
+        """
+        ...
+
+    def listen_for_room(self, listener: Callable[[], object]) -> None:
+        """Tell one listener, on the event loop, that there may be room again though no attempt has ended."""
         ...
 
 

@@ -80,6 +80,19 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionLimit:
+    """A bound on how many leases of a claim may be of certain functions, all together.
+
+    Attributes:
+        functions: names of functions that the session offers.
+        limit: how many leases of these at most; 0 is none.
+    """
+
+    functions: frozenset[str]
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimCall:
     """A request for work.
 
@@ -88,6 +101,7 @@ class ClaimCall:
         limit: how many leases at most (the worker's free slots).
         wait: how long the gateway may hold the request until there is work (long poll).
         is_idle: the worker holds no lease, so that a run that must be alone may be given to it.
+        function_limit: what the worker can begin fewer of than it has free slots; None is no such bound.
     """
 
     session_id: SessionId
@@ -95,6 +109,7 @@ class ClaimCall:
     limit: int
     wait: timedelta
     is_idle: bool
+    function_limit: FunctionLimit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from mainspring.ports.gateway import (
     ClaimCall,
     ClaimReply,
     Ending,
+    FunctionLimit,
     HandedBack,
     Lease,
     Registration,
@@ -86,6 +87,13 @@ class SessionGranted(Struct, kw_only=True):
     ]
 
 
+class FunctionLimitBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A bound on the leases of certain functions, all together."""
+
+    functions: Annotated[list[Name], Meta(max_length=10_000, description="Functions by name.")]
+    limit: Annotated[int, Meta(ge=0, le=100_000, description="Leases of these at most; 0 is none.")]
+
+
 class ClaimBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """A request for work; the same number again gets the same answer."""
 
@@ -99,6 +107,10 @@ class ClaimBody(Struct, kw_only=True, forbid_unknown_fields=True):
         float, Meta(ge=0, le=30, description="How long to hold the call while there is nothing.")
     ] = 0
     is_idle: Annotated[bool, Meta(description="This worker holds no lease.")] = False
+    function_limit: Annotated[
+        FunctionLimitBody | None,
+        Meta(description="What it can begin fewer of than `limit`; null is no such bound."),
+    ] = None
 
 
 class LeaseView(Struct, kw_only=True):
@@ -271,23 +283,31 @@ def from_registration(registration: Registration) -> RegisterBody:
 
 def to_claim(body: ClaimBody) -> ClaimCall:
     """Read a claim."""
+    bound = body.function_limit
     return ClaimCall(
         session_id=read_session(body.session_id),
         number=body.number,
         limit=body.limit,
         wait=timedelta(seconds=body.wait_seconds),
         is_idle=body.is_idle,
+        function_limit=None
+        if bound is None
+        else FunctionLimit(functions=frozenset(bound.functions), limit=bound.limit),
     )
 
 
 def from_claim(call: ClaimCall) -> ClaimBody:
     """Write a claim."""
+    bound = call.function_limit
     return ClaimBody(
         session_id=show_session(call.session_id),
         number=call.number,
         limit=call.limit,
         wait_seconds=call.wait.total_seconds(),
         is_idle=call.is_idle,
+        function_limit=None
+        if bound is None
+        else FunctionLimitBody(functions=sorted(bound.functions), limit=bound.limit),
     )
 
 

@@ -64,7 +64,7 @@ class Claimer:
             call = self._make_call(session_id, free)
             self._open_call = call
             try:
-                reply = await self._gateway.claim(call)
+                reply = await self._ask(call)
             except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
                 # The answer may be lost, not the claim: the same number is asked again and gets the same leases. It
                 # asks for nothing more, by which another server knows it for a repeat.
@@ -72,9 +72,28 @@ class Claimer:
                 await self._waiters.claim.wait(pause_after(failures, self._random))
                 failures += 1
                 continue
-            self._open_call = None
             failures = 0
-            self._take(reply, call)
+            if reply is not None:
+                self._open_call = None
+                self._take(reply, call)
+
+    async def _ask(self, call: ClaimCall) -> ClaimReply | None:
+        """Send a claim; None where it was cut off, since there is room now for what it does not ask for.
+
+        A claim that leaves functions out may wait long for others, and must not hold up the first of those for which
+        there is a thread again. What it has got meanwhile is not lost: its number is asked again.
+        """
+        bound = call.function_limit
+        if bound is None or bound.limit:
+            return await self._gateway.claim(call)
+        asking = asyncio.ensure_future(self._gateway.claim(call))
+        self._execution.on_room = asking.cancel
+        try:
+            await asyncio.wait((asking,))
+        finally:
+            self._execution.on_room = None
+            asking.cancel()
+        return None if asking.cancelled() else asking.result()
 
     async def recover(self) -> None:
         """Ask once more for the claim that was cut off: leases it got are handed back, not lost.
@@ -103,6 +122,7 @@ class Claimer:
             limit=free,
             wait=self._long_poll,
             is_idle=not self._leases,
+            function_limit=self._execution.function_limit(free),
         )
         known = self._open_call
         if known is not None and (known.session_id, known.number) == (call.session_id, call.number):
@@ -138,4 +158,4 @@ class Claimer:
 
 
 def _ask_again(call: ClaimCall) -> ClaimCall:
-    return replace(call, limit=0, wait=timedelta(0), is_idle=False)
+    return replace(call, limit=0, wait=timedelta(0), is_idle=False, function_limit=None)

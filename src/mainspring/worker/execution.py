@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import structlog
 
 from mainspring.core.ids import SessionId
-from mainspring.ports.executor import CallbackExecutor, Executor
-from mainspring.ports.gateway import HandedBack, Lease
+from mainspring.ports.executor import BoundedExecutor, CallbackExecutor, Executor
+from mainspring.ports.gateway import FunctionLimit, HandedBack, Lease
 from mainspring.worker.attempt import AttemptTask
 from mainspring.worker.leases import HeldLeases, LeaseKey
 from mainspring.worker.session import WorkerSession
@@ -20,7 +20,11 @@ _log = structlog.get_logger(__name__)
 
 
 class Execution:
-    """Carries out attempts by the executors of their target types."""
+    """Carries out attempts by the executors of their target types.
+
+    Attributes:
+        on_room: called when there is room again for a function that is bounded; None is nobody.
+    """
 
     def __init__(
         self,
@@ -35,6 +39,9 @@ class Execution:
         self._callbacks = {
             kind: executor for kind, executor in executors.items() if isinstance(executor, CallbackExecutor)
         }
+        bounded = [executor for executor in executors.values() if isinstance(executor, BoundedExecutor)]
+        self._bounded = bounded[0] if bounded else None  # functions are the only targets with a bound
+        self.on_room: Callable[[], object] | None = None
         self._session = session
         self._leases = leases
         self._waiters = waiters
@@ -43,6 +50,8 @@ class Execution:
 
     async def start(self) -> None:
         """Start the executors."""
+        if self._bounded is not None:
+            self._bounded.listen_for_room(self._tell_room)
         for executor in self._executors.values():
             await executor.start()
 
@@ -50,6 +59,14 @@ class Execution:
         """Stop the executors; no attempt is under way."""
         for executor in self._executors.values():
             await executor.stop()
+
+    def function_limit(self, free: int) -> FunctionLimit | None:
+        """Return what can begin fewer times than there are free slots; None when nothing waits for anything else."""
+        room = self._bounded.room() if self._bounded is not None else None
+        if self._bounded is None or room is None or room >= free:
+            return None
+        functions = self._bounded.bounded_functions
+        return FunctionLimit(functions=functions, limit=room) if functions else None
 
     def begin(self, leases: Sequence[Lease], session_id: SessionId) -> None:
         """Begin the attempts of leases that were claimed under this session; repeated ones are left out."""
@@ -131,3 +148,9 @@ class Execution:
             self._all_ended.set()
         if was_full or not leases.active or attempt.lease.is_quarantined:
             self._waiters.claim.signal()
+        if self.on_room is not None:
+            self._tell_room()
+
+    def _tell_room(self) -> None:
+        if self.on_room is not None and self._bounded is not None and self._bounded.room():
+            self.on_room()

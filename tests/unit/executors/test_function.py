@@ -466,16 +466,56 @@ async def test_sync_function_over_its_time_loses_its_slot_not_the_pool(threaded:
     assert await threaded.run(sync_echo) == Success(result=b"[[],{}]")
 
 
-async def test_sync_function_that_never_got_a_thread_does_not_start_after_its_time(threaded: Bench) -> None:
-    release, ran = threading.Event(), threading.Event()
+async def never() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+async def test_time_of_a_sync_function_begins_with_its_code_and_not_with_the_wait_for_a_thread(
+    threaded: Bench,
+) -> None:
+    release = threading.Event()
     first = asyncio.ensure_future(threaded.run(release.wait))
+    waiting = asyncio.ensure_future(threaded.run(sync_echo, timeout=0.02))
     await asyncio.sleep(0)
-    assert (await threaded.fail(ran.set, timeout=0.02)).is_timeout
-    assert threaded.executor.abandoned == 0
+    assert (await threaded.fail(never, timeout=0.06)).is_timeout  # three of its limits have passed
+    assert not waiting.done()
     release.set()
     assert await first == Success(result=b"true")
-    assert await threaded.run(sync_echo) == Success(result=b"[[],{}]")
-    assert not ran.is_set()
+    assert await waiting == Success(result=b"[[],{}]")
+    assert threaded.executor.abandoned == 0
+
+
+async def test_sync_function_that_waited_for_a_thread_has_its_whole_time_and_no_more(threaded: Bench) -> None:
+    release, end = threading.Event(), threading.Event()
+    first = asyncio.ensure_future(threaded.run(release.wait))
+    waiting = asyncio.ensure_future(threaded.fail(end.wait, timeout=0.2))
+    await asyncio.sleep(0)
+    assert (await threaded.fail(never, timeout=0.1)).is_timeout
+    release.set()
+    await first
+    begun = time.monotonic()
+    failure = await waiting
+    assert failure.is_timeout
+    assert "timed out after 0.2 s, and is still running" in failure.error
+    assert 0.15 < time.monotonic() - begun < 5
+    end.set()
+
+
+async def test_room_is_what_can_begin_at_once(threaded: Bench) -> None:
+    end = threading.Event()
+    assert threaded.executor.room() == 1
+    for _ in range(33):
+        assert threaded.executor.room() == 1  # those that are left behind are replaced
+        waiting = asyncio.ensure_future(threaded.fail(end.wait, timeout=0.02))
+        await asyncio.sleep(0)
+        assert threaded.executor.room() == 0
+        assert (await waiting).is_timeout
+    assert threaded.executor.room() == 0  # 32 may be left behind before one is missed
+    came_back = asyncio.Event()
+    threaded.executor.listen_for_room(came_back.set)
+    end.set()
+    await asyncio.wait_for(came_back.wait(), 5)
+    assert threaded.executor.room() == 1
 
 
 async def begun(threaded: Bench, end: Callable[[], Any], **options: Any) -> asyncio.Task[Outcome]:

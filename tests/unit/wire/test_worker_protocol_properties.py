@@ -21,6 +21,7 @@ from mainspring.ports.gateway import (
     ClaimCall,
     ClaimReply,
     Ending,
+    FunctionLimit,
     HandedBack,
     Lease,
     Registration,
@@ -146,11 +147,22 @@ def test_claim_answer_holds_each_definition_once(leases: tuple[Lease, ...]) -> N
     wait=st.timedeltas(timedelta(0), timedelta(seconds=30)),
     session=st.integers(0, 10**18 - 1),
     is_idle=st.booleans(),
+    bound=st.none()
+    | st.builds(
+        FunctionLimit, functions=st.frozensets(st.sampled_from("abc")), limit=st.integers(0, MAX_SLOTS)
+    ),
 )
 def test_claim_arrives_as_it_was_said(
-    number: int, limit: int, wait: timedelta, session: int, is_idle: bool
+    number: int, limit: int, wait: timedelta, session: int, is_idle: bool, bound: FunctionLimit | None
 ) -> None:
-    call = ClaimCall(session_id=SessionId(session), number=number, limit=limit, wait=wait, is_idle=is_idle)
+    call = ClaimCall(
+        session_id=SessionId(session),
+        number=number,
+        limit=limit,
+        wait=wait,
+        is_idle=is_idle,
+        function_limit=bound,
+    )
     assert protocol.to_claim(through_json(protocol.from_claim(call), protocol.ClaimBody)) == call
 
 

@@ -32,6 +32,6 @@ def up_command(app_reference: str | None, data: str | None, store: str | None, *
     from mainspring.host.hosting import run_host
     from mainspring.host.loading import load_app
 
-    settings = read_settings(data, store, given, slots=given["slots"])
+    settings = read_settings(data, store, given, slots=given["slots"], threads=given["threads"])
     app = load_app(app_reference) if app_reference else None
     run_host(settings, app=app, store_option="data" if store is None else "store")

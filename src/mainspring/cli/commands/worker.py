@@ -118,6 +118,7 @@ def _read_settings(store: str | None, given: dict[str, Any]) -> Settings:
         "allow_shell": given["allow_shell"],
         "callback_allow": given["callback_allow"],
         "slots": given["slots"],
+        "threads": given["threads"],
         "beat_period": seconds(given["beat_period"], "beat_period"),
         "drain": seconds(given["drain"], "drain"),
     }

@@ -24,6 +24,9 @@ LOOKS = (Depth(timedelta(seconds=2)), Depth(timedelta(seconds=30), period=5.0), 
 """A run's `ready_at` is the instant at which somebody began to write it: what is committed so much later is found
 late."""
 
+_MOST_KEPT = 16
+"""Sessions that offer the same name the same functions as bounded, as a rule."""
+
 
 class Abilities:
     """What a session can carry out, with the routes it was asked about; sessions that offer the same share one.
@@ -32,29 +35,40 @@ class Abilities:
         width: how many of their calls are worth asking the store for at a time: as many as got something last time.
     """
 
-    __slots__ = ("_functions", "_labels", "_queues", "_routes", "_types", "width")
+    __slots__ = ("_routes", "_without", "functions", "labels", "queues", "types", "width")
 
-    def __init__(self, offer: SessionFacts | Registration) -> None:
-        self._queues = frozenset(offer.queues)
-        self._types = frozenset(offer.types)
-        self._functions = frozenset(offer.functions)
-        self._labels = frozenset(offer.labels)
+    def __init__(self, offer: SessionFacts | Registration | Abilities) -> None:
+        self.queues: frozenset[str] = frozenset(offer.queues)
+        self.types: frozenset[str] = frozenset(offer.types)
+        self.functions: frozenset[str] = frozenset(offer.functions)
+        self.labels: frozenset[str] = frozenset(offer.labels)
         self._routes: dict[str, bool] = {}
+        self._without: dict[frozenset[str], Abilities] = {}
         self.width = 1
 
     @property
     def key(self) -> tuple[frozenset[str], ...]:
         """What makes two of them the same."""
-        return self._queues, self._types, self._functions, self._labels
+        return self.queues, self.types, self.functions, self.labels
+
+    def without(self, functions: frozenset[str]) -> Abilities:
+        """Return what is left while none of these functions can be carried out."""
+        known = self._without.get(functions)
+        if known is None:
+            if len(self._without) >= _MOST_KEPT:
+                self._without.clear()
+            known = self._without[functions] = Abilities(self)
+            known.functions -= functions
+        return known
 
     def serve(self, lane: Lane) -> bool:
         """Say whether runs of a lane can be carried out."""
-        if self._queues and lane.key.queue not in self._queues:
+        if self.queues and lane.key.queue not in self.queues:
             return False
         known = self._routes.get(lane.key.route)
         if known is None:
             known = accepts_route(
-                lane.key.route, types=self._types, functions=self._functions, labels=self._labels
+                lane.key.route, types=self.types, functions=self.functions, labels=self.labels
             )
             self._routes[lane.key.route] = known
         return known

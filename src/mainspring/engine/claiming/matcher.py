@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import attrgetter
 
@@ -13,7 +14,7 @@ from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCall
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
-from mainspring.ports.gateway import ClaimCall, Registration
+from mainspring.ports.gateway import ClaimCall, FunctionLimit, Registration
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
 
@@ -161,15 +162,13 @@ class Matcher:
         for item in waiting:
             if item.future.done():
                 continue  # replaced, or its caller has gone while the store was read: take nothing for it
-            abilities = self._abilities.get(item.call.session_id)
+            abilities = self._find_abilities(item.call)
             if abilities is None:
                 self._resolve(item, ClaimAnswer(is_session_live=False))
                 self.forget(item.call.session_id)
                 continue
             self._waiting.line_up(item, abilities)
-            if abilities not in choices:
-                choices[abilities] = self._view.choose(abilities, self._served, now)
-            request = _make_request(item.call, choices[abilities])
+            request = self._make_request(item.call, abilities, choices, now)
             is_due = bool(request.lanes) and turns.get(abilities, 0) < abilities.width
             if is_due or self._may_repeat(item.call):
                 turns[abilities] = turns.get(abilities, 0) + bool(request.lanes)
@@ -178,6 +177,27 @@ class Matcher:
             else:
                 passed.append((item, bool(request.lanes)))
         return asked, requests, passed
+
+    def _find_abilities(self, call: ClaimCall) -> Abilities | None:
+        """Return what a call can be given: what its session offers, but for functions that it has no room for."""
+        abilities = self._abilities.get(call.session_id)
+        bound = call.function_limit
+        if abilities is None or bound is None or bound.limit:
+            return abilities
+        return abilities.without(bound.functions)
+
+    def _make_request(
+        self, call: ClaimCall, abilities: Abilities, choices: dict[Abilities, Choice], now: datetime
+    ) -> ClaimRequest:
+        def choose(abilities: Abilities) -> Choice:
+            if abilities not in choices:
+                choices[abilities] = self._view.choose(abilities, self._served, now)
+            return choices[abilities]
+
+        choice, limit, bound = choose(abilities), call.limit, call.function_limit
+        if bound is not None and 0 < bound.limit < limit:
+            choice, limit = _divide(choice, choose(abilities.without(bound.functions)), bound, limit)
+        return _make_request(call, choice, limit)
 
     def _may_repeat(self, call: ClaimCall) -> bool:
         """Say whether the store may have given leases to this very number: then it is asked, ready runs or not."""
@@ -195,7 +215,7 @@ class Matcher:
         taken: dict[str, int] = {}
         lucky: dict[Abilities, int] = {}
         for item, request, result in zip(asked, requests, results, strict=True):
-            abilities = self._abilities.get(item.call.session_id)
+            abilities = self._find_abilities(item.call)
             if abilities is not None:
                 lucky[abilities] = lucky.get(abilities, 0) + bool(result.runs)
             for run in result.runs:
@@ -284,7 +304,20 @@ class Matcher:
 _arrival = attrgetter("arrival")
 
 
-def _make_request(call: ClaimCall, choice: Choice) -> ClaimRequest:
+def _divide(choice: Choice, others: Choice, bound: FunctionLimit, limit: int) -> tuple[Choice, int]:
+    """Return where one claim may take how much from, so that it keeps within its bound on functions.
+
+    It takes from the lanes of these functions or from the others, whichever kind is preferred first. The worker
+    has slots left then, and claims again.
+    """
+    unbounded = set(others.lanes)
+    if not choice.lanes or choice.lanes[0] in unbounded:
+        return replace(others, quarantined=choice.quarantined), limit
+    lanes = tuple(lane_id for lane_id in choice.lanes if lane_id not in unbounded)
+    return replace(choice, lanes=lanes, lows={key: choice.lows[key] for key in lanes}), bound.limit
+
+
+def _make_request(call: ClaimCall, choice: Choice, limit: int) -> ClaimRequest:
     if call.limit == 0:
         return ClaimRequest(session_id=call.session_id, number=call.number, lanes=(), limit=0)
     if call.is_idle and choice.quarantined:
@@ -299,6 +332,6 @@ def _make_request(call: ClaimCall, choice: Choice) -> ClaimRequest:
         session_id=call.session_id,
         number=call.number,
         lanes=choice.lanes,
-        limit=call.limit,
+        limit=limit,
         lows=choice.lows,
     )
