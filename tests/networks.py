@@ -41,8 +41,14 @@ def _enter() -> None:
         reason = os.strerror(ctypes.get_errno())
         pytest.skip(f"a network namespace cannot be made: {reason}")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        raise_loopback()
+        address = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(ADDRESS))
+        fcntl.ioctl(control, _SIOCSIFADDR, struct.pack("16s16s", b"lo:1", address))
+
+
+def raise_loopback() -> None:
+    """Bring up the loopback interface of the network that the calling thread sees."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         asked = fcntl.ioctl(control, _SIOCGIFFLAGS, struct.pack("16sh14x", b"lo", 0))
         (flags,) = struct.unpack_from("h", asked, 16)
         fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
-        address = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(ADDRESS))
-        fcntl.ioctl(control, _SIOCSIFADDR, struct.pack("16s16s", b"lo:1", address))

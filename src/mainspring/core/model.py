@@ -16,6 +16,8 @@ from mainspring.core.values import value
 
 DEFAULT_TENANT = "default"
 DEFAULT_QUEUE = "default"
+DEFAULT_TIMEOUT = timedelta(hours=24)
+"""The time limit of an attempt whose job names none."""
 INLINE_LIMIT = 64 * 1024
 """Bytes of a payload or result that a row may hold (design 8)."""
 
@@ -127,7 +129,7 @@ class JobSpec:
     misfire: MisfireRule = MisfireRule()
     overlap: Overlap = Overlap.ALLOW
     delivery: Delivery = Delivery.AT_LEAST_ONCE
-    timeout: timedelta = timedelta(hours=24)
+    timeout: timedelta = DEFAULT_TIMEOUT
     soft_timeout: timedelta | None = None
     jitter: timedelta = timedelta(0)
     expires_after: timedelta | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import socket
@@ -18,8 +17,10 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from mainspring.core.ids import format_job_id, format_run_id
+from mainspring.core.model import DEFAULT_TIMEOUT
 from mainspring.core.transitions import Failure
 from mainspring.errors import InvalidInput
+from mainspring.executors._names import NameLookups, SlowName, with_zone
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean, decode, seconds
 from mainspring.executors.egress import Blocked, EgressPolicy, Endpoint, check_url, make_policy, parse_url
 from mainspring.ports.executor import AttemptContext, Outcome, Success
@@ -61,9 +62,9 @@ class HttpExecutor:
     Args:
         allow: internal targets: networks or hosts, with or without a port (`10.1.0.0/16`, `localhost:8099`).
         allow_http: plain http also to public addresses.
-        timeout: limit of one call, where the attempt's is longer.
+        timeout: limit of one call of a job that leaves its own time limit at the default.
         connect_timeout: limit of connecting.
-        lookup: resolves a host; by default the system's resolver.
+        lookup: resolves a host; by default the system's resolver, so used that slow names hold up nobody else.
         tls: how certificates are checked; by default the system's authorities.
 
     Raises:
@@ -83,7 +84,8 @@ class HttpExecutor:
         self._policy = make_policy(allow, allow_http=allow_http)
         self._timeout = timeout
         self._connect_timeout = connect_timeout.total_seconds()
-        self._lookup = lookup or _system_lookup
+        self._names = NameLookups()
+        self._lookup = lookup or self._names
         self._tls = tls
         self._session: aiohttp.ClientSession | None = None
 
@@ -114,7 +116,7 @@ class HttpExecutor:
             method, headers = _read_params(context.params)
         except InvalidInput as error:
             return Failure(error=clean(str(error), ERROR_LIMIT), is_retryable=False)
-        limit = min(context.timeout, self._timeout)
+        limit = self._timeout if context.timeout == DEFAULT_TIMEOUT else context.timeout
         _endpoint.set(endpoint)
         try:
             return await self._call(context, method, headers, limit)
@@ -133,6 +135,7 @@ class HttpExecutor:
         if self._session is not None:
             await self._session.close()
             self._session = None
+        self._names.close()
 
     async def _call(
         self, context: AttemptContext, method: str, headers: dict[str, str], limit: timedelta
@@ -166,7 +169,7 @@ class HttpExecutor:
     def _make_socket(self, info: tuple[Any, ...]) -> socket.socket:
         """The one place where connections begin: check the very address that is connected to."""
         family, kind, protocol, _, address = info
-        self._policy.check(_endpoint.get(), [_with_zone(address)])
+        self._policy.check(_endpoint.get(), [with_zone(address)])
         return socket.socket(family, kind, protocol)
 
 
@@ -196,18 +199,6 @@ class _CheckedResolver(AbstractResolver):
 
     async def close(self) -> None:
         """Nothing is held."""
-
-
-async def _system_lookup(host: str, port: int) -> list[str]:
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    return list(dict.fromkeys(_with_zone(entry[4]) for entry in found))
-
-
-def _with_zone(address: tuple[Any, ...]) -> str:
-    host = str(address[0])
-    has_zone = len(address) == 4 and address[3] and "%" not in host
-    return f"{host}%{address[3]}" if has_zone else host
 
 
 def _read_params(params: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
@@ -292,6 +283,8 @@ def _parse_date(text: str) -> datetime | None:
 def _explain(error: Exception, endpoint: Endpoint) -> str:
     """Say what went wrong, without addresses or anything that the other side sent."""
     where = f"{endpoint.host}:{endpoint.port}"
+    if isinstance(error, aiohttp.ClientConnectorDNSError) and isinstance(error.os_error, SlowName):
+        return f"the host {endpoint.host} was not resolved within {seconds(error.os_error.limit)}"
     if isinstance(error, socket.gaierror | aiohttp.ClientConnectorDNSError):
         return f"the host {endpoint.host} cannot be resolved"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from mainspring.core.model import DEFAULT_TIMEOUT
 from mainspring.core.transitions import Failure
 from mainspring.executors import HttpExecutor
 from mainspring.ports.executor import Outcome, Success
@@ -47,9 +48,14 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 
 async def call(
-    params: dict[str, Any], *, payload: bytes | None = None, timeout: float = 20, **options: Any
+    params: dict[str, Any],
+    *,
+    payload: bytes | None = None,
+    timeout: float = 20,
+    limit: timedelta = timedelta(seconds=30),
+    **options: Any,
 ) -> Outcome:
-    executor = HttpExecutor(**options)
+    executor = HttpExecutor(timeout=limit, **options)
     await executor.start()
     try:
         return await executor.execute(make_attempt(params, payload=payload, timeout=timeout))
@@ -357,3 +363,23 @@ async def test_many_calls_share_connections(receiver: Receiver) -> None:
     assert all(isinstance(outcome, Success) for outcome in outcomes)
     assert sorted(int(body) for _, _, body in receiver.requests) == list(range(50))
     await executor.stop()
+
+
+async def _answer_late(request: web.Request) -> web.Response:
+    await asyncio.sleep(0.3)
+    return web.Response(text="at last")
+
+
+async def test_limit_of_a_call_is_the_jobs_own(receiver: Receiver) -> None:
+    receiver.handler = _answer_late
+    outcome = await call({"url": receiver.url()}, allow=LOOPBACK, timeout=20, limit=timedelta(seconds=0.1))
+    assert outcome == Success(result=b'{"status":200}', output="at last")
+
+
+async def test_call_of_a_job_that_names_no_limit_has_a_short_one(receiver: Receiver) -> None:
+    receiver.handler = _answer_late
+    timeout = DEFAULT_TIMEOUT.total_seconds()
+    failure = await fail(
+        {"url": receiver.url()}, allow=LOOPBACK, timeout=timeout, limit=timedelta(seconds=0.1)
+    )
+    assert failure == Failure(error="no answer within 0.1 s", is_timeout=True)
