@@ -106,12 +106,14 @@ def lint(page: Path, settings: Config) -> list[str]:
     name = str(page.relative_to(ROOT)) if page.is_relative_to(ROOT) else str(page)
     if any(name.startswith(folder) for folder in RULES["exempt"]):
         return []
-    found = LintFile(name, prose_of(page.read_text())).lint(settings)
-    # proselint puts a line before the text.
-    return [
-        f"{name}:{line - 1}:{column}: {result.check_path}: {result.message}"
-        for result, (line, column) in found
-    ]
+    file = LintFile(name, prose_of(page.read_text()))
+    found = []
+    for result, _ in file.lint(settings):
+        # proselint puts a line before the text, and takes the first column for the end of the line before.
+        begin = result.fire_range[0]
+        line, column = file.content.count("\n", 0, begin), begin - file.content.rfind("\n", 0, begin)
+        found.append(f"{name}:{line}:{column}: {result.check_path}: {result.message}")
+    return found
 
 
 def main(arguments: Iterable[str]) -> int:
