@@ -18,10 +18,10 @@ MEANINGS = {
     RunState.BLOCKED: "waits for its parents or for a signal",
     RunState.RUNNING: "a worker holds a lease on it",
     RunState.RETRYING: "waits for its backoff to pass",
-    RunState.SUCCEEDED: "did its work",
-    RunState.FAILED: "used up its attempts, or may not be tried again: the dead letter queue",
-    RunState.CANCELLED: "somebody asked for it to end",
-    RunState.SKIPPED: "a fire that did not become work; the reason is kept",
+    RunState.SUCCEEDED: "the work is done",
+    RunState.FAILED: "it used up its attempts, or may not be tried again: the dead letter queue",
+    RunState.CANCELLED: "it ended because of a cancel request",
+    RunState.SKIPPED: "a fire that did not become work, with the reason",
 }
 
 
@@ -29,6 +29,9 @@ def state_machine() -> str:
     """Return the page on the states of a run."""
     lines = [
         "# The states of a run",
+        "",
+        "Every run is in exactly one of these states. Use this page to read what the API, the command line and the",
+        "tables show.",
         "",
         "<!-- Made by `make docs-generate` from src/mainspring/core/states.py; do not edit. -->",
         "",
@@ -45,11 +48,11 @@ def state_machine() -> str:
     lines += [f"| `{edge.source}` | `{edge.target}` | {edge.when} |" for edge in EDGES]
     lines += [
         "",
-        "No other change is legal: the store refuses it, whoever asks.",
+        "The store refuses any other change.",
         "",
-        "- A first try that succeeds writes no attempt row; failures, losses and retries do.",
+        "- A first attempt that succeeds writes no attempt row; failures, losses and retries do.",
         '- "3 retries" means at most four attempts. A lost attempt counts as a crash, not as an attempt.',
-        "- A run that waits to be redriven stays `FAILED`; the redrive is a new run that names the old one.",
+        "- A run that waits to be redriven stays `FAILED`. The redrive is a new run that names the old one.",
         "",
     ]
     return "\n".join(lines)

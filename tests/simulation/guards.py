@@ -61,22 +61,22 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         "revision match",
-        "a plan made before an edit, a pause or a delete does not win after it",
+        "a plan made before an edit, a pause or a delete does not win afterwards",
         (Edit(_CLOCK, "job.revision != fire.revision or job.next_fire_at != fire.fire_at", "False"),),
     ),
     Guard(
         "edit against a moved clock",
-        "an edit decided on a clock that has moved since does not take effect",
+        "an edit that was decided on an outdated clock does not take effect",
         (Edit(_JOBS, "return job.revision != revision or job.next_fire_at != fire_at", "return False"),),
     ),
     Guard(
         "shard epoch",
-        "a scheduler whose shards were taken over writes no more",
+        "a scheduler whose shards were taken over can no longer write",
         (Edit(_TABLES, "return epochs.get(shard) != self.shards[shard].epoch", "return False"),),
     ),
     Guard(
         "token match",
-        "a late worker's report does not end somebody else's attempt",
+        "a late worker's report does not end another worker's attempt",
         (Edit(_TABLES, "            and run.token == token\n", ""),),
     ),
     Guard(
@@ -97,12 +97,12 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         "state match",
-        "what has ended stays ended",
+        "a run that has ended stays ended",
         (Edit(_TABLES, "            and run.state is RunState.RUNNING\n", ""),),
     ),
     Guard(
         "live session at the claim",
-        "a worker that was declared dead is given nothing",
+        "a worker that was declared dead gets nothing",
         (Edit(_LEASES, "if session is None or not session.is_live:", "if session is None:"),),
     ),
     Guard(
@@ -134,7 +134,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         "idempotency key",
-        "a submission that is repeated makes one run",
+        "a repeated submission makes one run",
         (
             Edit(
                 "mainspring.stores.memory.runs",
@@ -156,7 +156,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         "at most once",
-        "a run that was begun once is never begun again",
+        "a run that started once never starts again",
         (
             Edit(
                 "mainspring.core.transitions",
@@ -180,7 +180,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         "cancel sticks",
-        "a run whose cancel was asked for is not tried again",
+        "a run that was asked to cancel is not tried again",
         (
             Edit(_LEASES, "if run.is_cancel_requested and state is not RunState.SUCCEEDED:", "if False:"),
             Edit(
@@ -210,7 +210,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         "no claim after a silence",
-        "a worker that may have been declared dead does not claim what it can only hand back",
+        "a worker that may have been declared dead does not claim runs that it can only hand back",
         (
             Edit(
                 "mainspring.worker.claiming",
@@ -221,7 +221,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         "expiry at the claim",
-        "a run that expired is not begun",
+        "a run that expired does not start",
         (Edit(_LEASES, "if not run.is_expired(now):", "if run is not None:"),),
     ),
 )
