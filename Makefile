@@ -6,7 +6,7 @@ PY := .venv/bin/python
 # Options for pytest, e.g. make test ARGS='-k cron'
 ARGS ?=
 # What mypy looks at, as far as it exists.
-TYPED := src tests tools $(foreach folder,benchmarks examples,$(if $(wildcard $(folder)/*.py),$(folder))) scripts/services scripts/generate_docs.py deploy/compose/jobs.py deploy/image/healthy.py
+TYPED := src tests tools $(foreach folder,benchmarks examples,$(if $(wildcard $(folder)/*.py),$(folder))) scripts/services scripts/generate_docs.py scripts/prose.py deploy/compose/jobs.py deploy/image/healthy.py
 
 # What `make chaos` runs: one product on SQLite, or a cluster on PostgreSQL.
 CHAOS := tests.chaos.campaign --kills $(or $(KILLS),50) --zombies $(or $(ZOMBIES),0)
@@ -31,9 +31,10 @@ demo: setup ## run the main job on SQLite, live, with a verdict at the end (90 s
 test: setup ## all tests, with a private PostgreSQL (ARGS='-k cron' to choose)
 	@scripts/services run -- $(PY) -m pytest -n2 $(ARGS)
 
-lint: setup ## ruff (rules and format)
+lint: setup ## ruff (rules and format) and the prose of the pages (scripts/prose.toml)
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
+	@$(PY) scripts/prose.py
 
 fmt: setup ## put the code into ruff's format and apply its safe fixes
 	@.venv/bin/ruff check --fix-only

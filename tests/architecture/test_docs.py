@@ -13,6 +13,18 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+WIDE = {"0004", "0018", "0021"}  # decisions that later ones replace; kept as they were written
+LINTED = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    ROOT / "changelog.d" / "README.md",
+]
+LINTED += [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name[:4] not in WIDE]
+LINTED += [ROOT / "tests" / "chaos" / "README.md"]
+LONGEST_LINE = 120
+FENCED = re.compile(r"^```.*?^```[^\n]*$", re.DOTALL | re.MULTILINE)
+QUESTION = re.compile(r"^\| (.*\?) \| (`.*`) \|$", re.MULTILINE)
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 
@@ -69,3 +81,22 @@ def test_decisions_are_numbered_without_gaps_and_listed() -> None:
     assert [int(name[:4]) for name in names] == list(range(len(names)))
     index = (folder / "README.md").read_text()
     assert [name for name in names if name not in index] == []
+
+
+@pytest.mark.parametrize("page", LINTED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_of_a_page_are_at_most_120_characters(page: Path) -> None:
+    """Tables and fenced code cannot be broken; an address longer than a line cannot either."""
+    text = FENCED.sub(lambda match: "\n" * match[0].count("\n"), page.read_text())
+    long = [
+        f"{number}: {len(line)} characters"
+        for number, line in enumerate(text.splitlines(), 1)
+        if len(line) > LONGEST_LINE and not line.startswith("|") and " " in line.strip(" -*")
+    ]
+    assert long == []
+
+
+def test_contributing_says_where_to_find_twenty_behaviors() -> None:
+    table = QUESTION.findall((ROOT / "CONTRIBUTING.md").read_text())
+    named = [name for _, cell in table for name in re.findall(r"`([^`]+)`", cell)]
+    assert len(table) == 20
+    assert [name for name in named if not (ROOT / name).is_file()] == []
