@@ -1,6 +1,6 @@
 """Mainspring, a distributed job scheduler.
 
-What is public is listed in `__all__` and loaded when it is first asked for.
+`__all__` lists the public names. Each is loaded on first use.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     MainspringError
     ├── InvalidInput          a field of a request or definition is wrong (also a ValueError)
     ├── NotFound              no such job, run or session for this tenant
-    ├── Conflict              the thing changed meanwhile, or a name or key is taken
+    ├── Conflict              what you edit changed meanwhile, or a name or key is taken
     ├── PayloadTooLarge       a payload or result is over the inline limit
     ├── StoreUnavailable      the store did not answer; nothing is known to be lost
     │   └── StoreLocked       another process owns this data folder
@@ -23,7 +23,7 @@ class MainspringError(Exception):
 
 
 class InvalidInput(MainspringError, ValueError):
-    """A value is refused.
+    """A field of a request or definition is wrong.
 
     Attributes:
         field: the path of the field that is wrong, as the user wrote it (`trigger.expression`).
@@ -37,11 +37,11 @@ class InvalidInput(MainspringError, ValueError):
 
 
 class NotFound(MainspringError, LookupError):
-    """Nothing of that kind and id exists for the caller.
+    """The caller has no job, run or session of that name or id.
 
     Attributes:
         kind: `job`, `run` or `session`.
-        key: the id or name that was asked for.
+        key: the id or name in the request.
     """
 
     def __init__(self, kind: str, key: str) -> None:
@@ -55,7 +55,7 @@ class Conflict(MainspringError):
 
     Attributes:
         field: the field in conflict (`name`, `idempotency_key`, `version`).
-        message: what stands in the way.
+        message: what it conflicts with.
     """
 
     def __init__(self, field: str, message: str) -> None:
@@ -81,4 +81,4 @@ class SchemaMismatch(MainspringError):
 
 
 class Unreachable(MainspringError):
-    """The server could not be reached; the caller may try again."""
+    """The server did not answer; the caller may try again."""

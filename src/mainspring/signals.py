@@ -1,4 +1,4 @@
-"""What a function may raise to steer its own run, and how it learns which attempt it is carrying out."""
+"""What a function can raise to steer its own run, and how it finds out which attempt it is."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _attempt: ContextVar[AttemptContext] = ContextVar("mainspring_attempt")
 
 
 class RunSignal(Exception):
-    """Base of what a function raises to say how its attempt shall end; do not catch it."""
+    """Base of the exceptions by which a function says how its attempt ends. Do not catch it."""
 
 
 class SnoozeRun(RunSignal):
     """End this attempt and call me again later; no attempt is counted.
 
     Attributes:
-        delay: how much later; given as seconds or a timedelta.
+        delay: the wait until the next call; give seconds or a timedelta.
     """
 
     def __init__(self, delay: timedelta | float) -> None:
@@ -28,7 +28,7 @@ class SnoozeRun(RunSignal):
 
 
 class FailRun(RunSignal):
-    """The run has failed and trying again would not help.
+    """Fail the run for good: a retry would not help.
 
     Attributes:
         message: the error that the run shows.
@@ -40,10 +40,10 @@ class FailRun(RunSignal):
 
 
 class RetryRun(RunSignal):
-    """This attempt has failed; do not try again earlier than after this delay.
+    """Fail this attempt, and wait at least this long before the retry.
 
     Attributes:
-        after: the shortest wait, given as seconds or a timedelta; a longer backoff of the job's policy holds.
+        after: the shortest wait; give seconds or a timedelta. A longer backoff of the job wins.
         message: the error that the attempt shows.
     """
 
@@ -54,12 +54,12 @@ class RetryRun(RunSignal):
 
 
 def current_attempt() -> AttemptContext:
-    """Return the attempt that the calling function carries out.
+    """Return the attempt that the calling function belongs to.
 
     Works in async and sync functions, and in tasks that they start.
 
     Raises:
-        LookupError: the caller is not part of an attempt.
+        LookupError: the caller does not run in an attempt.
     """
     try:
         return _attempt.get()
@@ -68,7 +68,7 @@ def current_attempt() -> AttemptContext:
 
 
 def enter_attempt(context: AttemptContext) -> None:
-    """Make `context` what `current_attempt` returns in the present context; for executors."""
+    """Set what `current_attempt` returns in the current context. Executors call this."""
     _attempt.set(context)
 
 

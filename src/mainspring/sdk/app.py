@@ -1,4 +1,4 @@
-"""`App`: jobs as decorated functions, and the door to the server that carries them out."""
+"""`App`: jobs as decorated functions, and calls to the server that schedules them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _MAX_BYTES = 900_000
 class App:
     """Jobs as decorated functions.
 
-    `mainspring up MODULE:APP` and `mainspring worker MODULE:APP` carry them out and upsert the jobs by name;
-    `await f.enqueue(...)` submits a run from anywhere. Calls to the server go out from one loop in a thread of the
-    app's own, so they work from any event loop and, by the names that end in `_sync`, without one.
+    `mainspring up MODULE:APP` and `mainspring worker MODULE:APP` upsert the jobs by name and run them.
+    `await f.enqueue(...)` submits a run from anywhere. Calls to the server go out from one loop in the app's own
+    thread. So they work from any event loop, and the methods that end in `_sync` work without one.
 
     Args:
-        server: the server's address; by default that of the process that carries out the app, else
-            MAINSPRING_SERVER, else http://127.0.0.1:8620.
+        server: the server's address; the default is the server of the process that runs the app, then
+            MAINSPRING_SERVER, then http://127.0.0.1:8620.
 
     Attributes:
         registry: the functions by name, for workers.
@@ -66,16 +66,16 @@ class App:
         return _Facade(self.perform_sync)
 
     def serve_by(self, server: str) -> None:
-        """Tell the app which server its process works for; an address given to `App` goes first."""
+        """Tell the app which server its process works for. An address given to `App` wins."""
         self._host_server = server
 
     def job(self, name: str | None = None, **definition: Any) -> Callable[[Callable[P, R]], Function[P, R]]:
         """Make a function a job.
 
         Args:
-            name: the job's name; by default the function's.
+            name: the job's name; the function's by default.
             definition: fields of a job (`every`, `cron`, `tz`, `run_at`, `retry`, `queue`, `timeout`, …), and
-                `retries` for `retry.max_retries`. Without a trigger it runs only when submitted.
+                `retries` for `retry.max_retries`. Without a trigger, the job runs only when submitted.
 
         Raises:
             InvalidInput: a field is wrong, or the name is taken.
@@ -113,20 +113,20 @@ class App:
     def submit_sync(
         self, name: str, payloads: Sequence[object], options: SubmitOptions | None = None
     ) -> list[RunHandle]:
-        """Do as `submit` from code without an event loop."""
+        """Like `submit`, for code without an event loop."""
         chosen = options or SubmitOptions()
         return self.perform_sync(lambda client: self._submit(client, name, payloads, chosen))
 
     async def perform(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
-        """Carry out calls on the app's client, from any event loop."""
+        """Make calls with the app's client, from any event loop."""
         return await self._portal.call_async(lambda: self._with_client(work))
 
     def perform_sync(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
-        """Carry out calls on the app's client while the thread waits."""
+        """Make calls with the app's client while the calling thread waits."""
         return self._portal.call(lambda: self._with_client(work))
 
     def close(self) -> None:
-        """End the app's thread and connections; happens by itself at exit, and a later call opens them anew."""
+        """End the app's thread and connections; this happens by itself at exit. A later call reopens them."""
         self._portal.close()
 
     async def _submit(
@@ -159,7 +159,7 @@ class App:
 
 
 def _batches(name: str, payloads: Sequence[object], options: SubmitOptions) -> Iterator[list[dict[str, Any]]]:
-    """Cut submissions into requests that the server takes: bounded in number and in bytes."""
+    """Split submissions into requests that the server accepts, bounded in number and in bytes."""
     common: dict[str, Any] = {"job": name}
     if options.delay is not None:
         common["delay"] = options.delay.total_seconds()
@@ -187,7 +187,7 @@ def _batches(name: str, payloads: Sequence[object], options: SubmitOptions) -> I
 
 
 def _refusal(error: InvalidInput, name: str, done: int) -> MainspringError:
-    """Say what a bulk request's refusal means for a submission."""
+    """Return the error of a single submission for a refused bulk request."""
     place, _, field = error.field.rpartition("].")
     if field == "job":
         return NotFound("job", name)
@@ -197,7 +197,7 @@ def _refusal(error: InvalidInput, name: str, done: int) -> MainspringError:
 
 
 class _Facade:
-    """The client's methods, each carried out where the app's client lives."""
+    """The client's methods, each run on the loop of the app's client."""
 
     def __init__(self, perform: Callable[[Callable[[AsyncClient], Coroutine[Any, Any, Any]]], Any]) -> None:
         self._perform = perform

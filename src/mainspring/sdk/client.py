@@ -30,8 +30,8 @@ _API = "/api/v1"
 class AsyncClient(Transport):
     """A server's API.
 
-    Use as `async with AsyncClient("http://127.0.0.1:8620") as client`. Every method raises `Unreachable` when no
-    answer comes, and `InvalidInput`, `NotFound`, `Conflict` or `StoreUnavailable` as the server says.
+    Use as `async with AsyncClient("http://127.0.0.1:8620") as client`. Every method raises `Unreachable` if no
+    answer comes, and `InvalidInput`, `NotFound`, `Conflict` or `StoreUnavailable` if the server answers with it.
     """
 
     async def create_job(self, body: Mapping[str, Any]) -> JobView:
@@ -43,13 +43,13 @@ class AsyncClient(Transport):
         return await self.call("POST", f"{_API}/jobs/bulk", list[BulkJobView], body=bodies)
 
     async def put_job(self, body: Mapping[str, Any]) -> JobView:
-        """Create a job, or redefine the one of that name."""
+        """Create a job, or redefine the job of that name."""
         return await self.call("PUT", f"{_API}/jobs", JobView, body=body)
 
     async def list_jobs(
         self, *, after: str | None = None, limit: int = 100, name: str | None = None
     ) -> JobPage:
-        """Return a page of jobs, or the one of a name."""
+        """Return a page of jobs, or the job of a name."""
         query: dict[str, str | int | None] = {"after": after, "limit": limit, "name": name}
         return await self.call("GET", f"{_API}/jobs", JobPage, query=query)
 
@@ -84,13 +84,13 @@ class AsyncClient(Transport):
         )
 
     async def get_ledger(self, job_id: str) -> LedgerView:
-        """Return expected against recorded fires of a job."""
+        """Compare the fires that a job owed with those on record."""
         return await self.call("GET", f"{_API}/jobs/{job_id}/ledger", LedgerView)
 
     async def submit_run(
         self, job_id: str, body: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
     ) -> SubmittedView:
-        """Submit a run of a job; `body` may hold `payload`, `run_at` or `delay`, `priority`."""
+        """Submit a run of a job. `body` may have `payload`, `run_at` or `delay`, and `priority`."""
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key is not None else {}
         path = f"{_API}/jobs/{job_id}/runs"
         return await self.call("POST", path, SubmittedView, body=body or {}, headers=headers)

@@ -1,4 +1,4 @@
-"""From the arguments of `@app.job` to the body of a job."""
+"""Turn the arguments of `@app.job` into the body of a job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TARGETS = ("target", "callback_url", "function", "command", "shell")
 
 
 def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of a function's job, in values that JSON has.
+    """Return the body of a function's job, in JSON values.
 
     Args:
         options: fields of a definition; durations may be `timedelta`, instants `datetime`; `retries` is short for
@@ -27,7 +27,7 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """
     for field in _TARGETS:
         if field in options:
-            raise InvalidInput(field, "is not needed: the job carries out the function below it")
+            raise InvalidInput(field, "is not needed: the job runs the decorated function")
     body: dict[str, Any] = {"name": name, "function": name}
     body |= {field: _plain(value) for field, value in options.items()}
     if "retries" in body:

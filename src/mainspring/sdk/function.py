@@ -1,4 +1,4 @@
-"""What `@app.job` makes of a function: callable as before, and submittable."""
+"""What `@app.job` returns: a function that you can call as before, and submit."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class SubmitOptions:
     """How a run is submitted.
 
     Attributes:
-        run_at: not before this instant; None is at once.
-        delay: the same as a distance from the store's now; not both.
-        priority: the run's own; None is the job's.
-        idempotency_key: the same key and arguments within 24 h give the same run.
+        run_at: the earliest instant to start; None means at once.
+        delay: the same, as a time from the store's now; give only one of the two.
+        priority: the run's priority; None means the job's.
+        idempotency_key: the same key with the same arguments returns the same run for 24 h.
     """
 
     run_at: datetime | None = None
@@ -41,11 +41,11 @@ class SubmitOptions:
 
 
 class Function(Generic[P, R]):
-    """A job's function. Calling it calls the function; `enqueue` submits a run of the job.
+    """A job's function. Call it to call the function; use `enqueue` to submit a run of the job.
 
     Attributes:
-        name: the job's name, under which workers know the function too.
-        definition: the body that the job is upserted with at start.
+        name: the job's name; workers register the function under it, too.
+        definition: the body of the upsert at start.
     """
 
     def __init__(self, app: App, name: str, call: Callable[P, R], definition: Mapping[str, Any]) -> None:
@@ -63,21 +63,21 @@ class Function(Generic[P, R]):
         return f"<job {self.name!r}: {self._call.__qualname__}>"
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle:
-        """Submit a run with these arguments; returns when it is durably stored.
+        """Submit a run with these arguments; return when it is durably stored.
 
         Raises:
             InvalidInput: the arguments do not fit the function or are not JSON.
-            NotFound: the server has no job of this name; was it started with this app?
+            NotFound: the server has no job of this name; did you start it with this app?
             Unreachable: the server did not answer.
         """
         return await self.options().enqueue(*args, **kwargs)
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle:
-        """Do as `enqueue` from code without an event loop."""
+        """Like `enqueue`, for code without an event loop."""
         return self.options().enqueue_sync(*args, **kwargs)
 
     async def enqueue_many(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle]:
-        """Submit many runs, in few requests.
+        """Submit many runs in few requests.
 
         Args:
             calls: the arguments of each: a mapping of keyword arguments, or a list or tuple of positional ones.
@@ -85,7 +85,7 @@ class Function(Generic[P, R]):
         return await self.options().enqueue_many(calls)
 
     def enqueue_many_sync(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle]:
-        """Do as `enqueue_many` from code without an event loop."""
+        """Like `enqueue_many`, for code without an event loop."""
         return self.options().enqueue_many_sync(calls)
 
     def options(
@@ -96,7 +96,7 @@ class Function(Generic[P, R]):
         priority: Priority | str | None = None,
         idempotency_key: str | None = None,
     ) -> Submitter[P]:
-        """Return something whose `enqueue` submits with these options.
+        """Return an object whose `enqueue` submits with these options.
 
         Raises:
             InvalidInput: an option is wrong.
@@ -112,10 +112,10 @@ class Function(Generic[P, R]):
         return Submitter(self._app, self, options)
 
     def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
-        """Return the payload that stands for these arguments: an object by names, or a list.
+        """Return these arguments as a payload: an object by names, or a list.
 
         Raises:
-            InvalidInput: they do not fit the function.
+            InvalidInput: the arguments do not fit the function.
         """
         if not args and not kwargs and "payload" in self.definition:
             return NO_PAYLOAD
@@ -151,28 +151,28 @@ class Submitter(Generic[P]):
         self._options = options
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle:
-        """Submit a run with these arguments; returns when it is durably stored."""
+        """Submit a run with these arguments; return when it is durably stored."""
         payload = self._function.payload(args, kwargs)
         (handle,) = await self._app.submit(self._function.name, [payload], self._options)
         return handle
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle:
-        """Do as `enqueue` from code without an event loop."""
+        """Like `enqueue`, for code without an event loop."""
         payload = self._function.payload(args, kwargs)
         (handle,) = self._app.submit_sync(self._function.name, [payload], self._options)
         return handle
 
     async def enqueue_many(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle]:
-        """Submit many runs, in few requests."""
+        """Submit many runs in few requests."""
         return await self._app.submit(self._function.name, self._payloads(calls), self._options)
 
     def enqueue_many_sync(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle]:
-        """Do as `enqueue_many` from code without an event loop."""
+        """Like `enqueue_many`, for code without an event loop."""
         return self._app.submit_sync(self._function.name, self._payloads(calls), self._options)
 
     def _payloads(self, calls: Iterable[object]) -> list[object]:
         if self._options.idempotency_key is not None:
-            raise InvalidInput("idempotency_key", "stands for one run; submit those with a key one by one")
+            raise InvalidInput("idempotency_key", "names one run; submit runs with a key one by one")
         payloads = []
         for index, call in enumerate(calls):
             if isinstance(call, Mapping):

@@ -1,4 +1,4 @@
-"""The engine as a worker in another process reaches it: the open worker protocol over HTTP."""
+"""How a worker in another process reaches the engine: the open worker protocol over HTTP."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ _encode = msgspec.json.Encoder().encode
 
 
 class HttpGateway:
-    """Implements `WorkerGateway` on a server's address, or on those of several that share a store.
+    """A `WorkerGateway` for one server, or for several that share a store.
 
-    Every call may be repeated: sessions are cheap, claims carry a number, reports a token. When a server does not
-    answer, the repeat goes to another one. Heartbeats and reports, which must not come late (a run whose end is not
-    reported by its deadline counts as timed out), and the last words go there at once, a claim after the worker's own
-    backoff.
+    Every call may be repeated: sessions are cheap, claims carry a number, and reports a token. If a server does not
+    answer, the repeat goes to another one. Heartbeats, reports and the final `leave` go there at once. They must not
+    be late: a run whose end is not reported by its deadline counts as timed out. A claim goes there after the
+    worker's own backoff.
 
     Args:
-        server: the address; several are separated by commas.
+        server: the address; separate several by commas.
     """
 
     def __init__(self, server: str, *, random: RandomSource | None = None) -> None:
@@ -75,7 +75,7 @@ class HttpGateway:
         return Session(id=protocol.read_session(granted.session_id), beat_period=beat_period)
 
     async def claim(self, call: ClaimCall) -> ClaimReply:
-        """Take leases, waiting up to `call.wait` for the first."""
+        """Take leases; wait up to `call.wait` for the first."""
         body = protocol.from_claim(call)
         # Not repeated here: a repeat asks for nothing more, by which another server knows it.
         answer = await self._transport.call("POST", f"{_PATH}/claim", ClaimAnswerIn, body=body, may_move=True)
@@ -94,7 +94,7 @@ class HttpGateway:
         return protocol.to_beat_reply(view)
 
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
-        """Say how attempts ended, in as many requests as it takes; after an error all of it may be repeated."""
+        """Say how attempts ended, in as many requests as needed. After an error, repeat all of it."""
         results: list[ReportResult] = []
         for part in _parts(reports):
             body = {"session_id": protocol.show_session(session_id), "reports": part}
@@ -117,9 +117,9 @@ class HttpGateway:
 
 
 def _parts(reports: Iterable[Report]) -> Iterator[list[msgspec.Raw]]:
-    """Divide reports into requests that a server reads; a report that is longer goes by itself.
+    """Split reports into requests that a server accepts; a longer report goes by itself.
 
-    Each is written once: what is measured is what is sent.
+    Each report is encoded once: the bytes that are measured are the bytes that are sent.
     """
     part: list[msgspec.Raw] = []
     size = 0

@@ -1,4 +1,4 @@
-"""One event loop in a thread of its own: the SDK's calls run there, for callers with a loop and without."""
+"""The SDK's event loop in its own thread. Calls run there, for callers with and without a loop."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _PATIENCE = 5.0
 
 
 class Portal:
-    """Carries out coroutines on its own loop; the thread starts with the first one.
+    """Runs coroutines on its own loop. The thread starts with the first one.
 
-    A process that was forked gets a loop of its own.
+    A forked process gets its own loop.
 
     Args:
-        on_close: awaited on that loop before it ends.
+        on_close: called on that loop before it ends.
     """
 
     def __init__(self, on_close: Work[None]) -> None:
@@ -33,7 +33,7 @@ class Portal:
         self._pid = 0
 
     def call(self, work: Work[T]) -> T:
-        """Carry out work while the calling thread waits."""
+        """Run work on the loop while the calling thread waits."""
         future = self._submit(work)
         try:
             return future.result()
@@ -42,11 +42,11 @@ class Portal:
             raise
 
     async def call_async(self, work: Work[T]) -> T:
-        """Carry out work while the calling task waits; cancelling the task cancels the work."""
+        """Run work on the loop while the calling task waits. Cancelling the task cancels the work."""
         return await asyncio.wrap_future(self._submit(work))
 
     def close(self) -> None:
-        """End the loop and its thread; a later call starts new ones."""
+        """End the loop and its thread. A later call starts new ones."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None

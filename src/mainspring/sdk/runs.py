@@ -1,4 +1,4 @@
-"""A submitted run, as its submitter holds it."""
+"""A submitted run, as the code that submitted it sees it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LAST_PAUSE = 1.0
 
 
 class RunHandle:
-    """A run by its id.
+    """A handle on a run, by its id.
 
     Attributes:
-        id: its text form, `run_…`.
+        id: the run's id in its text form, `run_…`.
     """
 
     __slots__ = ("_app", "id")
@@ -40,34 +40,34 @@ class RunHandle:
         return hash(self.id)
 
     async def get(self) -> RunView:
-        """Return the run as it stands."""
+        """Return the current state of the run."""
         return await self._app.perform(lambda client: client.get_run(self.id))
 
     def get_sync(self) -> RunView:
-        """Do as `get` from code without an event loop."""
+        """Like `get`, for code without an event loop."""
         return self._app.perform_sync(lambda client: client.get_run(self.id))
 
     async def wait(self, timeout: float | timedelta | None = None) -> RunView:
-        """Return the run when it has ended, in whichever final state.
+        """Wait until the run has ended, in any final state, and return it.
 
         Args:
-            timeout: seconds; None is without limit.
+            timeout: seconds; None means no limit.
 
         Raises:
-            TimeoutError: it has not ended by then; it goes on.
+            TimeoutError: the run has not ended by then; it continues.
         """
         return await self._app.perform(lambda client: wait_for_run(client, self.id, timeout))
 
     def wait_sync(self, timeout: float | timedelta | None = None) -> RunView:
-        """Do as `wait` from code without an event loop."""
+        """Like `wait`, for code without an event loop."""
         return self._app.perform_sync(lambda client: wait_for_run(client, self.id, timeout))
 
 
 async def wait_for_run(client: AsyncClient, run_id: str, timeout: float | timedelta | None = None) -> RunView:
-    """Ask for a run until it has ended, less and less often.
+    """Poll a run until it has ended, with growing pauses.
 
     Raises:
-        TimeoutError: it has not ended by then.
+        TimeoutError: the run has not ended by then.
     """
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
     waiter = LoopWaiter()

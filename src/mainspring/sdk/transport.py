@@ -1,4 +1,4 @@
-"""HTTP calls to a server, or to one of several: one session, errors as exceptions of our own."""
+"""HTTP calls to one server of several: one session, and errors as Mainspring's exceptions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read_servers(text: str) -> tuple[str, ...]:
     """Read one address or several, separated by commas.
 
     Raises:
-        InvalidInput: one of them is no address, or there is none.
+        InvalidInput: one of them is not an address, or the list is empty.
     """
     servers = [server.strip().rstrip("/") for server in text.split(",")]
     for server in servers:
@@ -57,12 +57,12 @@ def read_servers(text: str) -> tuple[str, ...]:
 class Transport:
     """Sends requests to a server.
 
-    Of several servers on one store it stays with one, chosen at random so that callers spread, until that one does not
-    answer or says that it cannot. Where one request finds a server silent, those that wait for it as well and may go
-    elsewhere do so at once: a host that froze or vanished would otherwise be found out by each after its own time.
+    If several servers share a store, it stays with one until that server does not answer, or answers that it cannot.
+    It chooses at random, so that callers spread. When one request finds a server silent, the other requests that wait
+    for it move at once, if they may. Otherwise each would find out about a frozen host only after its own time limit.
 
     Args:
-        server: its address, like http://127.0.0.1:8620; several are separated by commas.
+        server: the address, like http://127.0.0.1:8620; separate several by commas.
     """
 
     def __init__(self, server: str, *, random: RandomSource | None = None) -> None:
@@ -107,16 +107,17 @@ class Transport:
     ) -> T:
         """Send a request and decode its answer.
 
-        A server that cannot be connected to has not got the request, so another one is asked in its place. Where one
-        fell silent over it, only a request that may be repeated is; the next one goes elsewhere in any case.
+        If no connection can be made, the server has not received the request, so it goes to another one. If a server
+        fell silent after it received the request, only a request that may be repeated goes elsewhere. The next
+        request goes elsewhere in any case.
 
         Args:
-            may_repeat: carried out twice it does no harm; a GET never does.
-            may_move: give it up, too, where another request finds its server silent.
+            may_repeat: whether running it twice does no harm. A GET never does.
+            may_move: whether to give it up as well when another request finds its server silent.
             seconds: how long one server may take.
 
         Raises:
-            Unreachable: no answer came; whether the request was carried out is unknown.
+            Unreachable: no answer came; the request may or may not have taken effect.
             StoreUnavailable: the server's store does not answer.
             InvalidInput, NotFound, Conflict: the server refuses.
         """
@@ -142,10 +143,10 @@ class Transport:
         try:
             return msgspec.json.decode(text, type=answer)
         except msgspec.DecodeError as error:
-            raise Unreachable(f"{server} answered what is not understood: {error}") from error
+            raise Unreachable(f"the answer of {server} cannot be read: {error}") from error
 
     async def _ask(self, request: _Request, *, may_repeat: bool) -> tuple[str, int, bytes]:
-        """Return who answered, with which status, and what."""
+        """Return the server that answered, its status and its body."""
         await self.start()
         assert self._session is not None
         others = self._shuffled([server for server in self.servers if server != self._chosen])
@@ -186,14 +187,14 @@ class Transport:
                 self._movable.pop(limit, None)
 
     def _move_others(self, server: str) -> None:
-        """Give up what waits for a server that fell silent, and may go elsewhere."""
+        """Give up the requests that wait for a silent server and may go elsewhere."""
         now = asyncio.get_running_loop().time()
         for limit in [limit for limit, asked in self._movable.items() if asked == server]:
             if not limit.expired():
                 limit.reschedule(now)
 
     def _leave(self, server: str) -> None:
-        """Let the next request go to another server, unless one that went on at the same time has seen to it."""
+        """Send the next request to another server, unless a concurrent request already switched."""
         if server == self._chosen and len(self.servers) > 1:
             self._chosen = self._shuffled([other for other in self.servers if other != server])[0]
 
