@@ -163,7 +163,7 @@ def main() -> None:
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
         print(json.dumps(uvloop.run(load(options.target, Mix(**json.loads(mix)), int(first), int(last)))))
     else:
-        run_process(lambda stop: work(stop, options.target, Path(options.rest[0])))
+        run_process(lambda stop: work(stop, options.target, Path(options.rest[0])), Settings())
 
 
 def loading_arguments(target: str, mix: Mix, first: int, last: int) -> list[str]:

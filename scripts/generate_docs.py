@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from mainspring.config.table import GROUPS, PROCESSES, Setting
 from mainspring.core.states import EDGES, FINAL_STATES, READY_STATES, RunState
 
 ROOT = Path(__file__).parents[1]
@@ -67,9 +70,47 @@ def write_a_worker() -> str:
     return SHOWN.sub(lambda found: found[1] + (ROOT / found[2]).read_text() + found[3], page)
 
 
+CONFIGURATION = re.compile(
+    r"(<!-- The settings, made by [^>]*-->\n).*?(<!-- End of the settings -->)", re.DOTALL
+)
+
+
+def configuration() -> str:
+    """Return the page on settings, with the tables of all settings in it."""
+    lines = []
+    for title, settings in GROUPS.items():
+        lines += [
+            "",
+            f"### {title}",
+            "",
+            "| setting | value | default | option | used by |",
+            "|---|---|---|---|---|",
+        ]
+        for setting in settings:
+            option = f"`{setting.flag}`" if setting.flag else ""
+            users = "all" if setting.used_by == PROCESSES else ", ".join(setting.used_by)
+            form = setting.kind.form
+            if setting.is_url:
+                form = "URL, or a list of URLs" if isinstance(setting.default, tuple) else "URL"
+            lines.append(f"| `{setting.name}` | {form} | {_show_default(setting)} | {option} | {users} |")
+        lines.append("")
+        for setting in settings:
+            lines += textwrap.wrap(f"- `{setting.name}`: {setting.words}", 118, subsequent_indent="  ")
+    page = (ROOT / "docs" / "reference" / "configuration.md").read_text()
+    return CONFIGURATION.sub(lambda found: found[1] + "\n".join(lines) + "\n\n" + found[2], page)
+
+
+def _show_default(setting: Setting) -> str:
+    if setting.default in {None, ()}:
+        return setting.default_words or "none"
+    plain: Any = setting.kind.plain(setting.default)
+    return f"`{str(plain).lower() if isinstance(plain, bool) else plain[0] if isinstance(plain, list) else plain}`"
+
+
 PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "explanation" / "state_machine.md": state_machine,
     ROOT / "docs" / "howto" / "write-a-worker.md": write_a_worker,
+    ROOT / "docs" / "reference" / "configuration.md": configuration,
 }
 
 

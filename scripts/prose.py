@@ -58,7 +58,7 @@ def prose_of(page: str) -> str:
 def sentences(text: str) -> Iterator[tuple[int, int]]:
     """Yield where each sentence begins and ends."""
     start = 0
-    for block in [*(match.fire_range() for match in BLOCK_END.finditer(text)), (len(text), len(text))]:
+    for block in [*(match.span() for match in BLOCK_END.finditer(text)), (len(text), len(text))]:
         begin = start
         for match in SENTENCE_END.finditer(text, start, block[0]):
             yield begin, match.start() + 1
@@ -81,7 +81,7 @@ def find_long_sentences(text: str, check: Check) -> Iterator[CheckResult]:
 def find_doubled_words(text: str, check: Check) -> Iterator[CheckResult]:
     """Find a word that was typed twice, in one paragraph."""
     for match in DOUBLED.finditer(text):
-        yield CheckResult(check.path, f"'{match[1]}' is typed twice.", match.fire_range(), None)
+        yield CheckResult(check.path, f"'{match[1]}' is typed twice.", match.span(), None)
 
 
 def own_checks() -> Iterator[Check]:

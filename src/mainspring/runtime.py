@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,14 +38,21 @@ _SAMPLE_PERIOD = 5.0
 _EMBEDDED = "embedded-"
 
 
-def make_store(location: StoreLocation) -> Store:
-    """Make the store that a location names; it is not open yet."""
+def make_store(location: StoreLocation, *, statement_timeout: timedelta | None = None) -> Store:
+    """Make the store that a location names; it is not open yet.
+
+    Args:
+        statement_timeout: how long a statement on PostgreSQL may take; by default the driver's options say.
+    """
     if location.scheme == "postgresql":
         from mainspring.stores.postgres import PostgresStore
 
         if location.ignored:
             _log.warning("store_parameters_ignored", names=" ".join(location.ignored))
-        return PostgresStore(_connection_options(location), random=system_random())
+        options = _connection_options(location)
+        if statement_timeout is not None:
+            options = replace(options, command_timeout=statement_timeout.total_seconds())
+        return PostgresStore(options, random=system_random())
     if location.scheme == "sqlite":
         from mainspring.stores.sqlite import SqliteStore
 
@@ -85,13 +92,29 @@ def make_executors(settings: Settings, registry: FunctionRegistry) -> dict[str, 
     from mainspring.executors import FunctionExecutor, HttpExecutor, ShellExecutor
     from mainspring.executors.runners import LoopThreadRunner
 
-    threads = min(settings.slots, settings.threads or MAX_THREADS)
+    threads = min(settings.slots, settings.function_threads or MAX_THREADS)
     executors: list[Executor] = [
-        FunctionExecutor(registry, runner=LoopThreadRunner(threads=threads)),
-        HttpExecutor(allow=settings.callback_allow),
+        FunctionExecutor(
+            registry,
+            runner=LoopThreadRunner(threads=threads),
+            grace=settings.function_grace,
+        ),
+        HttpExecutor(
+            allow=settings.callback_allow,
+            allow_http=settings.callback_allow_http,
+            connect_timeout=settings.callback_connect_timeout,
+        ),
     ]
     if settings.allow_shell:
-        executors.append(ShellExecutor(enabled=True))
+        executors.append(
+            ShellExecutor(
+                enabled=True,
+                allow=settings.shell_allow,
+                grace=settings.shell_grace,
+                limits=dict(settings.shell_limits),
+                path=settings.shell_path,
+            )
+        )
     return {executor.type: executor for executor in executors}
 
 
@@ -116,7 +139,7 @@ async def open_engine(
     settings: Settings, *, registry: FunctionRegistry | None = None, with_scheduler: bool = True
 ) -> AsyncIterator[Engine]:
     """Open the store and run the engine's services on it until the block ends."""
-    store = make_store(settings.store)
+    store = make_store(settings.store, statement_timeout=settings.statement_timeout)
     await store.open()
     try:
         clock = StoreClock(store.read_time)
@@ -130,7 +153,8 @@ async def open_engine(
                 node=_node_facts() if with_scheduler else None,
                 beat_period=settings.beat_period,
                 shards=ShardSettings(period=settings.node_period, clock_limit=settings.clock_limit),
-                retention=Retention(history=settings.history),
+                retention=Retention(history=settings.history, sessions=settings.keep_sessions),
+                key_lifetime=settings.keep_keys,
                 accepted=_accepted(settings, registry),
             ),
             hints=make_hints(settings.store, store),
@@ -168,27 +192,29 @@ def make_worker(
     registry: FunctionRegistry,
     *,
     name: str | None = None,
-    queues: Sequence[str] = (),
-    labels: Sequence[str] = (),
 ) -> Worker:
-    """Make a worker on a gateway; it is not started yet."""
+    """Make a worker on a gateway; it is not started yet.
+
+    Args:
+        name: what it is called, where the settings do not say.
+    """
     executors = make_executors(settings, registry)
     host = socket.gethostname()
     registration = Registration(
-        name=name or f"{host}-{os.getpid()}",
+        name=name or settings.worker_name or f"{host}-{os.getpid()}",
         host=host,
         pid=os.getpid(),
         slots=settings.slots,
-        queues=tuple(queues),
+        queues=settings.queues,
         types=tuple(sorted(kind for kind in executors if kind != "function")),
         functions=tuple(sorted(registry.names())),
-        labels=tuple(sorted(labels)),
+        labels=tuple(sorted(settings.labels)),
     )
     waiters = WorkerWaiters(claim=LoopWaiter(), beat=LoopWaiter(), report=LoopWaiter())
     return Worker(
         gateway,
         executors,
-        settings=WorkerSettings(registration=registration),
+        settings=WorkerSettings(registration=registration, long_poll=settings.long_poll),
         waiters=waiters,
         random=system_random(),
         monotonic=monotonic,

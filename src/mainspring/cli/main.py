@@ -17,6 +17,7 @@ from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
 
 _COMMANDS = {
     # name: (module below mainspring.cli.commands, its command, help)
+    "config": ("config", "config_group", "Show and check the settings of processes."),
     "import": ("importing", "import_group", "Take over the jobs of another tool."),
     "job": ("job", "job_group", "Add, look at, change and run jobs."),
     "next": ("next", "next_command", "Show when a cron expression fires; needs no server."),
@@ -75,7 +76,8 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
 def cli() -> None:
     """Mainspring: a distributed job scheduler.
 
-    Commands that talk to a server find it by --server or MAINSPRING_SERVER (default http://127.0.0.1:8620).
+    Commands that talk to a server find it by --server, MAINSPRING_SERVER, or the setting `server` of a file
+    (default http://127.0.0.1:8620).
     """
 
 

@@ -1,67 +1,41 @@
-"""Options that several commands have in common."""
+"""Options that several commands have in common; those of processes come from the table of settings."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
-from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from mainspring.errors import InvalidInput
+from mainspring.config.kinds import Switch, Words
+from mainspring.config.table import DEFAULT_SERVER, PROCESSES, SETTINGS, Setting
 
-DEFAULT_SERVER = "http://127.0.0.1:8620"
-_LONGEST = 86_400
+if TYPE_CHECKING:
+    from mainspring.config.sources import Choices
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _ServerOption(click.Option):
+    """--server of a command that asks a server: an option goes before the variable, and that before the file."""
+
+    def get_default(self, ctx: click.Context, call: bool = True) -> Any:
+        """Return what the file says, or else the usual address."""
+        return _read_server() if call else DEFAULT_SERVER
 
 
 def server_option(function: F) -> F:
     """Add --server."""
+    setting = SETTINGS["server"]
     return click.option(
         "--server",
-        envvar="MAINSPRING_SERVER",
-        default=DEFAULT_SERVER,
-        show_default=True,
+        cls=_ServerOption,
+        envvar=setting.variable,
         show_envvar=True,
         metavar="URL",
-        help="The server's address; several that share a store are separated by commas.",
+        help=f"The server's address; several that share a store are separated by commas.  [default: {DEFAULT_SERVER}]",
     )(function)
-
-
-def servers_option(function: F) -> F:
-    """Add --server, which may be given several times."""
-    return click.option(
-        "--server",
-        "servers",
-        envvar="MAINSPRING_SERVER",
-        multiple=True,
-        default=(DEFAULT_SERVER,),
-        show_default=True,
-        show_envvar=True,
-        metavar="URL",
-        help="The server's address; of several that share a store (repeated, or separated by commas) one is enough.",
-    )(function)
-
-
-class _OverridableOption(click.Option):
-    """An option whose environment variable gives way to other options on the command line.
-
-    Args:
-        yields_to: names of those options' parameters.
-    """
-
-    def __init__(self, *args: Any, yields_to: Collection[str], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._yields_to = yields_to
-
-    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
-        """Return the value and where it comes from."""
-        value, source = super().consume_value(ctx, opts)
-        if source is ParameterSource.ENVIRONMENT and any(name in opts for name in self._yields_to):
-            return None, ParameterSource.DEFAULT
-        return value, source
 
 
 def json_option(function: F) -> F:
@@ -69,176 +43,51 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
-def listen_store_option(function: F) -> F:
-    """Add --listen-store."""
+def config_option(function: F) -> F:
+    """Add --config."""
     return click.option(
-        "--listen-store",
-        cls=_OverridableOption,
-        yields_to=("data", "servers"),
-        envvar="MAINSPRING_LISTEN_STORE",
-        show_envvar=True,
-        metavar="URL",
-        help="postgresql://… past a pooler in transaction mode, for wake-ups; without it they come by polling.",
+        "--config",
+        metavar="FILE",
+        help="The file of settings.  [env var: MAINSPRING_CONFIG; default: ./mainspring.toml, else "
+        "/etc/mainspring/mainspring.toml, where there is one]",
     )(function)
 
 
-def store_options(function: F) -> F:
-    """Add --data and --store of a process that owns or shares a store."""
-    return _add(
-        function,
-        click.option(
-            "--data", metavar="DIR", help="Folder of the SQLite store; by default ./mainspring-data."
-        ),
-        _store_option(yields_to="data", text="postgresql://…, sqlite:///FOLDER or memory://."),
-        listen_store_option,
-    )
+def setting_options(*processes: str) -> Callable[[F], F]:
+    """Add --config, and the options of all settings that one of these processes uses.
 
-
-def worker_store_option(function: F) -> F:
-    """Add --store of a process that shares a store."""
-    text = "Work straight from postgresql://… instead of by a server."
-    return _store_option(yields_to="servers", text=text)(function)
-
-
-def _store_option(*, yields_to: str, text: str) -> Callable[[F], F]:
-    return click.option(
-        "--store",
-        cls=_OverridableOption,
-        yields_to=(yields_to,),
-        envvar="MAINSPRING_STORE",
-        show_envvar=True,
-        metavar="URL",
-        help=text,
-    )
-
-
-def api_options(function: F) -> F:
-    """Add where the API is served."""
-    return _add(
-        function,
-        click.option(
-            "--host",
-            default="127.0.0.1",
-            show_default=True,
-            metavar="ADDRESS",
-            help="What the API is bound to; others than loopback need --trusted-network.",
-        ),
-        click.option(
-            "--port", default=8620, show_default=True, type=int, help="Port of the API; 0 is any free one."
-        ),
-        click.option(
-            "--trusted-network",
-            is_flag=True,
-            envvar="MAINSPRING_TRUSTED_NETWORK",
-            show_envvar=True,
-            help="Whoever can reach the API may define and run jobs: there are no access tokens.",
-        ),
-        click.option(
-            "--allow-host",
-            "allow_hosts",
-            multiple=True,
-            envvar="MAINSPRING_ALLOW_HOST",
-            show_envvar=True,
-            metavar="NAME",
-            help="A further name or address under which the API may be asked; repeatable.",
-        ),
-    )
-
-
-def beat_option(function: F) -> F:
-    """Add --beat-period."""
-    return click.option(
-        "--beat-period",
-        default=10.0,
-        show_default=True,
-        type=float,
-        metavar="SECONDS",
-        help="Between a worker's heartbeats; its session is judged by it.",
-    )(function)
-
-
-def node_options(function: F) -> F:
-    """Add how servers divide what is to be scheduled."""
-    return _add(
-        function,
-        click.option(
-            "--node-period",
-            default=1.4,
-            show_default=True,
-            type=float,
-            metavar="SECONDS",
-            help="Between a server's heartbeats; the others judge it by that.",
-        ),
-        click.option(
-            "--clock-limit",
-            default=5.0,
-            show_default=True,
-            type=float,
-            metavar="SECONDS",
-            help="On PostgreSQL, a host whose clock differs from the store's by more schedules nothing.",
-        ),
-    )
-
-
-def target_options(function: F) -> F:
-    """Add what jobs may reach."""
-    return _add(
-        function,
-        click.option("--allow-shell", is_flag=True, help="Allow shell commands as jobs."),
-        click.option(
-            "--callback-allow",
-            multiple=True,
-            metavar="ENTRY",
-            help="An internal target that callbacks may reach: network or host, with or without :port; repeatable.",
-        ),
-    )
-
-
-def slots_options(function: F) -> F:
-    """Add --slots and --threads."""
-    return _add(
-        function,
-        click.option("--slots", default=100, show_default=True, type=int, help="Attempts at a time."),
-        click.option(
-            "--threads",
-            type=int,
-            help="Sync functions at a time; by default as many as --slots, up to 1,000.",
-        ),
-    )
-
-
-def drain_option(function: F) -> F:
-    """Add --drain."""
-    return click.option(
-        "--drain",
-        default=30.0,
-        show_default=True,
-        type=click.FloatRange(0, _LONGEST),
-        metavar="SECONDS",
-        help="How long a stop waits for what is under way.",
-    )(function)
-
-
-def executor_options(function: F) -> F:
-    """Add what a process that carries out jobs is told about its executors."""
-    return _add(function, target_options, slots_options, drain_option)
-
-
-def seconds(value: float, field: str) -> timedelta:
-    """Return a duration given in seconds.
-
-    Raises:
-        InvalidInput: it is no number of seconds.
+    Each is read by `read_choices`; the command's own parameters hold what was written.
     """
-    if not math.isfinite(value) or abs(value) > _LONGEST:
-        raise InvalidInput(field, f"{value} is not a number of seconds up to {_LONGEST}")
-    return timedelta(seconds=value)
+    chosen = [
+        setting
+        for setting in SETTINGS.values()
+        if setting.flag is not None and not set(processes or PROCESSES).isdisjoint(setting.used_by)
+    ]
+
+    def add(function: F) -> F:
+        for setting in reversed(chosen):
+            function = _option(setting)(function)
+        return config_option(function)
+
+    return add
+
+
+def read_choices(context: click.Context) -> Choices:
+    """Return what file, environment and the command line say."""
+    from mainspring.config.sources import read_sources
+
+    flags = {}
+    for setting in SETTINGS.values():
+        word = setting.flag_word
+        if word in context.params and context.get_parameter_source(word) is ParameterSource.COMMANDLINE:
+            flags[setting.name] = context.params[word]
+    return read_sources(flags, config=context.params["config"])
 
 
 def given_arguments(context: click.Context, *, leave_out: Collection[str]) -> list[str]:
     """Return what a command was given on its command line, so that another process can be given the same.
 
-    What came from the environment comes from there again.
+    What came from the environment or a file comes from there again.
     """
     options: list[str] = []
     arguments: list[str] = []
@@ -257,8 +106,29 @@ def given_arguments(context: click.Context, *, leave_out: Collection[str]) -> li
     return [*options, "--", *arguments]
 
 
-def _add(function: F, *options: Callable[[F], F]) -> F:
-    """Add options in the order in which the help is to show them."""
-    for option in reversed(options):
-        function = option(function)
-    return function
+def _option(setting: Setting) -> Callable[[F], F]:
+    flag, word = setting.flag, setting.flag_word
+    assert flag is not None
+    assert word is not None
+    text = f"{setting.words}  [env var: {setting.variable}{_show_default(setting)}]"
+    if isinstance(setting.kind, Switch):
+        return click.option(flag, word, is_flag=True, help=text)
+    is_list = isinstance(setting.kind, Words)
+    return click.option(flag, word, multiple=is_list, metavar=setting.kind.metavar, help=text)
+
+
+def _show_default(setting: Setting) -> str:
+    if setting.default_words:
+        return f"; default: {setting.default_words}"
+    if isinstance(setting.kind, Switch) or setting.default in {None, ()}:
+        return ""
+    plain: Any = setting.kind.plain(setting.default)
+    return f"; default: {' '.join(plain) if isinstance(plain, list) else plain}"
+
+
+def _read_server() -> str:
+    """Return the address that the file names. Whoever asks a server need not be allowed to read the system's file."""
+    from mainspring.config.sources import read_client_file
+
+    given: Mapping[str, Any] = read_client_file()
+    return ",".join(given.get("server", SETTINGS["server"].default))

@@ -1,5 +1,19 @@
-"""Settings: one frozen object that checks itself."""
+"""Settings: one frozen object that checks itself, and where its values come from."""
 
-from mainspring.config.settings import Settings, StoreLocation
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mainspring.config.settings import Settings as Settings
+    from mainspring.config.settings import StoreLocation as StoreLocation
 
 __all__ = ["Settings", "StoreLocation"]
+
+
+def __getattr__(name: str) -> Any:
+    # A command that only asks a server reads the table of settings, and must not wait for the rest.
+    if name in __all__:
+        return getattr(importlib.import_module("mainspring.config.settings"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

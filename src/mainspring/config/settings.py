@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 
 from mainspring.config.access import Access, read_access
 from mainspring.config.dsn import hide_password, read_connect_timeout, read_dsn
+from mainspring.config.table import SETTINGS, default
 from mainspring.errors import InvalidInput
-from mainspring.ports.executor import MAX_THREADS
-from mainspring.ports.gateway import MAX_SLOTS
 
-DEFAULT_PORT = 8620
-DEFAULT_DATA = Path("mainspring-data")
 DATABASE_NAME = "mainspring.db"
 _MAX_STATEMENTS = 10_000
 
@@ -101,63 +97,60 @@ class StoreLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """A process's settings.
+    """What a process was told, and the defaults of what it was not; bounds and meanings are in `config.table`.
 
     Attributes:
-        host: the address the API is bound to; others than loopback need `trusted_network`.
-        trusted_network: the operator's word that whoever can reach the API may do everything; there are no tokens.
-        allow_hosts: further names under which the API may be asked.
-        allow_shell: accept shell jobs (server) and carry them out (worker).
-        callback_allow: internal targets that HTTP callbacks may reach (networks or hosts, with or without a port).
-        slots: attempts that the embedded worker carries out at a time; 0 is no embedded worker.
-        threads: sync functions that a worker carries out at a time; None is as many as it has slots, up to 1,000.
-        beat_period: seconds between a worker's heartbeats; three silent periods are a loss.
-        node_period: seconds between a server's heartbeats; a dead one's shards are taken within four.
-        clock_limit: by how much the host's clock may differ from the store's; beyond, the server schedules nothing.
-        drain: how long a stop waits for attempts under way before they are handed back.
-        history: how long finished runs are kept.
-        has_api: serve the API; without it the process only schedules.
-        has_scheduler: run the scheduler's services; without it the process only answers.
+        store: what the settings `store`, `data` and `listen_store` come to.
+        function_threads: threads for sync functions in one worker; None follows the slots, up to a bound.
+        worker_name: None is HOST-PID.
+        shell_limits: pairs of a resource limit's name and its value.
     """
 
-    store: StoreLocation = StoreLocation("sqlite", str(DEFAULT_DATA))
-    host: str = "127.0.0.1"
-    port: int = DEFAULT_PORT
-    trusted_network: bool = False
-    allow_hosts: tuple[str, ...] = ()
-    allow_shell: bool = False
-    callback_allow: tuple[str, ...] = ()
-    slots: int = 100
-    threads: int | None = None
-    beat_period: timedelta = timedelta(seconds=10)
-    node_period: timedelta = timedelta(seconds=1.4)
-    clock_limit: timedelta = timedelta(seconds=5)
-    drain: timedelta = timedelta(seconds=30)
-    history: timedelta = timedelta(days=30)
-    has_api: bool = True
-    has_scheduler: bool = True
+    store: StoreLocation = StoreLocation("sqlite", default("data"))
+    statement_timeout: timedelta = default("postgresql.statement_timeout")
+    host: str = default("host")
+    port: int = default("port")
+    trusted_network: bool = default("trusted_network")
+    allow_hosts: tuple[str, ...] = default("allow_host")
+    has_api: bool = default("api.enabled")
+    has_scheduler: bool = default("scheduler.enabled")
+    node_period: timedelta = default("scheduler.node_period")
+    clock_limit: timedelta = default("scheduler.clock_limit")
+    history: timedelta = default("history.keep")
+    keep_sessions: timedelta = default("sessions.keep")
+    keep_keys: timedelta = default("idempotency.keep")
+    slots: int = default("worker.slots")
+    queues: tuple[str, ...] = default("worker.queues")
+    labels: tuple[str, ...] = default("worker.labels")
+    worker_name: str | None = default("worker.name")
+    processes: int = default("worker.processes")
+    beat_period: timedelta = default("worker.beat_period")
+    long_poll: timedelta = default("worker.long_poll")
+    drain: timedelta = default("drain")
+    function_threads: int | None = default("executors.function.threads")
+    function_grace: timedelta = default("executors.function.grace")
+    allow_shell: bool = default("executors.shell.enabled")
+    shell_allow: tuple[str, ...] = default("executors.shell.allow")
+    shell_path: str = default("executors.shell.path")
+    shell_grace: timedelta = default("executors.shell.grace")
+    shell_limits: tuple[tuple[str, int], ...] = default("executors.shell.limits")
+    callback_allow: tuple[str, ...] = default("executors.http.allow")
+    callback_allow_http: bool = default("executors.http.allow_http")
+    callback_connect_timeout: timedelta = default("executors.http.connect_timeout")
+    log_format: str = default("logging.format")
+    log_level: str = default("logging.level")
 
     def __post_init__(self) -> None:
-        """Check the values, each by its name.
+        """Check the values, each by its setting's name.
 
         Raises:
-            InvalidInput: a value is out of range.
+            InvalidInput: a value is out of range, or contradicts another one.
         """
         _ = self.access
-        if not 0 <= self.port <= 65535:
-            raise InvalidInput("port", f"{self.port} is not between 0 and 65535")
-        if not 0 <= self.slots <= MAX_SLOTS:
-            raise InvalidInput("slots", f"{self.slots} is not between 0 and {MAX_SLOTS}")
-        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
-            raise InvalidInput("threads", f"{self.threads} is not between 1 and {MAX_THREADS}")
-        if not timedelta(seconds=0.1) <= self.beat_period <= timedelta(minutes=5):
-            raise InvalidInput("beat_period", "must be between 0.1 and 300 seconds")
-        if not timedelta(seconds=0.1) <= self.node_period <= timedelta(minutes=1):
-            raise InvalidInput("node_period", "must be between 0.1 and 60 seconds")
-        if self.clock_limit < timedelta(seconds=0.1):
-            raise InvalidInput("clock_limit", "must be at least 0.1 seconds")
-        if self.history < timedelta(minutes=1):
-            raise InvalidInput("history", "must be at least a minute")
+        for setting in SETTINGS.values():
+            value = getattr(self, setting.field) if setting.field is not None else None
+            if value is not None:
+                setting.kind.check(value, setting.name)
         self._check_split()
 
     @property
@@ -175,12 +168,12 @@ class Settings:
             return
         if not self.has_api and not self.has_scheduler:
             message = "together with no_api it leaves nothing to run; give one of the two, or neither"
-            raise InvalidInput("no_scheduler", message)
+            raise InvalidInput("scheduler.enabled", message)
         if self.store.scheme != "postgresql":
-            flag = "no_scheduler" if self.has_api else "no_api"
+            name = "scheduler.enabled" if self.has_api else "api.enabled"
             kind = "SQLite" if self.store.scheme == "sqlite" else "memory"
             message = (
                 f"a store in {kind} can have one process only, which must do everything; "
                 "leave it out, or give --store postgresql://…"
             )
-            raise InvalidInput(flag, message)
+            raise InvalidInput(name, message)

@@ -21,6 +21,7 @@ from mainspring.engine.settling.janitor import Janitor, Retention
 from mainspring.engine.settling.reaper import Reaper
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.jobs import Accepted
+from mainspring.engine.usecases.runs import KEY_LIFETIME
 from mainspring.ports.clock import Clock, IdSource, RandomSource, Waiter
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
@@ -51,12 +52,14 @@ class EngineSettings:
         node: who it is as a scheduler; without it, it only gives out work (a worker straight on the store).
         beat_period: seconds between the heartbeats of its workers.
         shards: how it divides the shards with other nodes.
+        key_lifetime: how long an idempotency key is known after its use.
     """
 
     node: NodeFacts | None
     beat_period: timedelta
     shards: ShardSettings = field(default_factory=ShardSettings)
     retention: Retention = field(default_factory=Retention)
+    key_lifetime: timedelta = KEY_LIFETIME
     accepted: Accepted | None = None
 
 
@@ -97,7 +100,12 @@ class Engine:
             write_health=self._write_health,
         )
         self.client = Client(
-            store, clock=tools.clock, ids=tools.ids, wakeups=self.wakeups, accepted=settings.accepted
+            store,
+            clock=tools.clock,
+            ids=tools.ids,
+            wakeups=self.wakeups,
+            accepted=settings.accepted,
+            key_lifetime=settings.key_lifetime,
         )
         self.ownership = Ownership()
         self.shards: Shards | None = None

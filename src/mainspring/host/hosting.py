@@ -31,7 +31,7 @@ def run_host(settings: Settings, *, app: App | None = None, store_option: str) -
     """
     from mainspring.host.process import run_process
 
-    run_process(lambda stop: _host(settings, app, stop, store_option))
+    run_process(lambda stop: _host(settings, app, stop, store_option), settings)
 
 
 async def _host(settings: Settings, app: App | None, stop: StopRequest, store_option: str) -> None:

@@ -10,7 +10,10 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from mainspring.config.settings import Settings
 
 T = TypeVar("T")
 _STOPPED_AT_ONCE = 130
@@ -70,9 +73,9 @@ class StopRequest:
         return True
 
 
-def run_process(work: Callable[[StopRequest], Awaitable[T]]) -> T:
+def run_process(work: Callable[[StopRequest], Awaitable[T]], settings: Settings) -> T:
     """Carry out work on an event loop of its own, with signals set as a stop request, and return what it gave."""
-    _configure_logs()
+    _configure_logs(settings.log_format, settings.log_level)
 
     async def run() -> T:
         stop = StopRequest()
@@ -132,28 +135,35 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def _configure_logs() -> None:
-    """Send logs to stderr: coloured on a terminal, key=value elsewhere."""
+def _configure_logs(form: str, level: str) -> None:
+    """Send logs to stderr.
+
+    Args:
+        form: `json`, `logfmt`, or `auto`: coloured on a terminal, logfmt elsewhere.
+        level: the least level of the lines that are written.
+    """
     import logging
 
     import structlog
 
-    is_terminal = sys.stderr.isatty()
+    is_coloured = form == "auto" and sys.stderr.isatty()
     # Traces are plain: the default draws every frame's locals, and with them payloads and secrets.
-    renderer = (
-        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-        if is_terminal
-        else structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"])
-    )
+    renderer: Any
+    if is_coloured:
+        renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    elif form == "json":
+        renderer = structlog.processors.JSONRenderer(ensure_ascii=False)
+    else:
+        renderer = structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"])
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *(() if is_terminal else (structlog.processors.format_exc_info,)),
+            *(() if is_coloured else (structlog.processors.format_exc_info,)),
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from mainspring.cli.commands.server import server_command
 from mainspring.cli.commands.up import up_command
 from mainspring.cli.commands.worker import worker_command
 from mainspring.cli.main import run_command
+from mainspring.cli.options import read_choices
+from mainspring.config.processes import read_direct_store, read_location, settings_of
+from mainspring.config.settings import StoreLocation
+from mainspring.config.sources import Choices
 
 STORE = "postgresql://from.environment/mainspring"
 HERE = "postgresql://from.line/mainspring"
@@ -21,41 +23,45 @@ def named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAINSPRING_LISTEN_STORE", "postgresql://listen/mainspring")
 
 
-def read(command: Any, *arguments: str) -> dict[str, Any]:
-    params: dict[str, Any] = command.make_context("command", list(arguments)).params
-    return params
+COMMANDS = {"server": server_command, "up": up_command, "worker": worker_command}
 
 
-@pytest.mark.parametrize("command", [server_command, up_command, worker_command])
-def test_store_of_the_environment_is_taken(named: None, command: Any) -> None:
-    params = read(command)
-    assert params["store"] == STORE
-    assert params["listen_store"] == "postgresql://listen/mainspring"
+def choose(process: str, *arguments: str) -> Choices:
+    return read_choices(COMMANDS[process].make_context(process, list(arguments)))
 
 
-@pytest.mark.parametrize("command", [server_command, up_command, worker_command])
-def test_store_of_the_command_line_wins(named: None, command: Any) -> None:
-    assert read(command, "--store", HERE)["store"] == HERE
+def location(process: str, *arguments: str) -> StoreLocation | None:
+    choices = choose(process, *arguments)
+    return read_direct_store(choices) if process == "worker" else read_location(choices)
 
 
-@pytest.mark.parametrize("command", [server_command, up_command])
-def test_data_on_the_command_line_wins_over_a_store_of_the_environment(named: None, command: Any) -> None:
-    params = read(command, "--data", "folder")
-    assert (params["data"], params["store"], params["listen_store"]) == ("folder", None, None)
+@pytest.mark.parametrize("process", COMMANDS)
+def test_store_of_the_environment_is_taken(named: None, process: str) -> None:
+    assert location(process) == StoreLocation("postgresql", STORE, listen="postgresql://listen/mainspring")
+
+
+@pytest.mark.parametrize("process", COMMANDS)
+def test_store_of_the_command_line_wins(named: None, process: str) -> None:
+    found = location(process, "--store", HERE)
+    assert found is not None
+    assert found.target == HERE
+
+
+@pytest.mark.parametrize("process", ["server", "up"])
+def test_data_on_the_command_line_wins_over_a_store_of_the_environment(named: None, process: str) -> None:
+    assert location(process, "--data", "folder") == StoreLocation("sqlite", "folder")
 
 
 def test_server_on_the_command_line_wins_over_a_store_of_the_environment(named: None) -> None:
-    params = read(worker_command, "--server", "http://127.0.0.1:1")
-    assert (params["servers"], params["store"], params["listen_store"]) == (
-        ("http://127.0.0.1:1",),
-        None,
-        None,
-    )
+    assert location("worker", "--server", "http://127.0.0.1:1") is None
+    assert choose("worker", "--server", "http://127.0.0.1:1")["server"].value == ("http://127.0.0.1:1",)
 
 
 def test_store_of_the_environment_wins_over_its_server(named: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAINSPRING_SERVER", "http://127.0.0.1:1")
-    assert read(worker_command)["store"] == STORE
+    found = location("worker")
+    assert found is not None
+    assert found.target == STORE
 
 
 def test_wrong_store_of_the_environment_is_told_without_its_password(
@@ -76,13 +82,13 @@ def test_heartbeat_is_the_workers_to_say_with_a_store_of_the_environment(
     assert capsys.readouterr().err.startswith("error: store: only PostgreSQL")
 
 
-@pytest.mark.parametrize("command", [server_command, up_command])
-def test_network_of_the_environment_is_taken(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("process", ["server", "up"])
+def test_network_of_the_environment_is_taken(process: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAINSPRING_TRUSTED_NETWORK", "1")
     monkeypatch.setenv("MAINSPRING_ALLOW_HOST", "server-1 jobs.example.com")
-    params = read(command)
-    assert params["trusted_network"] is True
-    assert params["allow_hosts"] == ("server-1", "jobs.example.com")
+    settings = settings_of(process, choose(process))
+    assert settings.trusted_network is True
+    assert settings.allow_hosts == ("server-1", "jobs.example.com")
 
 
 def test_network_options_serve_nothing_without_an_api(capsys: pytest.CaptureFixture[str]) -> None:

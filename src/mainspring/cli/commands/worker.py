@@ -11,18 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from mainspring.cli.options import (
-    beat_option,
-    executor_options,
-    given_arguments,
-    listen_store_option,
-    seconds,
-    servers_option,
-    worker_store_option,
-)
-from mainspring.errors import InvalidInput, StoreUnavailable, Unreachable
+from mainspring.cli.options import given_arguments, read_choices, setting_options
+from mainspring.errors import StoreUnavailable, Unreachable
 
 if TYPE_CHECKING:
     from mainspring.config.settings import Settings
@@ -32,124 +23,66 @@ if TYPE_CHECKING:
     from mainspring.worker import Worker
 
 
-MAX_PROCESSES = 10_000
 _RETRY_PAUSE = 1.0
 
 
 @click.command("worker")
 @click.argument("app_reference", metavar="[MODULE:APP]", required=False)
-@servers_option
-@worker_store_option
-@listen_store_option
-@click.option(
-    "--queue", "queues", multiple=True, metavar="NAME", help="A queue to serve; repeatable; default all."
-)
-@click.option("--label", "labels", multiple=True, metavar="NAME", help="What this worker offers; repeatable.")
-@click.option("--name", help="The worker's name; by default HOST-PID.")
-@click.option(
-    "--processes",
-    default=1,
-    show_default=True,
-    type=int,
-    help="Worker processes, each with so many --slots, under one parent that starts again what dies.",
-)
+@setting_options("worker")
 @click.option("--parent-link", type=int, hidden=True, help="What ties a process to its parent.")
-@executor_options
-@beat_option
 @click.pass_context
 def worker_command(
-    context: click.Context,
-    /,
-    app_reference: str | None,
-    servers: tuple[str, ...],
-    store: str | None,
-    **given: Any,
+    context: click.Context, /, app_reference: str | None, parent_link: int | None, **_: Any
 ) -> int:
     """Carry out jobs until SIGTERM or SIGINT, then finish what is under way.
 
     Prints "ready" when it has registered. MODULE:APP names an app (like hello:app) whose functions it carries out
     and whose jobs are upserted.
     """
+    from mainspring.config.processes import read_direct_store, settings_of
     from mainspring.host.loading import load_app
     from mainspring.host.parent_link import ParentLink
     from mainspring.host.process import run_process
 
-    _refuse_contradictions(context, has_store=store is not None)
-    settings = _read_settings(store, given)
-    if not 1 <= given["processes"] <= MAX_PROCESSES:
-        raise InvalidInput("processes", f"{given['processes']} is not between 1 and {MAX_PROCESSES}")
-    if given["processes"] > 1:
-        return _run_supervised(context, given["processes"], given["name"])
-    parent_link = ParentLink(given["parent_link"]) if given["parent_link"] is not None else None
+    choices = read_choices(context)
+    settings = settings_of("worker", choices)
+    if settings.processes > 1 and parent_link is None:
+        return _run_supervised(context, settings)
+    parent = ParentLink(parent_link) if parent_link is not None else None
     app = load_app(app_reference) if app_reference else None
-    names = {"name": given["name"], "queues": given["queues"], "labels": given["labels"]}
+    is_direct = read_direct_store(choices) is not None
 
     async def work(stop: StopRequest) -> None:
-        if parent_link is not None:
-            parent_link.attach(stop)
-        task = _Task(settings, app, stop, names, parent_link)
-        await (_work_on_store(task) if store is not None else _work_for_server(",".join(servers), task))
+        if parent is not None:
+            parent.attach(stop)
+        task = _Task(settings, app, stop, parent)
+        await (
+            _work_on_store(task) if is_direct else _work_for_server(",".join(choices["server"].value), task)
+        )
 
-    run_process(work)
+    run_process(work, settings)
     return 0
 
 
-def _refuse_contradictions(context: click.Context, *, has_store: bool) -> None:
-    is_given = {
-        name: context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        for name in ("servers", "store", "beat_period")
-    }
-    if is_given["store"] and is_given["servers"]:
-        raise InvalidInput("store", "works without a server; leave --server out, or this")
-    if is_given["beat_period"] and not has_store:
-        raise InvalidInput("beat_period", "is the server's to say; leave it out, or give --store")
-
-
-def _read_settings(store: str | None, given: dict[str, Any]) -> Settings:
-    from mainspring.config.settings import Settings, StoreLocation
-    from mainspring.core.definition.fields import read_word
-
-    if given["slots"] < 1:
-        raise InvalidInput("slots", "a worker needs at least one")
-    for field in ("queues", "labels"):
-        for value in given[field]:
-            read_word(value, field.removesuffix("s"))
-    common = {
-        "allow_shell": given["allow_shell"],
-        "callback_allow": given["callback_allow"],
-        "slots": given["slots"],
-        "threads": given["threads"],
-        "beat_period": seconds(given["beat_period"], "beat_period"),
-        "drain": seconds(given["drain"], "drain"),
-    }
-    if store is not None:
-        location = StoreLocation.parse(store, listen=given["listen_store"])
-        if location.scheme != "postgresql":
-            message = "only PostgreSQL can be worked from directly; for others give --server"
-            raise InvalidInput("store", message)
-        common["store"] = location
-    elif given["listen_store"] is not None:
-        raise InvalidInput("listen_store", "goes with --store")
-    return Settings(**common)
-
-
-def _run_supervised(context: click.Context, count: int, name: str | None) -> int:
+def _run_supervised(context: click.Context, settings: Settings) -> int:
     """Run several worker processes; they are told what this one was told, and a name each."""
     from mainspring.clock import LoopWaiter, monotonic, system_random
     from mainspring.host.process import run_process
     from mainspring.host.supervisor import Supervisor, WorkerProcess
 
     arguments = given_arguments(context, leave_out={"name", "processes", "parent_link"})
-    common_name = name or f"{socket.gethostname()}-{os.getpid()}"
+    common_name = settings.worker_name or f"{socket.gethostname()}-{os.getpid()}"
 
     async def start(place: int) -> WorkerProcess:
         return await WorkerProcess.start([f"--name={common_name}-{place + 1}", *arguments])
 
     async def work(stop: StopRequest) -> int:
-        supervisor = Supervisor(count, start, waiter=LoopWaiter, random=system_random(), monotonic=monotonic)
+        supervisor = Supervisor(
+            settings.processes, start, waiter=LoopWaiter, random=system_random(), monotonic=monotonic
+        )
         return await supervisor.run(stop)
 
-    return run_process(work)
+    return run_process(work, settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +90,6 @@ class _Task:
     settings: Settings
     app: App | None
     stop: StopRequest
-    names: dict[str, Any]
     parent_link: ParentLink | None
 
 
@@ -174,7 +106,7 @@ async def _work_for_server(server: str, task: _Task) -> None:
         registry = app.registry if app is not None else FunctionRegistry()
         if app is not None:
             app.serve_by(server)
-        worker = make_worker(gateway, task.settings, registry, **task.names)
+        worker = make_worker(gateway, task.settings, registry)
         async with _working(worker, task) as is_started:
             if not is_started:
                 return
@@ -195,7 +127,7 @@ async def _work_on_store(task: _Task) -> None:
     app, stop = task.app, task.stop
     registry = app.registry if app is not None else FunctionRegistry()
     async with open_engine(task.settings, registry=registry, with_scheduler=False) as engine:
-        worker = make_worker(engine.gateway, task.settings, registry, **task.names)
+        worker = make_worker(engine.gateway, task.settings, registry)
         engine.wakeups.subscribe_cancels(worker.beat_now)
         async with _working(worker, task) as is_started:
             if not is_started:

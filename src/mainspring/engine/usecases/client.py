@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.jobs import Accepted, Jobs
-from mainspring.engine.usecases.runs import Runs
+from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
 from mainspring.ports.store.sessions import SessionFacts
@@ -23,12 +23,13 @@ class Client:
         ids: IdSource,
         wakeups: Wakeups | None = None,
         accepted: Accepted | None = None,
+        key_lifetime: timedelta = KEY_LIFETIME,
     ) -> None:
         self._store = store
         self._clock = clock
         wakeups = wakeups or Wakeups()
         self.jobs = Jobs(store, clock=clock, ids=ids, wakeups=wakeups, accepted=accepted)
-        self.runs = Runs(store, clock=clock, wakeups=wakeups)
+        self.runs = Runs(store, clock=clock, wakeups=wakeups, key_lifetime=key_lifetime)
 
     def now(self) -> datetime:
         """Return the store's time."""

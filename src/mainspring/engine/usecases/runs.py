@@ -37,7 +37,7 @@ class Submission:
         run_at: not before this instant; None is at once.
         delay: the same as a distance from the store's now; not both.
         priority: the run's own; None is the job's.
-        idempotency_key: the same key within 24 h gives the same run.
+        idempotency_key: the same key gives the same run, for as long as it is known (24 h by default).
     """
 
     job_id: JobId
@@ -57,9 +57,16 @@ class Submitted:
 
 
 class Runs:
-    """Use cases on runs; every method is for one tenant."""
+    """Use cases on runs; every method is for one tenant.
 
-    def __init__(self, store: Store, *, clock: Clock, wakeups: Wakeups) -> None:
+    Args:
+        key_lifetime: how long an idempotency key is known after its use.
+    """
+
+    def __init__(
+        self, store: Store, *, clock: Clock, wakeups: Wakeups, key_lifetime: timedelta = KEY_LIFETIME
+    ) -> None:
+        self._key_lifetime = key_lifetime
         self._store = store
         self._clock = clock
         self._wakeups = wakeups
@@ -128,7 +135,9 @@ class Runs:
     async def _forms(self, tenant: str, submissions: Sequence[Submission]) -> dict[JobId, _Form]:
         wanted = list(dict.fromkeys(submission.job_id for submission in submissions))
         jobs = await self._reads(wanted)
-        return {job.id: _Form(job) for job in jobs if job is not None and job.tenant == tenant}
+        return {
+            job.id: _Form(job, self._key_lifetime) for job in jobs if job is not None and job.tenant == tenant
+        }
 
     def _remember(self, form: _Form) -> None:
         if len(self._known) >= MOST_KNOWN:
@@ -189,11 +198,12 @@ class _Form:
         lane: that of runs without a priority of their own.
     """
 
-    __slots__ = ("expires_after", "job", "lane", "timeout")
+    __slots__ = ("expires_after", "job", "key_lifetime", "lane", "timeout")
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, key_lifetime: timedelta) -> None:
         spec = job.spec
         self.job = job
+        self.key_lifetime = key_lifetime
         self.lane = LaneKey(spec.queue, spec.route, job.tenant, spec.priority)
         self.timeout = spec.timeout
         self.expires_after = spec.expires_after
@@ -219,7 +229,7 @@ def _new_run(form: _Form, submission: Submission, *, now: datetime, must_be_newe
         payload=submission.payload,
         expires_at=due_at + form.expires_after if form.expires_after is not None else None,
         target_key=submission.idempotency_key,
-        submit_key=_submit_key(submission, due_at, now),
+        submit_key=_submit_key(submission, due_at, now, form.key_lifetime),
         must_be_newest=must_be_newest,
     )
 
@@ -232,7 +242,9 @@ def _due_at(submission: Submission, now: datetime) -> datetime:
     return read_instant(submission.run_at, "run_at")
 
 
-def _submit_key(submission: Submission, due_at: datetime, now: datetime) -> IdempotencyKey | None:
+def _submit_key(
+    submission: Submission, due_at: datetime, now: datetime, lifetime: timedelta
+) -> IdempotencyKey | None:
     key = submission.idempotency_key
     if key is None:
         return None
@@ -244,7 +256,7 @@ def _submit_key(submission: Submission, due_at: datetime, now: datetime) -> Idem
     digest.update(f"|{run_at}|{submission.priority}".encode())
     if submission.delay is not None:  # not the instant that it comes to: that is another one at each repeat
         digest.update(f"|{submission.delay}".encode())
-    return IdempotencyKey(key=key, request_hash=digest.digest(), expires_at=now + KEY_LIFETIME)
+    return IdempotencyKey(key=key, request_hash=digest.digest(), expires_at=now + lifetime)
 
 
 def _canonical(payload: bytes) -> bytes:

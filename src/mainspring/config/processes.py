@@ -1,0 +1,128 @@
+"""What each kind of process makes of the settings: which store, which server, and a `Settings` of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mainspring.config.dsn import hide_password
+from mainspring.config.settings import Settings, StoreLocation
+from mainspring.config.sources import Choice, Choices, Level
+from mainspring.config.table import SERVER, SETTINGS, WORKER, Setting
+from mainspring.errors import InvalidInput
+
+_ADDRESS = ("host", "port", "trusted_network", "allow_host")
+
+
+def settings_of(process: str, choices: Choices) -> Settings:
+    """Return the settings of a process; what it does not use stays at its default, whatever the sources say.
+
+    Args:
+        process: `up`, `server` or `worker`.
+
+    Raises:
+        InvalidInput: a source is wrong, or what the sources come to.
+    """
+    choices.require()
+    chosen: dict[str, Any] = {
+        setting.field: choices[setting.name].value
+        for setting in SETTINGS.values()
+        if setting.field is not None and process in setting.used_by
+    }
+    try:
+        if process == WORKER:
+            if not chosen["slots"]:
+                raise InvalidInput("worker.slots", "a worker needs at least one")
+            location = read_direct_store(choices)
+            return Settings(**chosen) if location is None else Settings(**chosen, store=location)
+        if process == SERVER:
+            chosen["slots"] = 0
+            _refuse_address(choices)
+        return Settings(**chosen, store=read_location(choices))
+    except InvalidInput as error:
+        raise choices.tell(error) from None
+
+
+def store_option(choices: Choices) -> str:
+    """Return how errors name what a host's store was given by."""
+    name = "store" if choices["store"].level > choices["data"].level else "data"
+    return choices.tell(InvalidInput(name, "")).field
+
+
+def read_location(choices: Choices) -> StoreLocation:
+    """Return the store that `store` (with `listen_store`) or `data` names, whichever was given later.
+
+    Raises:
+        InvalidInput: both were given in one place, or it cannot be read.
+    """
+    store, data, listen = (choices[name] for name in ("store", "data", "listen_store"))
+    if data.level is not Level.DEFAULT and store.level is data.level:
+        raise InvalidInput("store", f"says the same as {_written('data', data)}; give one of them")
+    if store.level > data.level:
+        return StoreLocation.parse(store.value, listen=listen.value)
+    if listen.value is not None and listen.level >= data.level:
+        raise InvalidInput("listen_store", "goes with --store postgresql://…")
+    return StoreLocation("sqlite", data.value)
+
+
+def read_direct_store(choices: Choices) -> StoreLocation | None:
+    """Return the store that a worker works straight from; None where it works for a server.
+
+    An option goes before a variable, and a variable before the file. Among variables the store goes first. In a file
+    the server does, and a store that cannot be shared is passed over: such a file speaks to all processes of a site.
+
+    Raises:
+        InvalidInput: options contradict each other, or the store cannot be read or shared.
+    """
+    store, server, listen = (choices[name] for name in ("store", "server", "listen_store"))
+    beat = choices["worker.beat_period"]
+    if store.level is server.level is Level.FLAG:
+        raise InvalidInput("store", "works without a server; leave --server out, or this")
+    is_direct = store.level > server.level or store.level is server.level is Level.ENVIRONMENT
+    if store.level is Level.FILE and not store.value.startswith(("postgresql://", "postgres://")):
+        is_direct = False
+    if not is_direct:
+        if beat.level is Level.FLAG:
+            raise InvalidInput("worker.beat_period", "is the server's to say; leave it out, or give --store")
+        if listen.value is not None and listen.level > max(server.level, Level.FILE):
+            raise InvalidInput("listen_store", "goes with --store")
+        return None
+    location = StoreLocation.parse(store.value, listen=listen.value)
+    if location.scheme != "postgresql":
+        raise InvalidInput("store", "only PostgreSQL can be worked from directly; for others give --server")
+    return location
+
+
+def check(process: str, choices: Choices) -> list[InvalidInput]:
+    """Return what is wrong with the settings of a process beyond what the sources say themselves."""
+    try:
+        settings_of(process, replace(choices, problems=()))
+    except InvalidInput as error:
+        return [error]
+    return []
+
+
+def shown(setting: Setting, choice: Choice) -> object:
+    """Return a value as it may be shown, in JSON: without passwords."""
+    if choice.value is None:
+        return None
+    plain = setting.kind.plain(choice.value)
+    if not setting.is_url:
+        return plain
+    return [hide_password(url) for url in plain] if isinstance(plain, list) else hide_password(str(plain))
+
+
+def _refuse_address(choices: Choices) -> None:
+    """Refuse options that say where an API is served, where none is; in a file they may be meant for others."""
+    if choices["api.enabled"].value:
+        return
+    for name in _ADDRESS:
+        if choices[name].level is Level.FLAG:
+            message = "with --no-api nothing is served; leave it out, or leave --no-api out"
+            raise InvalidInput(name, message)
+
+
+def _written(name: str, choice: Choice) -> str:
+    if choice.level is Level.FLAG:
+        return SETTINGS[name].flag or name
+    return SETTINGS[name].variable if choice.level is Level.ENVIRONMENT else name

@@ -1,0 +1,428 @@
+"""Every setting, described once: name, kind, bounds, default, option, who uses it, and words.
+
+The options of the command line, the reading of the environment and of files, `Settings` with its defaults, and the
+reference page all come from this table. A setting's name is its place in the file (`worker.slots` is `slots` in the
+table `[worker]`), and its variable is that name with MAINSPRING_ before it, in capitals, with _ for each dot.
+
+The module is imported by every command, so it imports nothing that takes time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any
+
+from mainspring.config.kinds import Choice, Duration, Kind, Limits, Number, Switch, Text, Words
+
+PREFIX = "MAINSPRING_"
+DEFAULT_PORT = 8620
+DEFAULT_SERVER = f"http://127.0.0.1:{DEFAULT_PORT}"
+
+UP, SERVER, WORKER = "up", "server", "worker"
+PROCESSES = (UP, SERVER, WORKER)
+_HOSTS = (UP, SERVER)
+_EXECUTING = (UP, WORKER)
+
+_SHORTEST_PERIOD = timedelta(seconds=0.1)
+_DAY = timedelta(days=1)
+_YEARS = 3650 * _DAY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a process can be told.
+
+    Attributes:
+        name: its place in the file.
+        default: the value where nobody gives one; None is none.
+        words: what it is for, in a sentence or two; the help of the option and the reference page say so.
+        used_by: the processes that heed it; for others it may stand in the file or environment without effect.
+        field: the field of `Settings` that holds it; None for what is read from several settings.
+        flag: its option; one that begins with --no- turns it off.
+        is_url: its value may hold a password, which is never shown.
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    words: str
+    used_by: tuple[str, ...] = PROCESSES
+    field: str | None = None
+    flag: str | None = None
+    is_url: bool = False
+    default_words: str = ""
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that gives it."""
+        return PREFIX + self.name.upper().replace(".", "_")
+
+    @property
+    def flag_word(self) -> str | None:
+        """The option as errors name it: `--no-api` is `no_api`."""
+        return self.flag.removeprefix("--").replace("-", "_") if self.flag is not None else None
+
+    @property
+    def is_negated(self) -> bool:
+        """Whether the option turns it off."""
+        return self.flag is not None and self.flag.startswith("--no-")
+
+
+def _check_name(word: str, name: str) -> None:
+    from mainspring.core.definition.fields import read_word  # costs a start of 40 ms, and few need it
+
+    read_word(word, name)
+
+
+_STORES = (
+    Setting(
+        name="store",
+        kind=Text("URL"),
+        default=None,
+        default_words="SQLite in the folder `data`",
+        flag="--store",
+        is_url=True,
+        words="postgresql://…, sqlite:///FOLDER or memory://. A worker takes postgresql://… only, and works "
+        "straight from it instead of by a server.",
+    ),
+    Setting(
+        name="data",
+        kind=Text("DIR"),
+        default="mainspring-data",
+        flag="--data",
+        used_by=_HOSTS,
+        words="Folder of the SQLite store; says the same as a store of sqlite:///DIR.",
+    ),
+    Setting(
+        name="listen_store",
+        kind=Text("URL"),
+        default=None,
+        default_words="wake-ups come by polling",
+        flag="--listen-store",
+        is_url=True,
+        words="postgresql://… past a pooler in transaction mode, for wake-ups.",
+    ),
+    Setting(
+        name="server",
+        kind=Words("URL", form="list of addresses, or one", is_needed=True),
+        default=(DEFAULT_SERVER,),
+        flag="--server",
+        used_by=(WORKER,),
+        is_url=True,
+        words="Address of the server that commands ask and a worker works for; of several that share a store one is "
+        "enough. Repeatable, or separated by commas.",
+    ),
+    Setting(
+        name="postgresql.statement_timeout",
+        kind=Duration(timedelta(seconds=1), timedelta(minutes=10)),
+        default=timedelta(seconds=30),
+        field="statement_timeout",
+        words="How long a statement on PostgreSQL may take before it is given up and tried again.",
+    ),
+)
+
+_API = (
+    Setting(
+        name="host",
+        kind=Text("ADDRESS"),
+        default="127.0.0.1",
+        field="host",
+        flag="--host",
+        used_by=_HOSTS,
+        words="What the API is bound to; others than loopback need --trusted-network.",
+    ),
+    Setting(
+        name="port",
+        kind=Number(0, 65535),
+        default=DEFAULT_PORT,
+        field="port",
+        flag="--port",
+        used_by=_HOSTS,
+        words="Port of the API; 0 is any free one.",
+    ),
+    Setting(
+        name="trusted_network",
+        kind=Switch(),
+        default=False,
+        field="trusted_network",
+        flag="--trusted-network",
+        used_by=_HOSTS,
+        words="Whoever can reach the API may define and run jobs: there are no access tokens.",
+    ),
+    Setting(
+        name="allow_host",
+        kind=Words(),
+        default=(),
+        field="allow_hosts",
+        flag="--allow-host",
+        used_by=_HOSTS,
+        words="Further names or addresses under which the API may be asked. Repeatable.",
+    ),
+    Setting(
+        name="api.enabled",
+        kind=Switch(),
+        default=True,
+        field="has_api",
+        flag="--no-api",
+        used_by=(SERVER,),
+        words="Serve the API. Without it a server only schedules and takes no port; needs PostgreSQL.",
+    ),
+)
+
+_SCHEDULER = (
+    Setting(
+        name="scheduler.enabled",
+        kind=Switch(),
+        default=True,
+        field="has_scheduler",
+        flag="--no-scheduler",
+        used_by=(SERVER,),
+        words="Schedule. Without it a server only serves the API and gives out work; needs PostgreSQL.",
+    ),
+    Setting(
+        name="scheduler.node_period",
+        kind=Duration(_SHORTEST_PERIOD, timedelta(minutes=1)),
+        default=timedelta(seconds=1.4),
+        field="node_period",
+        flag="--node-period",
+        used_by=_HOSTS,
+        words="Between a server's heartbeats; the others judge it by that, and take over what a dead one scheduled "
+        "within four.",
+    ),
+    Setting(
+        name="scheduler.clock_limit",
+        kind=Duration(_SHORTEST_PERIOD, _DAY),
+        default=timedelta(seconds=5),
+        field="clock_limit",
+        flag="--clock-limit",
+        used_by=_HOSTS,
+        words="On PostgreSQL, a host whose clock differs from the store's by more schedules nothing.",
+    ),
+    Setting(
+        name="history.keep",
+        kind=Duration(timedelta(minutes=1), _YEARS),
+        default=30 * _DAY,
+        field="history",
+        used_by=_HOSTS,
+        words="How long finished runs are kept. Failed ones among the dead letters stay.",
+    ),
+    Setting(
+        name="sessions.keep",
+        kind=Duration(timedelta(minutes=1), _YEARS),
+        default=_DAY,
+        field="keep_sessions",
+        used_by=_HOSTS,
+        words="How long the sessions of workers that have ended are kept.",
+    ),
+    Setting(
+        name="idempotency.keep",
+        kind=Duration(timedelta(minutes=1), 365 * _DAY),
+        default=_DAY,
+        field="keep_keys",
+        words="How long an idempotency key is known after it was used: until then the same key gives the same run.",
+    ),
+)
+
+_WORKER = (
+    Setting(
+        name="worker.slots",
+        kind=Number(0, 10_000),
+        default=100,
+        field="slots",
+        flag="--slots",
+        used_by=_EXECUTING,
+        words="Attempts at a time. With 0, `up` has no worker; a worker of its own needs at least one.",
+    ),
+    Setting(
+        name="worker.queues",
+        kind=Words(form="list of names", check_word=_check_name),
+        default=(),
+        default_words="all",
+        field="queues",
+        flag="--queue",
+        used_by=(WORKER,),
+        words="Queues to serve. Repeatable.",
+    ),
+    Setting(
+        name="worker.labels",
+        kind=Words(form="list of names", check_word=_check_name),
+        default=(),
+        field="labels",
+        flag="--label",
+        used_by=(WORKER,),
+        words="What the worker offers; jobs may ask for labels. Repeatable.",
+    ),
+    Setting(
+        name="worker.name",
+        kind=Text("NAME"),
+        default=None,
+        default_words="HOST-PID",
+        field="worker_name",
+        flag="--name",
+        used_by=(WORKER,),
+        words="The worker's name.",
+    ),
+    Setting(
+        name="worker.processes",
+        kind=Number(1, 10_000),
+        default=1,
+        field="processes",
+        flag="--processes",
+        used_by=(WORKER,),
+        words="Worker processes, each with so many slots, under one parent that starts again what dies.",
+    ),
+    Setting(
+        name="worker.beat_period",
+        kind=Duration(_SHORTEST_PERIOD, timedelta(minutes=5)),
+        default=timedelta(seconds=10),
+        field="beat_period",
+        flag="--beat-period",
+        words="Between a worker's heartbeats; three silent periods are a loss. A server says it to its workers; a "
+        "worker says it itself only where it works straight from the store.",
+    ),
+    Setting(
+        name="worker.long_poll",
+        kind=Duration(timedelta(0), timedelta(seconds=30)),
+        default=timedelta(seconds=20),
+        field="long_poll",
+        used_by=_EXECUTING,
+        words="How long a request for work waits while there is none.",
+    ),
+    Setting(
+        name="drain",
+        kind=Duration(timedelta(0), _DAY),
+        default=timedelta(seconds=30),
+        field="drain",
+        flag="--drain",
+        words="How long a stop waits for attempts under way before they are handed back; of a server, for requests.",
+    ),
+)
+
+_EXECUTORS = (
+    Setting(
+        name="executors.function.threads",
+        kind=Number(1, 10_000),
+        default=None,
+        default_words="as many as slots, up to a bound",
+        field="function_threads",
+        used_by=_EXECUTING,
+        words="Threads for sync functions in one worker.",
+    ),
+    Setting(
+        name="executors.function.grace",
+        kind=Duration(timedelta(0), timedelta(hours=1)),
+        default=timedelta(seconds=1),
+        field="function_grace",
+        used_by=_EXECUTING,
+        words="How long an async function that was cancelled or timed out may clean up before it is left behind.",
+    ),
+    Setting(
+        name="executors.shell.enabled",
+        kind=Switch(),
+        default=False,
+        field="allow_shell",
+        flag="--allow-shell",
+        words="Allow shell commands as jobs: accepted by the server, carried out by the worker.",
+    ),
+    Setting(
+        name="executors.shell.allow",
+        kind=Words("PATH", form="list of paths"),
+        default=(),
+        default_words="any program",
+        field="shell_allow",
+        used_by=_EXECUTING,
+        words="Programs, and folders ending in /, to which commands are restricted.",
+    ),
+    Setting(
+        name="executors.shell.path",
+        kind=Text("PATH"),
+        default="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        field="shell_path",
+        used_by=_EXECUTING,
+        words="The PATH of commands.",
+    ),
+    Setting(
+        name="executors.shell.grace",
+        kind=Duration(timedelta(0), timedelta(hours=1)),
+        default=timedelta(seconds=5),
+        field="shell_grace",
+        used_by=_EXECUTING,
+        words="How long a command that is to end has between SIGTERM and SIGKILL.",
+    ),
+    Setting(
+        name="executors.shell.limits",
+        kind=Limits(("as", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "stack")),
+        default=(),
+        field="shell_limits",
+        used_by=_EXECUTING,
+        words="Resource limits of commands, as setrlimit(2) has them.",
+    ),
+    Setting(
+        name="executors.http.allow",
+        kind=Words("ENTRY", form="list of networks or hosts, with or without `:PORT`"),
+        default=(),
+        field="callback_allow",
+        flag="--callback-allow",
+        words="Internal targets that callbacks may reach: network or host, with or without :port. Repeatable.",
+    ),
+    Setting(
+        name="executors.http.allow_http",
+        kind=Switch(),
+        default=False,
+        field="callback_allow_http",
+        used_by=_EXECUTING,
+        words="Let callbacks reach public addresses by plain http, too.",
+    ),
+    Setting(
+        name="executors.http.connect_timeout",
+        kind=Duration(_SHORTEST_PERIOD, timedelta(minutes=10)),
+        default=timedelta(seconds=10),
+        field="callback_connect_timeout",
+        used_by=_EXECUTING,
+        words="How long a callback may take to connect.",
+    ),
+)
+
+_LOGGING = (
+    Setting(
+        name="logging.format",
+        kind=Choice(("auto", "logfmt", "json")),
+        default="auto",
+        field="log_format",
+        flag="--log-format",
+        words="How log lines are written to stderr; auto is coloured on a terminal, and logfmt elsewhere.",
+    ),
+    Setting(
+        name="logging.level",
+        kind=Choice(("debug", "info", "warning", "error")),
+        default="info",
+        field="log_level",
+        flag="--log-level",
+        words="The least level of the lines that are written.",
+    ),
+)
+
+GROUPS = MappingProxyType(
+    {
+        "Store and server": _STORES,
+        "API": _API,
+        "Scheduling and retention": _SCHEDULER,
+        "Worker": _WORKER,
+        "Executors": _EXECUTORS,
+        "Logs": _LOGGING,
+    }
+)
+"""All settings, as the reference page groups them."""
+
+SETTINGS = MappingProxyType({setting.name: setting for group in GROUPS.values() for setting in group})
+"""All settings by name, in the order in which they are shown."""
+
+OTHER_VARIABLES = frozenset({f"{PREFIX}{name}" for name in ("APP", "CONFIG", "OPTIONS", "WORKER")})
+"""Variables that are no settings: the file itself, what the service units insert, and the mark of a worker's jobs."""
+
+
+def default(name: str) -> Any:
+    """Return a setting's default."""
+    return SETTINGS[name].default
