@@ -69,7 +69,7 @@ async def throughput_one_process(location: str, count: int) -> tuple[float, floa
     settings = settings_for(location, slots=SLOTS)
     async with open_engine(settings, registry=registry) as engine:
         submits = await load(engine, count)
-        worker = make_worker(engine.gateway, settings, registry)
+        worker = make_worker(engine.gateway, settings, registry, telemetry=engine.telemetry)
         before = time.perf_counter()
         await worker.start()
         while worker.counters.succeeded_or_failed < count:

@@ -141,7 +141,9 @@ async def work(stop: StopRequest, dsn: str, notes: Path) -> None:
     registry = make_registry()
     settings = Settings(store=StoreLocation.parse(dsn), slots=SLOTS)
     async with open_engine(settings, registry=registry, with_scheduler=False) as engine:
-        worker = make_worker(engine.gateway, settings, registry, name=f"bench-{os.getpid()}")
+        worker = make_worker(
+            engine.gateway, settings, registry, telemetry=engine.telemetry, name=f"bench-{os.getpid()}"
+        )
         await worker.start()
         settle_memory()
         print("ready", flush=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 from mainspring.config.table import GROUPS, PROCESSES, Setting
 from mainspring.core.states import EDGES, FINAL_STATES, READY_STATES, RunState
+from mainspring.ports.telemetry import METRICS
 
 ROOT = Path(__file__).parents[1]
 MEANINGS = {
@@ -107,10 +108,35 @@ def _show_default(setting: Setting) -> str:
     return f"`{str(plain).lower() if isinstance(plain, bool) else plain[0] if isinstance(plain, list) else plain}`"
 
 
+def telemetry() -> str:
+    """Return the page on what a process counts."""
+    lines = [
+        "# Figures",
+        "",
+        "<!-- Made by `make docs-generate` from src/mainspring/ports/telemetry.py; do not edit. -->",
+        "",
+        "Every process counts what it does. Servers show the figures in `/health`, under `figures`. A worker writes",
+        "those that are not 0 into its log when it stops (`worker_stopped`). In code, `engine.telemetry.snapshot()`",
+        "returns them. Counters start at 0 with the process.",
+        "",
+        "A figure with a label is shown as `NAME.LABEL`. A distribution is shown as two figures, `NAME_count.LABEL`",
+        "and `NAME_sum.LABEL`; the snapshot has its counts by bound as well.",
+        "",
+        "| figure | kind | label | |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| `{metric.name}` | {metric.kind} | {', '.join(metric.labels)} | {metric.words} |"
+        for metric in METRICS.values()
+    ]
+    return "\n".join([*lines, ""])
+
+
 PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "explanation" / "state_machine.md": state_machine,
     ROOT / "docs" / "howto" / "write-a-worker.md": write_a_worker,
     ROOT / "docs" / "reference" / "configuration.md": configuration,
+    ROOT / "docs" / "reference" / "telemetry.md": telemetry,
 }
 
 

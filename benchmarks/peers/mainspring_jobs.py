@@ -114,7 +114,9 @@ async def hold(dsn: str) -> None:
 async def work(dsn: str) -> None:
     settings = settings_for(dsn, slots=SLOTS)
     async with open_engine(settings, registry=app.registry, with_scheduler=False) as engine:
-        await make_worker(engine.gateway, settings, app.registry, name=f"bench-{os.getpid()}").start()
+        await make_worker(
+            engine.gateway, settings, app.registry, telemetry=engine.telemetry, name=f"bench-{os.getpid()}"
+        ).start()
         await asyncio.Event().wait()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -26,6 +26,7 @@ from mainspring.ports.gateway import Registration, WorkerGateway
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
+from mainspring.ports.telemetry import Measure, Source, Telemetry
 from mainspring.registry import FunctionRegistry
 from mainspring.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.zone_data import tzdata_version
@@ -92,7 +93,7 @@ def make_executors(settings: Settings, registry: FunctionRegistry) -> dict[str, 
     from mainspring.executors import FunctionExecutor, HttpExecutor, ShellExecutor
     from mainspring.executors.runners import LoopThreadRunner
 
-    threads = min(settings.slots, settings.function_threads or MAX_THREADS)
+    threads = min(settings.slots, settings.threads or MAX_THREADS)
     executors: list[Executor] = [
         FunctionExecutor(
             registry,
@@ -191,11 +192,13 @@ def make_worker(
     settings: Settings,
     registry: FunctionRegistry,
     *,
+    telemetry: Telemetry,
     name: str | None = None,
 ) -> Worker:
     """Make a worker on a gateway; it is not started yet.
 
     Args:
+        telemetry: gets what the worker and its executors count.
         name: what it is called, where the settings do not say.
     """
     executors = make_executors(settings, registry)
@@ -211,7 +214,7 @@ def make_worker(
         labels=tuple(sorted(settings.labels)),
     )
     waiters = WorkerWaiters(claim=LoopWaiter(), beat=LoopWaiter(), report=LoopWaiter())
-    return Worker(
+    worker = Worker(
         gateway,
         executors,
         settings=WorkerSettings(registration=registration, long_poll=settings.long_poll),
@@ -219,6 +222,28 @@ def make_worker(
         random=system_random(),
         monotonic=monotonic,
     )
+    for part in (_WorkerSource(worker, slots=settings.slots), *executors.values()):
+        if isinstance(part, Source):
+            telemetry.watch(part)
+    return worker
+
+
+class _WorkerSource:
+    """What a worker counts, for whoever asks the process."""
+
+    def __init__(self, worker: Worker, *, slots: int) -> None:
+        self._worker = worker
+        self._slots = slots
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield the worker's counters, and how much of it is in use."""
+        counters = self._worker.counters
+        yield Measure("worker_reports_total", counters.succeeded_or_failed, ("applied",))
+        yield Measure("worker_reports_total", counters.stale, ("stale",))
+        yield Measure("worker_reports_total", counters.handed_back, ("handed_back",))
+        yield Measure("worker_attempts_dropped_total", counters.dropped)
+        yield Measure("worker_held", len(self._worker.held))
+        yield Measure("worker_slots", self._slots)
 
 
 async def _retire_predecessors(store: Store, clock: Clock) -> None:
@@ -242,7 +267,8 @@ async def run_embedded_worker(
         yield
         return
     await _retire_predecessors(engine.store, engine.clock)
-    worker = make_worker(engine.gateway, settings, registry, name=f"{_EMBEDDED}{os.getpid()}")
+    name = f"{_EMBEDDED}{os.getpid()}"
+    worker = make_worker(engine.gateway, settings, registry, telemetry=engine.telemetry, name=name)
     engine.wakeups.subscribe_cancels(worker.beat_now)
     await worker.start()
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
 
 import msgspec
@@ -37,6 +37,7 @@ def create_api(
     ping: Callable[[], Awaitable[object]],
     shards: Shards | None = None,
     failovers: Callable[[], Sequence[FailoverFacts]] = tuple,
+    figures: Callable[[], Mapping[str, float]] = dict,
     access: Access | None = None,
 ) -> Litestar:
     """Make the ASGI application.
@@ -48,6 +49,7 @@ def create_api(
         ping: asks the store for a sign of life; raises `StoreUnavailable`.
         shards: whose figures `/health` shows; None where this process does not schedule.
         failovers: gives those of the database, as the store tells them.
+        figures: gives what the process counts.
         access: who may reach it, and under which names; None is this machine only.
     """
     api = Router("/api/v1", route_handlers=[*jobs.ROUTES, *runs.ROUTES])
@@ -61,6 +63,7 @@ def create_api(
             "ping": ping,
             "shards": shards,
             "failovers": failovers,
+            "figures": figures,
             "access": access,
         }
     )

@@ -101,7 +101,7 @@ class Settings:
 
     Attributes:
         store: what the settings `store`, `data` and `listen_store` come to.
-        function_threads: threads for sync functions in one worker; None follows the slots, up to a bound.
+        threads: sync functions that a worker carries out at a time; None follows the slots, up to a bound.
         worker_name: None is HOST-PID.
         shell_limits: pairs of a resource limit's name and its value.
     """
@@ -127,7 +127,7 @@ class Settings:
     beat_period: timedelta = default("worker.beat_period")
     long_poll: timedelta = default("worker.long_poll")
     drain: timedelta = default("drain")
-    function_threads: int | None = default("executors.function.threads")
+    threads: int | None = default("executors.function.threads")
     function_grace: timedelta = default("executors.function.grace")
     allow_shell: bool = default("executors.shell.enabled")
     shell_allow: tuple[str, ...] = default("executors.shell.allow")

@@ -303,12 +303,13 @@ _WORKER = (
 _EXECUTORS = (
     Setting(
         name="executors.function.threads",
-        kind=Number(1, 10_000),
+        kind=Number(1, 1000),
         default=None,
         default_words="as many as slots, up to a bound",
-        field="function_threads",
+        field="threads",
+        flag="--threads",
         used_by=_EXECUTING,
-        words="Threads for sync functions in one worker.",
+        words="Sync functions that a worker carries out at a time, each in a thread of its own.",
     ),
     Setting(
         name="executors.function.grace",

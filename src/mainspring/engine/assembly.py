@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -26,6 +26,7 @@ from mainspring.ports.clock import Clock, IdSource, RandomSource, Waiter
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts
+from mainspring.ports.telemetry import Measure, Source, Telemetry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,7 @@ class Engine:
         ownership: the shards that its services believe to own.
         shards: takes and gives them up; None in an engine that is no scheduler.
         services: by name, in the order in which they are started.
+        telemetry: what all parts count; a process adds what else it has.
     """
 
     def __init__(
@@ -120,6 +122,14 @@ class Engine:
             services += self._make_scheduler(settings.node, settings, definitions)
         self.services: dict[str, Service] = {service.name: service for service in services}
         self._runners: list[ServiceRunner] = []
+        self.telemetry = Telemetry()
+        for part in (self, store, self.gateway, self.client.runs, *services):
+            if isinstance(part, Source):
+                self.telemetry.watch(part)
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield what the store says of itself."""
+        yield Measure("store_failovers_total", len(self.store.failovers))
 
     def _make_scheduler(
         self, node: NodeFacts, settings: EngineSettings, definitions: Definitions
@@ -181,12 +191,15 @@ class Engine:
             runner = ServiceRunner(service, clock=self.clock, random=self._tools.random)
             runner.start()
             self._runners.append(runner)
+            self.telemetry.watch(runner)
 
     async def stop(self) -> None:
         """Answer those who wait for work, let each service finish its tick, give the shards up, and say so."""
         self.matcher.close()
         while self._runners:
-            await self._runners.pop().stop()
+            runner = self._runners.pop()
+            await runner.stop()
+            self.telemetry.forget(runner)
         try:
             if self.shards is not None:
                 await self.shards.leave(self.clock.now())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -48,6 +48,7 @@ from mainspring.ports.gateway import (
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, HeldRun
 from mainspring.ports.store.sessions import Beat, BeatResult, NewSession
+from mainspring.ports.telemetry import Measure
 
 _log = structlog.get_logger(__name__)
 MOST_BEATS = 100
@@ -64,6 +65,7 @@ class LocalGateway:
 
     Attributes:
         stale_reports: how many reports were refused because the run had moved on (law 3).
+        released: leases that were taken back because no worker knew them.
     """
 
     def __init__(
@@ -90,6 +92,14 @@ class LocalGateway:
         self._reports: GroupCommit[Report, ReportResult] = GroupCommit(self._report_all)
         self._releases: GroupCommit[HeldRun, None] = GroupCommit(self._release_all)
         self.stale_reports = 0
+        self.released = 0
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield what was counted."""
+        yield Measure("reports_stale_total", self.stale_reports)
+        yield Measure("leases_released_total", self.released)
+        for verb, calls in (("beat", self._beats), ("report", self._reports), ("release", self._releases)):
+            yield Measure("group_commit_items", calls.sizes.read(), (verb,))
 
     async def register(self, registration: Registration) -> Session:
         """Open a session.
@@ -150,6 +160,7 @@ class LocalGateway:
             for run in unknown
         ]
         await self._store.apply(transitions, now=now)
+        self.released += len(transitions)
         _log.warning("leases_released", runs=[format_run_id(run.run_id) for run in unknown])
         self._wakeups.runs_ready()
         return [None] * len(unknown)

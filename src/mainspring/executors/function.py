@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -14,6 +14,7 @@ from mainspring.executors._deadlines import Deadlines
 from mainspring.executors._text import seconds
 from mainspring.executors.runners import LoopThreadRunner, Runner
 from mainspring.ports.executor import GENTLY, AttemptContext, OnEnd, Outcome
+from mainspring.ports.telemetry import Measure
 from mainspring.registry import FunctionRegistry
 
 
@@ -68,6 +69,11 @@ class FunctionExecutor:
     def _tell_room(self) -> None:
         if self._room_listener is not None:
             self._room_listener()
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield what was left behind, and loops that were replaced."""
+        yield Measure("functions_abandoned_total", self._abandoned)
+        yield Measure("loops_stalled_total", self._runner.stalled_loops)
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -23,7 +23,12 @@ class Runner(Protocol):
     """Carries out calls somewhere and hands the ended ones back on the control loop.
 
     Every method is called on the control loop's thread.
+
+    Attributes:
+        stalled_loops: how many job loops were blocked by user code and had to be replaced.
     """
+
+    stalled_loops: int
 
     def start(self, deliver: Deliver, tell_room: Callable[[], object]) -> None:
         """Get ready; both are called on the control loop.
@@ -66,6 +71,7 @@ class InlineRunner:
     """
 
     def __init__(self) -> None:
+        self.stalled_loops = 0  # its one loop is the caller's, which nobody replaces
         self._loop: asyncio.AbstractEventLoop | None = None
         self._driver: Driver | None = None
         self._deliver: Deliver | None = None
@@ -130,7 +136,6 @@ class LoopThreadRunner:
         self._threads: SyncThreads | None = None
         self._waiting: list[Call] = []
         self.stalled_loops = 0
-        """How many job loops were blocked by user code and had to be replaced."""
 
     def start(self, deliver: Deliver, tell_room: Callable[[], object]) -> None:
         self._control = asyncio.get_running_loop()

@@ -65,6 +65,7 @@ async def serve(
         ping=ping,
         shards=engine.shards,
         failovers=lambda: engine.store.failovers,
+        figures=engine.telemetry.figures,
         access=settings.access,
     )
     config = uvicorn.Config(

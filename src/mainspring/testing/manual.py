@@ -140,6 +140,7 @@ class ManualRuntime:
         self.ownership = self._engine.ownership
         self.shards = self._engine.shards
         self.services = self._engine.services
+        self.telemetry = self._engine.telemetry
         self._executors: list[Executor] = []
 
     async def __aenter__(self) -> Self:

@@ -63,6 +63,7 @@ class HealthView(Struct, kw_only=True):
 
     Attributes:
         access: `loopback`: this machine only; `trusted_network`: whoever can reach the server may do everything.
+        figures: what this process has counted since its start, and what is so at the moment.
         failovers: those of the database that this process has come to know of since its start, the newest last; the
             last twenty at most.
     """
@@ -72,6 +73,7 @@ class HealthView(Struct, kw_only=True):
     version: str
     access: str = "loopback"
     failovers: list[FailoverView] = []
+    figures: dict[str, float] = {}
     scheduler: SchedulerView | None = None
 
 

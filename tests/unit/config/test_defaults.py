@@ -14,7 +14,6 @@ from mainspring.engine.assembly import EngineSettings
 from mainspring.engine.gateway import LocalGateway
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
-from mainspring.worker import WorkerSettings
 from mainspring.errors import InvalidInput
 from mainspring.executors import FunctionExecutor, HttpExecutor, ShellExecutor
 from mainspring.ports.executor import MAX_THREADS
@@ -22,6 +21,7 @@ from mainspring.ports.gateway import MAX_SLOTS
 from mainspring.sdk.app import DEFAULT_SERVER as OF_APPS
 from mainspring.stores.postgres import ConnectionOptions
 from mainspring.wire.protocol import ClaimBody
+from mainspring.worker import WorkerSettings
 
 
 def default_of(made: Any, parameter: str) -> Any:

@@ -64,7 +64,7 @@ class Stage:
         self.turns.acquire(timeout=60)
 
     def make_worker(self) -> Worker:
-        return make_worker(self.engine.gateway, self.settings, self.registry)
+        return make_worker(self.engine.gateway, self.settings, self.registry, telemetry=self.engine.telemetry)
 
     async def submit(self, function: str, count: int, **fields: object) -> list[RunId]:
         job = await self.engine.client.jobs.create(
@@ -90,7 +90,7 @@ class Stage:
 @pytest.fixture(params=["memory", "sqlite"])
 async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stage]:
     url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}"
-    settings = Settings(store=StoreLocation.parse(url), slots=20, function_threads=3)
+    settings = Settings(store=StoreLocation.parse(url), slots=20, threads=3)
     registry = FunctionRegistry()
     async with open_engine(settings, registry=registry) as engine:
         stage = Stage(engine, registry, settings)

@@ -32,6 +32,7 @@ async def get_health(request: AnyRequest) -> HealthView:
         access="trusted_network" if state.access.is_open else "loopback",
         failovers=[view_failover(facts) for facts in state.failovers()],
         scheduler=scheduler,
+        figures=dict(state.figures()),
     )
 
 

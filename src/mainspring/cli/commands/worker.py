@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mainspring.config.settings import Settings
     from mainspring.host.parent_link import ParentLink
     from mainspring.host.process import StopRequest
+    from mainspring.ports.telemetry import Telemetry
     from mainspring.sdk.app import App
     from mainspring.worker import Worker
 
@@ -94,6 +95,7 @@ class _Task:
 
 
 async def _work_for_server(server: str, task: _Task) -> None:
+    from mainspring.ports.telemetry import Telemetry
     from mainspring.registry import FunctionRegistry
     from mainspring.runtime import make_worker
     from mainspring.sdk.client import AsyncClient
@@ -106,8 +108,9 @@ async def _work_for_server(server: str, task: _Task) -> None:
         registry = app.registry if app is not None else FunctionRegistry()
         if app is not None:
             app.serve_by(server)
-        worker = make_worker(gateway, task.settings, registry)
-        async with _working(worker, task) as is_started:
+        telemetry = Telemetry()
+        worker = make_worker(gateway, task.settings, registry, telemetry=telemetry)
+        async with _working(worker, task, telemetry) as is_started:
             if not is_started:
                 return
             if app is not None:
@@ -127,9 +130,9 @@ async def _work_on_store(task: _Task) -> None:
     app, stop = task.app, task.stop
     registry = app.registry if app is not None else FunctionRegistry()
     async with open_engine(task.settings, registry=registry, with_scheduler=False) as engine:
-        worker = make_worker(engine.gateway, task.settings, registry)
+        worker = make_worker(engine.gateway, task.settings, registry, telemetry=engine.telemetry)
         engine.wakeups.subscribe_cancels(worker.beat_now)
-        async with _working(worker, task) as is_started:
+        async with _working(worker, task, engine.telemetry) as is_started:
             if not is_started:
                 return
             if app is not None:
@@ -140,12 +143,19 @@ async def _work_on_store(task: _Task) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _working(worker: Worker, task: _Task) -> AsyncIterator[bool]:
-    """Run a worker; False when a stop is asked for while it still tries to register."""
+async def _working(worker: Worker, task: _Task, telemetry: Telemetry) -> AsyncIterator[bool]:
+    """Run a worker; False when a stop is asked for while it still tries to register.
+
+    At its end the log says what it has done: a worker has no port at which it could be asked.
+    """
+    import structlog
+
     try:
         yield await task.stop.race(worker.start())
     finally:
         await worker.stop(grace=task.settings.drain.total_seconds())
+        figures = {name: figure for name, figure in telemetry.figures().items() if figure}
+        structlog.get_logger(__name__).info("worker_stopped", **figures)
 
 
 async def put_jobs(app: App, put: Callable[[dict[str, Any]], Awaitable[object]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -17,6 +18,7 @@ from mainspring.ports.clock import Clock, RandomSource, Waiter
 from mainspring.ports.gateway import ClaimCall, FunctionLimit, Registration
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
+from mainspring.ports.telemetry import Measure
 
 SESSIONS_PERIOD = 5.0
 """A call is answered empty only when its session was seen alive within so many seconds."""
@@ -61,6 +63,10 @@ class Matcher:
     def waiting(self) -> int:
         """How many calls wait for work."""
         return len(self._waiting)
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield how many calls wait."""
+        yield Measure("claims_waiting", self.waiting)
 
     def _on_runs_ready(self) -> None:
         self._has_news = True

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
 from mainspring.errors import StoreUnavailable
+from mainspring.ports.telemetry import SIZES, Distribution
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -26,6 +27,9 @@ class GroupCommit(Generic[T, R]):
 
     Args:
         most: items of several callers that go in one call; a single caller's are never divided.
+
+    Attributes:
+        sizes: of the calls, in items.
     """
 
     def __init__(
@@ -35,6 +39,7 @@ class GroupCommit(Generic[T, R]):
         self._most = most
         self._waiting: list[_Caller[T, R]] = []
         self._carrier: asyncio.Task[None] | None = None
+        self.sizes = Distribution(SIZES)
 
     async def __call__(self, items: Sequence[T]) -> Sequence[R]:
         """Add items to the next call and return their results."""
@@ -69,6 +74,7 @@ class GroupCommit(Generic[T, R]):
 
     async def _carry(self, batch: list[_Caller[T, R]]) -> None:
         everything = [item for items, _ in batch for item in items]
+        self.sizes.add(len(everything))
         try:
             results = await self._verb(everything)
             if len(results) != len(everything):

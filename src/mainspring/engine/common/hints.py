@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
 from mainspring.ports.hints import Hint, HintChannel
+from mainspring.ports.telemetry import Measure
 
 MERGE = 0.005
 """Seconds in which hints are sent once: the first goes at once, those that follow it go together."""
@@ -43,6 +45,14 @@ class HintExchange:
         self._wanted_until = -1.0e9  # so long nobody needs to say it again
         self._used_at = -1.0e9
         wakeups.forward_to(self._on_said)
+        self._sent = dict.fromkeys(Hint, 0)
+        self._heard = dict.fromkeys(Hint, 0)
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield how many hints went out and came in."""
+        for name, counts in (("hints_sent_total", self._sent), ("hints_heard_total", self._heard)):
+            for hint, count in counts.items():
+                yield Measure(name, count, (hint.value,))
 
     async def tick(self, now: datetime) -> float:
         """Connect where that is needed, send what is due, and look after a connection that is silent."""
@@ -60,6 +70,7 @@ class HintExchange:
             for hint in batch:
                 self._pending.setdefault(hint, at)
             raise
+        self._count_sent(batch)
         self._used_at = self._clock.monotonic()
         return self._due_in(self._used_at)
 
@@ -69,6 +80,7 @@ class HintExchange:
         try:
             if batch and self._channel.is_connected:
                 await self._channel.send(batch)
+                self._count_sent(batch)
         except StoreUnavailable:
             pass  # the others poll
         finally:
@@ -83,6 +95,10 @@ class HintExchange:
         for hint in (Hint.RUNS, Hint.CLOCKS, Hint.CANCELS):
             self._wakeups.hear(hint)
 
+    def _count_sent(self, batch: Iterable[Hint]) -> None:
+        for hint in batch:
+            self._sent[hint] += 1
+
     def _on_said(self, hint: Hint) -> None:
         at = self._clock.monotonic()
         if hint in self._pending or (hint is Hint.WANTED and at < self._wanted_until):
@@ -93,6 +109,7 @@ class HintExchange:
             self.waiter.signal()
 
     def _on_heard(self, hint: Hint) -> None:
+        self._heard[hint] += 1
         if hint is Hint.WANTED:
             self._pending.pop(Hint.WANTED, None)
             self._want(self._clock.monotonic())

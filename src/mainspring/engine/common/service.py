@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Protocol
 
@@ -10,6 +11,7 @@ import structlog
 
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
+from mainspring.ports.telemetry import SECONDS, Distribution, Measure
 
 _log = structlog.get_logger(__name__)
 _FIRST_BACKOFF = 0.2
@@ -57,6 +59,14 @@ class ServiceRunner:
         self._random = random
         self._current: _Loop | None = None
         self._newest: asyncio.Task[None] | None = None
+        self._ticks = Distribution(SECONDS)
+        self._failures = 0
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield how long the service's ticks took, and how many failed."""
+        labels = (self._service.name,)
+        yield Measure("service_tick_seconds", self._ticks.read(), labels)
+        yield Measure("service_failures_total", self._failures, labels)
 
     def start(self) -> None:
         """Begin ticking on the running event loop."""
@@ -80,6 +90,7 @@ class ServiceRunner:
             await asyncio.wait([after])
         failures = 0
         while not loop.is_stopping:
+            begun = self._clock.monotonic()
             try:
                 delay = await self._service.tick(self._clock.now())
                 failures = 0
@@ -99,6 +110,8 @@ class ServiceRunner:
                 delay = self._backoff(failures)
                 failures += 1
                 _log.exception("tick_failed", service=self._service.name)
+            self._ticks.add(self._clock.monotonic() - begun)
+            self._failures += failures > 0
             if not loop.is_stopping:
                 await self._service.waiter.wait(delay)
 

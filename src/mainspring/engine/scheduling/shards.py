@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -18,6 +18,7 @@ from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.figures import ShardFigures
 from mainspring.ports.store import Store
 from mainspring.ports.store.nodes import NodeFacts, NodeState
+from mainspring.ports.telemetry import Measure
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -71,6 +72,16 @@ class Shards:
         self._watch: Watch[str] | None = None
         self.figures = ShardFigures(tzdata=node.tzdata)
         ownership.subscribe_fences(waiter.signal)
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield what is shown of the shards."""
+        figures = self.figures
+        yield Measure("shards_owned", figures.owned)
+        yield Measure("shards_taken_total", figures.taken)
+        yield Measure("shards_released_total", figures.released)
+        yield Measure("shards_fenced_total", self._ownership.fenced)
+        yield Measure("servers_alive", figures.nodes)
+        yield Measure("clock_skew_seconds", figures.skew)
 
     async def tick(self, now: datetime) -> float:
         """Look who is alive and who owns what; give up and take what this calls for; beat."""

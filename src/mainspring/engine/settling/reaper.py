@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 import structlog
@@ -18,6 +18,7 @@ from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, HeldRun
+from mainspring.ports.telemetry import Measure
 
 _log = structlog.get_logger(__name__)
 BATCH = 500
@@ -61,14 +62,22 @@ class Reaper:
         self._watching_since = 0.0
         self._looked_at: float | None = None
         self._overdue_due = float("-inf")
+        self._sessions_lost = 0
+        self._taken_back = {"lost": 0, "deadline": 0}
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield what was counted."""
+        yield Measure("sessions_lost_total", self._sessions_lost)
+        for reason, count in self._taken_back.items():
+            yield Measure("attempts_taken_back_total", count, (reason,))
 
     async def tick(self, now: datetime) -> float:
         """Look once at everything; a full batch is followed by another look at once."""
         await self._judge_sessions(now)
         orphans = await self._store.list_orphans(limit=BATCH)
-        await self._end(orphans, self._lose)
+        self._taken_back["lost"] += await self._end(orphans, self._lose)
         overdue = await self._find_overdue(now)
-        await self._end(overdue, self._time_out)
+        self._taken_back["deadline"] += await self._end(overdue, self._time_out)
         expired = await self._store.expire_runs(now=now, limit=BATCH)
         is_full = max(len(orphans), len(overdue), len(expired)) == BATCH
         return 0.0 if is_full else min(self._shortest_period / 4, 1.0)
@@ -115,6 +124,7 @@ class Reaper:
                 raise
             gone = [key for key, is_dead in zip(silent, dead, strict=True) if is_dead]
             if gone:
+                self._sessions_lost += len(gone)
                 _log.warning("sessions_lost", sessions=gone)
 
     def _seconds(self, told: timedelta | None) -> float:
@@ -125,9 +135,10 @@ class Reaper:
         self,
         held: Sequence[HeldRun],
         decide: Callable[[HeldRun, JobSpec, datetime], Transition],
-    ) -> None:
+    ) -> int:
+        """End attempts by a decision; return how many were not reported meanwhile."""
         if not held:
-            return
+            return 0
         specs = await self._definitions.load((run.job_id, run.version) for run in held)
         # Not the tick's instant: where the store is slow, these runs may have begun after it.
         now = self._clock.now()
@@ -146,6 +157,7 @@ class Reaper:
             "attempts_ended", runs=len(applied), outcomes=sorted({item.outcome.value for item in applied})
         )
         self._wakeups.runs_ready()
+        return len(applied)
 
     def _lose(self, run: HeldRun, spec: JobSpec, now: datetime) -> Transition:
         return lost(facts_of(run), spec, now=now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 
@@ -18,6 +18,7 @@ from mainspring.errors import Conflict, InvalidInput, NotFound, PayloadTooLarge
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
 from mainspring.ports.store.runs import CancelResult, IdempotencyKey, NewRun, SubmitResult, SubmitStatus
+from mainspring.ports.telemetry import Measure
 
 KEY_LIFETIME = timedelta(hours=24)
 MAX_KEY_LENGTH = 255
@@ -74,6 +75,11 @@ class Runs:
         self._submits: GroupCommit[NewRun, SubmitResult] = GroupCommit(self._submit_all, most=MOST_TOGETHER)
         self._reads: GroupCommit[JobId, Job | None] = GroupCommit(self._read_jobs, most=MOST_TOGETHER)
         self._known: dict[JobId, _Form] = {}  # as they were; the store says where one has changed since
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield how many submissions, and reads for them, went together."""
+        yield Measure("group_commit_items", self._submits.sizes.read(), ("submit",))
+        yield Measure("group_commit_items", self._reads.sizes.read(), ("read_jobs",))
 
     async def submit(self, tenant: str, submission: Submission) -> Submitted:
         """Insert one run.

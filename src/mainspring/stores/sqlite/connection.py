@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 import apsw
 
 from mainspring.errors import MainspringError, StoreLocked, StoreUnavailable
+from mainspring.ports.telemetry import SIZES, Distribution
 
 R = TypeVar("R")
 Work = Callable[[apsw.Connection], Any]
@@ -91,12 +92,16 @@ class Transactions:
 
     Args:
         on_rollback: called when something was undone, so that what was remembered of it is forgotten.
+
+    Attributes:
+        sizes: of a writer's groups, in calls; written by whoever carries them out.
     """
 
     def __init__(self, path: Path, *, is_writer: bool, on_rollback: Callable[[], None]) -> None:
         self._path = path
         self._is_writer = is_writer
         self._on_rollback = on_rollback
+        self.sizes = Distribution(SIZES)
         self._connection: apsw.Connection | None = None
 
     def open(self) -> None:
@@ -124,6 +129,7 @@ class Transactions:
         if not self._is_writer:
             self._read(self._connection, group)
             return
+        self.sizes.add(len(group))
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             for call in group:

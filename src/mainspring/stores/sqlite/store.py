@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import apsw
 
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
+from mainspring.ports.telemetry import SIZES, Distribution, Measure
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
 from mainspring.stores.sqlite.base import execute, fetch_all, fetch_first
 from mainspring.stores.sqlite.clocks import ClockPart
@@ -37,6 +38,7 @@ class SqliteStore(JobPart, ClockPart, RunPart, LeasePart, SessionPart, NodePart,
         super().__init__()
         self._path = path
         self._lock = LockFile(path.with_name(f"{path.name}.lock"))
+        self._commits = Distribution(SIZES)
 
     @property
     def capabilities(self) -> StoreCapabilities:
@@ -47,6 +49,10 @@ class SqliteStore(JobPart, ClockPart, RunPart, LeasePart, SessionPart, NodePart,
     def failovers(self) -> Sequence[FailoverFacts]:
         """None: there is nothing to fail over to."""
         return ()
+
+    def measures(self) -> Iterator[Measure]:
+        """Yield how many calls were committed together."""
+        yield Measure("group_commit_items", self._commits.read(), ("sqlite",))
 
     async def open(self) -> None:
         """Take the folder, bring the schema up to date, start the threads."""
@@ -65,7 +71,10 @@ class SqliteStore(JobPart, ClockPart, RunPart, LeasePart, SessionPart, NodePart,
 
     def _make_database(self, name: str, *, is_writer: bool) -> Database:
         forget = self._lane_ids.clear if is_writer else _nothing
-        return DatabaseThread(Transactions(self._path, is_writer=is_writer, on_rollback=forget), name=name)
+        transactions = Transactions(self._path, is_writer=is_writer, on_rollback=forget)
+        if is_writer:
+            self._commits = transactions.sizes
+        return DatabaseThread(transactions, name=name)
 
     async def close(self) -> None:
         """Finish what is under way and let go of the folder."""

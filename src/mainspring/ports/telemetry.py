@@ -1,0 +1,223 @@
+"""What a process can be asked about itself: counters, gauges and distributions, read on demand.
+
+Nothing is called for an event. Whoever counts keeps plain numbers of its own, raised for each batch rather than each
+run, and yields them when somebody asks. So a process that nobody listens to pays for nothing but the additions.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate
+from types import MappingProxyType
+from typing import Protocol, runtime_checkable
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper bounds for durations in seconds."""
+SIZES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+"""Upper bounds for numbers of items."""
+
+
+class Kind(StrEnum):
+    """What kind of number a metric is."""
+
+    COUNTER = "counter"
+    """Only rises, from 0 at the start of the process."""
+    GAUGE = "gauge"
+    """What is so at the moment."""
+    DISTRIBUTION = "distribution"
+    """How often values lay up to each bound, and their sum, since the start of the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What a number means.
+
+    Attributes:
+        words: for the reference page, and whoever exports it.
+        labels: names of its labels; each has few values, never a job, run, worker or error text.
+    """
+
+    name: str
+    kind: Kind
+    words: str
+    labels: tuple[str, ...] = ()
+
+
+_COUNTER, _GAUGE, _DISTRIBUTION = Kind
+
+METRICS = MappingProxyType(
+    {
+        metric.name: metric
+        for metric in (
+            Metric("reports_stale_total", _COUNTER, "Reports refused because the run had moved on."),
+            Metric("leases_released_total", _COUNTER, "Leases taken back because no worker knew them."),
+            Metric("sessions_lost_total", _COUNTER, "Worker sessions declared dead by this process."),
+            Metric(
+                "attempts_taken_back_total",
+                _COUNTER,
+                "Attempts ended by this process: their session was lost, or their deadline had passed.",
+                ("reason",),
+            ),
+            Metric("claims_waiting", _GAUGE, "Requests for work that wait for a run."),
+            Metric("shards_owned", _GAUGE, "Shards that this process schedules."),
+            Metric("shards_taken_total", _COUNTER, "Shards taken."),
+            Metric("shards_released_total", _COUNTER, "Shards given up to a living server."),
+            Metric("shards_fenced_total", _COUNTER, "Shards that a refused write showed to be lost."),
+            Metric("servers_alive", _GAUGE, "Servers alive that schedule, this one among them."),
+            Metric("clock_skew_seconds", _GAUGE, "How far the host's clock is ahead of the store's."),
+            Metric("store_failovers_total", _COUNTER, "Failovers of the database that were noticed."),
+            Metric(
+                "group_commit_items",
+                _DISTRIBUTION,
+                "Items that went to the store together in one call; of `sqlite`, calls in one commit.",
+                ("verb",),
+            ),
+            Metric("hints_sent_total", _COUNTER, "Hints sent to other processes.", ("hint",)),
+            Metric("hints_heard_total", _COUNTER, "Hints heard from other processes.", ("hint",)),
+            Metric("service_tick_seconds", _DISTRIBUTION, "Time that a service's ticks took.", ("service",)),
+            Metric("service_failures_total", _COUNTER, "Ticks of a service that failed.", ("service",)),
+            Metric(
+                "worker_reports_total",
+                _COUNTER,
+                "Attempts that a worker reported: applied, stale, or handed back.",
+                ("outcome",),
+            ),
+            Metric(
+                "worker_attempts_dropped_total", _COUNTER, "Attempts given up because the lease was lost."
+            ),
+            Metric(
+                "worker_held", _GAUGE, "Leases that the worker holds: under way, or ended and unreported."
+            ),
+            Metric("worker_slots", _GAUGE, "Slots of the worker."),
+            Metric(
+                "loops_stalled_total", _COUNTER, "Event loops that a job blocked, and that were replaced."
+            ),
+            Metric("functions_abandoned_total", _COUNTER, "Functions left running after their time was up."),
+        )
+    }
+)
+"""All metrics by name. Who exports them puts `mainspring_` before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What a distribution has seen.
+
+    Attributes:
+        bounds: upper bounds, ascending.
+        counts: how many values lay up to each bound and above the one before; one more for those above all.
+        total: the sum of all values.
+    """
+
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
+    total: float
+
+    @property
+    def count(self) -> int:
+        """How many values there were."""
+        return sum(self.counts)
+
+    @property
+    def cumulated(self) -> tuple[int, ...]:
+        """How many values lay up to each bound, all together last."""
+        return tuple(accumulate(self.counts))
+
+    def __add__(self, other: Spread) -> Spread:
+        """Put two together that have the same bounds."""
+        counts = (mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True))
+        return Spread(self.bounds, tuple(counts), self.total + other.total)
+
+
+class Distribution:
+    """Counts values by bounds, for one writing thread; add once for a batch, not for each run."""
+
+    __slots__ = ("_bounds", "_counts", "_total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._total = 0.0
+
+    def add(self, value: float) -> None:
+        """Count a value."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._total += value
+
+    def read(self) -> Spread:
+        """Return what there was so far."""
+        return Spread(self._bounds, tuple(self._counts), self._total)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A metric's value at the moment.
+
+    Attributes:
+        name: one of `METRICS`.
+        labels: the values of the metric's labels, in their order.
+    """
+
+    name: str
+    value: float | Spread
+    labels: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Whoever counts something."""
+
+    def measures(self) -> Iterable[Measure]:
+        """Yield what was counted, without waiting and without a change to anything."""
+        ...
+
+
+class Telemetry:
+    """All that a process counts, in one place.
+
+    Sources may yield the same metric with the same labels (two workers in one process): they are added up.
+    """
+
+    def __init__(self) -> None:
+        self._sources: list[Source] = []
+
+    def watch(self, source: Source) -> None:
+        """Ask a source, too, from now on."""
+        self._sources.append(source)
+
+    def forget(self, source: Source) -> None:
+        """Ask a source no more; what it counted is gone with it."""
+        self._sources.remove(source)
+
+    def snapshot(self) -> tuple[Measure, ...]:
+        """Return everything as it is now, by name and labels."""
+        found: dict[tuple[str, tuple[str, ...]], float | Spread] = {}
+        for source in self._sources:
+            for measure in source.measures():
+                key = measure.name, measure.labels
+                found[key] = _add(found[key], measure.value) if key in found else measure.value
+        return tuple(Measure(name, found[name, labels], labels) for name, labels in sorted(found))
+
+    def figures(self) -> dict[str, float]:
+        """Return everything as plain numbers, by `name` or `name.label`; of distributions the count and the sum."""
+        return dict(figure for measure in self.snapshot() for figure in _flatten(measure))
+
+
+def _add(one: float | Spread, other: float | Spread) -> float | Spread:
+    if isinstance(one, Spread) and isinstance(other, Spread):
+        return one + other
+    if isinstance(one, Spread) or isinstance(other, Spread):
+        raise TypeError("a metric is a number or a distribution, not both")
+    return one + other
+
+
+def _flatten(measure: Measure) -> Iterator[tuple[str, float]]:
+    label = "".join(f".{value}" for value in measure.labels)
+    if isinstance(measure.value, Spread):
+        yield f"{measure.name}_count{label}", measure.value.count
+        yield f"{measure.name}_sum{label}", round(measure.value.total, 6)
+    else:
+        yield f"{measure.name}{label}", measure.value
