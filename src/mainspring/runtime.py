@@ -104,6 +104,7 @@ def make_executors(settings: Settings, registry: FunctionRegistry) -> dict[str, 
             allow=settings.callback_allow,
             allow_http=settings.callback_allow_http,
             connect_timeout=settings.callback_connect_timeout,
+            timeout=settings.callback_timeout,
         ),
     ]
     if settings.allow_shell:

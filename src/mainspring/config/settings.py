@@ -137,6 +137,7 @@ class Settings:
     callback_allow: tuple[str, ...] = default("executors.http.allow")
     callback_allow_http: bool = default("executors.http.allow_http")
     callback_connect_timeout: timedelta = default("executors.http.connect_timeout")
+    callback_timeout: timedelta = default("executors.http.timeout")
     log_format: str = default("logging.format")
     log_level: str = default("logging.level")
 

@@ -384,6 +384,14 @@ _EXECUTORS = (
         used_by=_EXECUTING,
         words="How long a callback may take to connect.",
     ),
+    Setting(
+        name="executors.http.timeout",
+        kind=Duration(_SHORTEST_PERIOD, 30 * _DAY),
+        default=timedelta(seconds=30),
+        field="callback_timeout",
+        used_by=_EXECUTING,
+        words="How long a callback may take whose job has no time limit of its own.",
+    ),
 )
 
 _LOGGING = (

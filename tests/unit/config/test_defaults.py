@@ -37,6 +37,7 @@ def default_of(made: Any, parameter: str) -> Any:
         ("executors.http.allow", HttpExecutor, "allow"),
         ("executors.http.allow_http", HttpExecutor, "allow_http"),
         ("executors.http.connect_timeout", HttpExecutor, "connect_timeout"),
+        ("executors.http.timeout", HttpExecutor, "timeout"),
         ("executors.function.grace", FunctionExecutor, "grace"),
         ("history.keep", Retention, "history"),
         ("sessions.keep", Retention, "sessions"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -261,6 +262,19 @@ def test_variables_that_are_nearly_a_settings_are_told() -> None:
     environment = {"MAINSPRING_WORKER_SLOT": "1", "MAINSPRING_APP": "a", "MAINSPRING_RUN_ID": "1", "PATH": ""}
     (problem,) = find_misspelt(environment)
     assert str(problem).startswith("MAINSPRING_WORKER_SLOT: there is no such variable; did you mean")
+
+
+PAGES = Path(__file__).parents[3] / "docs"
+EXAMPLES = [
+    (page.name, block)
+    for page in sorted(PAGES.rglob("*.md"))
+    for block in re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
+]
+
+
+@pytest.mark.parametrize(("page", "text"), EXAMPLES)
+def test_files_on_the_pages_are_right(tmp_path: Path, page: str, text: str) -> None:
+    assert problems(tmp_path, text) == [], page
 
 
 NAMES = st.sampled_from([*SETTINGS, "worker", "executors", "executors.shell", "x", '"ä\\n"', "a.b.c"])
