@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mainspring.config.table import GROUPS, PROCESSES, Setting
+from mainspring.config.setting import PROCESSES, Setting
+from mainspring.config.table import GROUPS
 from mainspring.core.states import EDGES, FINAL_STATES, READY_STATES, RunState
 from mainspring.ports.telemetry import METRICS
 

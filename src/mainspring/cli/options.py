@@ -9,7 +9,8 @@ import click
 from click.core import ParameterSource
 
 from mainspring.config.kinds import Switch, Words
-from mainspring.config.table import DEFAULT_SERVER, PROCESSES, SETTINGS, Setting
+from mainspring.config.setting import PROCESSES, Setting
+from mainspring.config.table import DEFAULT_SERVER, SETTINGS
 
 if TYPE_CHECKING:
     from mainspring.config.sources import Choices

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from mainspring.config.dsn import hide_password
+from mainspring.config.setting import SERVER, WORKER, Setting
 from mainspring.config.settings import Settings, StoreLocation
 from mainspring.config.sources import Choice, Choices, Level
-from mainspring.config.table import SERVER, SETTINGS, WORKER, Setting
+from mainspring.config.table import SETTINGS
 from mainspring.errors import InvalidInput
 
 _ADDRESS = ("host", "port", "trusted_network", "allow_host")

@@ -14,7 +14,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from mainspring.config.table import OTHER_VARIABLES, PREFIX, SETTINGS, Setting
+from mainspring.config.setting import PREFIX, Setting
+from mainspring.config.table import OTHER_VARIABLES, SETTINGS
 from mainspring.errors import InvalidInput
 
 CONFIG_VARIABLE = f"{PREFIX}CONFIG"

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainspring.config.processes import check, read_direct_store, settings_of, shown, store_option
+from mainspring.config.setting import PROCESSES
 from mainspring.config.settings import Settings, StoreLocation
 from mainspring.config.sources import Choices, Level, find_misspelt, read_file, read_sources
-from mainspring.config.table import PROCESSES, SETTINGS
+from mainspring.config.table import SETTINGS
 from mainspring.errors import InvalidInput
 
 DSN = "postgresql://me:secret@db/x"

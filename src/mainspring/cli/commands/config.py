@@ -79,8 +79,8 @@ def check_command(context: click.Context, /, file: str | None, as_json: bool, **
     """
     from mainspring.cli.output import print_json
     from mainspring.config.processes import check
+    from mainspring.config.setting import PROCESSES
     from mainspring.config.sources import find_misspelt
-    from mainspring.config.table import PROCESSES
     from mainspring.errors import InvalidInput
     from mainspring.executors.egress import make_policy
 
