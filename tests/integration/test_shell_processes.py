@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 
 from mainspring.core.transitions import Failure
-from mainspring.executors import ShellExecutor, _shell_supervisor
+from mainspring.executors import ShellExecutor
 from mainspring.executors._leftovers import sweep_leftovers, worker_marker
+from mainspring.executors._spawner import spawner_command
 from mainspring.ports.executor import Outcome, Success
 from tests.unit.executors.attempts import make_attempt
 
@@ -374,10 +375,9 @@ async def test_supervisor_that_is_killed_takes_its_command_along(
 def test_spawner_whose_worker_is_gone_already_ends_without_a_word() -> None:
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
-    script = Path(_shell_supervisor.__file__)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        command = [sys.executable, "-I", "-S", str(script), str(theirs.fileno()), str(gone.pid)]
+        command = spawner_command(theirs.fileno(), gone.pid)
         done = subprocess.run(command, pass_fds=[theirs.fileno()], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -393,7 +393,7 @@ WORKER = """
 import asyncio, sys
 from datetime import timedelta
 sys.path.insert(0, {root!r})
-from mainspring.executors import ShellExecutor, _shell_supervisor
+from mainspring.executors import ShellExecutor
 from tests.unit.executors.attempts import make_attempt
 
 async def main():

@@ -13,10 +13,21 @@ from pathlib import Path
 
 from mainspring.errors import MainspringError
 
-_SCRIPT = Path(__file__).with_name("_shell_supervisor.py")
+_START = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from _shell_supervisor.spawner import main; main(int(sys.argv[2]), int(sys.argv[3]))"
+)
+"""Loads the package by itself, without those around it, which would load all of Mainspring."""
 _START_SECONDS = 20.0
 _STOP_SECONDS = 5.0
 _DEAD = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF})
+
+
+def spawner_command(server_fd: int, worker_pid: int) -> list[str]:
+    """Return the command line of a spawner that serves this worker on this socket."""
+    folder = str(Path(__file__).parent)
+    options = ["-I", "-S", "-X", "utf8", "-c", _START]
+    return [sys.executable, *options, folder, str(server_fd), str(worker_pid)]
 
 
 class Spawner:
@@ -84,16 +95,7 @@ class Spawner:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 -- our own script
-                [
-                    sys.executable,
-                    "-I",
-                    "-S",
-                    "-X",
-                    "utf8",
-                    str(_SCRIPT),
-                    str(theirs.fileno()),
-                    str(os.getpid()),
-                ],
+                spawner_command(theirs.fileno(), os.getpid()),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 cwd="/",

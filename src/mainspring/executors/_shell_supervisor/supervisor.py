@@ -1,0 +1,174 @@
+"""The supervisor of one command."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import socket
+import tempfile
+import time
+from typing import Any
+
+from .command import become_command, open_stdin
+from .processes import descendants_of, group_of, make_poll, send_signal, wake_on_child
+
+_KEPT_END = 32 * 1024
+_LAST_OUTPUT_SECONDS = 0.2
+_KILL_ROUNDS = 500
+_LONGEST_POLL = 3600.0
+_monotonic = time.monotonic  # noqa: TID251 -- a process of its own, which no simulation reaches
+
+
+def folder_prefix(supervisor: int) -> str:
+    return f"mainspring-{supervisor}-"
+
+
+class Supervisor:
+    """Starts one command and stays until nothing of it is left."""
+
+    def __init__(self, request: dict[str, Any], control: socket.socket, worker: int) -> None:
+        self._request = request
+        self._control = control
+        self._worker = worker
+        self._head = self._tail = b""
+        self._size = 0
+        self._reason = "exited"
+        self._kill_at: float | None = None
+        self._main = 0
+        self._output = -1
+
+    def run(self) -> tuple[dict[str, Any], bytes]:
+        """Carry the command out; return the reply's header and the kept output."""
+        folder = tempfile.mkdtemp(prefix=folder_prefix(os.getpid())) if self._request["cwd"] is None else None
+        wake = wake_on_child()
+        try:
+            error = self._start(folder or self._request["cwd"])
+            if error is None:
+                self._watch(wake)
+            code, is_clean = self._end(wake)
+        finally:
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+        header = {
+            "error": error,
+            "code": code,
+            "reason": self._reason,
+            "head": len(self._head),
+            "dropped": self._size - len(self._head) - len(self._tail),
+            "is_clean": is_clean,
+        }
+        return header, self._head + self._tail
+
+    def _start(self, cwd: str) -> list[str] | None:
+        """Fork the command; return where and why it could not be started."""
+        self._output, output_write = os.pipe()
+        error_read, error_write = os.pipe()
+        os.set_blocking(self._output, False)
+        stdin = open_stdin(self._request["stdin"])
+        self._main = os.fork()
+        if self._main == 0:
+            become_command(self._request, cwd, (stdin, output_write), error_write)
+        for fd in (output_write, error_write, stdin):
+            os.close(fd)
+        told = os.read(error_read, 65536)
+        os.close(error_read)
+        return told.decode("utf-8", "replace").split("\0") if told else None
+
+    def _watch(self, wake: int) -> None:
+        """Wait for the end of the command, or bring it about."""
+        now = _monotonic()
+        hard_at = now + self._request["timeout"]
+        soft_at = now + self._request["soft_timeout"] if self._request["soft_timeout"] is not None else None
+        poll = make_poll(self._control.fileno(), self._worker, wake, self._output)
+        while not self._has_ended():
+            wait = min(at for at in (soft_at, hard_at, self._kill_at) if at is not None) - _monotonic()
+            ready = {fd for fd, _ in poll.poll(min(max(0.0, wait), _LONGEST_POLL) * 1000 + 1)}
+            if self._output in ready and not self._read_output():
+                poll.unregister(self._output)
+            if wake in ready:
+                os.read(wake, 4096)
+            if self._worker in ready:
+                return
+            if self._control.fileno() in ready:
+                if not self._control.recv(16):
+                    return
+                self._terminate("cancelled")
+            now = _monotonic()
+            if self._kill_at is not None and now >= self._kill_at:
+                return
+            if soft_at is not None and now >= soft_at:
+                self._terminate("soft_timeout", kill_at=hard_at)
+                soft_at = None
+            if now >= hard_at:
+                self._terminate("timeout")
+                hard_at = float("inf")
+
+    def _terminate(self, reason: str, kill_at: float | None = None) -> None:
+        """Ask everything to end, and set the time at which it is made to."""
+        if kill_at is None:
+            kill_at = _monotonic() + self._request["grace"]
+        if self._kill_at is not None:
+            self._kill_at = min(self._kill_at, kill_at)
+            return
+        self._reason = reason
+        self._kill_at = kill_at
+        with contextlib.suppress(OSError):
+            os.killpg(self._main, signal.SIGTERM)
+        for pid in descendants_of(os.getpid()):
+            if group_of(pid) != self._main:
+                send_signal(pid, signal.SIGTERM)
+            send_signal(pid, signal.SIGCONT)
+
+    def _has_ended(self) -> bool:
+        """Reap adopted processes; True when the command's own process has ended (and is still a zombie)."""
+        while True:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None:
+                return False
+            if ended.si_pid == self._main:
+                return True
+            os.waitpid(ended.si_pid, os.WNOHANG)
+
+    def _end(self, wake: int) -> tuple[int, bool]:
+        """Kill whatever is left; return the command's exit code (minus a signal) and whether all is gone."""
+        with contextlib.suppress(OSError):
+            os.killpg(self._main, signal.SIGKILL)  # not reaped yet, so the group is surely ours
+        _, status = os.waitpid(self._main, 0)
+        is_clean = False
+        for _ in range(_KILL_ROUNDS):
+            left = descendants_of(os.getpid())
+            for pid in left:
+                send_signal(pid, signal.SIGKILL)
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            except ChildProcessError:
+                is_clean = True
+                break
+            self._read_output()
+            if left:
+                select.select([wake], [], [], 0.01)
+                with contextlib.suppress(BlockingIOError):
+                    os.read(wake, 4096)
+        until = _monotonic() + _LAST_OUTPUT_SECONDS
+        while self._read_output() and (wait := until - _monotonic()) > 0:
+            select.select([self._output], [], [], wait)
+        return os.waitstatus_to_exitcode(status), is_clean
+
+    def _read_output(self) -> bool:
+        """Take what is there; False when there will be no more."""
+        try:
+            data = os.read(self._output, 65536)
+        except BlockingIOError:
+            return True
+        self._size += len(data)
+        room = _KEPT_END - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            self._tail = data[room:][-_KEPT_END:]
+        else:
+            self._tail = (self._tail + data)[-_KEPT_END:]
+        return bool(data)
