@@ -70,22 +70,21 @@ class Execution:
 
     def begin(self, leases: Sequence[Lease], session_id: SessionId) -> None:
         """Begin the attempts of leases that were claimed under this session; repeated ones are left out."""
+        active, ended = self._leases.active, self._leases.ended
+        callbacks, may_be_lost, tell_end = self._callbacks, self._session.may_be_lost, self._end
         for lease in leases:
-            self._begin(lease, session_id)
-
-    def _begin(self, lease: Lease, session_id: SessionId) -> None:
-        key = (lease.run_id, lease.token)
-        if key in self._leases.active or key in self._leases.ended:
-            return  # a repeated answer
-        attempt = AttemptTask(lease, session_id, self._end)
-        if lease.is_cancel_requested:
-            attempt.cancel()
-        self._leases.active[key] = attempt
-        executor = self._callbacks.get(lease.spec.target.type)
-        if self._session.may_be_lost():
-            self._refuse(attempt)
-        elif executor is None or not attempt.begin(executor):
-            attempt.task = asyncio.create_task(self._carry_out(attempt))
+            key = (lease.run_id, lease.token)
+            if key in active or key in ended:
+                continue  # a repeated answer
+            attempt = AttemptTask(lease, session_id, tell_end)
+            if lease.is_cancel_requested:
+                attempt.cancel()
+            active[key] = attempt
+            executor = callbacks.get(lease.spec.target.type)
+            if may_be_lost():
+                self._refuse(attempt)
+            elif executor is None or not attempt.begin(executor):
+                attempt.task = asyncio.create_task(self._carry_out(attempt))
 
     async def _carry_out(self, attempt: AttemptTask) -> None:
         if self._session.may_be_lost():
