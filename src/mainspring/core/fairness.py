@@ -1,4 +1,4 @@
-"""In which order a claim walks the lanes: tiers with aging, then tenants by weight (design 6)."""
+"""The order in which a claim walks the lanes: tiers with aging, then tenants by weight (design 6)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mainspring.core.model import Lane
 
 MAX_LANES_PER_CLAIM = 256
 DEFAULT_AGING = timedelta(minutes=5)
-"""After each such wait the oldest run of a lane counts as one tier more urgent, so nothing starves."""
+"""After each wait of this length, a lane's oldest run counts as one tier more urgent. So nothing starves."""
 
 
 def prefer_lanes(
@@ -21,15 +21,15 @@ def prefer_lanes(
     aging: timedelta = DEFAULT_AGING,
     limit: int = MAX_LANES_PER_CLAIM,
 ) -> list[LaneId]:
-    """Return the lanes that have something ready, the most deserving first.
+    """Return the lanes that have a ready run, the one to serve first at the front.
 
     Args:
-        lanes: what is known of the lanes; those without a ready run are left out.
+        lanes: the lanes; those without a ready run are left out.
         now: the store's time.
-        served: each tenant's virtual time, that is runs served divided by weight (see `charge`); tenants that are
-            not in it come first in their tier.
-        aging: how long a wait lifts a lane by one tier.
-        limit: at most so many.
+        served: each tenant's virtual time, which is runs served divided by weight (see `charge`). A tenant that is
+            not in it comes first in its tier.
+        aging: the wait that raises a lane by one tier.
+        limit: the most lanes to return.
     """
     ready = [lane for lane in lanes if lane.earliest_ready_at is not None and lane.earliest_ready_at <= now]
     ready.sort(key=lambda lane: _preference(lane, now, served, aging))
@@ -49,9 +49,9 @@ def charge(
 ) -> dict[str, float]:
     """Return the virtual times after `taken` runs were given to each tenant.
 
-    A tenant that was away, or is new, starts level with the one that is furthest behind, so that idleness earns no
-    credit. A claim goes to the next tenant only where the one before has nothing more to give, so whoever still lags
-    behind one that was served is not waiting: it is forgotten here, and so are tenants that never come back.
+    A new tenant, or one that was idle, starts level with the tenant that is furthest behind, so that idleness earns
+    no credit. A claim moves to the next tenant only when the one before has no more runs. So a tenant that still
+    lags behind one that was served is not waiting. It is dropped here, and so are tenants that never come back.
     """
     if not taken:
         return dict(served)
@@ -65,7 +65,7 @@ def charge(
 def accepts_route(
     route: str, *, types: frozenset[str], functions: frozenset[str], labels: frozenset[str]
 ) -> bool:
-    """Say whether a worker with these abilities can carry out runs of a route (see `JobSpec.route`)."""
+    """Say whether a worker with these abilities can run the jobs of a route (see `JobSpec.route`)."""
     base, *required = (part.replace("%2B", "+").replace("%25", "%") for part in route.split("+"))
     if not labels.issuperset(required):
         return False

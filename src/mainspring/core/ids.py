@@ -1,7 +1,7 @@
 """Typed ids and their text forms (design 3.2).
 
-A job's id is a UUIDv7 whose last byte is its shard. A run's id is `sequence * 256 + shard`, so that the
-shard can be read off the id. Outside the program they are shown as `job_` and `run_` followed by Crockford
+A job's id is a UUIDv7 whose last byte is its shard. A run's id is `sequence * 256 + shard`, so the id shows the
+shard. Outside the program, ids appear as `job_` and `run_` followed by Crockford
 base 32 in lower case.
 """
 
@@ -22,7 +22,7 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {character: value for value, character in enumerate(_ALPHABET)}
 _VALUES |= {"o": 0, "i": 1, "l": 1}  # Crockford: look-alikes are read as the digits they resemble
 _PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
-"""Two digits at a time: every run that is handed out has its id written."""
+"""Two digits at a time, because the id of every claimed run is written."""
 _PLAIN_DIGITS = (
     bytes(
         b"0123456789abcdefghijklmnopqrstuv"[_VALUES[chr(byte).lower()]]
@@ -67,7 +67,7 @@ def format_run_id(run_id: RunId) -> str:
 
 
 def key_for_target(run_id: RunId, target_key: str | None) -> str:
-    """Return the idempotency key that an attempt's target gets: the submitter's, or else the run's own id."""
+    """Return the idempotency key for an attempt's target: the submitter's, or the run's id without one."""
     return format_run_id(run_id) if target_key is None else target_key
 
 
@@ -90,12 +90,12 @@ def parse_run_id(text: str) -> RunId:
 
 
 def looks_like_job_id(text: str) -> bool:
-    """Say whether the text has the form of a job's id, whether or not there can be one of that value."""
+    """Say whether the text has the form of a job's id, even if no job can have that value."""
     return _has_form(text, "job_", _JOB_DIGITS)
 
 
 def looks_like_run_id(text: str) -> bool:
-    """Say whether the text has the form of a run's id, whether or not there can be one of that value."""
+    """Say whether the text has the form of a run's id, even if no run can have that value."""
     return _has_form(text, "run_", _RUN_DIGITS)
 
 

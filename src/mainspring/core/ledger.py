@@ -1,4 +1,4 @@
-"""The ledger: what was to fire against what is on record; the difference is nothing (law 4)."""
+"""The ledger: expected fires against recorded ones. There must be no difference (law 4)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Balance:
     """Expected against recorded fires of one job version over a period.
 
     Attributes:
-        expected: how many fire times the trigger gives.
+        expected: the number of fire times that the trigger gives.
         missing: fire times without any record, in order.
-        surplus: recorded times that are no fire times of the trigger, or a fire time's second record, in order.
+        surplus: recorded times that the trigger does not give, and second records of a fire time, in order.
     """
 
     expected: int
@@ -52,12 +52,12 @@ def balance_fires(
 ) -> Balance:
     """Compare every fire time t of a trigger, `from_at <= t <= to_at`, with what is on record.
 
-    The period ends before what may still be under way: at the clock row's `fired_through`, or a moment ago.
+    End the period before anything that may still be under way: at the clock row's `fired_through`, or a moment ago.
 
     Args:
-        trigger: of the job version that held throughout the period.
-        from_at: where the period begins.
-        to_at: where it ends.
+        trigger: the trigger of the job version that was in force throughout the period.
+        from_at: the start of the period.
+        to_at: the end of the period.
         recorded: nominal times of the version's scheduled runs, skipped ones among them, in any order.
         fire_ranges: of the same version. A gap is the record of all its fires; an open catch-up is the record of those
             after its cursor, the others have runs; a backfill is no record, because its fires are not the schedule's

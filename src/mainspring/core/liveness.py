@@ -1,8 +1,8 @@
-"""Who is alive, told by counters and the judge's own monotonic clock, never by time stamps (design 5).
+"""Decides who is alive by counters and the judge's monotonic clock, never by time stamps (design 5).
 
-A heartbeat raises a counter. Whoever judges declares a loss only after it has itself seen the same counter
-through three periods, with successful reads all along: neither a store outage nor a jump of any clock declares
-anybody dead.
+A heartbeat raises a counter. A judge declares a loss only after it has itself seen the same counter through three
+periods, with successful reads all along. So neither a store outage nor a clock jump makes a live owner count as
+dead.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Generic, NamedTuple, TypeVar
 
 PERIODS_OF_SILENCE = 3
 _MAX_READ_GAP = 1.5
-"""Reads further apart than this many periods do not count as watching all along."""
+"""Reads further apart than this many periods interrupt the watch."""
 
 K = TypeVar("K")
 
 
 class Pulse(NamedTuple):
-    """A counter as it was read, and how many seconds apart whoever raises it said to do so."""
+    """A counter as read, and the period in seconds at which its owner promised to raise it."""
 
     beats: int
     period: float
@@ -31,7 +31,7 @@ class Sighting:
     """A pulse and when (monotonic seconds) its counter was first seen at this value.
 
     Attributes:
-        alive_since: when its owner was first seen; it was watched, and never silent, since.
+        alive_since: when the owner was first seen. Since then it was watched and never silent.
     """
 
     pulse: Pulse
@@ -41,19 +41,19 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Watch(Generic[K]):
-    """What a judge remembers from one look to the next."""
+    """What a judge remembers from one check to the next."""
 
     sightings: Mapping[K, Sighting]
     looked_at: float
 
 
 def look(watch: Watch[K] | None, pulses: Mapping[K, Pulse], *, at: float) -> tuple[Watch[K], list[K]]:
-    """Take a look at all counters and say who has been silent for three periods of its own.
+    """Compare all counters with the last check, and say which owners have been silent for three of their periods.
 
     Args:
-        watch: what the previous look returned; None at the first one.
-        pulses: what was just read successfully.
-        at: the judge's monotonic clock, seconds.
+        watch: the result of the previous check; None at the first one.
+        pulses: the counters that were just read successfully.
+        at: the judge's monotonic clock, in seconds.
 
     Returns:
         What to remember, and the keys that are silent, in the order of `pulses`.
@@ -77,7 +77,7 @@ def look(watch: Watch[K] | None, pulses: Mapping[K, Pulse], *, at: float) -> tup
 
 
 def list_settled(watch: Watch[K]) -> list[K]:
-    """Return the keys whose counters were seen to rise over three periods: as long to be trusted as to be given up."""
+    """Return the keys whose counters rose over three periods. Trust takes as long as giving up."""
     return [
         key
         for key, seen in watch.sightings.items()
@@ -91,6 +91,6 @@ def _is_silent(seen: Sighting, at: float) -> bool:
 
 
 def forget(watch: Watch[K], keys: Collection[K]) -> Watch[K]:
-    """Return the watch without what it has seen of these keys: they gave a sign of life that is in no counter."""
+    """Return the watch without these keys: they gave a sign of life that no counter shows."""
     left = {key: seen for key, seen in watch.sightings.items() if key not in keys}
     return replace(watch, sightings=left)

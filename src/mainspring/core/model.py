@@ -19,7 +19,7 @@ DEFAULT_QUEUE = "default"
 DEFAULT_TIMEOUT = timedelta(hours=24)
 """The time limit of an attempt whose job names none."""
 INLINE_LIMIT = 64 * 1024
-"""Bytes of a payload or result that a row may hold (design 8)."""
+"""The most bytes of a payload or result that a row may hold (design 8)."""
 
 
 class Priority(IntEnum):
@@ -31,7 +31,7 @@ class Priority(IntEnum):
 
 
 class Delivery(StrEnum):
-    """What a run promises about being carried out (design 3)."""
+    """How often a run may start (design 3)."""
 
     AT_LEAST_ONCE = "at_least_once"
     AT_MOST_ONCE = "at_most_once"
@@ -39,7 +39,7 @@ class Delivery(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What a fire does while an earlier run of the same job is still live."""
+    """What happens to a fire while an earlier run of the job is still live."""
 
     ALLOW = "allow"
     SKIP = "skip"
@@ -48,10 +48,10 @@ class Overlap(StrEnum):
 class Misfire(StrEnum):
     """What happens to fires that were missed by more than the grace.
 
-    - `skip`: they are recorded as skipped; those still within the grace are made.
-    - `fire_latest`: everything overdue, the fires within the grace included, becomes one run, that of the newest.
-    - `fire_all`: each becomes a run, at a bounded rate and within bounds of count and age; those within the grace
-      are made as if on time.
+    - `skip`: they are recorded as skipped. Fires still within the grace become runs.
+    - `fire_latest`: all overdue fires, including those within the grace, become one run for the newest.
+    - `fire_all`: each becomes a run, at a bounded rate and within bounds of count and age. Fires within the grace
+      fire as if on time.
     """
 
     SKIP = "skip"
@@ -60,7 +60,7 @@ class Misfire(StrEnum):
 
 
 class RunKind(StrEnum):
-    """What brought a run about."""
+    """Why a run exists."""
 
     SCHEDULED = "scheduled"
     MANUAL = "manual"
@@ -81,7 +81,7 @@ class FireRangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a job carries out: the executor's name and its parameters (`url`, `function`, `command`…)."""
+    """What a job runs: the executor's name and its parameters (`url`, `function`, `command`…)."""
 
     type: str
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -89,12 +89,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MisfireRule:
-    """How missed fires are made up.
+    """How missed fires are made up for.
 
     Attributes:
-        policy: skip them, fire only the latest, or fire all.
+        policy: whether to skip them, fire only the latest, or fire all.
         grace: how late a fire may be and still count as on time.
-        max_count: with `fire_all`, how many of the newest missed fires are made up after one outage.
+        max_count: with `fire_all`, how many of the newest missed fires are made up for after one outage.
         max_age: with `fire_all`, how old a missed fire may be when the outage is found to be over.
     """
 
@@ -106,16 +106,17 @@ class MisfireRule:
 
 @value(kw_only=True)
 class JobSpec:
-    """A job's definition, as one version of it is kept.
+    """One kept version of a job's definition.
 
     Attributes:
-        payload: JSON text in UTF-8, given to the target unless a run brings its own; None is none.
-        labels: what a worker must offer to be handed these runs, sorted.
+        payload: JSON text in UTF-8 for the target, unless a run brings its own. None means no payload.
+        labels: what a worker must offer to get these runs, sorted.
         timeout: hard limit of one attempt, after which it is killed.
-        soft_timeout: when a function is told (by `asyncio.timeout`-like cancellation) to end, before the hard limit.
+        soft_timeout: when a function is asked to end (by a cancellation like that of `asyncio.timeout`), before the
+            hard limit.
         jitter: each start is delayed by 0 to this much, by a hash of job and fire time.
         expires_after: a run not started this long after its due instant is skipped as expired.
-        poison_limit: crashes of the worker while carrying out this run alone, after which it has FAILED.
+        poison_limit: how many worker crashes while this run is quarantined make it FAILED.
     """
 
     name: str
@@ -146,13 +147,13 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as the store holds it, with its newest version and its clock.
+    """A stored job, with its newest version and its clock.
 
     Attributes:
-        version: which kept definition `spec` is; grows with each edit.
+        version: the number of the kept definition in `spec`; grows with each edit.
         revision: the clock's revision; grows with each edit, pause, resume and delete, and fences plans.
         next_fire_at: the next instant the trigger gives; None when paused or exhausted.
-        fired_through: the newest instant that was fired or passed over.
+        fired_through: the newest instant that was fired or skipped.
     """
 
     id: JobId
@@ -179,11 +180,12 @@ class LaneKey:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """An interned lane with what a claim needs to know of it.
+    """An interned lane, with what a claim needs to know about it.
 
     Attributes:
-        earliest_ready_at: the earliest instant at which one of its runs may start (may lie ahead); None when empty.
-        earliest_quarantined_at: the same among runs that crashed a worker and must be carried out alone.
+        earliest_ready_at: the earliest instant at which one of its runs may start; it may lie in the future. None when
+            empty.
+        earliest_quarantined_at: the same for its quarantined runs.
     """
 
     id: LaneId
@@ -198,10 +200,10 @@ class Run:
 
     Attributes:
         fire_at: the nominal instant of a scheduled or caught-up run; None for others.
-        due_at: the instant at which it was to start (fire time with jitter, or the submitter's `run_at`).
+        due_at: when it was due to start (fire time with jitter, or the submitter's `run_at`).
         ready_at: the instant from which it may be claimed now (moves with retries).
-        attempt: number of the attempt under way, else of the next one; of a run that has ended, of the last. From 1.
-        token: the fencing token of the newest claim or loss.
+        attempt: the number of the attempt under way, or of the next one; for an ended run, of the last. From 1.
+        token: the fencing token, as raised by the newest claim or loss.
         crashes: attempts lost with their worker.
         reason: why it is FAILED, CANCELLED or SKIPPED.
     """
@@ -254,7 +256,7 @@ class JobStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One try of a run that did not succeed at the first go (design 3: first-try success writes none)."""
+    """One try of a run. A run that succeeds at the first try has none on record (design 3)."""
 
     run_id: RunId
     token: int
@@ -269,7 +271,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FireRange:
-    """A stretch of fire times of one job, handled as one record (design 5).
+    """A range of fire times of one job, handled as one record (design 5).
 
     It covers every fire time t of that job version with `from_at <= t <= to_at`; `to_at` None is open (a pause
     that lasts). Fires up to and including `cursor_at` are done.

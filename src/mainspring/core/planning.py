@@ -1,7 +1,7 @@
-"""From a due clock row to what it brings about: fires, misfires, jitter, fire ranges (design 5, rule V 10).
+"""Plans a due clock row: fires, misfires, jitter, fire ranges (design 5, rule V 10).
 
-Everything here is decided from facts and `now`, so every node plans the same, and the conditional update of the
-clock row settles which one wins.
+Every decision here uses only facts and `now`, so every node plans the same. The conditional update of the clock row
+decides which plan wins.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one step of a job's clock brings about.
+    """The result of one step of a job's clock.
 
     Attributes:
         fires: fire times that become runs now.
         skips: single fire times that become SKIPPED records, with the reason.
         stretches: fire ranges: gaps of more than one fire time, and what is to be caught up.
         fired_through: the newest instant this plan accounts for.
-        next_fire_at: where the clock goes; it may still lie in the past (within the grace), to be planned next.
+        next_fire_at: the clock's next instant. It may still lie in the past (within the grace), to be planned next.
     """
 
     fires: tuple[datetime, ...]
@@ -52,9 +52,9 @@ class Plan:
 def plan_fires(spec: JobSpec, fire_at: datetime, *, now: datetime) -> Plan | None:
     """Plan the next step of a job whose clock stands at `fire_at`; None when that is still ahead.
 
-    A fire no later than the grace (its end included) fires as if on time. An older one is a misfire: the clock jumps
-    over all missed fires in one step, and what lies between becomes a record (law 4). With `skip` and `fire_all` the
-    fires still within the grace come next, one plan each; `fire_latest` takes them into its one run.
+    A fire no later than the grace (its end included) fires as if on time. An older one is a misfire: the clock
+    jumps past all missed fires in one step, and the fires in between become a record (law 4). With `skip` and
+    `fire_all` the fires still within the grace come next, one plan each; `fire_latest` takes them into its one run.
     """
     trigger = spec.trigger
     if trigger is None or fire_at > now:
@@ -103,7 +103,7 @@ def _fire_all(
 
 
 def _last_through(trigger: Trigger, fire_at: datetime, through: datetime) -> datetime:
-    """Return the last fire time <= `through`, but never one before `fire_at`, which is known to be one."""
+    """Return the last fire time <= `through`, but none before `fire_at`, which is one."""
     last = trigger.previous_before(through + _TICK)
     return fire_at if last is None else max(last, fire_at)
 
@@ -111,7 +111,7 @@ def _last_through(trigger: Trigger, fire_at: datetime, through: datetime) -> dat
 def _left_out(
     from_at: datetime, to_at: datetime, reason: str
 ) -> tuple[tuple[tuple[datetime, str], ...], tuple[Stretch, ...]]:
-    """Record fires that will not be made: one as a SKIPPED run, more as one gap fire range."""
+    """Record fires that produce no run: one as a SKIPPED run, several as one gap."""
     if from_at == to_at:
         return ((from_at, reason),), ()
     return (), (Stretch(FireRangeKind.GAP, from_at, to_at, reason),)
@@ -152,10 +152,10 @@ def settle_overdue(
 def first_fire_at(
     trigger: Trigger | None, *, now: datetime, fired_through: datetime | None = None
 ) -> datetime | None:
-    """Return where the clock of a new or newly defined job starts.
+    """Return the first instant of the clock of a new or redefined job.
 
-    A single instant that has just passed is owed, not lost: it took its time to get here. And nothing at or before
-    `fired_through` can be won any more, even where `now` comes from a clock that was set back.
+    A single instant that passed while the request was on its way still fires. Nothing at or before `fired_through`
+    can fire again, even if `now` comes from a clock that was set back.
     """
     if trigger is None:
         return None
@@ -175,9 +175,10 @@ def walk_stretch(
 
 
 def jittered(job_id: JobId, fire_at: datetime, jitter: timedelta) -> datetime:
-    """Return the instant at which a fire is to start: 0 to `jitter` later, by a hash of job and fire time.
+    """Return when a fire starts: 0 to `jitter` later, by a hash of job and fire time.
 
-    Derived, not drawn, so that every node plans the same; the fire time itself, which is the key, never moves.
+    It is derived, not random, so that every node plans the same. The fire time itself, which is the key, never
+    moves.
     """
     if not jitter:
         return fire_at

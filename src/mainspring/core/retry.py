@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 Random = Callable[[], float]
-"""A source of uniform numbers in [0, 1), handed in so that decisions stay pure."""
+"""A source of uniform numbers in [0, 1), passed in so that decisions stay pure."""
 
 
 class Backoff(StrEnum):
@@ -22,12 +22,12 @@ class Backoff(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often and when a failed run is tried again.
+    """How often, and after which waits, a failed run is retried.
 
     Attributes:
         max_retries: retries after the first attempt; 3 means at most four attempts.
         backoff: the shape of the waits.
-        delay: the first wait, for all shapes but `list`.
+        delay: the first wait, for all shapes except `list`.
         cap: no wait is longer than this (before jitter).
         delays: the waits of the shape `list`; the last one is repeated.
         jitter: each wait is varied by up to this share in both directions (0.2 is ± 20 %).
@@ -42,7 +42,7 @@ class RetryPolicy:
 
 
 def has_attempts_left(policy: RetryPolicy, attempt: int) -> bool:
-    """Say whether a run whose attempt number `attempt` (from 1) just failed may be tried again."""
+    """Say whether a run may be retried after attempt number `attempt` (from 1) failed."""
     return attempt <= policy.max_retries
 
 

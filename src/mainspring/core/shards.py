@@ -1,8 +1,8 @@
-"""Which node is to own which shard, and which node may own any (design 5, law 3).
+"""Decides which node is to own which shard, and which node may own any (design 5, law 3).
 
-Every node decides for itself from what it sees of the others; nobody leads. Rendezvous hashing (highest random weight)
-makes nodes that see the same others agree, and moves only what has to move when a node comes or goes. Where they
-disagree for a moment, the epochs of the shard leases keep it harmless.
+Every node decides for itself from what it sees of the others; there is no leader. Rendezvous hashing (highest random
+weight) makes nodes that see the same others agree, and moves only what has to move when a node comes or goes. If they
+disagree for a moment, the epochs of the shard leases make that harmless.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Refusal(StrEnum):
 
 
 class Holding(NamedTuple):
-    """A shard as one node sees it; `holder` is None where nobody alive holds it."""
+    """A shard as one node sees it; `holder` is None if no live node holds it."""
 
     shard: int
     epoch: int
@@ -41,12 +41,12 @@ class Holding(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """What a node does about the shards after a look; each maps a shard to its epoch.
+    """What a node does with the shards after a check; each attribute maps a shard to its epoch.
 
     Attributes:
-        kept: to plan for: what it holds, and what it has released and nobody has taken yet.
-        released: to give up, because another one is to own it.
-        wanted: to take.
+        kept: shards to plan for: those it holds, and those it released that no node has taken yet.
+        released: shards to give up, because another node is to own them.
+        wanted: shards to take.
     """
 
     kept: dict[int, int]
@@ -56,13 +56,13 @@ class Division:
 
 @lru_cache(maxsize=1024)
 def weigh(node_id: str) -> tuple[int, ...]:
-    """Return a node's weight for each shard: the same in every process, on every machine, for ever."""
+    """Return a node's weight for each shard. It is the same in every process, on every machine, forever."""
     return unpack(f">{SHARDS}Q", shake_256(node_id.encode()).digest(8 * SHARDS))
 
 
 @lru_cache(maxsize=16)
 def find_owners(nodes: frozenset[str]) -> tuple[str | None, ...]:
-    """Return for each shard the node with the highest weight; None where there are no nodes."""
+    """Return for each shard the node with the highest weight; None if there are no nodes."""
     if not nodes:
         return (None,) * SHARDS
     ranked = [(weigh(node), node) for node in sorted(nodes)]
@@ -79,13 +79,13 @@ def divide(
 ) -> Division:
     """Decide what a node keeps, gives up and takes.
 
-    A free shard is taken by its owner among all who are present, so that a node that has just come gets its share of
-    what is free. A shard in use is given up only for one that has settled: who comes and goes moves nothing. What was
-    given up is used until another one takes it, which raises the epoch: a hand-over between living nodes has no gap.
+    Free shards go to their owner among all present nodes, so a new node gets its part of them at once. A shard in
+    use is given up only for a settled node, so nodes that come and go move nothing. A released shard is used until
+    another node takes it, which raises the epoch. So a hand-over between live nodes has no gap.
 
     Args:
         me: the deciding node; it counts as present and settled.
-        used: shards and epochs that it planned for until now.
+        used: the shards, with epochs, that it planned for until now.
         present: nodes that are not known to be dead and do not refuse.
         settled: those of them that have been seen alive for a while.
     """
@@ -113,8 +113,8 @@ def refuse_clock(skew: timedelta, *, limit: timedelta, was_refused: bool) -> boo
 def choose_tzdata(recorded: str | None, mine: str, others: Iterable[str]) -> str | None:
     """Return the version of the zone data that a node is to record; None to leave what is recorded.
 
-    The recorded version stays as long as a node that is alive has it. Once nobody has, the newest version among the
-    living is recorded, by one that has it: an upgrade, node by node, is over when the last old node stops.
+    The recorded version stays as long as a live node has it. After that, a node with the newest version among the
+    live ones records it. So an upgrade, node by node, is over when the last old node stops.
 
     Args:
         others: the versions of the other nodes that are alive and could own shards but for their version.

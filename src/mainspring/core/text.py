@@ -1,4 +1,4 @@
-"""Text that any store can hold."""
+"""Makes text that any store can hold."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What becomes of a run when an attempt ends: facts in, a `Transition` out (design 3 and 3.1).
+"""Decides what becomes of a run when an attempt ends: facts in, a `Transition` out (design 3 and 3.1).
 
-A transition is built only by the named constructors below, so an illegal combination cannot be written. It
-carries the token of the attempt that it ends; the store refuses it when the run has moved on. One rule is the
-store's to enforce, because only it sees the newest fact: where a cancel was asked for, every transition but a
-success ends CANCELLED.
+Only the named constructors below build a transition, so no illegal combination exists. It carries the token of the
+attempt that it ends; the store refuses it if the run has moved on. The store enforces one rule itself, because only
+the store sees the newest fact: after a cancel request, every transition except a success ends CANCELLED.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from mainspring.core.states import RunState
 from mainspring.core.values import value
 
 MAX_RETRY_AFTER = timedelta(days=1)
-"""A target cannot put off its run for longer than this: a broken answer must not park a run for years."""
+"""The longest delay that a target can ask for. A broken answer must not delay a run for years."""
 
 MAX_SNOOZE = timedelta(days=365)
-"""A job cannot put off its run for longer than this; what asks for more comes back then."""
+"""The longest snooze. A job that asks for more is called again after this."""
 
 
 class AttemptOutcome(StrEnum):
@@ -40,11 +39,11 @@ class AttemptOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFacts:
-    """What the store knows of a RUNNING run, for deciding what comes next.
+    """The store's facts about a RUNNING run, from which the next state is decided.
 
     Attributes:
-        attempt: number of the attempt that ends, from 1.
-        is_quarantined: the run was claimed alone, so a crash is its own doing.
+        attempt: the number of the attempt that ends, from 1.
+        is_quarantined: the run was claimed alone, so it caused the crash.
         quarantined_crashes: crashes while alone, before this one.
     """
 
@@ -64,13 +63,13 @@ class Transition:
     """The end of one attempt.
 
     Attributes:
-        token: the lease's token; the write is refused as stale unless it is still the run's.
+        token: the lease's token. If the run has another token by now, the write is refused as stale.
         to: the run's next state.
         outcome: how the attempt ended, kept in its attempt row.
         reason: why the run is FAILED or CANCELLED, or PENDING again.
-        ready_at: for RETRYING and PENDING, the instant from which the run may be claimed again.
+        ready_at: for RETRYING and PENDING, when the run may be claimed again.
         counts_attempt: the next claim starts a new attempt number.
-        is_crash: the worker died with it; raises the crash counters.
+        is_crash: the worker died with the attempt; raises the crash counters.
     """
 
     run_id: RunId
@@ -89,7 +88,7 @@ class Transition:
 def succeeded(
     run_id: RunId, token: int, result: bytes | None = None, output: str | None = None
 ) -> Transition:
-    """The attempt did its work. Wins over a cancel that was only requested."""
+    """The attempt succeeded. A success wins over a cancel that was only requested."""
     # Nearly every run ends so: positional for speed.
     return Transition(run_id, token, _TO_SUCCEEDED, _BY_SUCCESS, None, None, result, output)
 
@@ -99,8 +98,8 @@ class Failure:
     """What the executor said of an attempt that failed or timed out.
 
     Attributes:
-        retry_after: the target asked to be left alone for so long (at most `MAX_RETRY_AFTER` is heeded); the longer
-            of this and the backoff holds.
+        retry_after: how long the target asked to wait, at most `MAX_RETRY_AFTER`. The longer of this and the
+            backoff applies.
     """
 
     error: str
@@ -114,7 +113,7 @@ class Failure:
 def failed(
     facts: AttemptFacts, spec: JobSpec, failure: Failure, *, now: datetime, random: Random
 ) -> Transition:
-    """The attempt failed or timed out: try again after the backoff, or FAILED for good.
+    """The attempt failed or timed out: retry after the backoff, or end FAILED.
 
     An at-most-once run never starts again, whatever its retry policy says.
     """
@@ -148,10 +147,10 @@ def failed(
 
 
 def lost(facts: AttemptFacts, spec: JobSpec, *, now: datetime) -> Transition:
-    """The worker died with the attempt: ready again at once, no attempt counted, a crash counted.
+    """The worker died with the attempt. The run is ready again at once; a crash counts, an attempt does not.
 
-    An at-most-once run ends FAILED, because nobody can say whether it ran; so does a run that crashed its
-    worker `poison_limit` times while it was the only one there.
+    An at-most-once run ends FAILED, because no one can know whether it ran. So does a run that crashed its worker
+    `poison_limit` times while quarantined.
     """
     quarantined_crashes = facts.quarantined_crashes + (1 if facts.is_quarantined else 0)
     ready_at = None
@@ -217,12 +216,12 @@ def snoozed(facts: AttemptFacts, *, until: datetime) -> Transition:
 
 
 def clamp_snooze(delay: timedelta) -> timedelta:
-    """Return what is heeded of a snooze."""
+    """Return a snooze within the allowed limit."""
     return min(max(delay, timedelta(0)), MAX_SNOOZE)
 
 
 def cancelled(facts: AttemptFacts, *, error: str | None = None, output: str | None = None) -> Transition:
-    """The attempt was stopped because a cancel was asked for."""
+    """The attempt was stopped because a cancel was requested."""
     return Transition(
         run_id=facts.run_id,
         token=facts.token,
@@ -235,8 +234,9 @@ def cancelled(facts: AttemptFacts, *, error: str | None = None, output: str | No
 
 
 def repeated(run_id: RunId, token: int, outcome: AttemptOutcome, *, now: datetime) -> Transition:
-    """A report about a run that no longer runs under this token: a repeat or a stale one, the store can tell.
+    """A report about a run that no longer runs under this token: a repeat or a stale one.
 
-    It changes nothing, because tokens only grow; it is there to be answered.
+    It changes nothing, because tokens only grow. It exists so that the report gets an answer: the store can tell a
+    repeat from a stale report.
     """
     return Transition(run_id=run_id, token=token, to=RunState.RETRYING, outcome=outcome, ready_at=now)

@@ -1,6 +1,6 @@
 """Triggers: pure rules that give the next instant after another (design 1, 5).
 
-A trigger keeps no position; where a job stands is data in its clock row.
+A trigger keeps no position. A job's position is data in its clock row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Once:
     at: datetime
 
     def next_after(self, instant: datetime) -> datetime | None:
-        """Return the instant if it is still ahead."""
+        """Return the instant if it lies in the future."""
         return self.at if self.at > instant else None
 
     def previous_before(self, instant: datetime) -> datetime | None:
@@ -28,7 +28,7 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Fires at `anchor + n * every`, n >= 1: anchored, so it never drifts, however late a fire was.
+    """Fires at `anchor + n * every`, n >= 1: anchored, so it does not drift when a fire is late.
 
     Attributes:
         anchor: the instant from which multiples are counted (by default the job's creation).
@@ -56,6 +56,6 @@ class Interval:
 
 
 Trigger = Once | Interval | Cron
-"""What may stand in `JobSpec.trigger`. Each has `next_after` and `previous_before`, strict on both sides."""
+"""The values of `JobSpec.trigger`. Each has `next_after` and `previous_before`, both strict."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

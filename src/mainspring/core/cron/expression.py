@@ -1,4 +1,4 @@
-"""`Cron`: an expression in a zone, as users and triggers hold it (rule V)."""
+"""`Cron`: an expression in a zone, for users and triggers (rule V)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Cron:
     Args:
         expression: the fields, or a macro such as `@daily`.
         tz: an IANA zone name.
-        dst: what becomes of fixed times when clocks change: `vixie`, or `GAP/OVERLAP` with GAP `after` (once, right
+        dst: what happens to fixed times when clocks change: `vixie`, or `GAP/OVERLAP` with GAP `after` (once, right
             after the gap) or `skip`, OVERLAP `first`, `second` or `both`. Schedules with a leading `*` in a time
             field follow real time and are not affected.
 
@@ -45,10 +45,10 @@ class Cron:
 
     @classmethod
     def kept(cls, expression: str, tz: str, dst: str) -> Cron:
-        """Make the `Cron` of an expression that was checked before: it is read only when its fires are asked for.
+        """Return the `Cron` of an expression that was checked before; it is parsed on first use.
 
         Raises:
-            CronError: not here, but then, should this host not know the zone.
+            CronError: later, at that first use, if this host does not know the zone.
         """
         cron = cls.__new__(cls)
         cron._set(expression, tz, dst)
@@ -81,7 +81,7 @@ class Cron:
         return self.expression, self.tz, self.dst
 
     def next_after(self, instant: datetime) -> datetime | None:
-        """Return the first fire strictly after an aware instant, in UTC; None when there is none in a hundred years.
+        """Return the first fire strictly after an aware instant, in UTC; None if there is none in a hundred years.
 
         Raises:
             ValueError: the instant is naive.
@@ -90,7 +90,7 @@ class Cron:
         return None if epoch is None else _EPOCH + timedelta(seconds=epoch)
 
     def previous_before(self, instant: datetime) -> datetime | None:
-        """Return the last fire strictly before an aware instant, in UTC; None when there is none in a hundred years.
+        """Return the last fire strictly before an aware instant, in UTC; None if there is none in a hundred years.
 
         Raises:
             ValueError: the instant is naive.
@@ -99,7 +99,7 @@ class Cron:
         return None if epoch is None else _EPOCH + timedelta(seconds=epoch)
 
     def fires_between(self, start: datetime, end: datetime) -> Iterator[datetime]:
-        """Iterate over the fires from `start` on, itself included, to `end`, itself not, in UTC and in order.
+        """Iterate over the fires from `start` (inclusive) to `end` (exclusive), in UTC and in order.
 
         Raises:
             ValueError: an instant is naive.
@@ -122,13 +122,13 @@ class Cron:
         return _walk(self).previous_before(seconds)
 
     def explain(self) -> str:
-        """Say in plain English when it fires."""
+        """Return in plain English when the expression fires."""
         text = explain(_compile(*self._key())[0])
         return text if self.tz == "UTC" else f"{text} ({self.tz})"
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Where other tools would read the expression differently (rule V 4)."""
+        """Warnings about other tools that read the expression differently (rule V 4)."""
         return _warnings(_compile(*self._key())[0])
 
 

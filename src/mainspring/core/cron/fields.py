@@ -55,7 +55,7 @@ class CronError(ValueError):
 
     Attributes:
         field: which part is wrong: a field's name, `expression`, `tz` or `dst`.
-        expression: the text that was given, cut where it is too long.
+        expression: the text that was given, shortened if it is too long.
         message: what is wrong and what would be right, without the field.
     """
 
