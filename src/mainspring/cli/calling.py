@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def call(server: str, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
-    """Carry out calls to a server and return what they gave."""
+    """Make calls to a server and return their results."""
     from mainspring.sdk.client import AsyncClient
 
     async def run() -> T:

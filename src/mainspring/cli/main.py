@@ -18,13 +18,13 @@ from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
 _COMMANDS = {
     # name: (module below mainspring.cli.commands, its command, help)
     "config": ("config", "config_group", "Show and check the settings of processes."),
-    "import": ("importing", "import_group", "Take over the jobs of another tool."),
-    "job": ("job", "job_group", "Add, look at, change and run jobs."),
+    "import": ("importing", "import_group", "Import the jobs of another tool."),
+    "job": ("job", "job_group", "Add, show, change and run jobs."),
     "next": ("next", "next_command", "Show when a cron expression fires; needs no server."),
-    "run": ("run", "run_group", "Look at and cancel runs."),
+    "run": ("run", "run_group", "Show and cancel runs."),
     "server": ("server", "server_command", "Run API and scheduler; several share one PostgreSQL."),
     "up": ("up", "up_command", "Run scheduler, API and a worker in one process."),
-    "worker": ("worker", "worker_command", "Carry out jobs for a server, or straight from PostgreSQL."),
+    "worker": ("worker", "worker_command", "Run jobs for a server, or straight from PostgreSQL."),
 }
 _INTERRUPTED = 130
 _GC_THRESHOLD = 50_000

@@ -26,7 +26,7 @@ def run_host(settings: Settings, *, app: App | None = None, store_option: str) -
     """Run the process until it is asked to stop.
 
     Args:
-        app: its functions are carried out by the embedded worker, its jobs upserted.
+        app: the embedded worker runs its functions; its jobs are upserted.
         store_option: the option that named the store, for errors.
     """
     from mainspring.host.process import run_process
@@ -120,4 +120,4 @@ def _make_folder(location: StoreLocation, option: str) -> None:
         message = f"{folder} cannot be made a folder ({error.strerror}); give one that can be written"
         raise InvalidInput(option, message) from None
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise InvalidInput(option, f"{folder} cannot be written by this user; give a folder that can")
+        raise InvalidInput(option, f"{folder} is not writable for this user; give a folder that is")

@@ -30,7 +30,7 @@ def load_app(reference: str) -> App:
     module_name, _, attribute = reference.partition(":")
     attribute = attribute or "app"
     if not all(part.isidentifier() for part in (*module_name.split("."), *attribute.split("."))):
-        raise InvalidInput(_FIELD, f"{reference!r} is not of the form module:app")
+        raise InvalidInput(_FIELD, f"{reference!r} does not have the form module:app")
     if module_name.endswith(".py"):
         message = f"{module_name!r} is a file; write {module_name.removesuffix('.py')}:{attribute}"
         raise InvalidInput(_FIELD, message)

@@ -50,7 +50,7 @@ class StopRequest:
         if self._was_signalled:
             if self.on_repeat is not None:
                 self.on_repeat()
-            # Everything acknowledged is durable, and what was under way is carried out again.
+            # Everything acknowledged is durable, and what was under way runs again.
             os._exit(_STOPPED_AT_ONCE)
         self._was_signalled = True
         self._event.set()
@@ -60,7 +60,7 @@ class StopRequest:
         self._event.set()
 
     async def race(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Carry out work until it ends or a stop is asked for; say whether it ended."""
+        """Run work until it ends or a stop is requested; say whether it ended."""
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._event.wait())
         await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)

@@ -40,7 +40,7 @@ def listen(host: str, port: int) -> Iterator[socket.socket]:
             if error.errno == errno.EADDRINUSE:
                 hint = "another server may be running; choose another one with --port"
                 raise MainspringError(f"port {port} on {host} is in use; {hint}") from None
-            raise MainspringError(f"port {port} on {host} cannot be had: {error.strerror}") from None
+            raise MainspringError(f"port {port} on {host} is not available: {error.strerror}") from None
         listener.setblocking(False)
         yield listener
 

@@ -25,15 +25,15 @@ _REFUSED = 2
 
 @click.group("import")
 def import_group() -> None:
-    """Take over the jobs of another tool."""
+    """Import jobs from another tool."""
 
 
 @import_group.command("crontab")
 @click.argument("file")
-@click.option("--system", is_flag=True, help="A user stands after the times, as in /etc/crontab.")
+@click.option("--system", is_flag=True, help="A user follows the times, as in /etc/crontab.")
 @click.option("--seconds", is_flag=True, help="Six time fields, seconds first.")
-@click.option("--tz", default="UTC", show_default=True, help="The zone where no CRON_TZ says otherwise.")
-@click.option("--yes", is_flag=True, help="Apply; without it this is a preview.")
+@click.option("--tz", default="UTC", show_default=True, help="The zone of entries without CRON_TZ.")
+@click.option("--yes", is_flag=True, help="Apply the import. Without it you only see a preview.")
 @server_option
 @json_option
 def crontab_command(
@@ -180,7 +180,7 @@ def _show(found: CrontabImport, now: datetime, results: list[dict[str, Any]]) ->
         ]
         click.echo(f"{len(results)} jobs: {', '.join(counts)}")
     elif found.entries:
-        click.echo("a preview; nothing was changed. Apply it with --yes", err=True)
+        click.echo("this is a preview; nothing was changed. Apply it with --yes", err=True)
 
 
 def _count(results: list[dict[str, Any]], kind: str) -> int:

@@ -21,29 +21,31 @@ _PAGE = 1000
 
 @click.group("job")
 def job_group() -> None:
-    """Add, look at, change and run jobs."""
+    """Add, show, change and run jobs."""
 
 
 @job_group.command("add")
 @click.argument("name", required=False)
-@click.option("--body", metavar="FILE", help="A job's fields as JSON; - is standard input. Options go first.")
+@click.option(
+    "--body", metavar="FILE", help="A job's fields as JSON; - is standard input. Options override it."
+)
 @click.option("--cron", metavar="EXPR", help="Fire by a cron expression.")
-@click.option("--tz", metavar="ZONE", help="Its zone, like Europe/Berlin.")
+@click.option("--tz", metavar="ZONE", help="Zone of --cron, like Europe/Berlin.")
 @click.option("--dst", metavar="RULE", help="vixie, or GAP/OVERLAP.")
 @click.option("--every", metavar="DURATION", help="Fire at an interval, like 90s.")
 @click.option("--run-at", metavar="INSTANT", help="Fire once: ISO 8601 with an offset.")
 @click.option("--callback-url", metavar="URL", help="Call this URL.")
 @click.option("--function", metavar="NAME", help="Call a registered function.")
 @click.option(
-    "--command", metavar="JSON", help='Carry out a command: ["program", "argument"], or text with --shell.'
+    "--command", metavar="JSON", help='Run a command: ["program", "argument"], or text with --shell.'
 )
 @click.option("--shell", is_flag=True, help="The command is one text for /bin/sh -c.")
 @click.option("--target", metavar="JSON", help="The target in full form.")
-@click.option("--payload", metavar="JSON", help="What the target is given.")
+@click.option("--payload", metavar="JSON", help="The JSON that the target gets.")
 @click.option("--priority", metavar="TIER", help="HIGH, MEDIUM or LOW.")
 @click.option("--queue", metavar="NAME", help="The queue.")
 @click.option(
-    "--label", "labels", multiple=True, metavar="NAME", help="What a worker must offer; repeatable."
+    "--label", "labels", multiple=True, metavar="NAME", help="A label that a worker must offer; repeatable."
 )
 @click.option("--retry", metavar="JSON", help='Like {"max_retries": 5, "delay": "10s"}.')
 @click.option("--retries", type=int, metavar="N", help="Short for max_retries.")
@@ -53,7 +55,7 @@ def job_group() -> None:
 @click.option("--timeout", metavar="DURATION", help="Hard limit of one attempt.")
 @click.option("--jitter", metavar="DURATION", help="Delay each start by up to this much.")
 @click.option(
-    "--expires-after", metavar="DURATION", help="Skip a run not started this long after it was due."
+    "--expires-after", metavar="DURATION", help="Skip a run that has not started this long after it was due."
 )
 @click.option("--update", is_flag=True, help="If a job of that name exists, give it this definition.")
 @server_option
@@ -115,7 +117,7 @@ def _value(field: str, value: Any, given: dict[str, Any]) -> Any:
 
 @job_group.command("list")
 @click.option(
-    "--limit", default=100, show_default=True, type=click.IntRange(1, 1_000_000), help="At most so many."
+    "--limit", default=100, show_default=True, type=click.IntRange(1, 1_000_000), help="The most to list."
 )
 @server_option
 @json_option
@@ -146,7 +148,7 @@ def list_command(limit: int, server: str, *, as_json: bool) -> None:
 @server_option
 @json_option
 def show_command(job: str, server: str, *, as_json: bool) -> None:
-    """Show a job: its definition, its clock, the status of its newest run."""
+    """Show a job: its definition, its clock and the status of its newest run."""
 
     async def work(client: AsyncClient) -> dict[str, Any]:
         found = await find_job(client, job)
@@ -167,7 +169,7 @@ def show_command(job: str, server: str, *, as_json: bool) -> None:
 @server_option
 @json_option
 def rm_command(job: str, server: str, *, as_json: bool) -> None:
-    """Delete a job; waiting runs are cancelled, its runs stay readable."""
+    """Delete a job. Its waiting runs are cancelled; all its runs stay readable."""
 
     async def work(client: AsyncClient) -> JobView:
         found = await find_job(client, job)
@@ -219,9 +221,9 @@ def _report_clock(job: JobView, *, as_json: bool) -> None:
 @server_option
 @json_option
 def ledger_command(job: str, server: str, *, as_json: bool) -> int:
-    """Compare the fires that a job owed with what is on record; exit code 1 unless nothing is missing or surplus.
+    """Compare the fires that a job owed with those on record; exit code 1 if any is missing or surplus.
 
-    Looks back a day, but not before the job's last change (an edit, a pause, a resume).
+    Covers the last day, but nothing before the job's last change (an edit, a pause, a resume).
     """
 
     async def work(client: AsyncClient) -> LedgerView:
@@ -246,16 +248,18 @@ def ledger_command(job: str, server: str, *, as_json: bool) -> int:
 @job_group.command("run")
 @click.argument("job")
 @click.option("--payload", metavar="JSON", help="The run's own payload.")
-@click.option("--run-at", metavar="INSTANT", help="Not before this instant.")
-@click.option("--delay", metavar="DURATION", help="Not before so long from now, like 90s; not with --run-at.")
+@click.option("--run-at", metavar="INSTANT", help="The earliest instant to start.")
+@click.option("--delay", metavar="DURATION", help="Start this long from now, like 90s; not with --run-at.")
 @click.option("--priority", metavar="TIER", help="HIGH, MEDIUM or LOW.")
-@click.option("--key", metavar="TEXT", help="Idempotency key: the same key gives the same run.")
+@click.option(
+    "--key", metavar="TEXT", help="Idempotency key: repeating the call with it returns the same run."
+)
 @click.option(
     "--wait",
     "seconds",
     type=float,
     metavar="SECONDS",
-    help="Wait so long for its end, 0 or more; exit code 1 unless it succeeds.",
+    help="Wait up to this long for the run to end, 0 or more; exit code 1 unless it succeeds.",
 )
 @server_option
 @json_option

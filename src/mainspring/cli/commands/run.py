@@ -24,14 +24,14 @@ _CANCELLED = {
 
 @click.group("run")
 def run_group() -> None:
-    """Look at and cancel runs."""
+    """Show and cancel runs."""
 
 
 @run_group.command("list")
-@click.option("--job", metavar="JOB", help="Runs of this job only (name or id).")
-@click.option("--state", metavar="STATE", help="Runs in this state only, like FAILED.")
+@click.option("--job", metavar="JOB", help="Only runs of this job (name or id).")
+@click.option("--state", metavar="STATE", help="Only runs in this state, like FAILED.")
 @click.option(
-    "--limit", default=20, show_default=True, type=click.IntRange(1, 1_000_000), help="At most so many."
+    "--limit", default=20, show_default=True, type=click.IntRange(1, 1_000_000), help="The most to list."
 )
 @server_option
 @json_option
@@ -124,7 +124,7 @@ def show_command(run: str, server: str, *, as_json: bool) -> None:
 @server_option
 @json_option
 def cancel_command(run: str, server: str, *, as_json: bool) -> None:
-    """Cancel a run: one that waits ends at once, one under way is asked to stop."""
+    """Cancel a run. A waiting run ends at once; one under way is asked to stop."""
 
     async def work(client: AsyncClient) -> CancelView:
         return await client.cancel_run(_checked(run))

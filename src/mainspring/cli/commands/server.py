@@ -13,7 +13,7 @@ from mainspring.cli.options import read_choices, setting_options
 @setting_options("server")
 @click.pass_context
 def server_command(context: click.Context, /, **_: Any) -> None:
-    """Run API and scheduler until SIGTERM or SIGINT; jobs are carried out by `mainspring worker`.
+    """Run API and scheduler until SIGTERM or SIGINT. `mainspring worker` runs the jobs.
 
     Prints "listening on URL" when it is ready, with --no-api "scheduling". On PostgreSQL any number of servers share
     a store; on SQLite or in memory there is exactly one.

@@ -16,8 +16,8 @@ from mainspring.cli.options import read_choices, setting_options
 def up_command(context: click.Context, /, app_reference: str | None, **_: Any) -> None:
     """Run scheduler, API and a worker in one process until SIGTERM or SIGINT.
 
-    Prints "listening on URL" when it is ready. MODULE:APP names an app (like hello:app) whose functions its worker
-    carries out and whose jobs are upserted. --slots 0 is no worker.
+    Prints "listening on URL" when it is ready. MODULE:APP names an app (like hello:app). The worker registers the
+    app's functions, and the app's jobs are upserted. --slots 0 starts no worker.
     """
     from mainspring.config.processes import settings_of, store_option
     from mainspring.host.hosting import run_host

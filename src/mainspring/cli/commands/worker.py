@@ -1,4 +1,4 @@
-"""`mainspring worker`: a process that carries out jobs and nothing else."""
+"""`mainspring worker`: a process that runs jobs and nothing else."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _RETRY_PAUSE = 1.0
 def worker_command(
     context: click.Context, /, app_reference: str | None, parent_link: int | None, **_: Any
 ) -> int:
-    """Carry out jobs until SIGTERM or SIGINT, then finish what is under way.
+    """Run jobs until SIGTERM or SIGINT, then finish the attempts under way.
 
-    Prints "ready" when it has registered. MODULE:APP names an app (like hello:app) whose functions it carries out
-    and whose jobs are upserted.
+    Prints "ready" when it has registered. MODULE:APP names an app (like hello:app). The worker registers the app's
+    functions and upserts its jobs.
     """
     from mainspring.config.processes import read_direct_store, settings_of
     from mainspring.host.loading import load_app
