@@ -1,4 +1,4 @@
-"""Time, waiting, randomness and ids as ports, so that a simulator can own them all (design 5)."""
+"""Time, waiting, randomness and ids as ports, so that a simulator can control them all (design 5)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Clock(Protocol):
     """The store's time, carried on locally."""
 
     def now(self) -> datetime:
-        """Return the present instant, aware UTC; never earlier than an answer given before."""
+        """Return the current instant, aware UTC. It is never earlier than an earlier answer."""
         ...
 
     def monotonic(self) -> float:
@@ -23,11 +23,11 @@ class Waiter(Protocol):
     """What one service waits on between ticks: a timer, or a signal that comes first."""
 
     async def wait(self, seconds: float) -> None:
-        """Return when `signal` was called since the last wait began, or after so many seconds."""
+        """Return when `signal` is called, or was since the last wait began, or after this many seconds."""
         ...
 
     def signal(self) -> None:
-        """End the present wait, or the next one at once. Callable from the event loop's thread only."""
+        """End the current wait, or the next one at once. Call it only from the event loop's thread."""
         ...
 
 

@@ -14,5 +14,5 @@ def encode_spec(spec: JobSpec) -> bytes:
 
 
 def decode_spec(text: bytes | str) -> JobSpec:
-    """Read what `encode_spec` wrote."""
+    """Decode what `encode_spec` wrote."""
     return spec_from_plain(msgspec.json.decode(text))

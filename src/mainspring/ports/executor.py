@@ -1,4 +1,4 @@
-"""The port of what carries out an attempt: function, shell, http."""
+"""The port of executors, which run attempts: function, shell, http."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ MAX_THREADS = 1_000
 
 @value()
 class AttemptContext:
-    """Everything an executor and a job may know of the attempt. Positional for speed.
+    """Everything that an executor and a job may know about the attempt. Positional for speed.
 
     Attributes:
         fire_at: the nominal instant of a scheduled run; None for others.
-        due_at: the instant at which the run was to start.
+        due_at: when the run was due to start.
         attempt: from 1.
         token: the fencing token; hand it to the target so that late holders can be refused there too.
-        target_key: the submitter's idempotency key; None where none was given.
+        target_key: the submitter's idempotency key, or None.
         payload: JSON text in UTF-8, or None.
         timeout: hard limit of this attempt.
-        soft_timeout: when to ask the job to end; None is only the hard limit.
+        soft_timeout: when to ask the job to end; None means only the hard limit.
     """
 
     run_id: RunId
@@ -54,7 +54,7 @@ class AttemptContext:
 
 @value(kw_only=True)
 class Success:
-    """The attempt did its work.
+    """The attempt succeeded.
 
     Attributes:
         result: JSON text in UTF-8, at most `INLINE_LIMIT` bytes and no deeper than a payload may be, or None.
@@ -75,11 +75,11 @@ class Snooze:
 Outcome = Success | Failure | Snooze
 
 OnEnd = Callable[[Outcome], None]
-"""Told how an attempt ended."""
+"""Called with how an attempt ended."""
 
 
 class Executor(Protocol):
-    """Carries out attempts of one target type."""
+    """Runs attempts of one target type."""
 
     @property
     def type(self) -> str:
@@ -87,22 +87,22 @@ class Executor(Protocol):
         ...
 
     async def start(self) -> None:
-        """Acquire what is shared by attempts (client session, threads)."""
+        """Acquire what attempts share (client session, threads)."""
         ...
 
     async def execute(self, context: AttemptContext) -> Outcome:
-        """Carry out one attempt and say how it ended.
+        """Run one attempt and return how it ended.
 
         Enforces `context.timeout` itself and reports it as a `Failure` with `is_timeout`. When the calling task is
-        cancelled it stops the work (a command's whole process tree) before it lets `CancelledError` through. Work
-        that cannot be stopped (a function in a thread) it leaves behind; when the message of the cancellation is
-        `GENTLY`, it waits for the end of such work instead and returns how it ended, completion or time limit.
-        Anything the job raises is a `Failure`; nothing else is raised.
+        cancelled, it stops the work (a command's whole process tree) before it lets `CancelledError` through. It
+        abandons work that cannot be stopped (a function in a thread). If the message of the cancellation is
+        `GENTLY`, it waits for the end of such work instead, and returns how it ended, by completion or time limit.
+        Anything that the job raises is a `Failure`; nothing else is raised.
         """
         ...
 
     async def stop(self) -> None:
-        """Release what `start` acquired; no attempt is under way."""
+        """Release what `start` acquired. No attempt is under way then."""
         ...
 
 
@@ -129,20 +129,20 @@ class BoundedExecutor(Executor, Protocol):
 
 @runtime_checkable
 class CallbackExecutor(Executor, Protocol):
-    """An executor that carries out attempts without a task for each, where the work may take microseconds only."""
+    """An executor that runs attempts without a task for each, for work that may take only microseconds."""
 
     def begin(self, context: AttemptContext, on_end: OnEnd) -> object | None:
-        """Begin an attempt and return a handle on it; its end is told later, once, on the calling thread.
+        """Start an attempt and return a handle on it. `on_end` is called once, later, on the calling thread.
 
         Returns:
-            None: not this one; use `execute`.
+            None: it cannot start this attempt; use `execute`.
         """
         ...
 
     async def halt(self, handle: object, message: str | None) -> Outcome:
-        """Stop an attempt that was begun, as `execute` does when it is cancelled; its `on_end` is not called any more.
+        """Stop an attempt that was started, as `execute` does when cancelled. Its `on_end` is no longer called.
 
         Raises:
-            CancelledError: it was stopped, or left behind.
+            CancelledError: the attempt was stopped or abandoned.
         """
         ...

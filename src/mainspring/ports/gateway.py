@@ -17,20 +17,20 @@ from mainspring.core.values import value
 from mainspring.ports.executor import Outcome
 
 MAX_SLOTS = 10_000
-"""Attempts that one worker may carry out at a time; a heartbeat names twice as many leases at most."""
+"""The most attempts that one worker may run at a time; a heartbeat names at most twice as many leases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What a worker offers for the length of a session.
+    """What a worker offers during a session.
 
     Attributes:
         name: the worker's name, for people (`host-pid` by default).
-        queues: queues it serves; empty is all.
-        types: target types other than `function` that it can carry out (`http`, `shell`).
+        queues: the queues it serves; empty means all.
+        types: target types other than `function` that it can run (`http`, `shell`).
         functions: names of the Python functions it has registered.
         labels: what it offers to runs with a label requirement (`gpu`).
-        slots: attempts it can carry out at a time.
+        slots: how many attempts it can run at a time.
     """
 
     name: str
@@ -53,10 +53,11 @@ class Session:
 
 @value()
 class Lease:
-    """The right to carry out one attempt: worker session + token (design 1). Positional for speed.
+    """The right to run one attempt: worker session and token (design 1). Positional for speed.
 
     Attributes:
-        is_cancel_requested: the cancel was asked for while the answer was on its way: report it stopped, do not begin.
+        is_cancel_requested: a cancel was requested while the answer was on its way. Report it stopped, do not
+            start.
     """
 
     run_id: RunId
@@ -98,10 +99,10 @@ class ClaimCall:
 
     Attributes:
         number: grows by one with each new request; a repeat with the same number gets the same answer.
-        limit: how many leases at most (the worker's free slots).
+        limit: the most leases to return (the worker's free slots).
         wait: how long the gateway may hold the request until there is work (long poll).
-        is_idle: the worker holds no lease, so that a run that must be alone may be given to it.
-        function_limit: what the worker can begin fewer of than it has free slots; None is no such bound.
+        is_idle: the worker holds no lease, so it may get a quarantined run.
+        function_limit: the functions of which the worker can start fewer than it has free slots; None means no such bound.
     """
 
     session_id: SessionId
@@ -114,10 +115,10 @@ class ClaimCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimReply:
-    """Leases, and whether a run that must be carried out alone has been waiting for an idle worker.
+    """Leases, and whether a quarantined run has been waiting for an idle worker.
 
     Attributes:
-        is_session_live: False: the session was declared dead; register anew.
+        is_session_live: False: the session was declared dead; register again.
     """
 
     leases: tuple[Lease, ...] = ()
@@ -127,11 +128,11 @@ class ClaimReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeatReply:
-    """What a heartbeat brings back.
+    """The answer to a heartbeat.
 
     Attributes:
         lost: leases that the session no longer owns: stop them, their reports would be stale.
-        cancel: leases whose cancel was asked for: stop them and report.
+        cancel: leases whose run is to be cancelled: stop them and report.
     """
 
     is_session_live: bool = True
@@ -148,7 +149,7 @@ class HandedBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """The worker stopped the attempt because a cancel was asked for."""
+    """The worker stopped the attempt because a cancel was requested."""
 
     error: str | None = None
     output: str | None = None
@@ -167,7 +168,7 @@ class Report:
 
 
 class ReportResult(StrEnum):
-    """What became of a report; a repeat of one that was applied is APPLIED again."""
+    """The result of a report. Repeating an applied report is APPLIED again."""
 
     APPLIED = "applied"
     STALE = "stale"
@@ -175,14 +176,14 @@ class ReportResult(StrEnum):
 
 
 class WorkerGateway(Protocol):
-    """The engine as a worker sees it. Raises `Unreachable` or `StoreUnavailable` when a call may be repeated."""
+    """The engine as a worker sees it. After `Unreachable` or `StoreUnavailable`, a call may be repeated."""
 
     async def register(self, registration: Registration) -> Session:
         """Open a session."""
         ...
 
     async def claim(self, call: ClaimCall) -> ClaimReply:
-        """Take leases, waiting up to `call.wait` for the first."""
+        """Take leases; wait up to `call.wait` for the first."""
         ...
 
     async def beat(
@@ -191,8 +192,8 @@ class WorkerGateway(Protocol):
         """Say that the session lives and what it holds; learn what it lost and what to cancel.
 
         Args:
-            answered: the number of the last claim whose answer has arrived; leases of later ones are not taken for
-                forgotten, as their answer may be on its way.
+            answered: the number of the last claim whose answer has arrived. Leases of later claims do not count as
+                forgotten, because their answer may be on its way.
         """
         ...
 
@@ -201,5 +202,5 @@ class WorkerGateway(Protocol):
         ...
 
     async def leave(self, session_id: SessionId) -> None:
-        """End the session; whatever it still holds is treated as lost at once."""
+        """End the session. What it still holds counts as lost at once."""
         ...

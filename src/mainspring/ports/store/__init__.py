@@ -2,13 +2,13 @@
 
 Rules that hold for every method:
 
-- It is one transaction: all of it is durable when it returns, or none of it happened.
-- `now` is an argument wherever time matters; no store reads a clock but in `read_time`.
-- Lists in, lists out, results in the order of the arguments. An empty list costs no round trip.
-- Rows are locked in id order; bystanders (`expire_*`, `list_orphans`, `prune_*`) pass over locked rows.
+- It is one transaction: when it returns, all of it is durable, or none of it happened.
+- `now` is an argument wherever time matters; a store reads a clock only in `read_time`.
+- It takes and returns lists, with results in the order of the arguments. An empty list costs no round trip.
+- Rows are locked in id order; bystanders (`expire_*`, `list_orphans`, `prune_*`) skip locked rows.
 - Expected outcomes are values; `StoreUnavailable` is raised when the store did not answer.
 
-Each concern has a module: its verbs, and the types that go in and out of them.
+`store_types` has the types of arguments and results.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Store(
     UpkeepStore,
     Protocol,
 ):
-    """Durable truth."""
+    """The durable truth."""
 
     @property
     def capabilities(self) -> StoreCapabilities:
@@ -47,9 +47,9 @@ class Store(
 
     @property
     def failovers(self) -> Sequence[FailoverFacts]:
-        """Failovers of the database that this process has come to know of, the newest last; of the last ones only.
+        """The last failovers of the database that this process has noticed, the newest last.
 
-        Empty in a store that has no servers of its own.
+        Empty in a store without database servers.
         """
         ...
 
@@ -58,12 +58,12 @@ class Store(
 
         Raises:
             SchemaMismatch: the schema is newer than this program.
-            StoreLocked: another process owns this store, where only one may.
+            StoreLocked: another process owns this store, and only one may.
         """
         ...
 
     async def close(self) -> None:
-        """Finish what is under way and disconnect."""
+        """Finish the calls under way and disconnect."""
         ...
 
     async def read_time(self) -> datetime:

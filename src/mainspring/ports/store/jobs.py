@@ -18,15 +18,15 @@ class JobStore(Protocol):
     """Definitions and their versions."""
 
     async def add_jobs(self, jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:
-        """Insert jobs as version 1, each with its clock row; `NAME_TAKEN` where the tenant has such a job."""
+        """Insert jobs as version 1, each with its clock row; `NAME_TAKEN` if the tenant has a job of that name."""
         ...
 
     async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[EditResult]:
         """Keep a new version and set the clock, raising its revision.
 
-        Takes effect only where the clock still has the edit's `revision` and `fire_at`; else `MOVED`: read the job
-        again and decide anew. The edit's fire ranges are inserted with it; with `ends_gap` the open gap ends before. A
-        paused job stays paused.
+        Takes effect only if the clock still has the edit's `revision` and `fire_at`. Otherwise the result is
+        `MOVED`: read the job and decide again. The edit's fire ranges are inserted with it. With `ends_gap` the open
+        gap ends before. A paused job stays paused.
         """
         ...
 
@@ -45,7 +45,7 @@ class JobStore(Protocol):
         ...
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
-        """Make jobs cease to exist: the clock row goes, open fire ranges are closed, the name is free at once.
+        """Delete jobs: the clock row goes, open fire ranges are closed, the name is free at once.
 
         An open gap that would begin after `now` is removed, as by `resume_jobs`.
         Versions and runs stay readable. Live runs are left to `cancel_runs`.
@@ -61,7 +61,7 @@ class JobStore(Protocol):
         ...
 
     async def list_jobs(self, tenant: str, *, after: JobId | None = None, limit: int = 100) -> list[Job]:
-        """Return a page of the tenant's jobs in order of id (of creation), those after the given one."""
+        """Return a page of the tenant's jobs after the given one, in order of id (of creation)."""
         ...
 
     async def read_versions(self, keys: Sequence[tuple[JobId, int]]) -> list[JobSpec | None]:

@@ -36,9 +36,9 @@ class NodeStore(Protocol):
         ...
 
     async def expire_nodes(self, judged: Sequence[tuple[str, int]], *, now: datetime) -> list[bool]:
-        """Remove nodes whose counter is still the one that was judged; say which.
+        """Remove nodes whose counter is still the one that was judged; return them.
 
-        Their shards are free from then on. A node that was not dead comes back with its next heartbeat.
+        Their shards are free from then on. A node that was not dead returns with its next heartbeat.
         """
         ...
 
@@ -51,19 +51,19 @@ class NodeStore(Protocol):
     ) -> dict[int, int]:
         """Take shards whose epoch is the expected one; return the new epoch (old + 1) of those taken.
 
-        Passes over shards under which a write is under way: that defers, and the taker comes again.
+        Skips shards with a write under way. That only defers: the taker tries again.
         """
         ...
 
     async def release_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:
         """Let others take shards held with these epochs.
 
-        The epochs stay: until one is taken, writes under its epoch are good.
+        The epochs stay: until a shard is taken, writes under its epoch are valid.
         """
         ...
 
     async def leave_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:
-        """Give up shards held with these epochs and remove the node, so that another may take them at once."""
+        """Release shards held with these epochs and remove the node, so that another node may take them at once."""
         ...
 
 

@@ -127,7 +127,7 @@ class RunStore(Protocol):
         ...
 
     async def newest_runs(self, job_ids: Sequence[JobId], *, now: datetime) -> list[Run | None]:
-        """Return for each job its newest run that is due (`due_at <= now`) or started."""
+        """Return for each job its newest run that is due (`due_at <= now`) or has started."""
         ...
 
     async def list_attempts(self, run_id: RunId) -> list[Attempt]:

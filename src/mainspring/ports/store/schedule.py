@@ -24,12 +24,12 @@ class ScheduleStore(Protocol):
         """Return clocks of these shards with `since <= next_fire_at <= until`, the earliest first.
 
         Args:
-            since: None is from the beginning on, past all entries of clocks that have moved on.
+            since: None means from the beginning, past all entries of clocks that have moved on.
         """
         ...
 
     async def record_fires(self, fires: Sequence[Fire], *, epochs: Epochs, now: datetime) -> list[FireResult]:
-        """Win fires and insert what they bring about (law 2): runs, skipped runs, fire ranges.
+        """Win fires and insert their results (law 2): runs, skipped runs, fire ranges.
 
         A fire takes effect only where the clock row matches id, revision and `fire_at` and lies before it in
         `fired_through`; else it is `LOST`. `FENCED` where the shard's epoch is not the given one (law 3; the shard

@@ -21,7 +21,7 @@ class SessionStore(Protocol):
     async def beat_sessions(self, beats: Sequence[Beat], *, now: datetime) -> list[BeatResult]:
         """Raise the counters of live sessions and reconcile what they hold, both ways.
 
-        `lost`: leases of the beat that the session does not own any more. `cancel`: those whose cancel was asked for.
+        `lost`: leases of the beat that the session no longer owns. `cancel`: leases whose run is to be cancelled.
         `unknown`: runs of the session that were missing from this beat and from the one before it, too; what was
         given by a claim after `Beat.answered` is not missing.
         """
@@ -36,11 +36,11 @@ class SessionStore(Protocol):
         ...
 
     async def read_pulses(self) -> dict[SessionId, SessionPulse]:
-        """Return the counters of the live sessions: what a judge looks at, many times as often as at the rest."""
+        """Return the counters of the live sessions. A judge reads them far more often than the rest."""
         ...
 
     async def expire_sessions(self, judged: Sequence[tuple[SessionId, int]], *, now: datetime) -> list[bool]:
-        """Declare sessions dead where the counter is still the one that was judged; say which."""
+        """Declare those sessions dead whose counter is still the one that was judged; return them."""
         ...
 
 

@@ -10,13 +10,13 @@ class UpkeepStore(Protocol):
     """The janitor's verbs; each returns how many rows it removed."""
 
     async def prepare_history(self, *, now: datetime) -> None:
-        """Make room ahead in the history (partitions on PostgreSQL)."""
+        """Prepare room in the history (partitions on PostgreSQL)."""
         ...
 
     async def prune_history(self, *, before: datetime, limit: int) -> int:
         """Remove finished runs, attempts and closed fire ranges that ended before the instant; dead runs stay.
 
-        Returns the count of what was most numerous among them: as many as `limit` means that more may be left.
+        Returns the largest of the three counts. If it equals `limit`, more may be left.
         """
         ...
 
