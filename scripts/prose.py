@@ -2,8 +2,9 @@
 
 .venv/bin/python scripts/prose.py [--count] [FILE ...]
 
-Without files it reads README.md, CONTRIBUTING.md, SECURITY.md and docs/. `--count` prints the findings of each page
-instead of the findings. Code, addresses and comments are not read. The exit code is 1 if there is a finding.
+Without files it reads README.md, CONTRIBUTING.md, SECURITY.md, docs/, and the README of changelog.d and tests/chaos.
+`--count` prints the number of findings of each page instead of the findings. Code, addresses and comments are not
+read. The exit code is 1 if there is a finding.
 """
 
 from __future__ import annotations
@@ -38,9 +39,8 @@ WORD = re.compile(r"[\w'%/.,+-]*\w[\w'%/.,+-]*")
 
 def pages() -> list[Path]:
     """Return the pages that are linted."""
-    return [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")] + sorted(
-        (ROOT / "docs").rglob("*.md")
-    )
+    names = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "changelog.d/README.md", "tests/chaos/README.md")
+    return [ROOT / name for name in names] + sorted((ROOT / "docs").rglob("*.md"))
 
 
 def prose_of(page: str) -> str:

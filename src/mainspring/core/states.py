@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class RunState(StrEnum):
-    """Where a run stands. The values are what SQL, API and CLI show."""
+    """The state of a run. SQL, API and CLI show these values."""
 
     PENDING = "PENDING"
     BLOCKED = "BLOCKED"
@@ -26,12 +26,12 @@ class RunState(StrEnum):
 FINAL_STATES = frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED, RunState.SKIPPED})
 LIVE_STATES = frozenset(RunState) - FINAL_STATES
 READY_STATES = frozenset({RunState.PENDING, RunState.RETRYING})
-"""States from which a run can be claimed once its `ready_at` is reached."""
+"""States from which a run can be claimed once its `ready_at` has come."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One legal change of state and what brings it about."""
+    """One legal change of state, and when it happens."""
 
     source: RunState
     target: RunState
@@ -53,7 +53,7 @@ EDGES: tuple[Edge, ...] = (
     Edge(_S.RUNNING, _S.RETRYING, "failed or timed out with attempts left; snoozed"),
     Edge(_S.RUNNING, _S.FAILED, "out of attempts; not retryable; at-most-once lost; poison limit"),
     Edge(_S.RUNNING, _S.PENDING, "lost, handed back or preempted"),
-    Edge(_S.RUNNING, _S.CANCELLED, "cancel requested and the attempt ended otherwise than by success"),
+    Edge(_S.RUNNING, _S.CANCELLED, "cancel requested and the attempt ended without success"),
 )
 
 _ALLOWED = frozenset((edge.source, edge.target) for edge in EDGES)
