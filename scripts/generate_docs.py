@@ -16,6 +16,8 @@ from mainspring.config.setting import PROCESSES, Setting
 from mainspring.config.table import GROUPS
 from mainspring.core.states import EDGES, FINAL_STATES, READY_STATES, RunState
 from mainspring.ports.telemetry import METRICS
+from mainspring.wire.operation import Parameter
+from mainspring.wire.operations import OPERATIONS
 
 ROOT = Path(__file__).parents[1]
 MEANINGS = {
@@ -133,11 +135,51 @@ def telemetry() -> str:
     return "\n".join([*lines, ""])
 
 
+MADE = re.compile(
+    r"(<!-- (\w+) from src/mainspring/wire/operations\.py, [^>]*-->\n\n).*?(<!-- End\. -->\n)", re.DOTALL
+)
+
+
+def http_api() -> str:
+    """Return the page on the HTTP API, with the tables in it that come from the table of operations."""
+    tables = {"Routes": routes, "Queries": queries}
+    page = (ROOT / "docs" / "reference" / "http-api.md").read_text()
+    return MADE.sub(lambda found: f"{found[1]}{tables[found[2]]()}\n{found[3]}", page)
+
+
+def routes() -> str:
+    lines = ["| route | does | right | answers |", "|---|---|---|---|"]
+    for operation in OPERATIONS:
+        if operation.is_described:
+            statuses = ", ".join(map(str, operation.statuses))
+            route = f"`{operation.method} {operation.path}`"
+            lines.append(f"| {route} | {operation.description} | {operation.right} | {statuses} |")
+    return "\n".join(lines) + "\n"
+
+
+def queries() -> str:
+    places: dict[Parameter, list[str]] = {}
+    for operation in OPERATIONS:
+        for parameter in operation.query:
+            places.setdefault(parameter, []).append(f"`{operation.path.removeprefix('/api/v1')}`")
+    lines = ["| parameter | of | default | |", "|---|---|---|---|"]
+    for parameter, paths in places.items():
+        default = "required" if parameter.is_required else ""
+        if parameter.default is not None:
+            default = f"`{parameter.default}`"
+        bounds = "" if parameter.bounds is None else " From {:,} to {:,}.".format(*parameter.bounds)
+        lines.append(
+            f"| `{parameter.name}` | {', '.join(paths)} | {default} | {parameter.description}{bounds} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "explanation" / "state_machine.md": state_machine,
     ROOT / "docs" / "howto" / "write-a-worker.md": write_a_worker,
     ROOT / "docs" / "reference" / "configuration.md": configuration,
     ROOT / "docs" / "reference" / "telemetry.md": telemetry,
+    ROOT / "docs" / "reference" / "http-api.md": http_api,
 }
 
 

@@ -19,13 +19,13 @@ HOMES = {
     "croniter": (),
     "cronsim": (),
     "httpx": (),
-    "litestar": ("mainspring.api",),
     "prometheus_client": ("mainspring.telemetry", "mainspring.api"),
     "rich": ("mainspring.cli",),
     "sqlite3": (),
+    "starlette": ("mainspring.api",),
 }
 # what a command that only asks a question must not pay for
-LATE = ("aiohttp", "apsw", "asyncpg", "litestar", "prometheus_client", "structlog", "uvicorn", "uvloop")
+LATE = ("aiohttp", "apsw", "asyncpg", "prometheus_client", "starlette", "structlog", "uvicorn", "uvloop")
 
 
 def imports() -> Iterator[tuple[str, str]]:

@@ -1,5 +1,5 @@
-"""The HTTP API: Litestar over the engine's use cases."""
+"""The HTTP API: Starlette over the engine's use cases."""
 
-from mainspring.api.app import create_api
+from mainspring.api.app import Api, create_api
 
-__all__ = ["create_api"]
+__all__ = ["Api", "create_api"]

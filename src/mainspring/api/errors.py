@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 import structlog
-from litestar import Request, Response
-from litestar.exceptions import HTTPException
 
 from mainspring.errors import Conflict, InvalidInput, NotFound, PayloadTooLarge, StoreUnavailable
 
 _log = structlog.get_logger(__name__)
 MEDIA_TYPE = "application/problem+json"
+_NO_HEADERS: Mapping[str, str] = {}
 RETRY_AFTER_SECONDS = 1
 
 
@@ -32,68 +32,67 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     status: int
     detail: str
     instance: str
+    request_id: str
     errors: list[FieldError] | None = None
 
 
-def problem(
-    request: Request[Any, Any, Any],
-    status: int,
-    detail: str,
-    *,
-    errors: list[FieldError] | None = None,
-    headers: dict[str, str] | None = None,
-) -> Response[bytes]:
-    """Make an answer."""
-    body = Problem(
-        title=HTTPStatus(status).phrase,
-        status=status,
-        detail=detail,
-        instance=request.scope.get("path", ""),
-        errors=errors,
-    )
-    return Response(
-        msgspec.json.encode(body), status_code=status, media_type=MEDIA_TYPE, headers=headers or {}
-    )
+class Rejected(Exception):
+    """A request is turned away, or cannot be read at all.
 
+    Attributes:
+        status: of the answer.
+        detail: why, and what would be right.
+        headers: further ones of the answer.
+    """
 
-def handle(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """Turn any exception into an answer."""
-    if isinstance(error, InvalidInput):
-        status = 413 if isinstance(error, PayloadTooLarge) else 422
-        fields = [FieldError(error.field, error.message)]
-        return problem(request, status, str(error), errors=fields)
-    if isinstance(error, NotFound):
-        return problem(request, 404, str(error))
-    if isinstance(error, Conflict):
-        return problem(request, 409, str(error), errors=[FieldError(error.field, error.message)])
-    if isinstance(error, StoreUnavailable):
-        _log.warning("store_unavailable", path=request.scope.get("path"), error=str(error))
-        return problem(
-            request,
-            503,
-            "the store does not answer; nothing is known to be lost, try again",
-            headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
-        )
-    if isinstance(error, BadBody):
-        return problem(request, error.status, error.detail)
-    if isinstance(error, HTTPException):
-        return problem(request, error.status_code, _detail(request, error), headers=dict(error.headers or {}))
-    _log.error("request_failed", path=request.scope.get("path"), exc_info=error)
-    return problem(request, 500, "something went wrong here; the log of the server says what")
-
-
-class BadBody(Exception):
-    """A request's body cannot be read at all."""
-
-    def __init__(self, status: int, detail: str) -> None:
+    def __init__(self, status: int, detail: str, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
+        self.headers = headers or {}
 
 
-def _detail(request: Request[Any, Any, Any], error: HTTPException) -> str:
-    if error.status_code == 404:
-        return f"there is nothing at {request.scope.get('path', '')}; see /openapi.json"
-    if error.status_code == 405:
-        return f"{request.scope.get('method')} is not allowed here; see /openapi.json"
-    return str(error.detail)
+class Reply(NamedTuple):
+    """An answer as it is sent.
+
+    Attributes:
+        headers: beside type, length and request id.
+    """
+
+    status: int
+    body: bytes
+    media_type: bytes = b"application/json"
+    headers: Mapping[str, str] = _NO_HEADERS
+
+
+def answer_error(error: BaseException, *, path: str, request_id: str) -> Reply:
+    """Turn any exception into an answer; log what is the server's fault."""
+    status, detail = 500, "something went wrong here; the log of the server says what"
+    fields: list[FieldError] | None = None
+    headers = _NO_HEADERS
+    if isinstance(error, InvalidInput):
+        status, detail = (413 if isinstance(error, PayloadTooLarge) else 422), str(error)
+        fields = [FieldError(error.field, error.message)]
+    elif isinstance(error, NotFound):
+        status, detail = 404, str(error)
+    elif isinstance(error, Conflict):
+        status, detail = 409, str(error)
+        fields = [FieldError(error.field, error.message)]
+    elif isinstance(error, Rejected):
+        status, detail, headers = error.status, error.detail, error.headers
+    elif isinstance(error, StoreUnavailable):
+        _log.warning("store_unavailable", path=path, request_id=request_id, error=str(error))
+        status, detail = 503, "the store does not answer; nothing is known to be lost, try again"
+    else:
+        _log.error("request_failed", path=path, request_id=request_id, exc_info=error)
+    if status == 503:
+        headers = {"retry-after": str(RETRY_AFTER_SECONDS), **headers}
+    problem = Problem(
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=detail,
+        instance=path,
+        request_id=request_id,
+        errors=fields,
+    )
+    return Reply(status, msgspec.json.encode(problem), MEDIA_TYPE.encode(), headers)

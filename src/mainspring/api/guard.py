@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from mainspring.api.errors import BadBody
-from mainspring.api.reading import AnyRequest
+from mainspring.api.errors import Rejected
 from mainspring.config.access import Access, is_loopback, plain_host
 
 _PORTS = {"http": 80, "https": 443}
@@ -33,20 +32,7 @@ class Guard:
         self._names = access.names
         self._passed: set[tuple[str | None, str | None, str | None]] = set()
 
-    async def check(self, request: AnyRequest) -> None:
-        """Let a request pass.
-
-        Raises:
-            BadBody: 403, the host or the origin is another's.
-        """
-        server = request.scope.get("server")
-        self.check_headers(
-            host=request.headers.get("host"),
-            origin=request.headers.get("origin"),
-            arrived_at=str(server[0]) if server else None,
-        )
-
-    def check_headers(self, *, host: str | None, origin: str | None, arrived_at: str | None) -> None:
+    def check(self, *, host: str | None, origin: str | None, arrived_at: str | None) -> None:
         """Let a request pass by its headers.
 
         A request without `host` is no browser's.
@@ -56,7 +42,7 @@ class Guard:
                 browser that was led here by a name sends that name.
 
         Raises:
-            BadBody: 403, the host or the origin is another's.
+            Rejected: 403, the host or the origin is another's.
         """
         facts = (host, origin, arrived_at)
         if facts in self._passed:
@@ -69,13 +55,13 @@ class Guard:
     def _check(self, host: str | None, origin: str | None, arrived_at: str | None) -> None:
         asked = _read(f"//{host}") if host is not None else None
         if host is not None and (asked is None or not self._is_ours(asked.name, arrived_at)):
-            raise BadBody(
+            raise Rejected(
                 403,
                 f"this API does not answer to the host {host[:80]!r}; if that is a name of this server, start it with"
                 " --allow-host",
             )
         if origin is not None and not _is_same_site(_read(origin), asked, scheme=origin.partition("://")[0]):
-            raise BadBody(
+            raise Rejected(
                 403, f"this API is not for web pages of others: {origin[:80]!r} is not where it is served"
             )
 

@@ -1,82 +1,23 @@
-"""Completes the OpenAPI description with what handlers read by themselves: bodies, queries, problems."""
+"""Describes the API in OpenAPI 3.1, from the table of operations."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
 from mainspring.api.errors import MEDIA_TYPE, RETRY_AFTER_SECONDS, Problem
-from mainspring.wire.bodies import BulkSubmitItem, JobBody, JobPatch, SubmitBody
-from mainspring.wire.protocol import (
-    BeatBody,
-    BeatView,
-    ClaimAnswerView,
-    ClaimBody,
-    RegisterBody,
-    ReportBody,
-    ReportView,
-    SessionBody,
-    SessionGranted,
-)
+from mainspring.wire.operation import JSON, Operation, Parameter
 
-_BODIES: dict[str, Any] = {
-    "create_job": JobBody,
-    "create_jobs": list[JobBody],
-    "upsert_job": JobBody,
-    "edit_job": JobPatch,
-    "submit_run": SubmitBody,
-    "run_job_now": SubmitBody,
-    "submit_runs": list[BulkSubmitItem],
-    "worker_register": RegisterBody,
-    "worker_claim": ClaimBody,
-    "worker_beat": BeatBody,
-    "worker_report": ReportBody,
-    "worker_leave": SessionBody,
-}
-_PROTOCOL_ANSWERS: list[Any] = [SessionGranted, ClaimAnswerView, BeatView, ReportView]
-"""Described from their types like the bodies, since Litestar's description knows fewer words."""
-_SUBMITTING = {"submit_run", "run_job_now"}
-_OPTIONAL_BODIES = _SUBMITTING
-_LIMIT = ("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}, "The page's size.")
-_TEXT = {"type": "string"}
-_QUERIES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
-    "list_jobs": [
-        _LIMIT,
-        ("after", _TEXT, "Those after this job: the `next` of the page before."),
-        ("name", _TEXT, "The one of this name."),
-    ],
-    "list_job_fire_ranges": [_LIMIT],
-    "list_job_runs": [
-        _LIMIT,
-        ("before", _TEXT, "Those before this run: the `next` of the page before."),
-        ("state", _TEXT, "Those in this state."),
-    ],
-    "list_runs": [
-        _LIMIT,
-        ("before", _TEXT, "Those before this run: the `next` of the page before."),
-        ("state", _TEXT, "Those in this state."),
-        ("job_id", _TEXT, "Those of this job."),
-    ],
-    "preview_cron": [
-        ("expression", _TEXT, "Five fields, or six with seconds first."),
-        ("tz", {**_TEXT, "default": "UTC"}, "An IANA name."),
-        ("dst", {**_TEXT, "default": "vixie"}, "`vixie` or GAP/OVERLAP."),
-        ("count", {"type": "integer", "minimum": 1, "maximum": 100, "default": 5}, "How many fires."),
-        ("after", _TEXT, "An instant, ISO 8601 with an offset; now by default."),
-    ],
-}
-_REQUIRED_QUERIES = {("preview_cron", "expression")}
-_KEY = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "required": False,
-    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
-    "description": "The same key within 24 h gives the same run.",
+_TITLE = {
+    "title": "Mainspring",
+    "description": "Schedules jobs, runs them, and accounts for every fire.",
 }
 _PROBLEMS = {
     400: "The body is not JSON in UTF-8.",
-    403: "`Host` or `Origin` is not this machine.",
+    403: "The caller may not do this, or `Host` or `Origin` is not this server.",
     404: "There is no such job or run.",
     409: "The name is taken, or the idempotency key stands for another request.",
     413: "The body, or a payload, is too large.",
@@ -87,93 +28,108 @@ _PROBLEMS = {
 }
 _OF_ALL = {403, 422, 500, 503}
 _OF_BODIES = {400, 413, 415}
-_CONFLICTING = {"create_job", "edit_job", "upsert_job", "submit_run", "run_job_now"}
 _RETRY_AFTER = {
     "description": "Seconds after which to try again.",
     "schema": {"type": "integer", "examples": [RETRY_AFTER_SECONDS]},
 }
 
 
-def known_parameters(operation: str) -> set[str]:
-    """Return the names of the query parameters that an operation takes."""
-    return {name for name, _, _ in _QUERIES.get(operation, [])}
+def describe(operations: Iterable[Operation[Any]], version: str) -> dict[str, Any]:
+    """Return the description of the API."""
+    described = [operation for operation in operations if operation.is_described]
+    shapes, components = _shapes(described)
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in described:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation, shapes)
+    return {
+        "openapi": "3.1.0",
+        "info": {**_TITLE, "version": version},
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {"schemas": components},
+    }
 
 
-def complete(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the description with bodies, query parameters and problem answers added."""
-    kinds = [*_distinct(_BODIES), *_PROTOCOL_ANSWERS, Problem]
+def _shapes(operations: list[Operation[Any]]) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    """Return the schema of each type by the type's text, and the schemas that those refer to."""
+    bodies = [operation.body.shape for operation in operations if operation.body is not None]
+    answers = [operation.answer for operation in operations if operation.answer is not type(None)]
+    kinds = list({str(kind): kind for kind in [*bodies, *answers, Problem]}.values())
     shapes, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
-    known = dict(zip((str(kind) for kind in kinds), shapes, strict=True))
-    schema.setdefault("components", {}).setdefault("schemas", {}).update(components)
-    for path, item in schema["paths"].items():
-        for operation in item.values():
-            if isinstance(operation, dict) and "operationId" in operation:
-                _complete_operation(operation, known)
-                _add_problems(operation, known[str(Problem)], is_about_one="{" in path)
+    return dict(zip(map(str, kinds), shapes, strict=True)), components
+
+
+def _describe(operation: Operation[Any], shapes: Mapping[str, Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "description": operation.description,
+        "parameters": list(_parameters(operation)),
+        "responses": _successes(operation, shapes) | _problems(operation, shapes[str(Problem)]),
+    }
+    if operation.body is not None:
+        shape = {"schema": shapes[str(operation.body.shape)]}
+        described["requestBody"] = {
+            "required": not operation.body.is_optional,
+            "content": dict.fromkeys(operation.body.media_types, shape),
+        }
+    return described
+
+
+def _parameters(operation: Operation[Any]) -> Iterable[dict[str, Any]]:
+    if operation.variable is not None:
+        yield {"name": operation.variable, "in": "path", "required": True, "schema": {"type": "string"}}
+    for place, parameters in (("query", operation.query), ("header", operation.headers)):
+        for parameter in parameters:
+            yield {
+                "name": parameter.name,
+                "in": place,
+                "required": parameter.is_required,
+                "schema": _schema(parameter),
+                "description": parameter.description,
+            }
+
+
+def _schema(parameter: Parameter) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    if parameter.bounds is not None:
+        lowest, highest = parameter.bounds
+        schema = {"type": "integer", "minimum": lowest, "maximum": highest}
+    elif parameter.lengths is not None:
+        lowest, highest = parameter.lengths
+        schema |= {"minLength": lowest, "maxLength": highest}
+    if parameter.default is not None:
+        schema["default"] = parameter.default
     return schema
 
 
-def _kinds(operation: str) -> list[str]:
-    return (
-        ["application/merge-patch+json", "application/json"]
-        if operation == "edit_job"
-        else ["application/json"]
-    )
+def _successes(operation: Operation[Any], shapes: Mapping[str, Any]) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    if operation.answer is not type(None):
+        content = {"content": {JSON: {"schema": shapes[str(operation.answer)]}}}
+    return {
+        str(status): {"description": HTTPStatus(status).description, **content}
+        for status in operation.statuses
+    }
 
 
-def _distinct(bodies: dict[str, Any]) -> list[Any]:
-    kinds: list[Any] = []
-    for kind in bodies.values():
-        if kind not in kinds:
-            kinds.append(kind)
-    return kinds
-
-
-def _complete_operation(operation: dict[str, Any], shapes: dict[str, Any]) -> None:
-    name = operation["operationId"]
-    parameters = operation.setdefault("parameters", [])
-    for field, shape, description in _QUERIES.get(name, []):
-        parameters.append(
-            {
-                "name": field,
-                "in": "query",
-                "required": (name, field) in _REQUIRED_QUERIES,
-                "schema": shape,
-                "description": description,
-            }
-        )
-    if name in _SUBMITTING:
-        parameters.append(_KEY)
-    if name in _BODIES:
-        operation["requestBody"] = {
-            "required": name not in _OPTIONAL_BODIES,
-            "content": {kind: {"schema": shapes[str(_BODIES[name])]} for kind in _kinds(name)},
-        }
-    answers = operation["responses"]
-    answers.pop("400", None)
-    if name == "upsert_job":
-        answers["201"] = answers["200"]
-    if name in _SUBMITTING:
-        answers["200"] = answers["202"]
-
-
-def _add_problems(operation: dict[str, Any], shape: dict[str, Any], *, is_about_one: bool) -> None:
-    name = operation["operationId"]
+def _problems(operation: Operation[Any], shape: Mapping[str, Any]) -> dict[str, Any]:
     statuses = set(_OF_ALL)
-    if name in _BODIES:
+    if operation.body is not None:
         statuses |= _OF_BODIES
-    if is_about_one:
+    if operation.variable is not None:
         statuses.add(404)
-    if name in _CONFLICTING:
+    if operation.is_conflicting:
         statuses.add(409)
     content = {MEDIA_TYPE: {"schema": shape}}
+    problems: dict[str, Any] = {}
     for status in sorted(statuses):
-        answer: dict[str, Any] = {"description": _PROBLEMS[status], "content": content}
+        problems[str(status)] = {"description": _PROBLEMS[status], "content": content}
         if status == 503:
-            answer["headers"] = {"Retry-After": _RETRY_AFTER}
-        operation["responses"][str(status)] = answer
+            problems[str(status)]["headers"] = {"Retry-After": _RETRY_AFTER}
     # What stands between client and server may have words of its own, and a later version more.
-    operation["responses"]["default"] = {
+    problems["default"] = {
         "description": "What is wrong, as problem details (RFC 9457).",
         "content": content,
     }
+    return problems

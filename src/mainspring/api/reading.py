@@ -3,87 +3,86 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
-from litestar import Request
+from starlette.types import Message, Receive
 
-from mainspring.api.errors import BadBody
+from mainspring.api.errors import Rejected
 from mainspring.core.definition.fields import MAX_DEPTH, check_known, is_deep
 from mainspring.core.ids import JobId, RunId, parse_job_id, parse_run_id
 from mainspring.errors import InvalidInput, NotFound
+from mainspring.wire.operation import JSON, MERGE_PATCH, Body, Parameter
 
-BODY_LIMIT = 1024 * 1024
-MAX_PAGE = 1000
-AnyRequest = Request[Any, Any, Any]
-T = TypeVar("T")
 _PATH = re.compile(r"^(.*?) - at `\$\.?(.*)`$", re.DOTALL)
 _FIELD = re.compile(r"(?:required|unknown) field `([^`]+)`")
+_LONGEST_NUMBER = 6
 
 
-async def read_json(request: AnyRequest) -> Any:
-    """Return the decoded body; an empty body is an empty object.
+class BodyReader:
+    """Reads the body that an operation describes."""
 
-    Raises:
-        BadBody: too large, not JSON, not UTF-8, or of another content type.
-        InvalidInput: nested too deep.
-    """
-    return _decode(await _read(request), Any)
+    def __init__(self, body: Body) -> None:
+        self._limit = body.limit
+        self._is_object = body.decoded_as == dict[str, Any]
+        self._decode = msgspec.json.Decoder(Any if self._is_object else body.decoded_as).decode
 
+    async def read(self, receive: Receive, *, media_type: str, length: str) -> Any:
+        """Return the decoded body; an empty one is an empty object.
 
-async def read_object(request: AnyRequest) -> dict[str, Any]:
-    """Return a body that is an object, undecoded further.
+        Args:
+            media_type, length: the request's headers `Content-Type` and `Content-Length`, empty where not given.
 
-    Raises:
-        BadBody, InvalidInput: as `read_json`; or it is no object.
-    """
-    body = await read_json(request)
-    if not isinstance(body, dict):
-        raise InvalidInput("body", "must be an object")
-    return body
+        Raises:
+            Rejected: too large, not JSON, not UTF-8, of another content type, or cut off.
+            InvalidInput: nested too deep, or a field is wrong, which is named.
+        """
+        kind = media_type.partition(";")[0].strip().lower() if media_type else JSON
+        if kind not in {JSON, MERGE_PATCH}:
+            raise Rejected(415, f"the content type must be application/json, not {kind[:60]}")
+        if length.isdigit() and int(length) > self._limit:
+            raise Rejected(413, f"the body has {length} bytes; at most {self._limit} are read")
+        event = await receive()
+        text = event.get("body", b"")
+        if event["type"] != "http.request" or event.get("more_body", False) or len(text) > self._limit:
+            text = await self._receive_rest(receive, event)
+        _check_depth(text)
+        try:
+            value = self._decode(text or b"{}")
+        except msgspec.ValidationError as error:
+            raise _named(error) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Rejected(400, f"the body is not JSON in UTF-8: {str(error)[:200]}") from None
+        if self._is_object and not isinstance(value, dict):
+            raise InvalidInput("body", "must be an object")
+        return value
 
+    async def _receive_rest(self, receive: Receive, event: Message) -> bytes:
+        """Return a body that does not come in one piece.
 
-async def read_struct(request: AnyRequest, kind: type[T], *, limit: int = BODY_LIMIT) -> T:
-    """Return a body of a given shape.
-
-    Raises:
-        BadBody, InvalidInput: as `read_json`; or a field is wrong, which is named.
-    """
-    return _decode(await _read(request, limit), kind)
-
-
-async def _read(request: AnyRequest, limit: int = BODY_LIMIT) -> bytes:
-    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-    if kind not in {"application/json", "application/merge-patch+json"}:
-        raise BadBody(415, f"the content type must be application/json, not {kind[:60]}")
-    length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > limit:
-        raise BadBody(413, f"the body has {length} bytes; at most {limit} are read")
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise BadBody(413, f"the body has more than {limit} bytes")
-        chunks.append(chunk)
-    body = b"".join(chunks)
-    _check_depth(body)
-    return body
+        Args:
+            event: what came first.
+        """
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            if event["type"] != "http.request":
+                raise Rejected(400, "the connection was closed before the body had come")
+            chunk = event.get("body", b"")
+            size += len(chunk)
+            if size > self._limit:
+                raise Rejected(413, f"the body has more than {self._limit} bytes")
+            chunks.append(chunk)
+            if not event.get("more_body", False):
+                return b"".join(chunks)
+            event = await receive()
 
 
 def _check_depth(body: bytes) -> None:
     if is_deep(body, MAX_DEPTH + 8):  # a payload or result may have its own depth; the field is named there
         raise InvalidInput("body", f"is nested deeper than {MAX_DEPTH} levels")
-
-
-def _decode(body: bytes, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(body or b"{}", type=kind)
-    except msgspec.ValidationError as error:
-        raise _named(error) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadBody(400, f"the body is not JSON in UTF-8: {str(error)[:200]}") from None
 
 
 def _named(error: msgspec.ValidationError) -> InvalidInput:
@@ -96,29 +95,48 @@ def _named(error: msgspec.ValidationError) -> InvalidInput:
     return InvalidInput(path or "body", message[:1].lower() + message[1:])
 
 
-def read_query(request: AnyRequest, known: Collection[str]) -> dict[str, str]:
-    """Return the query's parameters.
+class QueryReader:
+    """Reads the query parameters that an operation describes."""
 
-    Raises:
-        InvalidInput: one is unknown, given twice, or holds what cannot be printed.
-    """
-    pairs = list(request.query_params.multi_items())
-    check_known([name for name, _ in pairs], known)
-    values: dict[str, str] = {}
-    for name, value in pairs:
-        if name in values:
-            raise InvalidInput(name, "is given twice")
-        values[name] = str(value)
-        if not values[name].isprintable():
-            raise InvalidInput(name, "holds characters that cannot be printed")
-    return values
+    def __init__(self, parameters: tuple[Parameter, ...]) -> None:
+        self._parameters = {parameter.name: parameter for parameter in parameters}
+        self._required = [parameter.name for parameter in parameters if parameter.is_required]
+        self._defaults = {
+            parameter.name: parameter.default for parameter in parameters if parameter.default is not None
+        }
+
+    def read(self, text: bytes) -> Mapping[str, Any]:
+        """Return the parameters that are given, and those with a default.
+
+        Raises:
+            InvalidInput: one is unknown, given twice, missing, out of its bounds, or holds what cannot be printed.
+        """
+        if not text and not self._required:
+            return self._defaults
+        pairs = parse_qsl(text.decode("latin-1"), keep_blank_values=True)
+        check_known([name for name, _ in pairs], self._parameters)
+        given: dict[str, str] = {}
+        for name, value in pairs:
+            if name in given:
+                raise InvalidInput(name, "is given twice")
+            if not value.isprintable():
+                raise InvalidInput(name, "holds characters that cannot be printed")
+            given[name] = value
+        for name in self._required:
+            if name not in given:
+                raise InvalidInput(name, "is missing")
+        values: dict[str, Any] = dict(self._defaults)
+        for name, value in given.items():
+            bounds = self._parameters[name].bounds
+            values[name] = value if bounds is None else _read_number(name, value, bounds)
+        return values
 
 
-def read_limit(values: dict[str, str], default: int = 100) -> int:
-    """Return the page size."""
-    text = values.get("limit", str(default))
-    if not text.isascii() or not text.isdigit() or len(text) > 6 or not 1 <= int(text) <= MAX_PAGE:
-        raise InvalidInput("limit", f"must be a whole number from 1 to {MAX_PAGE}")
+def _read_number(name: str, text: str, bounds: tuple[int, int]) -> int:
+    lowest, highest = bounds
+    is_number = text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
+    if not is_number or not lowest <= int(text) <= highest:
+        raise InvalidInput(name, f"must be a whole number from {lowest} to {highest}")
     return int(text)
 
 

@@ -9,11 +9,12 @@ import logging
 import math
 import socket
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 
 from mainspring.api import create_api
+from mainspring.api.principals import identify_anybody
 from mainspring.clock import LoopWaiter
 from mainspring.errors import MainspringError
 
@@ -61,6 +62,7 @@ async def serve(
     api = create_api(
         engine.client,
         engine.gateway,
+        identify=identify_anybody,
         store_name=settings.store.scheme,
         ping=ping,
         shards=engine.shards,
@@ -69,9 +71,10 @@ async def serve(
         access=settings.access,
     )
     config = uvicorn.Config(
-        _told_to_come_back(api),
+        api,
         access_log=False,
         http="httptools",
+        lifespan="off",
         log_config=None,
         server_header=False,
         timeout_graceful_shutdown=math.ceil(patience),
@@ -117,29 +120,3 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def _told_to_come_back(api: Any) -> Any:
-    """Answer 503 to a request that is cut off by the server's stop: a worker's long poll, most of all."""
-
-    async def serve_request(scope: Any, receive: Any, send: Any) -> None:
-        has_begun = False
-
-        async def note(message: Any) -> None:
-            nonlocal has_begun
-            has_begun = True
-            await send(message)
-
-        try:
-            await api(scope, receive, note)
-        except asyncio.CancelledError:
-            if has_begun or scope["type"] != "http":
-                raise
-            headers = [(b"content-type", b"application/problem+json"), (b"retry-after", b"1")]
-            await send({"type": "http.response.start", "status": 503, "headers": headers})
-            body = (
-                b'{"title":"Service Unavailable","status":503,"detail":"the server is stopping; try again"}'
-            )
-            await send({"type": "http.response.body", "body": body})
-
-    return serve_request

@@ -102,7 +102,7 @@ class ClaimCall:
         limit: the most leases to return (the worker's free slots).
         wait: how long the gateway may hold the request until there is work (long poll).
         is_idle: the worker holds no lease, so it may get a quarantined run.
-        function_limit: the functions of which the worker can start fewer than it has free slots; None means no such bound.
+        function_limit: the functions of which the worker can start fewer than it has free slots; None: no bound.
     """
 
     session_id: SessionId

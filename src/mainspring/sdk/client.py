@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mainspring.sdk.transport import Transport
+from mainspring.wire import operations
 from mainspring.wire.health import HealthView
 from mainspring.wire.views import (
     BulkJobView,
@@ -24,8 +25,6 @@ from mainspring.wire.views import (
     WorkerList,
 )
 
-_API = "/api/v1"
-
 
 class AsyncClient(Transport):
     """A server's API.
@@ -36,68 +35,65 @@ class AsyncClient(Transport):
 
     async def create_job(self, body: Mapping[str, Any]) -> JobView:
         """Create a job."""
-        return await self.call("POST", f"{_API}/jobs", JobView, body=body)
+        return await self.call(operations.CREATE_JOB, body=body)
 
     async def create_jobs(self, bodies: Sequence[Mapping[str, Any]]) -> list[BulkJobView]:
         """Create up to 1,000 jobs."""
-        return await self.call("POST", f"{_API}/jobs/bulk", list[BulkJobView], body=bodies)
+        return await self.call(operations.CREATE_JOBS, body=bodies)
 
     async def put_job(self, body: Mapping[str, Any]) -> JobView:
         """Create a job, or redefine the job of that name."""
-        return await self.call("PUT", f"{_API}/jobs", JobView, body=body)
+        return await self.call(operations.UPSERT_JOB, body=body)
 
     async def list_jobs(
         self, *, after: str | None = None, limit: int = 100, name: str | None = None
     ) -> JobPage:
         """Return a page of jobs, or the job of a name."""
         query: dict[str, str | int | None] = {"after": after, "limit": limit, "name": name}
-        return await self.call("GET", f"{_API}/jobs", JobPage, query=query)
+        return await self.call(operations.LIST_JOBS, query=query)
 
     async def get_job(self, job_id: str) -> JobView:
         """Return a job."""
-        return await self.call("GET", f"{_API}/jobs/{job_id}", JobView)
+        return await self.call(operations.GET_JOB, job_id)
 
     async def edit_job(self, job_id: str, patch: Mapping[str, Any]) -> JobView:
         """Change a job's fields."""
-        return await self.call("PATCH", f"{_API}/jobs/{job_id}", JobView, body=patch)
+        return await self.call(operations.EDIT_JOB, job_id, body=patch)
 
     async def delete_job(self, job_id: str) -> Deleted:
         """Delete a job."""
-        return await self.call("DELETE", f"{_API}/jobs/{job_id}", Deleted)
+        return await self.call(operations.DELETE_JOB, job_id)
 
     async def get_status(self, job_id: str) -> StatusView:
         """Return a job's status."""
-        return await self.call("GET", f"{_API}/jobs/{job_id}/status", StatusView)
+        return await self.call(operations.GET_JOB_STATUS, job_id)
 
     async def pause_job(self, job_id: str) -> JobView:
         """Pause a job."""
-        return await self.call("POST", f"{_API}/jobs/{job_id}/pause", JobView)
+        return await self.call(operations.PAUSE_JOB, job_id)
 
     async def resume_job(self, job_id: str) -> JobView:
         """Resume a job."""
-        return await self.call("POST", f"{_API}/jobs/{job_id}/resume", JobView)
+        return await self.call(operations.RESUME_JOB, job_id)
 
     async def list_fire_ranges(self, job_id: str, *, limit: int = 100) -> FireRangeList:
         """Return a job's fire ranges."""
-        return await self.call(
-            "GET", f"{_API}/jobs/{job_id}/fire-ranges", FireRangeList, query={"limit": limit}
-        )
+        return await self.call(operations.LIST_JOB_FIRE_RANGES, job_id, query={"limit": limit})
 
     async def get_ledger(self, job_id: str) -> LedgerView:
         """Compare the fires that a job owed with those on record."""
-        return await self.call("GET", f"{_API}/jobs/{job_id}/ledger", LedgerView)
+        return await self.call(operations.GET_JOB_LEDGER, job_id)
 
     async def submit_run(
         self, job_id: str, body: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
     ) -> SubmittedView:
         """Submit a run of a job. `body` may have `payload`, `run_at` or `delay`, and `priority`."""
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key is not None else {}
-        path = f"{_API}/jobs/{job_id}/runs"
-        return await self.call("POST", path, SubmittedView, body=body or {}, headers=headers)
+        return await self.call(operations.SUBMIT_RUN, job_id, body=body or {}, headers=headers)
 
     async def submit_runs(self, items: Sequence[Mapping[str, Any]]) -> list[BulkRunView]:
         """Submit up to 1,000 runs, each of a job by `job_id` or by name (`job`)."""
-        return await self.call("POST", f"{_API}/runs/bulk", list[BulkRunView], body=items)
+        return await self.call(operations.SUBMIT_RUNS, body=items)
 
     async def list_runs(
         self,
@@ -114,31 +110,43 @@ class AsyncClient(Transport):
             "before": before,
             "limit": limit,
         }
-        return await self.call("GET", f"{_API}/runs", RunPage, query=query)
+        return await self.call(operations.LIST_RUNS, query=query)
 
     async def get_run(self, run_id: str) -> RunDetail:
         """Return a run with its attempts."""
-        return await self.call("GET", f"{_API}/runs/{run_id}", RunDetail)
+        return await self.call(operations.GET_RUN, run_id)
 
     async def cancel_run(self, run_id: str) -> CancelView:
         """Cancel a run."""
-        return await self.call("POST", f"{_API}/runs/{run_id}/cancel", CancelView)
+        return await self.call(operations.CANCEL_RUN, run_id)
 
     async def count_runs(self) -> dict[str, int]:
         """Return how many runs are in each state."""
-        return await self.call("GET", f"{_API}/counts", dict[str, int])
+        return await self.call(operations.COUNT_RUNS)
 
     async def list_workers(self) -> WorkerList:
         """Return the live worker sessions."""
-        return await self.call("GET", f"{_API}/workers", WorkerList)
+        return await self.call(operations.LIST_WORKERS)
 
     async def next_fires(
-        self, expression: str, *, tz: str = "UTC", dst: str = "vixie", count: int = 5
+        self,
+        expression: str,
+        *,
+        tz: str = "UTC",
+        dst: str = "vixie",
+        count: int = 5,
+        after: str | None = None,
     ) -> FiresView:
-        """Return when a cron expression fires."""
-        query: dict[str, str | int | None] = {"expression": expression, "tz": tz, "dst": dst, "count": count}
-        return await self.call("GET", f"{_API}/cron/next", FiresView, query=query)
+        """Return when a cron expression fires after an instant (ISO 8601 with an offset), by default now."""
+        query: dict[str, str | int | None] = {
+            "expression": expression,
+            "tz": tz,
+            "dst": dst,
+            "count": count,
+            "after": after,
+        }
+        return await self.call(operations.PREVIEW_CRON, query=query)
 
     async def get_health(self) -> HealthView:
         """Return the server's health."""
-        return await self.call("GET", "/health", HealthView)
+        return await self.call(operations.GET_HEALTH)

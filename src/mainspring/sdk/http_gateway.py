@@ -19,17 +19,13 @@ from mainspring.ports.gateway import (
     Session,
 )
 from mainspring.sdk.transport import ANSWER_SECONDS, Transport
-from mainspring.wire import protocol
+from mainspring.wire import operations, protocol
 from mainspring.wire.protocol import (
     BeatBody,
-    BeatView,
     ClaimAnswerIn,
-    ReportView,
     SessionBody,
-    SessionGranted,
 )
 
-_PATH = "/api/v1/worker"
 _PART_BYTES = 800_000
 """Of reports in one request, at most; a server reads 1 MiB."""
 _FIRST_SHARE = 0.6
@@ -68,7 +64,7 @@ class HttpGateway:
     async def register(self, registration: Registration) -> Session:
         """Open a session."""
         body = protocol.from_registration(registration)
-        granted = await self._transport.call("POST", f"{_PATH}/register", SessionGranted, body=body)
+        granted = await self._transport.call(operations.WORKER_REGISTER, body=body)
         beat_period = timedelta(seconds=granted.beat_period_seconds)
         if len(self._transport.servers) > 1:
             self._silence = min(granted.beat_period_seconds * _FIRST_SHARE, _LONGEST_SILENCE)
@@ -78,7 +74,9 @@ class HttpGateway:
         """Take leases; wait up to `call.wait` for the first."""
         body = protocol.from_claim(call)
         # Not repeated here: a repeat asks for nothing more, by which another server knows it.
-        answer = await self._transport.call("POST", f"{_PATH}/claim", ClaimAnswerIn, body=body, may_move=True)
+        answer = await self._transport.call_as(
+            operations.WORKER_CLAIM, ClaimAnswerIn, body=body, may_move=True
+        )
         return protocol.to_claim_reply(answer)
 
     async def beat(
@@ -89,7 +87,7 @@ class HttpGateway:
             session_id=protocol.show_session(session_id), held=protocol.from_keys(held), answered=answered
         )
         view = await self._transport.call(
-            "POST", f"{_PATH}/beat", BeatView, body=body, may_repeat=True, seconds=self._silence
+            operations.WORKER_BEAT, body=body, may_repeat=True, seconds=self._silence
         )
         return protocol.to_beat_reply(view)
 
@@ -99,9 +97,7 @@ class HttpGateway:
         for part in _parts(reports):
             body = {"session_id": protocol.show_session(session_id), "reports": part}
             view = await self._transport.call(
-                "POST",
-                f"{_PATH}/report",
-                ReportView,
+                operations.WORKER_REPORT,
                 body=body,
                 may_repeat=True,
                 may_move=True,
@@ -113,7 +109,7 @@ class HttpGateway:
     async def leave(self, session_id: SessionId) -> None:
         """End the session."""
         body = SessionBody(session_id=protocol.show_session(session_id))
-        await self._transport.call("POST", f"{_PATH}/leave", type(None), body=body, may_repeat=True)
+        await self._transport.call(operations.WORKER_LEAVE, body=body, may_repeat=True)
 
 
 def _parts(reports: Iterable[Report]) -> Iterator[list[msgspec.Raw]]:

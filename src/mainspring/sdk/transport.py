@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict, TypeVar, Unpack
 
 import aiohttp
 import msgspec
@@ -22,6 +22,7 @@ from mainspring.errors import (
 
 if TYPE_CHECKING:
     from mainspring.ports.clock import RandomSource
+    from mainspring.wire.operation import Operation
 
 T = TypeVar("T")
 _CONNECT_SECONDS = 5.0
@@ -52,6 +53,23 @@ def read_servers(text: str) -> tuple[str, ...]:
         if not server.startswith(("http://", "https://")):
             raise InvalidInput("server", f"{server[:80]!r} is not an address like http://127.0.0.1:8620")
     return tuple(dict.fromkeys(servers))
+
+
+class Given(TypedDict, total=False):
+    """What a request may hold beside its path, and how it is sent.
+
+    Attributes:
+        may_repeat: carried out twice it does no harm; a GET never does.
+        may_move: give it up, too, where another request finds its server silent.
+        seconds: how long one server may take.
+    """
+
+    body: object
+    query: Mapping[str, str | int | None]
+    headers: Mapping[str, str]
+    may_repeat: bool
+    may_move: bool
+    seconds: float
 
 
 class Transport:
@@ -92,49 +110,43 @@ class Transport:
     ) -> None:
         await self.close()
 
-    async def call(
-        self,
-        method: str,
-        path: str,
-        answer: type[T],
-        *,
-        body: object = msgspec.UNSET,
-        query: Mapping[str, str | int | None] | None = None,
-        headers: Mapping[str, str] | None = None,
-        may_repeat: bool = False,
-        may_move: bool = False,
-        seconds: float = ANSWER_SECONDS,
-    ) -> T:
-        """Send a request and decode its answer.
+    async def call(self, operation: Operation[T], key: str | None = None, **given: Unpack[Given]) -> T:
+        """Carry out an operation and return its answer.
 
         If no connection can be made, the server has not received the request, so it goes to another one. If a server
         fell silent after it received the request, only a request that may be repeated goes elsewhere. The next
         request goes elsewhere in any case.
 
         Args:
-            may_repeat: whether running it twice does no harm. A GET never does.
-            may_move: whether to give it up as well when another request finds its server silent.
-            seconds: how long one server may take.
+            key: the variable part of the operation's path: a job's or run's id.
+            given: the rest of the request, and how it is sent.
 
         Raises:
             Unreachable: no answer came; the request may or may not have taken effect.
             StoreUnavailable: the server's store does not answer.
             InvalidInput, NotFound, Conflict: the server refuses.
         """
-        data = None if body is msgspec.UNSET else msgspec.json.encode(body)
-        parameters = {name: str(value) for name, value in (query or {}).items() if value is not None}
+        return await self.call_as(operation, operation.answer, key, **given)
+
+    async def call_as(
+        self, operation: Operation[Any], answer: type[T], key: str | None = None, **given: Unpack[Given]
+    ) -> T:
+        """Do the same as `call`, and decode the answer as another type than the operation's own."""
+        body = given.get("body", msgspec.UNSET)
+        query = given.get("query", {})
         request = _Request(
-            method,
-            path,
-            data,
-            parameters,
-            {"Content-Type": "application/json", **(headers or {})},
-            seconds,
-            may_move and len(self.servers) > 1,
+            operation.method,
+            operation.url(key),
+            None if body is msgspec.UNSET else msgspec.json.encode(body),
+            {name: str(value) for name, value in query.items() if value is not None},
+            {"Content-Type": "application/json", **given.get("headers", {})},
+            given.get("seconds", ANSWER_SECONDS),
+            given.get("may_move", False) and len(self.servers) > 1,
         )
-        server, status, text = await self._ask(request, may_repeat=may_repeat or method == "GET")
+        may_repeat = given.get("may_repeat", False) or operation.method == "GET"
+        server, status, text = await self._ask(request, may_repeat=may_repeat)
         if status >= 400:
-            refusal = _refusal(status, text, path)
+            refusal = _refusal(status, text, operation, key)
             if isinstance(refusal, StoreUnavailable):
                 self._leave(server)
             raise refusal
@@ -212,17 +224,16 @@ class _Request(NamedTuple):
     may_move: bool
 
 
-def _refusal(status: int, text: bytes, path: str) -> MainspringError:
+def _refusal(status: int, text: bytes, operation: Operation[Any], key: str | None) -> MainspringError:
     try:
         problem = msgspec.json.decode(text, type=_Problem)
     except msgspec.DecodeError:
         problem = _Problem(status, text[:200].decode(errors="replace"))
     first = problem.errors[0] if problem.errors else None
     if status == 404:
-        parts = path.split("/")  # "", "api", "v1", "jobs", "job_…"
-        return NotFound(
-            parts[3].removesuffix("s") if len(parts) > 4 else "path", parts[-1 if len(parts) < 5 else 4]
-        )
+        if operation.variable is None or key is None:
+            return NotFound("path", operation.path)
+        return NotFound(operation.variable.removesuffix("_id"), key)
     if status == 409:
         return Conflict(first.field if first else "request", first.message if first else problem.detail)
     if status in {502, 503, 504}:

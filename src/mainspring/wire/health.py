@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from mainspring.core.ids import format_run_id
 from mainspring.ports.figures import ShardFigures
@@ -46,7 +47,7 @@ class FailoverView(Struct, kw_only=True):
         lost_run_ids: the first twenty of those.
     """
 
-    noticed_at: datetime
+    noticed_at: Annotated[datetime, Meta(tz=True)]
     from_timeline: int
     to_timeline: int
     last_position: str

@@ -17,7 +17,7 @@ from mainspring.ports.store.sessions import SessionFacts
 
 JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r4w4te7zsh3z3qydmr3kc"])]
 RunIdText = Annotated[str, Meta(description="A run's id.", examples=["run_00000000009z4"])]
-Instant = Annotated[datetime, Meta(description="An instant in UTC, ISO 8601.")]
+Instant = Annotated[datetime, Meta(tz=True, description="An instant in UTC, ISO 8601.")]
 NEXT_FIRES = 5
 
 
@@ -29,7 +29,7 @@ class JobView(Struct, kw_only=True):
     version: Annotated[int, Meta(description="Grows with each edit.")]
     is_paused: bool
     next_fire_time: Instant | None
-    next_fire_times: Annotated[list[datetime], Meta(description="The next five fires.")]
+    next_fire_times: Annotated[list[Instant], Meta(description="The next five fires.")]
     created_at: Instant
     updated_at: Instant
     target: dict[str, Any]
@@ -54,7 +54,7 @@ class StatusView(Struct, kw_only=True):
 
     job_id: JobIdText
     status: Annotated[str, Meta(description="PENDING when there is no such run.")]
-    last_run: Annotated[datetime | None, Meta(description="When that run started, or was due.")]
+    last_run: Annotated[Instant | None, Meta(description="When that run started, or was due.")]
     last_run_id: str | None
     next_run: Instant | None
     retry_count: Annotated[int, Meta(description="Retries made by that run.")]
@@ -71,7 +71,7 @@ class RunView(Struct, kw_only=True):
     reason: str | None
     priority: str
     queue: str
-    fire_time: Annotated[datetime | None, Meta(description="The nominal instant of a scheduled run.")]
+    fire_time: Annotated[Instant | None, Meta(description="The nominal instant of a scheduled run.")]
     due_at: Instant
     created_at: Instant
     started_at: Instant | None
@@ -163,8 +163,8 @@ class LedgerView(Struct, kw_only=True):
     from_time: Instant
     to_time: Instant
     expected: int
-    missing: list[datetime]
-    surplus: list[datetime]
+    missing: list[Instant]
+    surplus: list[Instant]
 
 
 class WorkerList(Struct):
@@ -215,7 +215,7 @@ class FiresView(Struct, kw_only=True):
     tz: str
     explanation: str
     warnings: list[str]
-    fires: list[datetime]
+    fires: list[Instant]
 
 
 def view_job(job: Job) -> JobView:

@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from litestar import Litestar
-from litestar.testing import AsyncTestClient
+from httpx import AsyncClient
 
-from mainspring.api import create_api
 from mainspring.registry import FunctionRegistry
 from mainspring.testing.manual import ManualRuntime
+from tests.unit.api.asgi import api_of, client_of
 
 
 @pytest.fixture
@@ -23,20 +22,13 @@ async def runtime() -> AsyncIterator[ManualRuntime]:
 
 
 @pytest.fixture
-async def http(runtime: ManualRuntime) -> AsyncIterator[AsyncTestClient[Litestar]]:
-    api = create_api(
-        runtime.client,
-        runtime.gateway,
-        store_name="memory",
-        ping=runtime.store.read_time,
-        shards=runtime.shards,
-    )
-    async with AsyncTestClient(api, base_url="http://127.0.0.1:8620") as client:
+async def http(runtime: ManualRuntime) -> AsyncIterator[AsyncClient]:
+    async with client_of(api_of(runtime)) as client:
         yield client
 
 
 @pytest.fixture
-async def job(http: AsyncTestClient[Litestar]) -> dict[str, Any]:
+async def job(http: AsyncClient) -> dict[str, Any]:
     answer = await http.post("/api/v1/jobs", json={"name": "report", "cron": "0 9 * * *", "function": "work"})
     assert answer.status_code == 201, answer.text
     body: dict[str, Any] = answer.json()

@@ -10,9 +10,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import uvicorn
-from litestar import Litestar
 
-from mainspring.api import create_api
+from mainspring.api import Api, create_api
+from mainspring.api.principals import identify_anybody
 from mainspring.core.ids import RunId, SessionId
 from mainspring.ports.gateway import (
     BeatReply,
@@ -50,10 +50,14 @@ class PromptGateway:
         await self._runtime.gateway.leave(session_id)
 
 
-def make_api(runtime: ManualRuntime) -> Litestar:
+def make_api(runtime: ManualRuntime) -> Api:
     """Return the API of a manual runtime."""
     return create_api(
-        runtime.client, PromptGateway(runtime), store_name="memory", ping=runtime.store.read_time
+        runtime.client,
+        PromptGateway(runtime),
+        identify=identify_anybody,
+        store_name="memory",
+        ping=runtime.store.read_time,
     )
 
 
@@ -64,7 +68,7 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serving(api: Litestar) -> AsyncIterator[str]:
+async def serving(api: Api) -> AsyncIterator[str]:
     """Serve until the block ends; yield the address."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from litestar import Litestar
-from litestar.testing import AsyncTestClient
+from httpx import AsyncClient
 from openapi_spec_validator import validate
 
 from mainspring.core.ids import RunId, format_run_id
@@ -14,8 +13,9 @@ from mainspring.errors import StoreUnavailable
 from mainspring.ports.store import FailoverFacts
 from mainspring.testing.factories import at
 from mainspring.testing.manual import ManualRuntime
+from tests.unit.api.asgi import api_of, client_of
 
-Http = AsyncTestClient[Litestar]
+Http = AsyncClient
 JOBS = "/api/v1/jobs"
 JSON = {"content-type": "application/json"}
 
@@ -87,16 +87,16 @@ async def test_other_content_type_is_refused(http: Http) -> None:
     assert answer.status_code == 415
 
 
-async def test_store_that_does_not_answer_is_503(http: Http, runtime: ManualRuntime) -> None:
+async def test_store_that_does_not_answer_is_503(runtime: ManualRuntime) -> None:
     async def unavailable() -> None:
         raise StoreUnavailable("gone")
 
-    http.app.state.ping = unavailable
-    answer = await http.get("/health")
+    async with client_of(api_of(runtime, ping=unavailable)) as http:
+        answer = await http.get("/health")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
 
 
-async def test_health_shows_what_failovers_have_cost(http: Http) -> None:
+async def test_health_shows_what_failovers_have_cost(runtime: ManualRuntime) -> None:
     facts = FailoverFacts(
         noticed_at=at(0),
         from_timeline=1,
@@ -109,8 +109,8 @@ async def test_health_shows_what_failovers_have_cost(http: Http) -> None:
         runs_lost=1,
         lost_run_ids=(RunId(256),),
     )
-    http.app.state.failovers = lambda: [facts]
-    body = (await http.get("/health")).json()
+    async with client_of(api_of(runtime, failovers=lambda: [facts])) as http:
+        body = (await http.get("/health")).json()
     assert body["status"] == "ok"
     assert body["failovers"] == [
         {

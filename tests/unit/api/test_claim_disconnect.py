@@ -12,20 +12,19 @@ import aiohttp
 import msgspec
 import pytest
 
-from mainspring.api import create_api
 from mainspring.core.states import RunState
 from mainspring.engine.usecases.runs import Submission
 from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.testing.manual import TENANT, ManualRuntime
 from mainspring.wire import protocol
+from tests.unit.api.asgi import api_of
 from tests.unit.api.serving import serving, until
 
 
 @pytest.fixture
 async def server(runtime: ManualRuntime) -> AsyncIterator[str]:
     """The runtime's own gateway: a claim waits until the test ticks the matcher."""
-    api = create_api(runtime.client, runtime.gateway, store_name="memory", ping=runtime.store.read_time)
-    async with serving(api) as address:
+    async with serving(api_of(runtime)) as address:
         yield address
 
 

@@ -13,13 +13,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from litestar import Litestar
-from litestar.testing import AsyncTestClient
+from httpx import AsyncClient
 
-from mainspring.api.reading import BODY_LIMIT
-from mainspring.api.routes.worker import BEAT_LIMIT
 from mainspring.wire import protocol, views
 from mainspring.wire.bodies import BulkSubmitItem, SubmitBody
+from mainspring.wire.operation import BODY_LIMIT
+from mainspring.wire.operations import BEAT_LIMIT
 from tests.asking import ask, wait_until
 from tests.unit.cli.processes import SECONDS, environment, server
 
@@ -33,6 +32,7 @@ VARYING_TEXT = [
     ID,
     re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z"),
     re.compile(r"embedded-\d+"),
+    re.compile(r"req_[0-9a-f]{12}-[0-9a-f]+"),
     re.compile(r"\d+\.\d+\.\d+"),
 ]
 VARYING_FIELDS = {"lag_ms", "pid", "host", "clock_skew", "tzdata", "recorded_tzdata"}
@@ -76,7 +76,7 @@ def fields(*kinds: type[msgspec.Struct]) -> set[str]:
 
 
 @pytest.fixture
-async def description(http: AsyncTestClient[Litestar]) -> dict[str, Any]:
+async def description(http: AsyncClient) -> dict[str, Any]:
     answer = await http.get("/openapi.json")
     body: dict[str, Any] = answer.json()
     return body
@@ -142,7 +142,7 @@ def test_every_field_of_a_submission_is_named() -> None:
     assert [name for name in fields(BulkSubmitItem) if name not in table and f"`{name}`" not in text] == []
 
 
-async def test_patch_does_what_the_page_says(http: AsyncTestClient[Litestar], job: dict[str, Any]) -> None:
+async def test_patch_does_what_the_page_says(http: AsyncClient, job: dict[str, Any]) -> None:
     async def patch(**given: object) -> dict[str, Any]:
         answer = await http.patch(f"/api/v1/jobs/{job['job_id']}", json=given)
         assert answer.status_code in {200, 422}, answer.text

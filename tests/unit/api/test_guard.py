@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from litestar import Litestar
-from litestar.testing import AsyncTestClient
+from httpx import AsyncClient
 
-from mainspring.api.errors import BadBody
+from mainspring.api.errors import Rejected
 from mainspring.api.guard import Guard
 from mainspring.config.access import Access
 
-Http = AsyncTestClient[Litestar]
+Http = AsyncClient
 OPEN = Guard(Access(is_open=True, names=frozenset({"server-1", "10.0.0.9"})))
 HERE = "10.0.0.5"
 """The address of the server's machine at which the connections of these tests arrive."""
@@ -47,8 +46,8 @@ def passes(
     guard: Guard = OPEN, *, host: str | None, origin: str | None = None, at: str | None = HERE
 ) -> bool:
     try:
-        guard.check_headers(host=host, origin=origin, arrived_at=at)
-    except BadBody:
+        guard.check(host=host, origin=origin, arrived_at=at)
+    except Rejected:
         return False
     return True
 

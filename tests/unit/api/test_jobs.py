@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from litestar import Litestar
-from litestar.testing import AsyncTestClient
+from httpx import AsyncClient
 
 from mainspring.testing.manual import ManualRuntime
 
-Http = AsyncTestClient[Litestar]
+Http = AsyncClient
 JOBS = "/api/v1/jobs"
 
 

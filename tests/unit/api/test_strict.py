@@ -6,13 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from litestar import Litestar
-from litestar.testing import AsyncTestClient
+from httpx import AsyncClient
 
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.testing.manual import ManualRuntime
 
-Http = AsyncTestClient[Litestar]
+Http = AsyncClient
 
 
 async def test_unknown_query_parameter_is_refused_on_every_route(http: Http, job: dict[str, Any]) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 import httpx
 import pytest
 import schemathesis
-from litestar import Litestar
-from litestar.testing import AsyncTestClient
+from httpx import AsyncClient
 from schemathesis.core.transport import Response
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -21,7 +20,8 @@ from schemathesis.specs.openapi.checks import (
 
 from mainspring.errors import StoreUnavailable
 from mainspring.testing.manual import ManualRuntime
-from tests.unit.api.serving import make_api
+from tests.unit.api.asgi import client_of
+from tests.unit.api.serving import PromptGateway, make_api
 
 CHECKS: list[Any] = [
     content_type_conformance,
@@ -30,7 +30,6 @@ CHECKS: list[Any] = [
     status_code_conformance,
 ]
 VERBS = ["register", "claim", "beat", "report", "leave"]
-HOST = "http://127.0.0.1:8620"
 RUN = "run_00000000001yf"
 MINIMAL: dict[str, dict[str, Any]] = {
     "register": {"name": "described"},
@@ -44,7 +43,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
 class Described:
     """Makes calls, and holds every answer against the description."""
 
-    def __init__(self, http: AsyncTestClient[Litestar], description: dict[str, Any]) -> None:
+    def __init__(self, http: AsyncClient, description: dict[str, Any]) -> None:
         self.http = http
         self.description = description
         self._operations = schemathesis.openapi.from_dict(description)
@@ -72,7 +71,7 @@ class Described:
 
 @pytest.fixture
 async def api(runtime: ManualRuntime) -> AsyncIterator[Described]:
-    async with AsyncTestClient(make_api(runtime), base_url=HOST) as http:
+    async with client_of(make_api(runtime)) as http:
         yield Described(http, (await http.get("/openapi.json")).json())
 
 
@@ -178,7 +177,7 @@ async def test_errors_of_a_call_are_as_described(
 
     errors: list[Exception] = [StoreUnavailable("gone"), RuntimeError("a fault")]
     # What the gateway asks the store for, whichever verb it is.
-    monkeypatch.setattr(type(api.http.app.state["gateway"]), verb, fail)
+    monkeypatch.setattr(PromptGateway, verb, fail)
     await api.call(verb, 500, body)
     await api.call(verb, 503, body)
 

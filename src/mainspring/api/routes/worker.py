@@ -3,48 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-from litestar import post
-
-from mainspring.api.reading import AnyRequest, read_struct
-from mainspring.api.tenancy import gateway_of
+from mainspring.api.call import Call, Endpoint, handles
 from mainspring.ports.gateway import ClaimCall, ClaimReply
-from mainspring.wire import protocol
-
-BEAT_LIMIT = 4 * 1024 * 1024
-"""Bytes of a heartbeat, which names everything that is held: about 80,000 leases."""
+from mainspring.wire import operations, protocol
 
 
-@post("/register", operation_id="worker_register", summary="Open a worker session", status_code=201)
-async def register(request: AnyRequest) -> protocol.SessionGranted:
-    """Open a session; beat at least once in every period."""
-    body = await read_struct(request, protocol.RegisterBody)
-    session = await gateway_of(request).register(protocol.to_registration(body))
+@handles(operations.WORKER_REGISTER)
+async def register(call: Call, body: protocol.RegisterBody) -> protocol.SessionGranted:
+    session = await call.services.gateway.register(protocol.to_registration(body))
     return protocol.SessionGranted(
         session_id=protocol.show_session(session.id),
         beat_period_seconds=session.beat_period.total_seconds(),
     )
 
 
-@post("/claim", operation_id="worker_claim", summary="Take leases", status_code=200)
-async def claim(request: AnyRequest) -> protocol.ClaimAnswerView:
-    """Take leases, waiting up to `wait_seconds` for the first; a repeated number gets the same answer.
-
-    A claim whose connection is closed waits no longer.
-    """
-    body = await read_struct(request, protocol.ClaimBody)
-    return protocol.from_claim_reply(await _claim_while_connected(request, protocol.to_claim(body)))
+@handles(operations.WORKER_CLAIM)
+async def claim(call: Call, body: protocol.ClaimBody) -> protocol.ClaimAnswerView:
+    return protocol.from_claim_reply(await _claim_while_connected(call, protocol.to_claim(body)))
 
 
-async def _claim_while_connected(request: AnyRequest, call: ClaimCall) -> ClaimReply:
+async def _claim_while_connected(call: Call, claim_call: ClaimCall) -> ClaimReply:
     """Claim for as long as there is somebody to answer.
 
     Runs that were taken in the very moment in which the connection broke are not handed back here: the worker may be
     alive and repeat the number, and a repeat that overtook the hand-back would start a run that is no longer its own.
     """
-    asking = asyncio.ensure_future(gateway_of(request).claim(call))
-    leaving = asyncio.ensure_future(_wait_for_disconnect(request))
+    asking = asyncio.ensure_future(call.services.gateway.claim(claim_call))
+    leaving = asyncio.ensure_future(_wait_for_disconnect(call))
     try:
         await asyncio.wait((asking, leaving), return_when=asyncio.FIRST_COMPLETED)
         return asking.result() if asking.done() else ClaimReply()  # nobody reads the empty one
@@ -53,35 +39,31 @@ async def _claim_while_connected(request: AnyRequest, call: ClaimCall) -> ClaimR
         leaving.cancel()
 
 
-async def _wait_for_disconnect(request: AnyRequest) -> None:
+async def _wait_for_disconnect(call: Call) -> None:
     """Return when the client has closed the connection; the body was read."""
-    while (await request.receive())["type"] != "http.disconnect":
+    while (await call.receive())["type"] != "http.disconnect":
         pass
 
 
-@post("/beat", operation_id="worker_beat", summary="Send a heartbeat", status_code=200)
-async def beat(request: AnyRequest) -> protocol.BeatView:
-    """Say that the session lives and what it holds; learn what it lost and what to cancel."""
-    body = await read_struct(request, protocol.BeatBody, limit=BEAT_LIMIT)
+@handles(operations.WORKER_BEAT)
+async def beat(call: Call, body: protocol.BeatBody) -> protocol.BeatView:
     session_id = protocol.read_session(body.session_id)
     held = protocol.to_keys(body.held)
-    return protocol.from_beat_reply(await gateway_of(request).beat(session_id, held, answered=body.answered))
+    return protocol.from_beat_reply(
+        await call.services.gateway.beat(session_id, held, answered=body.answered)
+    )
 
 
-@post("/report", operation_id="worker_report", summary="Say how attempts ended", status_code=200)
-async def report(request: AnyRequest) -> protocol.ReportView:
-    """Say how attempts ended; a repeat of an applied report is applied again, a late one is stale."""
-    body = await read_struct(request, protocol.ReportBody)
+@handles(operations.WORKER_REPORT)
+async def report(call: Call, body: protocol.ReportBody) -> protocol.ReportView:
     reports = tuple(protocol.to_report(item, index) for index, item in enumerate(body.reports))
-    results = await gateway_of(request).report(protocol.read_session(body.session_id), reports)
+    results = await call.services.gateway.report(protocol.read_session(body.session_id), reports)
     return protocol.ReportView(results=[result.value for result in results])
 
 
-@post("/leave", operation_id="worker_leave", summary="End a session", status_code=204)
-async def leave(request: AnyRequest) -> None:
-    """End the session; whatever it still holds is treated as lost at once."""
-    body = await read_struct(request, protocol.SessionBody)
-    await gateway_of(request).leave(protocol.read_session(body.session_id))
+@handles(operations.WORKER_LEAVE)
+async def leave(call: Call, body: protocol.SessionBody) -> None:
+    await call.services.gateway.leave(protocol.read_session(body.session_id))
 
 
-ROUTES: list[Any] = [register, claim, beat, report, leave]
+ROUTES: list[Endpoint] = [register, claim, beat, report, leave]

@@ -1,0 +1,175 @@
+"""The one way in: every request passes here, before its handler and after it.
+
+In this order: the guard (host and origin), the caller's principal, the route, the right that the operation asks for,
+the query, the body within its limit, the handler. Whatever is refused on the way is answered as problem details.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+from collections.abc import Callable, Iterator
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from mainspring.api.call import Answer, Call, Services
+from mainspring.api.errors import Rejected, Reply, answer_error
+from mainspring.api.guard import Guard
+from mainspring.api.routing import Found, Route, Routes
+from mainspring.core.rights import Principal
+from mainspring.ports.clock import IdSource
+from mainspring.wire.operations import OPERATIONS
+
+Identify = Callable[[Scope], Principal]
+"""Tells on whose behalf a request is made; raises `Rejected`."""
+Observe = Callable[[str, int, float], None]
+"""Is told of each answered request: the operation's id (empty where none was found), the status, and the seconds."""
+
+_encode = msgspec.json.Encoder().encode
+_HEADERS = {
+    name.lower().encode(): name.lower()
+    for name in (
+        *("Host", "Origin", "Content-Type", "Content-Length", "X-Request-Id"),
+        *(header.name for operation in OPERATIONS for header in operation.headers),
+    )
+}
+"""Those that this step looks at, and those that operations name; where one is given twice, the first counts."""
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:+/=@-]{1,128}")
+
+
+class Admission:
+    """Admits requests to their handlers, and sends what these answer.
+
+    Args:
+        identify: tells on whose behalf a request is made.
+        monotonic: the clock that times requests.
+        observe: is told of each answered request; None where nobody listens, which costs nothing.
+    """
+
+    def __init__(
+        self,
+        routes: Routes,
+        services: Services,
+        *,
+        guard: Guard,
+        identify: Identify,
+        ids: IdSource,
+        monotonic: Callable[[], float],
+        observe: Observe | None = None,
+    ) -> None:
+        self._routes = routes
+        self._services = services
+        self._guard = guard
+        self._identify = identify
+        self._new_request_id = _number_requests(ids).__next__
+        self._monotonic = monotonic
+        self._observe = observe
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        begun_at = 0.0 if self._observe is None else self._monotonic()
+        headers = _read_headers(scope)
+        request_id = headers.get("x-request-id")
+        if request_id is None or _REQUEST_ID.fullmatch(request_id) is None:
+            request_id = self._new_request_id()
+        route: Route | None = None
+        try:
+            principal = self._identify_caller(scope, headers)
+            found = self._routes.find(scope["path"])
+            route = None if found is None else found.methods.get(scope["method"])
+            if route is None:
+                reply = _answer_unrouted(scope["method"], scope["path"], found)
+            else:
+                assert found is not None
+                reply = await self._carry_out(route, found.key, principal, scope, receive, headers)
+        except asyncio.CancelledError:  # by the server's stop: a worker's long poll, most of all
+            reply = answer_error(
+                Rejected(503, "the server is stopping; try again"), path=scope["path"], request_id=request_id
+            )
+        except Exception as error:  # noqa: BLE001 - every error is an answer; what is not foreseen is logged
+            reply = answer_error(error, path=scope["path"], request_id=request_id)
+        await _send(send, reply, request_id)
+        if self._observe is not None:
+            seconds = self._monotonic() - begun_at
+            self._observe("" if route is None else route.operation.id, reply.status, seconds)
+
+    def _identify_caller(self, scope: Scope, headers: dict[str, str]) -> Principal:
+        server = scope.get("server")
+        self._guard.check(
+            host=headers.get("host"),
+            origin=headers.get("origin"),
+            arrived_at=str(server[0]) if server else None,
+        )
+        return self._identify(scope)
+
+    async def _carry_out(
+        self,
+        route: Route,
+        key: str,
+        principal: Principal,
+        scope: Scope,
+        receive: Receive,
+        headers: dict[str, str],
+    ) -> Reply:
+        if route.right not in principal.rights:
+            raise Rejected(403, f"{principal.name} may not do this: it takes the right {route.right.value!r}")
+        query = route.query.read(scope["query_string"])
+        call = Call(
+            scope, receive, services=self._services, principal=principal, key=key, query=query, fields=headers
+        )
+        if route.body is None:
+            content = await route.handle(call)
+        else:
+            body = await route.body.read(
+                receive,
+                media_type=headers.get("content-type", ""),
+                length=headers.get("content-length", ""),
+            )
+            content = await route.handle(call, body)
+        status = route.status
+        if isinstance(content, Answer):
+            content, status = content
+        return Reply(status, b"" if content is None else _encode(content))
+
+
+def _read_headers(scope: Scope) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for raw, value in scope["headers"]:
+        name = _HEADERS.get(raw)
+        if name is not None and name not in found:
+            found[name] = value.decode("latin-1")
+    return found
+
+
+def _answer_unrouted(method: str, path: str, found: Found | None) -> Reply:
+    """Answer where there is no operation: say which methods there are, if any.
+
+    Raises:
+        Rejected: 404 or 405.
+    """
+    if found is None:
+        raise Rejected(404, f"there is nothing at {path}; see /openapi.json")
+    allow = {"allow": ", ".join(sorted([*found.methods, "OPTIONS"]))}
+    if method == "OPTIONS":
+        return Reply(204, b"", headers=allow)
+    raise Rejected(405, f"{method} is not allowed here; see /openapi.json", headers=allow)
+
+
+async def _send(send: Send, reply: Reply, request_id: str) -> None:
+    body = reply.body
+    headers = [(b"x-request-id", request_id.encode())]
+    if reply.status != 204:
+        headers.append((b"content-type", reply.media_type))
+        headers.append((b"content-length", b"%d" % len(body)))
+    if reply.headers:
+        headers += [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _number_requests(ids: IdSource) -> Iterator[str]:
+    """Yield ids that no other process and no other start gives."""
+    prefix = ids.new_uuid().hex[-12:]
+    return (f"req_{prefix}-{number:x}" for number in itertools.count(1))

@@ -1,0 +1,98 @@
+"""Finds the endpoint of a request by method and path."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from mainspring.api.call import Endpoint
+from mainspring.api.reading import BodyReader, QueryReader
+from mainspring.core.rights import Right
+from mainspring.wire.operation import Operation
+
+
+class Route(NamedTuple):
+    """An endpoint, with what the admission step needs of it at hand."""
+
+    operation: Operation[Any]
+    handle: Callable[..., Awaitable[Any]]
+    right: Right
+    status: int
+    body: BodyReader | None
+    query: QueryReader
+
+
+class Found(NamedTuple):
+    """What there is at a path.
+
+    Attributes:
+        methods: its routes by method.
+        key: what stands in the path's variable part.
+    """
+
+    methods: Mapping[str, Route]
+    key: str
+
+
+class _Node:
+    """One part of paths, with those that may follow it."""
+
+    __slots__ = ("children", "methods", "variable")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node] = {}
+        self.variable: _Node | None = None
+        self.methods: dict[str, Route] = {}
+
+
+class Routes:
+    """All routes of the API. A slash at the end of a path, or a double one, changes nothing.
+
+    Raises:
+        ValueError: an operation has two endpoints.
+    """
+
+    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+        self._root = _Node()
+        self._fixed: dict[str, Found] = {}
+        for endpoint in endpoints:
+            self._add(endpoint)
+
+    def find(self, path: str) -> Found | None:
+        """Return what there is at a path; None where there is nothing."""
+        found = self._fixed.get(path)
+        if found is not None:
+            return found
+        node, key = self._root, ""
+        for part in path.split("/"):
+            if not part:
+                continue
+            child = node.children.get(part)
+            if child is None:
+                child, key = node.variable, part
+                if child is None:
+                    return None
+            node = child
+        return Found(node.methods, key) if node.methods else None
+
+    def _add(self, endpoint: Endpoint) -> None:
+        operation = endpoint.operation
+        node = self._root
+        for part in operation.path.split("/")[1:]:
+            if part.startswith("{"):
+                node.variable = node.variable or _Node()
+                node = node.variable
+            else:
+                node = node.children.setdefault(part, _Node())
+        if operation.method in node.methods:
+            raise ValueError(f"{operation.method} {operation.path} has two endpoints")
+        node.methods[operation.method] = Route(
+            operation=operation,
+            handle=endpoint.handle,
+            right=operation.right,
+            status=operation.statuses[0],
+            body=None if operation.body is None else BodyReader(operation.body),
+            query=QueryReader(operation.query),
+        )
+        if operation.variable is None:
+            self._fixed[operation.path] = Found(node.methods, "")

@@ -1,0 +1,224 @@
+"""What the admission step does for every request, whatever it asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+import structlog
+
+from mainspring.api.principals import identify_anybody
+from mainspring.api.routing import Routes
+from mainspring.core.model import DEFAULT_TENANT
+from mainspring.core.rights import ALL_RIGHTS, Principal, Right
+from mainspring.testing.manual import ManualRuntime
+from mainspring.wire.operation import Operation
+from mainspring.wire.operations import OPERATIONS
+from tests.unit.api.asgi import api_of, client_of
+
+JOBS = "/api/v1/jobs"
+HOOK = {"name": "hook", "callback_url": "https://example.com/hook"}
+
+
+def url_of(operation: Operation[Any]) -> str:
+    return operation.url("x" if operation.variable else None)
+
+
+# -- paths and methods -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [f"{JOBS}/", "/api//v1/jobs", f"{JOBS}//"])
+async def test_further_slashes_change_nothing(http: httpx.AsyncClient, path: str) -> None:
+    assert (await http.post(path, json=HOOK)).status_code == 201
+    assert (await http.get(JOBS)).json()["items"][0]["name"] == "hook"
+
+
+@pytest.mark.parametrize("path", ["/", "/api", "/api/v1", f"{JOBS}/a/b", f"{JOBS}/a/runs/b", "/favicon.ico"])
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "HEAD"])
+async def test_nothing_there_is_a_problem(http: httpx.AsyncClient, method: str, path: str) -> None:
+    answer = await http.request(method, path)
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"
+    if method != "HEAD":
+        assert answer.json()["detail"] == f"there is nothing at {path}; see /openapi.json"
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        (JOBS, "GET, OPTIONS, POST, PUT"),
+        (f"{JOBS}/x", "DELETE, GET, OPTIONS, PATCH"),
+        (f"{JOBS}/bulk", "OPTIONS, POST"),
+        (f"{JOBS}//runs", "DELETE, GET, OPTIONS, PATCH"),
+        ("/health", "GET, OPTIONS"),
+        ("/openapi.json", "GET, OPTIONS"),
+    ],
+)
+async def test_other_methods_are_told_which_there_are(
+    http: httpx.AsyncClient, path: str, methods: str
+) -> None:
+    for method in {"HEAD", "POST", "PATCH", "TRACE"} - set(methods.split(", ")):
+        answer = await http.request(method, path)
+        assert (answer.status_code, answer.headers["allow"]) == (405, methods)
+        if method != "HEAD":
+            assert answer.json()["detail"] == f"{method} is not allowed here; see /openapi.json"
+    options = await http.request("OPTIONS", path)
+    assert (options.status_code, options.headers["allow"], options.content) == (204, methods, b"")
+
+
+def test_path_beside_all_patterns_is_not_found() -> None:
+    routes = Routes([])
+    assert routes.find("/health") is None
+
+
+# -- request ids -------------------------------------------------------------------------------------------------------
+
+
+async def test_request_id_is_given_back_and_stands_in_problems(http: httpx.AsyncClient) -> None:
+    headers = {"x-request-id": "trace/17.a:b"}
+    found = await http.get(JOBS, headers=headers)
+    missing = await http.get("/nowhere", headers=headers)
+    assert found.headers["x-request-id"] == missing.headers["x-request-id"] == "trace/17.a:b"
+    assert missing.json()["request_id"] == "trace/17.a:b"
+
+
+@pytest.mark.parametrize("given", [None, "", "a b", "x" * 129, 'a"b', "ä".encode("latin-1")])
+async def test_request_id_is_made_where_none_can_be_used(
+    http: httpx.AsyncClient, given: str | bytes | None
+) -> None:
+    headers = None if given is None else {"x-request-id": given}
+    first, second = [await http.get("/nowhere", headers=headers) for _ in range(2)]  # type: ignore[arg-type]
+    for answer in (first, second):
+        assert answer.headers["x-request-id"].startswith("req_")
+        assert answer.json()["request_id"] == answer.headers["x-request-id"]
+    assert first.headers["x-request-id"] != second.headers["x-request-id"]
+
+
+async def test_log_of_a_fault_tells_the_request_id(runtime: ManualRuntime) -> None:
+    async def fail() -> None:
+        raise RuntimeError("a fault")
+
+    with structlog.testing.capture_logs() as logs:
+        async with client_of(api_of(runtime, ping=fail)) as http:
+            answer = await http.get("/health", headers={"x-request-id": "abc"})
+    assert answer.status_code == 500
+    assert "a fault" not in answer.text
+    (entry,) = [entry for entry in logs if entry["event"] == "request_failed"]
+    assert (entry["request_id"], entry["path"]) == ("abc", "/health")
+    assert str(entry["exc_info"]) == "a fault"
+
+
+# -- rights ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+async def test_operation_takes_its_right_and_no_other(
+    runtime: ManualRuntime, operation: Operation[Any]
+) -> None:
+    def status_with(rights: frozenset[Right]) -> Any:
+        principal = Principal(name="somebody", tenant=DEFAULT_TENANT, rights=rights)
+        return ask(api_of(runtime, identify=lambda _: principal))
+
+    async def ask(api: Any) -> int:
+        async with client_of(api) as http:
+            answer = await http.request(operation.method, url_of(operation), content=b"[")
+        if answer.status_code == 403:
+            assert (
+                answer.json()["detail"] == f"somebody may not do this: it takes the right '{operation.right}'"
+            )
+        return answer.status_code
+
+    assert await status_with(ALL_RIGHTS - {operation.right}) == 403
+    assert await status_with(frozenset({operation.right})) != 403
+
+
+async def test_work_is_done_for_the_principals_tenant(runtime: ManualRuntime) -> None:
+    other = replace(identify_anybody({}), tenant="other")
+    async with (
+        client_of(api_of(runtime)) as mine,
+        client_of(api_of(runtime, identify=lambda _: other)) as theirs,
+    ):
+        job = (await mine.post(JOBS, json=HOOK)).json()["job_id"]
+        assert (await theirs.get(JOBS)).json()["items"] == []
+        assert (await theirs.get(f"{JOBS}/{job}")).status_code == 404
+        assert (await mine.get(f"{JOBS}/{job}")).status_code == 200
+
+
+@pytest.mark.parametrize("path", [JOBS, "/health", "/openapi.json", "/nowhere"])
+@pytest.mark.parametrize("method", ["GET", "OPTIONS", "TRACE"])
+async def test_stranger_is_told_nothing_whatever_is_asked(
+    http: httpx.AsyncClient, method: str, path: str
+) -> None:
+    answer = await http.request(method, path, headers={"host": "evil.example"})
+    assert answer.status_code == 403
+
+
+# -- what is refused before a handler ----------------------------------------------------------------------------------
+
+
+async def test_body_is_read_in_pieces_up_to_its_limit(http: httpx.AsyncClient) -> None:
+    async def pieces(count: int) -> Any:
+        yield b'{"name": "hook", "callback_url": "https://example.com/hook"'
+        for _ in range(count):
+            yield b" " * 1000
+        yield b"}"
+
+    headers = {"content-type": "application/json"}
+    assert (await http.post(JOBS, content=pieces(1000), headers=headers)).status_code == 201
+    answer = await http.post(JOBS, content=pieces(1100), headers=headers)
+    assert (answer.status_code, answer.json()["detail"]) == (413, "the body has more than 1048576 bytes")
+
+
+async def test_body_that_is_cut_off_stores_nothing(runtime: ManualRuntime, http: httpx.AsyncClient) -> None:
+    sent: list[dict[str, Any]] = []
+    events = iter([{"type": "http.request", "body": b"{}", "more_body": True}, {"type": "http.disconnect"}])
+
+    async def receive() -> Any:
+        return next(events)
+
+    async def send(event: Any) -> None:
+        sent.append(event)
+
+    scope = {"type": "http", "method": "POST", "path": JOBS, "query_string": b"", "headers": []}
+    await api_of(runtime)(scope, receive, send)
+    assert sent[0]["status"] == 400
+    assert b"closed before the body had come" in sent[1]["body"]
+
+
+# -- timing and the end ------------------------------------------------------------------------------------------------
+
+
+async def test_observer_is_told_of_every_request_once(runtime: ManualRuntime) -> None:
+    seen: list[tuple[str, int, float]] = []
+    api = api_of(runtime, observe=lambda *facts: seen.append(facts))
+    async with client_of(api) as http:
+        await http.post(JOBS, json=HOOK)
+        await http.get(f"{JOBS}?limit=0")
+        await http.get("/nowhere")
+        await http.get(JOBS, headers={"host": "evil.example"})
+    assert [(operation, status) for operation, status, _ in seen] == [
+        ("create_job", 201),
+        ("list_jobs", 422),
+        ("", 404),
+        ("", 403),
+    ]
+    assert all(0 <= seconds < 60 for _, _, seconds in seen)
+
+
+async def test_request_that_the_stop_cuts_off_is_told_to_come_back(runtime: ManualRuntime) -> None:
+    asked = asyncio.Event()
+
+    async def wait() -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    async with client_of(api_of(runtime, ping=wait)) as http:
+        request = asyncio.create_task(http.get("/health"))
+        await asked.wait()
+        request.cancel()
+        answer = await request
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert answer.json()["detail"] == "the server is stopping; try again"

@@ -1,0 +1,209 @@
+"""The table of operations is what server, client and description go by."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+import pytest
+
+import mainspring.api
+from mainspring.api.app import ENDPOINTS
+from mainspring.api.call import Answer, Endpoint
+from mainspring.api.routing import Routes
+from mainspring.core.ids import RunId, SessionId
+from mainspring.core.rights import Right
+from mainspring.ports.executor import Success
+from mainspring.ports.gateway import ClaimCall, Registration, Report
+from mainspring.sdk.client import AsyncClient
+from mainspring.sdk.http_gateway import HttpGateway
+from mainspring.sdk.transport import Transport
+from mainspring.wire import operations
+from mainspring.wire.operation import Operation, Parameter
+from mainspring.wire.operations import OPERATIONS
+
+SERVER = "http://127.0.0.1:9"
+WITHOUT_CALL = {
+    "get_openapi",  # for tools
+    "list_job_runs",  # `list_runs` with a job
+    "run_job_now",  # the same as `submit_run`
+}
+ids = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+
+
+class Asked(Exception):
+    """A call was about to be sent."""
+
+    def __init__(self, operation: Operation[Any], key: str | None, given: Mapping[str, Any]) -> None:
+        super().__init__(operation.id)
+        self.operation = operation
+        self.key = key
+        self.given = given
+
+
+@pytest.fixture
+def asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask(
+        _: Transport, operation: Operation[Any], answer: object, key: str | None = None, **given: Any
+    ) -> None:
+        raise Asked(operation, key, given)
+
+    monkeypatch.setattr(Transport, "call_as", ask)
+
+
+async def what_asks(call: Callable[[], Awaitable[object]]) -> Asked:
+    with pytest.raises(Asked) as caught:
+        await call()
+    return caught.value
+
+
+def methods() -> dict[str, Callable[..., Any]]:
+    return {
+        name: method
+        for name, method in vars(AsyncClient).items()
+        if inspect.iscoroutinefunction(method) and not name.startswith("_")
+    }
+
+
+async def call_client(name: str) -> Asked:
+    method = methods()[name]
+    arguments = {parameter: "1" for parameter in inspect.signature(method).parameters if parameter != "self"}
+    return await what_asks(lambda: method(AsyncClient(SERVER), **arguments))
+
+
+async def call_gateway() -> list[Asked]:
+    gateway, session = HttpGateway(SERVER), SessionId(1)
+    report = Report(run_id=RunId(1), token=1, ending=Success())
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: gateway.register(Registration(name="w", host="h", pid=1, slots=1)),
+        lambda: gateway.claim(
+            ClaimCall(session_id=session, number=1, limit=1, wait=timedelta(0), is_idle=True)
+        ),
+        lambda: gateway.beat(session, ()),
+        lambda: gateway.report(session, (report,)),
+        lambda: gateway.leave(session),
+    ]
+    return [await what_asks(call) for call in calls]
+
+
+def test_every_operation_has_its_handler() -> None:
+    assert {endpoint.operation for endpoint in ENDPOINTS} == set(OPERATIONS)
+    assert len({operation.id for operation in OPERATIONS}) == len(OPERATIONS) == len(ENDPOINTS)
+
+
+def test_two_handlers_of_one_operation_are_refused() -> None:
+    with pytest.raises(ValueError, match="has two endpoints"):
+        Routes([*ENDPOINTS, ENDPOINTS[0]])
+
+
+@ids
+def test_operation_is_found_by_its_path(operation: Operation[Any]) -> None:
+    key = "some-id" if operation.variable else None
+    found = Routes(ENDPOINTS).find(operation.url(key))
+    assert found is not None
+    assert found.key == (key or "")
+    assert found.methods[operation.method].operation is operation
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.operation.id)
+def test_handler_takes_and_answers_what_is_described(endpoint: Endpoint) -> None:
+    hints = get_type_hints(endpoint.handle)
+    answer = hints.pop("return")
+    if get_origin(answer) is Answer:
+        (answer,) = get_args(answer)
+    body = endpoint.operation.body
+    assert answer == endpoint.operation.answer
+    assert list(hints.values())[1:] == ([] if body is None else [body.decoded_as])
+
+
+def test_handlers_read_no_query_that_is_not_described() -> None:
+    """They find it in `call.query`, which holds nothing else; Starlette's own view of it is not used."""
+    folder = Path(inspect.getfile(mainspring.api)).parent
+    readers = {
+        f"{path.relative_to(folder)}: {node.attr}"
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in {"query_params", "url"}
+    }
+    assert readers == set()
+
+
+@ids
+def test_key_of_a_path_is_quoted(operation: Operation[Any]) -> None:
+    if operation.variable is None:
+        with pytest.raises(ValueError, match="takes no key"):
+            operation.url("x")
+    else:
+        assert "/a%2Fb%3Fc" in operation.url("a/b?c")
+        with pytest.raises(ValueError, match=f"takes a {operation.variable}"):
+            operation.url()
+
+
+async def test_client_has_a_call_for_each_operation(asking: None) -> None:
+    asked = [await call_client(name) for name in methods()] + await call_gateway()
+    found = [each.operation.id for each in asked]
+    assert len(set(found)) == len(found)
+    assert set(found) | WITHOUT_CALL == {operation.id for operation in OPERATIONS}
+
+
+@pytest.mark.parametrize("name", methods())
+async def test_call_of_the_client_is_as_described(name: str, asking: None) -> None:
+    asked = await call_client(name)
+    operation = asked.operation
+    assert (asked.key is None) == (operation.variable is None)
+    assert ("body" in asked.given) == (operation.body is not None)
+    assert set(asked.given.get("query", {})) == {parameter.name for parameter in operation.query}
+    assert set(asked.given.get("headers", {})) == {parameter.name for parameter in operation.headers}
+    assert get_type_hints(methods()[name])["return"] == operation.answer
+
+
+@pytest.mark.parametrize("name", methods())
+def test_defaults_of_the_client_are_those_of_the_server(name: str) -> None:
+    described: dict[str, Parameter] = {
+        parameter.name: parameter for operation in OPERATIONS for parameter in operation.query
+    }
+    for parameter in inspect.signature(methods()[name]).parameters.values():
+        if parameter.name in described and parameter.kind is parameter.KEYWORD_ONLY:
+            assert parameter.default == described[parameter.name].default
+
+
+async def test_call_of_a_worker_is_as_described(asking: None) -> None:
+    for asked in await call_gateway():
+        assert asked.operation.right is Right.WORK
+        body = asked.operation.body
+        assert body is not None
+        msgspec.json.decode(msgspec.json.encode(asked.given["body"]), type=body.shape)
+
+
+def test_rights_are_those_of_the_design() -> None:
+    by_right: dict[Right, set[str]] = {}
+    for operation in OPERATIONS:
+        by_right.setdefault(operation.right, set()).add(operation.id)
+    assert by_right == {
+        Right.PUBLIC: {"get_health", "get_openapi"},
+        Right.READ: {
+            *(
+                "list_jobs",
+                "get_job",
+                "get_job_status",
+                "list_job_fire_ranges",
+                "get_job_ledger",
+                "list_job_runs",
+            ),
+            *("list_runs", "get_run", "count_runs", "list_workers", "preview_cron"),
+        },
+        Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run"},
+        Right.OPERATE: {"pause_job", "resume_job"},
+        Right.EDIT: {"create_job", "create_jobs", "upsert_job", "edit_job", "delete_job"},
+        Right.WORK: {f"worker_{verb}" for verb in ("register", "claim", "beat", "report", "leave")},
+    }
+
+
+def test_table_names_no_operation_twice() -> None:
+    names = [name for name, value in vars(operations).items() if isinstance(value, Operation)]
+    assert [name.lower() for name in names] == [operation.id for operation in OPERATIONS]
