@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mainspring.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from mainspring.api.callers import Callers
     from mainspring.config.settings import Settings, StoreLocation
     from mainspring.engine.assembly import Engine
     from mainspring.host.process import StopRequest
@@ -43,6 +44,7 @@ async def _host(settings: Settings, app: App | None, stop: StopRequest, store_op
 
     registry = app.registry if app is not None else FunctionRegistry()
     with listen(settings.host, settings.port) if settings.has_api else contextlib.nullcontext() as listener:
+        callers = None if listener is None else _choose_callers(settings)
         # After the port: a server that does not start leaves nothing behind.
         _make_folder(settings.store, store_option)
         ready = "scheduling"
@@ -59,8 +61,8 @@ async def _host(settings: Settings, app: App | None, stop: StopRequest, store_op
         ):
             for body in app.definitions() if app else ():
                 await engine.client.jobs.upsert(DEFAULT_TENANT, body)
-            if listener is not None:
-                await outer.enter_async_context(_serve(engine, settings, listener))
+            if listener is not None and callers is not None:
+                await outer.enter_async_context(_serve(engine, settings, listener, callers))
             settle_memory(has_users_code=settings.slots > 0)
             announce_ready(ready)
             await stop.wait()
@@ -68,12 +70,25 @@ async def _host(settings: Settings, app: App | None, stop: StopRequest, store_op
 
 
 @contextlib.asynccontextmanager
-async def _serve(engine: Engine, settings: Settings, listener: socket.socket) -> AsyncIterator[None]:
+async def _serve(
+    engine: Engine, settings: Settings, listener: socket.socket, callers: Callers
+) -> AsyncIterator[None]:
     from mainspring.host.serving import serve
 
     patience = _LAST_ANSWERS if settings.slots else settings.drain.total_seconds()
-    async with serve(engine, settings, listener, patience=patience):
+    async with serve(engine, settings, listener, callers, patience=patience):
         yield
+
+
+def _choose_callers(settings: Settings) -> Callers:
+    from mainspring.api.callers import CallerFinder, choose_callers
+
+    return choose_callers(
+        settings.host,
+        is_trusted=settings.trusted_network,
+        allows_shell=settings.allow_shell,
+        finder=CallerFinder(),
+    )
 
 
 def _warn_if_open(settings: Settings, url: str) -> None:

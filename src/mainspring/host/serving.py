@@ -12,9 +12,10 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mainspring.api import create_api
-from mainspring.api.principals import identify_anybody
+from mainspring.api.callers import CALLER, CallerFinder, Callers
 from mainspring.clock import LoopWaiter
 from mainspring.errors import MainspringError
 
@@ -48,11 +49,12 @@ def listen(host: str, port: int) -> Iterator[socket.socket]:
 
 @contextlib.asynccontextmanager
 async def serve(
-    engine: Engine, settings: Settings, listener: socket.socket, *, patience: float
+    engine: Engine, settings: Settings, listener: socket.socket, callers: Callers, *, patience: float
 ) -> AsyncIterator[None]:
     """Serve the API until the block ends.
 
     Args:
+        callers: whom it lets in.
         patience: seconds that requests under way then have; what is not answered by then is told to try again.
     """
 
@@ -62,7 +64,7 @@ async def serve(
     api = create_api(
         engine.client,
         engine.gateway,
-        identify=identify_anybody,
+        identify=callers.identify,
         store_name=settings.store.scheme,
         ping=ping,
         shards=engine.shards,
@@ -73,7 +75,7 @@ async def serve(
     config = uvicorn.Config(
         api,
         access_log=False,
-        http="httptools",
+        http="httptools" if callers.finder is None else _told_apart_by(callers.finder),
         lifespan="off",
         log_config=None,
         server_header=False,
@@ -97,6 +99,8 @@ async def serve(
         engine.matcher.close()  # workers that wait for work would use up the patience
         server.should_exit = True
         await serving
+        if callers.finder is not None:
+            callers.finder.close()
 
 
 class _Server(uvicorn.Server):
@@ -120,3 +124,15 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def _told_apart_by(finder: CallerFinder) -> type[asyncio.Protocol]:
+    """Return uvicorn's protocol, with each connection's caller in the state of its requests."""
+
+    class Connection(HttpToolsProtocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+            super().connection_made(transport)
+            caller = finder.find(transport.get_extra_info("socket"))
+            self.app_state = {**self.app_state, CALLER: caller}
+
+    return Connection
