@@ -54,6 +54,14 @@ def test_there_is_a_unit_for_each_process() -> None:
     assert UNITS == ["mainspring-server.service", "mainspring-worker@.service", "mainspring.service"]
 
 
+@pytest.mark.parametrize("name", [name for name in UNITS if "worker" not in name])
+def test_units_that_serve_may_ask_the_kernel_who_calls(name: str) -> None:
+    """Without it a server on loopback could not tell its own user's connections from others' (ADR 0027)."""
+    families = [family for line in Unit(name).all("RestrictAddressFamilies") for family in line.split()]
+    assert not families or {"AF_INET", "AF_INET6", "AF_NETLINK"} <= set(families)
+    assert Unit(name).all("PrivateUsers") == []
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
 def test_systemd_takes_the_units(tmp_path: Path) -> None:
     program = Path(sys.executable).with_name("mainspring")
