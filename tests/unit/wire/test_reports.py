@@ -16,6 +16,7 @@ from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import Ending, Report, ReportResult, Stopped
 from mainspring.sdk.http_gateway import HttpGateway
 from mainspring.wire import protocol
+from mainspring.wire.operation import Operation
 
 FULL = b'"' + b"x" * (INLINE_LIMIT - 2) + b'"'
 
@@ -68,7 +69,7 @@ class Recorder:
         self.sizes: list[int] = []
 
     async def call(
-        self, method: str, path: str, kind: type, *, body: Any, **options: object
+        self, operation: Operation[protocol.ReportView], *, body: Any, **options: object
     ) -> protocol.ReportView:
         self.sizes.append(len(msgspec.json.encode(body)))
         return protocol.ReportView(results=["applied"] * len(body["reports"]))
