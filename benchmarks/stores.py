@@ -63,7 +63,7 @@ async def measure_store(store: Store, where: str, count: int) -> list[Row]:
 
     submitting = await in_flight([submit] * calls)
     (lane,) = await store.read_lanes([])
-    claimed: list[tuple[ClaimedRun, ...]] = []
+    claimed: list[tuple[SessionId, tuple[ClaimedRun, ...]]] = []
 
     def claim(session_id: SessionId, number: int) -> Callable[[], Awaitable[None]]:
         request = ClaimRequest(
@@ -72,24 +72,24 @@ async def measure_store(store: Store, where: str, count: int) -> list[Row]:
 
         async def call() -> None:
             (result,) = await store.claim_runs([request], now=now)
-            claimed.append(result.runs)
+            claimed.append((session_id, result.runs))
 
         return call
 
     claiming = await in_flight(
         [claim(sessions[number % IN_FLIGHT], number // IN_FLIGHT + 1) for number in range(calls)]
     )
-    assert sum(map(len, claimed)) == calls * BATCH
+    assert sum(len(runs) for _, runs in claimed) == calls * BATCH
 
-    def apply(runs: Sequence[ClaimedRun]) -> Callable[[], Awaitable[None]]:
-        ends = [succeeded(run.run_id, run.token, b"null") for run in runs]
+    def apply(session_id: SessionId, runs: Sequence[ClaimedRun]) -> Callable[[], Awaitable[None]]:
+        ends = [succeeded(run.run_id, run.token, session_id, b"null") for run in runs]
 
         async def call() -> None:
             await store.apply(ends, now=now)
 
         return call
 
-    applying = await in_flight([apply(runs) for runs in claimed])
+    applying = await in_flight([apply(*given) for given in claimed])
     rows = calls * BATCH
     total = submitting + claiming + applying
     return [

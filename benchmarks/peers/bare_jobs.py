@@ -16,7 +16,7 @@ import uvloop
 
 from benchmarks.engine import settings_for
 from benchmarks.peers import mainspring_jobs, notes
-from mainspring.core.ids import LaneId
+from mainspring.core.ids import LaneId, SessionId
 from mainspring.core.transitions import succeeded
 from mainspring.engine.assembly import Engine
 from mainspring.host.process import settle_memory
@@ -47,13 +47,14 @@ async def work(dsn: str) -> None:
                 if not result.runs:
                     return
                 lows = dict.fromkeys(lanes, result.runs[0].due_at)
-                applying.create_task(_apply(engine, result.runs))
+                applying.create_task(_apply(engine, session.id, result.runs))
 
 
-async def _apply(engine: Engine, runs: Sequence[ClaimedRun]) -> None:
+async def _apply(engine: Engine, session_id: SessionId, runs: Sequence[ClaimedRun]) -> None:
     for _ in runs:
         notes.note_job()
-    await engine.store.apply([succeeded(run.run_id, run.token) for run in runs], now=engine.clock.now())
+    ends = [succeeded(run.run_id, run.token, session_id) for run in runs]
+    await engine.store.apply(ends, now=engine.clock.now())
 
 
 def main() -> None:

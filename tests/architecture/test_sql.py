@@ -33,7 +33,6 @@ ONLY_SQLITE = {
     "is_holding_quarantined": "a claim takes several statements",
     "find_ready": "a claim takes several statements",
     "find_quarantined": "a claim takes several statements",
-    "remove_successes": "PostgreSQL deletes in the statement that inserts into the history",
     "remove_runs": "PostgreSQL deletes in the statement that inserts into the history",
 }
 # query of PostgreSQL that SQLite has not -> why
@@ -73,9 +72,9 @@ OTHER_PARAMETERS = {
         "SQLite reads them from the row, PostgreSQL has read them before",
     ),
     "apply_success": (
-        set(),
-        {"run_id", "token", "output"},
-        "one JSON object of run id and result; SQLite ends a run with output by finish_run",
+        {"end"},
+        {"run_id", "token", "session_id", "result", "output"},
+        "one JSON object of run id, session and result; SQLite ends a run with output by finish_run",
     ),
     "beat_session": (
         {"missing"},

@@ -83,7 +83,7 @@ async def claiming(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
 
 async def succeeding(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
     held = await running_run(store)
-    return lambda: store.apply([transitions.succeeded(held.run_id, held.token)], now=at(1))
+    return lambda: store.apply([transitions.succeeded(held.run_id, held.token, held.session_id)], now=at(1))
 
 
 async def failing(store: PostgresStore) -> Callable[[], Awaitable[Any]]:

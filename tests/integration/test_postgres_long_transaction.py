@@ -83,7 +83,7 @@ async def test_claimed_runs_are_not_passed_again_by_the_look_at_the_lanes(dsn: s
                 await submit(store, job, 500, now=at(number), due_at=at(number))
                 request = ClaimRequest(session_id=session_id, number=number + 1, lanes=(lane.id,), limit=500)
                 [result] = await store.claim_runs([request], now=at(number))
-                ends = [succeeded(run.run_id, run.token, None) for run in result.runs]
+                ends = [succeeded(run.run_id, run.token, session_id) for run in result.runs]
                 await store.apply(ends, now=at(number))
             low = at(99)
             [seen] = await store.read_lanes([], lows={lane.id: low})
@@ -161,7 +161,9 @@ async def test_orphans_are_found_without_passing_what_live_sessions_held(dsn: st
             [result] = await store.claim_runs(
                 [ClaimRequest(session_id=session_id, number=1, lanes=(lane.id,), limit=RUNS)], now=START
             )
-            await store.apply([succeeded(run.run_id, run.token, None) for run in result.runs], now=START)
+            await store.apply(
+                [succeeded(run.run_id, run.token, session_id) for run in result.runs], now=START
+            )
             [last] = await submit(store, job)
             await store.claim_runs(
                 [ClaimRequest(session_id=gone, number=1, lanes=(lane.id,), limit=1, lows={lane.id: START})],

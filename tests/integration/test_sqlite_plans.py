@@ -71,7 +71,6 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("repeat_claim", ["SEARCH run run_held"]),
         ("lock_runs", [f"SEARCH run {KEY}"]),
         ("apply_successes", [f"SEARCH run {KEY}"]),
-        ("remove_successes", [f"SEARCH run {KEY}"]),
         ("add_attempt", [f"SEARCH run {KEY}"]),
         ("finish_run", [f"SEARCH run {KEY}"]),
         ("bury_run", [f"SEARCH run {KEY}"]),

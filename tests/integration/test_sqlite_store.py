@@ -122,7 +122,7 @@ async def test_ids_grow_on_after_the_tables_were_emptied_and_the_store_reopened(
         job, session_id = await add_job(store), await add_session(store)
         ids = await submit(store, job, 3)
         runs = await claim(store, session_id, limit=3)
-        await store.apply([succeeded(run.run_id, run.token) for run in runs], now=at(1))
+        await store.apply([succeeded(run.run_id, run.token, session_id) for run in runs], now=at(1))
         await store.close_sessions([session_id], now=at(1))
         assert await store.prune_history(before=at(2), limit=10) == 3
         assert await store.prune_sessions(before=at(2), limit=10) == 1
@@ -157,7 +157,7 @@ async def main():
         while True:
             say("submitted", await submit(store, job, 20))
             runs = await claim(store, session_id, limit=10)
-            await store.apply([succeeded(run.run_id, run.token) for run in runs], now=START)
+            await store.apply([succeeded(run.run_id, run.token, session_id) for run in runs], now=START)
             say("done", [run.run_id for run in runs])
 
     await asyncio.gather(*(work() for _ in range(4)))
@@ -354,7 +354,7 @@ async def test_lanes_that_the_janitor_took_are_made_anew(store: SqliteStore) -> 
         [run] = await claim(store, session_id)
         assert run.run_id == run_id
         assert await store.prune_lanes(limit=10) == 0  # the run is still held
-        await store.apply([succeeded(run_id, run.token)], now=at(1))
+        await store.apply([succeeded(run_id, run.token, session_id)], now=at(1))
         assert await store.prune_lanes(limit=10) == 1
 
 
@@ -441,21 +441,26 @@ async def test_every_run_is_given_to_one_claim_and_a_late_token_is_stale(store: 
         store.claim_runs([make_claim(sessions[number % 20], lanes, limit=7)], now=START)
         for number in range(100)
     ]
-    runs = [run for [result] in await asyncio.gather(*claims) for run in result.runs]
-    assert sorted(run.run_id for run in runs) == sorted(ids)
+    results_of_claims = await asyncio.gather(*claims)
+    runs = [
+        (run, sessions[number % 20])
+        for number, [result] in enumerate(results_of_claims)
+        for run in result.runs
+    ]
+    assert sorted(run.run_id for run, _ in runs) == sorted(ids)
 
-    def lose(run_id: Any, token: int) -> Transition:
+    def lose(run_id: Any, token: int, session_id: Any) -> Transition:
         return Transition(
-            run_id=run_id, token=token, to=RunState.PENDING, outcome=AttemptOutcome.LOST, ready_at=START
+            run_id, token, session_id, to=RunState.PENDING, outcome=AttemptOutcome.LOST, ready_at=START
         )
 
     # Each run is declared lost and reported done at once: whoever comes first wins, the other one is stale.
     calls: list[Any] = [
         call
-        for run in runs
+        for run, holder in runs
         for call in (
-            store.apply([lose(run.run_id, run.token)], now=at(1)),
-            store.apply([succeeded(run.run_id, run.token)], now=at(1)),
+            store.apply([lose(run.run_id, run.token, holder)], now=at(1)),
+            store.apply([succeeded(run.run_id, run.token, holder)], now=at(1)),
         )
     ]
     results = [result[0] for result in await asyncio.gather(*calls)]
@@ -464,9 +469,10 @@ async def test_every_run_is_given_to_one_claim_and_a_late_token_is_stale(store: 
     again = [run for run in await claim_all(store, sessions[0]) if run.token == 3]
     lost_number = sum(result is ApplyResult.APPLIED for result in results[::2])
     assert len(again) == lost_number
-    late = await store.apply([succeeded(run.run_id, 1) for run in again], now=at(2))
+    holders = {run.run_id: holder for run, holder in runs}
+    late = await store.apply([succeeded(run.run_id, 1, holders[run.run_id]) for run in again], now=at(2))
     assert set(late) <= {ApplyResult.STALE}
-    reported = await store.apply([succeeded(run.run_id, run.token) for run in again], now=at(2))
+    reported = await store.apply([succeeded(run.run_id, run.token, sessions[0]) for run in again], now=at(2))
     assert set(reported) <= {ApplyResult.APPLIED}
     assert await store.count_runs(job.tenant) == {RunState.SUCCEEDED: 400}
 
@@ -479,15 +485,25 @@ async def test_one_call_takes_successes_and_other_ends_together(store: SqliteSto
     job, session_id = await add_job(store), await add_session(store)
     await submit(store, job, 6)
     runs = await claim(store, session_id, limit=6)
-    ends = [succeeded(run.run_id, run.token, b"1") for run in runs]
+    ends = [succeeded(run.run_id, run.token, session_id, b"1") for run in runs]
     bury = Transition(
-        run_id=runs[1].run_id, token=1, to=RunState.FAILED, outcome=AttemptOutcome.FAILED, error="broken"
+        run_id=runs[1].run_id,
+        token=1,
+        session_id=session_id,
+        to=RunState.FAILED,
+        outcome=AttemptOutcome.FAILED,
+        error="broken",
     )
     retry = Transition(
-        run_id=runs[2].run_id, token=1, to=RunState.RETRYING, outcome=AttemptOutcome.FAILED, ready_at=at(60)
+        run_id=runs[2].run_id,
+        token=1,
+        session_id=session_id,
+        to=RunState.RETRYING,
+        outcome=AttemptOutcome.FAILED,
+        ready_at=at(60),
     )
-    with_output = succeeded(runs[3].run_id, 1, b"2", "said")
-    stale = succeeded(runs[4].run_id, 7)
+    with_output = succeeded(runs[3].run_id, 1, session_id, b"2", "said")
+    stale = succeeded(runs[4].run_id, 7, session_id)
     mixed = [ends[0], bury, retry, with_output, stale]
     wanted = [ApplyResult.APPLIED] * 4 + [ApplyResult.STALE]
     assert await store.apply(mixed, now=at(1)) == wanted

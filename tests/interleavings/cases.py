@@ -216,7 +216,7 @@ async def claim_batch(store: PostgresStore, scene: Scene) -> Any:
 
 @_verb()
 async def succeed(store: PostgresStore, scene: Scene) -> Any:
-    end = transitions.succeeded(scene.held.run_id, scene.held.token, b"1")
+    end = transitions.succeeded(scene.held.run_id, scene.held.token, scene.held.session_id, b"1")
     return await store.apply([end], now=NOW)
 
 
@@ -254,7 +254,7 @@ async def lose(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def apply_batch(store: PostgresStore, scene: Scene) -> Any:
     ends = [
-        transitions.succeeded(scene.other.run_id, scene.other.token, b"1"),
+        transitions.succeeded(scene.other.run_id, scene.other.token, scene.other.session_id, b"1"),
         transitions.handed_back(facts_of(scene.held), scene.job.spec, now=NOW, was_started=False),
     ]
     return await store.apply(ends, now=NOW)

@@ -80,6 +80,14 @@ GUARDS: tuple[Guard, ...] = (
         (Edit(_TABLES, "            and run.token == token\n", ""),),
     ),
     Guard(
+        "session match",
+        "nobody else ends the attempt of a session, whatever he guesses",
+        (
+            Edit(_TABLES, "            and run.session_id == session_id\n", ""),
+            Edit("mainspring.engine.gateway", " or run.session_id != session_id:", ":"),
+        ),
+    ),
+    Guard(
         "token bump at loss",
         "a worker that lost its lease is refused even before the run is claimed again",
         (

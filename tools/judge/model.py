@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from mainspring.core.ids import JobId, RunId
+from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import Attempt, FireRange, JobSpec, Run
 from mainspring.core.states import RunState
 
@@ -90,6 +90,7 @@ class Event:
         token: under which it was asked for (of a claim: the one it gave).
         what: the claim, or the attempt's outcome, or `inserted`, `cancel`, `expired`, `overlap`.
         actor: the process that asked.
+        session_id: of a claim and of an attempt's end, the worker session that it was for.
     """
 
     at: datetime
@@ -99,6 +100,7 @@ class Event:
     token: int
     what: str
     actor: str
+    session_id: SessionId | None = None
     is_stale: bool = False
 
 

@@ -19,7 +19,9 @@ _ENDINGS = frozenset(outcome.value for outcome in AttemptOutcome)
 
 
 def judge_order(history: History, counts: Counter[str]) -> Iterator[Violation]:
-    """S9, S11, S12: legal steps only, under the newest token only, which always may, and none after the end."""
+    """S9, S11, S12: legal steps only, by the holder of the newest token only, who always may, and none after the
+    end.
+    """
     events: dict[RunId, list[Event]] = defaultdict(list)
     for event in history.events:
         if event.is_stale:
@@ -43,10 +45,10 @@ def judge_order(history: History, counts: Counter[str]) -> Iterator[Violation]:
 
 def _first_fault(events: list[Event]) -> tuple[str, int, str] | None:
     state: RunState | None = None
-    token = 0
+    token, holder = 0, None
     for index, event in enumerate(events):
         if event.is_stale:
-            if state is RunState.RUNNING and event.token == token:
+            if state is RunState.RUNNING and (event.token, event.session_id) == (token, holder):
                 return "S9", index, "refused, though it was the holder's"
             continue
         if state in FINAL_STATES:
@@ -59,9 +61,11 @@ def _first_fault(events: list[Event]) -> tuple[str, int, str] | None:
         if event.what == "claimed":
             if event.token <= token:
                 return "S9", index, f"its token does not grow: {token} before"
-            token = event.token
+            token, holder = event.token, event.session_id
         elif state is RunState.RUNNING and event.token != token:
             return "S9", index, f"applied under token {event.token}, but {token} is the holder's"
+        elif state is RunState.RUNNING and event.what in _ENDINGS and event.session_id != holder:
+            return "S9", index, f"applied for session {event.session_id}, but {holder} is the holder's"
         elif state is not RunState.RUNNING and event.what in _ENDINGS:
             return "S9", index, f"applied under token {event.token}, but nobody held it"
         state = event.target

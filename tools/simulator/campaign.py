@@ -20,6 +20,7 @@ from tools.simulator.run import simulate
 REQUIRED = (
     "lease_expired_while_its_holder_lives",
     "stale_write_refused",
+    "lease_reported_by_a_stranger",
     "commit_whose_answer_was_lost",
     "answer_between_processes_lost",
     "two_nodes_planned_the_same_fire",

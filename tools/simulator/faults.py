@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
+from random import Random
 
+from mainspring.core.ids import SessionId
+from mainspring.core.transitions import Failure
+from mainspring.engine.assembly import Engine
+from mainspring.errors import StoreUnavailable, Unreachable
+from mainspring.ports.executor import Success
+from mainspring.ports.gateway import Ending, HandedBack, Report, ReportResult
 from tools.judge import Fault
+from tools.simulator.nodes import ServerNode
 from tools.simulator.plan import FaultPlan
 from tools.simulator.world import TZDATA, Node, Trouble, World
 
 _SLOWNESS = 100.0
+_FALSE_ENDINGS: tuple[Ending, ...] = (
+    Success(result=b"false"),
+    Failure(error="false"),
+    HandedBack(was_started=True),
+)
 _LONGEST_WAIT = 30
 """Seconds for which a process may take to end when it was asked to, or to reach the call at which it is to crash."""
 
@@ -58,6 +73,8 @@ class Nemesis:
             await self._end(plan, node)
         elif plan.kind == "tzdata":
             await self._reinstall(plan, node)
+        elif plan.kind == "stranger":
+            await self._impersonate(plan, node)
         elif plan.kind == "pause":
             await self._pause(plan.seconds, node)
         else:
@@ -131,6 +148,26 @@ class Nemesis:
         if self._release(process.name, "pause"):
             process.go_on()
 
+    async def _impersonate(self, plan: FaultPlan, node: Node) -> None:
+        """Have somebody report leases that other sessions hold, to one server."""
+        assert isinstance(node, ServerNode)
+        world, random = self._world, Random(f"stranger:{self._world.plan.seed}:{plan.at}")
+        until = world.loop.time() + plan.seconds
+        while world.loop.time() < until:
+            await asyncio.sleep(random.uniform(0.05, 0.3))
+            leases = world.recorder.leases
+            if not leases:
+                continue
+            run_id = random.choice(sorted(leases))
+            token, holder = leases[run_id]
+            others = [session for session in sorted(world.recorder.workers) if session != holder]
+            session_id = random.choice([*others, SessionId(holder + 1)])
+            ending = random.choice(_FALSE_ENDINGS)
+            reports = (Report(run_id=run_id, token=token, ending=ending),)
+            world.recorder.reached["lease_reported_by_a_stranger"] += 1
+            with suppress(Unreachable, StoreUnavailable):
+                await node.ask(Trouble(), partial(_report, session_id=session_id, reports=reports))
+
     async def _trouble(self, plan: FaultPlan, node: Node) -> None:
         values: dict[str, tuple[str, float]] = {
             "slow": ("slowness", _SLOWNESS),
@@ -149,6 +186,12 @@ class Nemesis:
     def _release(self, target: str, what: str) -> bool:
         self._holds[target, what] -= 1
         return not self._holds[target, what]
+
+
+async def _report(
+    engine: Engine, *, session_id: SessionId, reports: tuple[Report, ...]
+) -> tuple[ReportResult, ...]:
+    return await engine.gateway.report(session_id, reports)
 
 
 def margin(beat_period: float) -> timedelta:

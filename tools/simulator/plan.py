@@ -140,6 +140,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *_make_faults(random, names, seconds, beat_period),
                     *_make_stragglers(seed, names, seconds),
                     *_make_unfit(seed, servers, seconds),
+                    *_make_strangers(seed, servers, seconds),
                 ),
                 key=lambda fault: fault.at,
             )
@@ -328,6 +329,20 @@ def _make_unfit(seed: int, servers: int, seconds: float) -> tuple[FaultPlan, ...
             )
         )
     return tuple(faults)
+
+
+def _make_strangers(seed: int, servers: int, seconds: float) -> tuple[FaultPlan, ...]:
+    """Draw when somebody reports leases that other sessions hold, from a source of its own."""
+    random = Random(f"strangers:{seed}")
+    return tuple(
+        FaultPlan(
+            at=round(random.uniform(2.0, seconds * 0.8), 3),
+            seconds=round(random.uniform(2.0, 20.0), 3),
+            kind="stranger",
+            target=f"server-{random.randrange(servers)}",
+        )
+        for _ in range(random.choice([0, 1, 2]))
+    )
 
 
 def write_plan(plan: Plan) -> bytes:

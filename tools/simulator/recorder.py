@@ -26,6 +26,8 @@ class Recorder:
         reached: how often each thing happened that a campaign must have seen.
         alive: the names of processes that run, or are only paused.
         broken: rules of servers that were broken, which no history shows.
+        workers: the worker of each session.
+        leases: token and session of each run that was claimed and is not known to have ended.
         log: one line for each thing that happened, in order: the same for the same seed, byte for byte.
     """
 
@@ -42,6 +44,7 @@ class Recorder:
         self.broken: list[str] = []
         self.log: list[str] = []
         self.workers: dict[SessionId, str] = {}
+        self.leases: dict[RunId, tuple[int, SessionId]] = {}
         self._versions: dict[JobId, tuple[int, JobSpec]] = {}
         self._paused: set[JobId] = set()
         self._jobs: dict[RunId, JobId] = {}
@@ -185,6 +188,7 @@ class Recorder:
         actor: str,
         now: datetime,
         *,
+        session_id: SessionId | None = None,
         is_stale: bool = False,
     ) -> None:
         event = Event(
@@ -195,6 +199,7 @@ class Recorder:
             token=token,
             what=what,
             actor=actor,
+            session_id=session_id,
             is_stale=is_stale,
         )
         self.events.append(event)
@@ -223,8 +228,17 @@ class Recorder:
                     self.reached["claim_answer_repeated"] += 1
                     continue
                 self._claimed.add((run.run_id, run.token))
+                self.leases[run.run_id] = (run.token, request.session_id)
                 holder = self.workers.get(request.session_id, "?")
-                self._event(run.run_id, RunState.RUNNING, run.token, "claimed", holder, given["now"])
+                self._event(
+                    run.run_id,
+                    RunState.RUNNING,
+                    run.token,
+                    "claimed",
+                    holder,
+                    given["now"],
+                    session_id=request.session_id,
+                )
 
     def _note_ends(
         self,
@@ -245,6 +259,7 @@ class Recorder:
                 continue
             else:
                 self._ended.add(key)
+                self.leases.pop(end.run_id, None)
             target = end.to
             if end.run_id in self._cancel_requested and not is_stale:
                 if target is RunState.SUCCEEDED:
@@ -252,7 +267,14 @@ class Recorder:
                 else:
                     target = RunState.CANCELLED
             self._event(
-                end.run_id, target, end.token, end.outcome.value, actor, given["now"], is_stale=is_stale
+                end.run_id,
+                target,
+                end.token,
+                end.outcome.value,
+                actor,
+                given["now"],
+                session_id=end.session_id,
+                is_stale=is_stale,
             )
 
     def _note_cancels(

@@ -1,8 +1,8 @@
 """Decides what becomes of a run when an attempt ends: facts in, a `Transition` out (design 3 and 3.1).
 
-Only the named constructors below build a transition, so no illegal combination exists. It carries the token of the
-attempt that it ends; the store refuses it if the run has moved on. The store enforces one rule itself, because only
-the store sees the newest fact: after a cancel request, every transition except a success ends CANCELLED.
+Only the named constructors below build a transition, so no illegal combination exists. It carries the lease of the
+attempt that it ends, token and session. The store refuses it if the run has moved on, or if another session holds the
+lease. One rule is applied where the store writes (`settlement`), because only the store sees the newest fact: after a cancel request, every transition except a success ends CANCELLED.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from mainspring.core.ids import RunId
+from mainspring.core.ids import RunId, SessionId
 from mainspring.core.model import Delivery, JobSpec
 from mainspring.core.retry import Random, has_attempts_left, retry_delay
 from mainspring.core.states import RunState
@@ -42,6 +42,7 @@ class AttemptFacts:
     """The store's facts about a RUNNING run, from which the next state is decided.
 
     Attributes:
+        session_id: the session that holds the lease.
         attempt: the number of the attempt that ends, from 1.
         is_quarantined: the run was claimed alone, so it caused the crash.
         quarantined_crashes: crashes while alone, before this one.
@@ -49,6 +50,7 @@ class AttemptFacts:
 
     run_id: RunId
     token: int
+    session_id: SessionId
     attempt: int
     is_quarantined: bool
     quarantined_crashes: int
@@ -64,6 +66,8 @@ class Transition:
 
     Attributes:
         token: the lease's token. If the run has another token by now, the write is refused as stale.
+        session_id: the session that holds the lease. If another session holds it, the write is refused as stale. The
+            engine, too, names the session whose lease it ends.
         to: the run's next state.
         outcome: how the attempt ended, kept in its attempt row.
         reason: why the run is FAILED or CANCELLED, or PENDING again.
@@ -74,6 +78,7 @@ class Transition:
 
     run_id: RunId
     token: int
+    session_id: SessionId
     to: RunState
     outcome: AttemptOutcome
     reason: str | None = None
@@ -86,11 +91,15 @@ class Transition:
 
 
 def succeeded(
-    run_id: RunId, token: int, result: bytes | None = None, output: str | None = None
+    run_id: RunId,
+    token: int,
+    session_id: SessionId,
+    result: bytes | None = None,
+    output: str | None = None,
 ) -> Transition:
     """The attempt succeeded. A success wins over a cancel that was only requested."""
     # Nearly every run ends so: positional for speed.
-    return Transition(run_id, token, _TO_SUCCEEDED, _BY_SUCCESS, None, None, result, output)
+    return Transition(run_id, token, session_id, _TO_SUCCEEDED, _BY_SUCCESS, None, None, result, output)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +144,7 @@ def failed(
     return Transition(
         run_id=facts.run_id,
         token=facts.token,
+        session_id=facts.session_id,
         to=target,
         outcome=outcome,
         reason=reason,
@@ -165,6 +175,7 @@ def lost(facts: AttemptFacts, spec: JobSpec, *, now: datetime) -> Transition:
     return Transition(
         run_id=facts.run_id,
         token=facts.token,
+        session_id=facts.session_id,
         to=target,
         outcome=AttemptOutcome.LOST,
         reason=reason,
@@ -189,6 +200,7 @@ def handed_back(facts: AttemptFacts, spec: JobSpec, *, now: datetime, was_starte
     return Transition(
         run_id=facts.run_id,
         token=facts.token,
+        session_id=facts.session_id,
         to=target,
         outcome=AttemptOutcome.HANDED_BACK,
         reason=reason,
@@ -202,6 +214,7 @@ def snoozed(facts: AttemptFacts, *, until: datetime) -> Transition:
         return Transition(
             run_id=facts.run_id,
             token=facts.token,
+            session_id=facts.session_id,
             to=RunState.CANCELLED,
             outcome=AttemptOutcome.SNOOZED,
             reason="cancelled",
@@ -209,6 +222,7 @@ def snoozed(facts: AttemptFacts, *, until: datetime) -> Transition:
     return Transition(
         run_id=facts.run_id,
         token=facts.token,
+        session_id=facts.session_id,
         to=RunState.RETRYING,
         outcome=AttemptOutcome.SNOOZED,
         ready_at=until,
@@ -225,6 +239,7 @@ def cancelled(facts: AttemptFacts, *, error: str | None = None, output: str | No
     return Transition(
         run_id=facts.run_id,
         token=facts.token,
+        session_id=facts.session_id,
         to=RunState.CANCELLED,
         outcome=AttemptOutcome.CANCELLED,
         reason="cancelled",
@@ -233,10 +248,12 @@ def cancelled(facts: AttemptFacts, *, error: str | None = None, output: str | No
     )
 
 
-def repeated(run_id: RunId, token: int, outcome: AttemptOutcome, *, now: datetime) -> Transition:
-    """A report about a run that no longer runs under this token: a repeat or a stale one.
+def repeated(
+    run_id: RunId, token: int, session_id: SessionId, outcome: AttemptOutcome, *, now: datetime
+) -> Transition:
+    """A report about a run that does not run under this lease: a repeat or a stale one.
 
-    It changes nothing, because tokens only grow. It exists so that the report gets an answer: the store can tell a
-    repeat from a stale report.
+    It changes nothing, because tokens only grow and a lease never changes hands. It exists so that the report gets an
+    answer: the store can tell a repeat from a stale report.
     """
-    return Transition(run_id=run_id, token=token, to=RunState.RETRYING, outcome=outcome, ready_at=now)
+    return Transition(run_id, token, session_id, to=RunState.RETRYING, outcome=outcome, ready_at=now)

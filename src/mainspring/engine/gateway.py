@@ -53,6 +53,7 @@ from mainspring.ports.telemetry import Measure
 _log = structlog.get_logger(__name__)
 MOST_BEATS = 100
 """Heartbeats in one transaction: each reads all that its session holds, and its session's claims wait meanwhile."""
+_SessionReport = tuple[SessionId, Report]
 _RESULTS = {
     ApplyResult.APPLIED: ReportResult.APPLIED,
     ApplyResult.STALE: ReportResult.STALE,
@@ -64,7 +65,7 @@ class LocalGateway:
     """Implements `WorkerGateway` on a store; concurrent beats and reports of all workers go together.
 
     Attributes:
-        stale_reports: how many reports were refused because the run had moved on (law 3).
+        stale_reports: reports that were refused because the run had moved on, or another session holds it (law 3).
         released: leases that were taken back because no worker knew them.
     """
 
@@ -89,7 +90,7 @@ class LocalGateway:
         self._beat_period = beat_period
         self._definitions = definitions or Definitions(store)
         self._beats: GroupCommit[Beat, BeatResult] = GroupCommit(self._beat_all, most=MOST_BEATS)
-        self._reports: GroupCommit[Report, ReportResult] = GroupCommit(self._report_all)
+        self._reports: GroupCommit[_SessionReport, ReportResult] = GroupCommit(self._report_all)
         self._releases: GroupCommit[HeldRun, None] = GroupCommit(self._release_all)
         self.stale_reports = 0
         self.released = 0
@@ -166,16 +167,15 @@ class LocalGateway:
         return [None] * len(unknown)
 
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
-        """Say how attempts ended, one result per report."""
-        del session_id  # the token is the proof (law 3)
+        """Say how attempts ended, one result per report; those of leases that another session holds are stale."""
         try:
-            return tuple(await self._reports([_storable(report) for report in reports]))
+            return tuple(await self._reports([(session_id, _storable(report)) for report in reports]))
         except StoreUnavailable:
             self._write_health.has_reports = True
             raise
 
-    async def _report_all(self, reports: Sequence[Report]) -> Sequence[ReportResult]:
-        others = [report for report in reports if not isinstance(report.ending, Success)]
+    async def _report_all(self, reports: Sequence[_SessionReport]) -> Sequence[ReportResult]:
+        others = [report for _, report in reports if not isinstance(report.ending, Success)]
         held: dict[RunId, HeldRun] = {}
         specs: dict[tuple[JobId, int], JobSpec] = {}
         if others:
@@ -184,13 +184,13 @@ class LocalGateway:
             specs = await self._definitions.load((run.job_id, run.version) for run in held.values())
         now = self._clock.now()
         transitions = []
-        for report in reports:
-            if isinstance(report.ending, Success):
-                transitions.append(
-                    succeeded(report.run_id, report.token, report.ending.result, report.ending.output)
-                )
+        for session_id, report in reports:
+            ending = report.ending
+            if isinstance(ending, Success):
+                end = succeeded(report.run_id, report.token, session_id, ending.result, ending.output)
             else:
-                transitions.append(self._decide(report, held.get(report.run_id), specs, now=now))
+                end = self._decide(session_id, report, held.get(report.run_id), specs, now=now)
+            transitions.append(end)
         results = await self._store.apply(transitions, now=now)
         self.stale_reports += sum(result is ApplyResult.STALE for result in results)
         if others:
@@ -199,6 +199,7 @@ class LocalGateway:
 
     def _decide(
         self,
+        session_id: SessionId,
         report: Report,
         run: HeldRun | None,
         specs: Mapping[tuple[JobId, int], JobSpec],
@@ -206,8 +207,8 @@ class LocalGateway:
         now: datetime,
     ) -> Transition:
         ending = report.ending
-        if run is None or run.token != report.token:
-            return repeated(report.run_id, report.token, _outcome(ending), now=now)
+        if run is None or run.token != report.token or run.session_id != session_id:
+            return repeated(report.run_id, report.token, session_id, _outcome(ending), now=now)
         facts = facts_of(run)
         spec = specs[run.job_id, run.version]
         if isinstance(ending, Failure):
@@ -218,7 +219,7 @@ class LocalGateway:
             return handed_back(facts, spec, now=now, was_started=ending.was_started)
         if isinstance(ending, Stopped):
             return cancelled(facts, error=ending.error, output=ending.output)
-        return succeeded(report.run_id, report.token, ending.result, ending.output)
+        return succeeded(report.run_id, report.token, session_id, ending.result, ending.output)
 
     async def leave(self, session_id: SessionId) -> None:
         """End the session; whatever it still holds is treated as lost at once."""

@@ -180,6 +180,7 @@ def facts_of(held: HeldRun) -> AttemptFacts:
     return AttemptFacts(
         run_id=held.run_id,
         token=held.token,
+        session_id=held.session_id,
         attempt=held.attempt,
         is_quarantined=held.is_quarantined,
         quarantined_crashes=held.quarantined_crashes,

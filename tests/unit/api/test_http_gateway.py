@@ -153,6 +153,18 @@ async def test_stale_token_changes_nothing(runtime: ManualRuntime, far: HttpGate
     assert await state(runtime, run_id) is RunState.RUNNING
 
 
+async def test_report_of_another_session_changes_nothing(runtime: ManualRuntime, far: HttpGateway) -> None:
+    (run_id,) = await submit(runtime)
+    session, stranger = await far.register(REGISTRATION), await far.register(REGISTRATION)
+    (lease,) = (await claim(far, session.id)).leases
+    for ending in (Success(result=b"1"), Failure(error="broke", is_retryable=False), Stopped()):
+        false = Report(run_id=run_id, token=lease.token, ending=ending)
+        assert await far.report(stranger.id, (false,)) == (ReportResult.STALE,)
+    assert await state(runtime, run_id) is RunState.RUNNING
+    own = Report(run_id=run_id, token=lease.token, ending=Success())
+    assert await far.report(session.id, (own,)) == (ReportResult.APPLIED,)
+
+
 async def test_many_large_results_arrive_although_one_body_could_not_hold_them(
     runtime: ManualRuntime, far: HttpGateway
 ) -> None:

@@ -60,7 +60,7 @@ async def test_stale_write_is_noted(dsn: str, tmp_path: Path, monkeypatch: pytes
     session_id = await add_session(store)
     claims = [make_claim(session_id, await all_lanes(store))]
     ((run,),) = [result.runs for result in await store.claim_runs(claims, now=at(1))]
-    results = await store.apply([succeeded(run.run_id, run.token - 1, None, None)], now=at(2))
+    results = await store.apply([succeeded(run.run_id, run.token - 1, session_id)], now=at(2))
     await store.close()
     assert results == [ApplyResult.STALE]
     assert [what for _, what in read_notes(tmp_path)] == [STALE]

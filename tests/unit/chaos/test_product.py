@@ -47,7 +47,7 @@ async def test_stale_write_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (session_id,) = await store.add_sessions([make_session()], now=at(0))
     lanes = [lane.id for lane in await store.read_lanes([])]
     ((run,),) = [result.runs for result in await store.claim_runs([make_claim(session_id, lanes)], now=at(1))]
-    results = await store.apply([succeeded(run.run_id, run.token - 1, None, None)], now=at(2))
+    results = await store.apply([succeeded(run.run_id, run.token - 1, session_id)], now=at(2))
     await store.close()
     assert results == [ApplyResult.STALE]
     assert [what for _, what in read_notes(tmp_path)] == [STALE]

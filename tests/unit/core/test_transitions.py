@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.ids import RunId
+from mainspring.core.ids import RunId, SessionId
 from mainspring.core.model import Delivery, JobSpec, Target
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.states import FINAL_STATES, RunState, is_legal
@@ -26,6 +26,7 @@ from mainspring.core.transitions import (
 from mainspring.testing.factories import START, at
 
 RUN = RunId(4711)
+SESSION = SessionId(12)
 AMO = Delivery.AT_MOST_ONCE
 
 
@@ -33,6 +34,7 @@ def make_facts(**overrides: Any) -> AttemptFacts:
     values: dict[str, Any] = {
         "run_id": RUN,
         "token": 7,
+        "session_id": SESSION,
         "attempt": 1,
         "is_quarantined": False,
         "quarantined_crashes": 0,
@@ -54,6 +56,7 @@ facts_strategy = st.builds(
     AttemptFacts,
     run_id=st.just(RUN),
     token=st.integers(1, 2**62),
+    session_id=st.just(SESSION),
     attempt=st.integers(1, 12),
     is_quarantined=st.booleans(),
     quarantined_crashes=st.integers(0, 5),
@@ -80,13 +83,13 @@ def endings(draw: st.DrawFn) -> tuple[AttemptFacts, JobSpec, Transition]:
     transition = draw(
         st.sampled_from(
             [
-                succeeded(facts.run_id, facts.token),
+                succeeded(facts.run_id, facts.token, facts.session_id),
                 failed(facts, spec, draw(failures), now=START, random=lambda: draw(st.floats(0, 0.999))),
                 lost(facts, spec, now=START),
                 handed_back(facts, spec, now=START, was_started=draw(st.booleans())),
                 snoozed(facts, until=at(90)),
                 cancelled(facts),
-                repeated(facts.run_id, facts.token, AttemptOutcome.FAILED, now=START),
+                repeated(facts.run_id, facts.token, facts.session_id, AttemptOutcome.FAILED, now=START),
             ]
         )
     )
@@ -256,7 +259,7 @@ def test_snoozed_after_a_cancel_ends_cancelled() -> None:
 
 
 def test_succeeded_wins_over_a_cancel_and_keeps_its_result() -> None:
-    transition = succeeded(RUN, 7, b"1", "out")
+    transition = succeeded(RUN, 7, SESSION, b"1", "out")
     assert (transition.to, transition.result, transition.output) == (RunState.SUCCEEDED, b"1", "out")
 
 

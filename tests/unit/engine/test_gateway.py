@@ -19,7 +19,15 @@ from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.runs import Submission
 from mainspring.errors import InvalidInput, StoreUnavailable
 from mainspring.ports.executor import Snooze, Success
-from mainspring.ports.gateway import ClaimCall, Ending, Registration, Report, ReportResult, Stopped
+from mainspring.ports.gateway import (
+    ClaimCall,
+    Ending,
+    HandedBack,
+    Registration,
+    Report,
+    ReportResult,
+    Stopped,
+)
 from mainspring.ports.store.claims import ApplyResult, ClaimRequest, ClaimResult
 from mainspring.testing.manual import TENANT, ManualWorker
 from tests.unit.engine.conftest import Bench
@@ -67,6 +75,51 @@ async def test_text_is_made_fit_for_every_store(bench: Bench, ending: Ending) ->
     run = await bench.run(report.run_id)
     assert run.output == "a\ufffdb?c"
     assert run.error in {None, "a\ufffdb?c"}
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        Success(result=b"1"),
+        Failure(error="broke"),
+        Failure(error="broke", is_retryable=False),
+        Snooze(timedelta(seconds=1)),
+        HandedBack(was_started=True),
+        Stopped(error="stopped"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_report_of_another_session_ends_nothing_and_is_counted(bench: Bench, ending: Ending) -> None:
+    holder, report = await lease(bench)
+    stranger = await bench.runtime.worker()
+    before = await bench.run(report.run_id)
+    assert await stranger.report(replace(report, ending=ending)) == [ReportResult.STALE]
+    assert await bench.run(report.run_id) == before
+    assert bench.runtime.gateway.stale_reports == 1
+    assert await holder.report(report) == [ReportResult.APPLIED]
+
+
+async def test_reports_of_two_sessions_that_go_together_are_told_apart(bench: Bench) -> None:
+    holder, report = await lease(bench)
+    stranger, own = await lease(bench)
+    false = replace(report, ending=Success(result=b"false"))
+    theirs, holders = await asyncio.gather(stranger.report(false, own), holder.report(report))
+    assert theirs == [ReportResult.STALE, ReportResult.APPLIED]
+    assert holders == [ReportResult.APPLIED]
+    assert (await bench.run(report.run_id)).result is None
+
+
+async def test_leaving_and_beating_concern_the_own_session_only(bench: Bench) -> None:
+    holder, report = await lease(bench)
+    stranger = await bench.runtime.worker()
+    gateway = bench.runtime.gateway
+    key = (report.run_id, report.token)
+    reply = await gateway.beat(stranger.session_id, (key,), answered=0)
+    assert (reply.lost, reply.cancel) == ((key,), ())
+    await gateway.leave(stranger.session_id)
+    await bench.runtime.tick("reaper")
+    assert (await bench.run(report.run_id)).state is RunState.RUNNING
+    assert await holder.report(report) == [ReportResult.APPLIED]
 
 
 async def test_report_that_the_store_chokes_on_fails_nobody_else(

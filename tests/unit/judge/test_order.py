@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mainspring.core.ids import RunId
+from mainspring.core.ids import RunId, SessionId
 from mainspring.core.model import Overlap
 from mainspring.core.states import RunState
 from mainspring.testing.factories import at
@@ -44,6 +44,13 @@ def test_holder_is_not_refused(token: int, rules: set[str]) -> None:
     story, _ = told("lost", "done")
     story.history.events.insert(4, replace(story.history.events[4], token=token, is_stale=True))
     assert story.broken == rules
+
+
+def test_another_sessions_write_may_be_refused() -> None:
+    story, _ = told("done")
+    end = story.history.events[-1]
+    story.history.events.insert(-1, replace(end, session_id=SessionId(7), is_stale=True))
+    assert story.broken == set()
 
 
 def test_without_events_nothing_is_judged() -> None:
@@ -92,6 +99,12 @@ def test_token_that_does_not_grow(token: int) -> None:
 def test_end_under_a_token_that_is_not_the_holders(token: int) -> None:
     story, _ = told("lost", "done")
     story.alter_event(4, token=token)
+    assert story.broken == {"S9"}
+
+
+def test_end_by_a_session_that_is_not_the_holder() -> None:
+    story, _ = told("lost", "done")
+    story.alter_event(4, session_id=SessionId(7))
     assert story.broken == {"S9"}
 
 

@@ -172,6 +172,7 @@ def facts_of(run: HeldRun) -> AttemptFacts:
     return AttemptFacts(
         run_id=run.run_id,
         token=run.token,
+        session_id=run.session_id,
         attempt=run.attempt,
         is_quarantined=run.is_quarantined,
         quarantined_crashes=run.quarantined_crashes,

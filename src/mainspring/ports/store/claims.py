@@ -120,14 +120,15 @@ class ClaimStore(Protocol):
     async def apply(
         self, transitions: Sequence[Transition], *, now: datetime, followups: Sequence[Followup] = ()
     ) -> list[ApplyResult]:
-        """End attempts, where the run is RUNNING under the transition's token (law 3).
+        """End attempts, where the run is RUNNING under the transition's token and for its session (law 3).
 
         SUCCEEDED and CANCELLED go to the history, FAILED to the dead runs, RETRYING and PENDING stay with a new
         `ready_at` and with token + 1 (every end of a lease raises it). A transition to anything but SUCCEEDED ends
         CANCELLED where a cancel was asked for. All outcomes but a success write an attempt row; so does a success of a
         run that has earlier attempt rows. A repeat of what was applied (same run, token and outcome) is `APPLIED`
-        again; another writer's token is `STALE`; an unknown run is `MISSING`. Followups are inserted where their
-        parent's transition was applied now.
+        again, whoever repeats it; another writer's token, and another session than the holder's, is `STALE`; an
+        unknown run is `MISSING`. Of several for one run in a call, the first that fits takes effect. Followups are
+        inserted where their parent's transition was applied now.
         """
         ...
 

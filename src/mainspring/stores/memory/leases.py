@@ -88,7 +88,7 @@ class LeaseVerbs:
             run = self._tables.runs.get(transition.run_id)
             if run is None:
                 results.append(ApplyResult.MISSING)
-            elif self._tables.is_held(run.id, transition.token):
+            elif self._tables.is_held(run.id, transition.token, transition.session_id):
                 self._end(run, transition, now)
                 for new in children.pop(run.id, ()):
                     self._tables.add_run(new, now=now)

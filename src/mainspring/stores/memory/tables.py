@@ -228,12 +228,12 @@ class Tables:
         self.runs_of_job[run.job_id].discard((run.id,))
         del self.runs[run.id]
 
-    def is_held(self, run_id: RunId, token: int, session_id: SessionId | None = None) -> bool:
-        """Say whether the run is RUNNING under this token (and by this session)."""
+    def is_held(self, run_id: RunId, token: int, session_id: SessionId) -> bool:
+        """Say whether the run is RUNNING under this token, claimed by this session."""
         run = self.runs.get(run_id)
         return (
             run is not None
             and run.state is RunState.RUNNING
             and run.token == token
-            and (session_id is None or run.session_id == session_id)
+            and run.session_id == session_id
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
@@ -41,27 +41,26 @@ class EndVerbs:
     ) -> list[ApplyResult]:
         if not transitions:
             return []
-        is_plain = not followups and all(
-            transition.to is RunState.SUCCEEDED and transition.token == _FIRST_TOKEN
-            for transition in transitions
-        )
+        # Where a call names a run twice, the first one that fits is to win: that is left to the slower way.
+        is_plain = not followups and all(map(_is_plain, transitions)) and _are_distinct(transitions)
         if is_plain:
 
             async def work_plain(transaction: Transaction) -> list[ApplyResult]:
-                applied = await _apply_successes(transaction, transitions, now)
-                return await _answer(transaction, transitions, applied)
+                is_done = await _apply_successes(transaction, transitions, now)
+                known = dict.fromkeys(range(len(transitions)), ApplyResult.APPLIED) if is_done else {}
+                return await _answer(transaction, transitions, known)
 
             # One statement writes; the other, if it comes to that, only reads.
             return await self._connections.run(Role.APPLY, work_plain, is_repeatable=True, is_atomic=True)
 
         async def work(transaction: Transaction) -> list[ApplyResult]:
-            applied = await _apply_any(transaction, transitions, now)
+            applied, known = await _apply_any(transaction, transitions, now)
             children: dict[RunId, list[NewRun]] = defaultdict(list)
             for followup in followups:
                 children[followup.parent].append(followup.run)
             new = [run for end in transitions if _took(end, applied) for run in children.get(end.run_id, ())]
             await insert_planned(transaction, self._lane_ids, [(new, False)], now=now)
-            return await _answer(transaction, transitions, applied)
+            return await _answer(transaction, transitions, known)
 
         return await self._connections.transact(Role.APPLY, work, is_repeatable=True)
 
@@ -120,24 +119,23 @@ class EndVerbs:
 
 
 async def _apply_successes(
-    transaction: Transaction, transitions: Iterable[Transition], now: datetime
-) -> Applied:
-    """Move first-try successes to the history, each where its token still holds.
+    transaction: Transaction, transitions: Sequence[Transition], now: datetime
+) -> bool:
+    """Move first-try successes to the history, each where its lease still holds, and say whether all were moved.
 
-    Returns:
-        those that were moved; where some were not, none: what took effect can be read, and seldom has to be.
+    Which ones were, where some were not, can be read, and seldom has to be.
     """
     ordered = sorted(transitions, key=_run_id)
     count = await transaction.execute(
         "apply_successes",
         run_ids=[transition.run_id for transition in ordered],
         token=_FIRST_TOKEN,
+        session_ids=[transition.session_id for transition in ordered],
         results=sparse([transition.result for transition in ordered]),
         outputs=sparse([transition.output for transition in ordered]),
         now=now,
     )
-    ends = {transition.run_id: transition for transition in ordered}
-    return ends if count == len(ends) else {}
+    return count == len(ordered)
 
 
 @dataclass(slots=True)
@@ -205,15 +203,30 @@ class _Batch:
                 await transaction.execute(name, now=now, **columns)
 
 
-async def _apply_any(transaction: Transaction, transitions: Sequence[Transition], now: datetime) -> Applied:
-    """Carry out whatever transitions fit the runs as they are, and say which those were."""
+async def _apply_any(
+    transaction: Transaction, transitions: Sequence[Transition], now: datetime
+) -> tuple[Applied, dict[int, ApplyResult]]:
+    """Carry out whatever transitions fit the runs as they are.
+
+    Returns:
+        those transitions, and the answers, by position, of all that can be answered without a look at what was kept.
+    """
     ids = sorted({transition.run_id for transition in transitions})
     locked = {row["id"]: row for row in await transaction.fetch("lock_runs", run_ids=ids)}
     ends: dict[RunId, Transition] = {}
-    for transition in transitions:
+    answers: dict[int, ApplyResult] = {}
+    for position, transition in enumerate(transitions):
         row = locked.get(transition.run_id)
-        if row is not None and row["session_id"] is not None and row["token"] == transition.token:
-            ends.setdefault(transition.run_id, transition)
+        if row is None or row["session_id"] is None or row["token"] != transition.token:
+            continue  # perhaps a repeat: what was kept will tell
+        end = ends.get(transition.run_id)
+        if end is not None:
+            is_applied = end.outcome is transition.outcome
+        else:
+            is_applied = row["session_id"] == transition.session_id
+            if is_applied:
+                ends[transition.run_id] = transition
+        answers[position] = ApplyResult.APPLIED if is_applied else ApplyResult.STALE
     others = sorted(run_id for run_id, end in ends.items() if not _is_plain(end))
     attempted = (
         {row["id"] for row in await transaction.fetch("find_attempted", run_ids=others)} if others else set()
@@ -228,11 +241,15 @@ async def _apply_any(transaction: Transaction, transitions: Sequence[Transition]
             worker = workers.get(row["session_id"], "")
             batch.add(row, end, worker=worker, has_attempts=run_id in attempted)
     await batch.write(transaction, now)
-    return ends
+    return ends, answers
 
 
 def _is_plain(end: Transition) -> bool:
     return end.to is RunState.SUCCEEDED and end.token == _FIRST_TOKEN
+
+
+def _are_distinct(transitions: Sequence[Transition]) -> bool:
+    return len(set(map(_run_id, transitions))) == len(transitions)
 
 
 async def _find_workers(transaction: Transaction, session_ids: set[int]) -> dict[int, str]:
@@ -243,21 +260,13 @@ async def _find_workers(transaction: Transaction, session_ids: set[int]) -> dict
 
 
 async def _answer(
-    transaction: Transaction, transitions: Sequence[Transition], applied: Applied
+    transaction: Transaction, transitions: Sequence[Transition], known: dict[int, ApplyResult]
 ) -> list[ApplyResult]:
-    """Answer each transition; those that did nothing now are compared with what was applied before."""
-    if len(applied) == len(transitions):
-        return [ApplyResult.APPLIED] * len(transitions)
-    results: list[ApplyResult] = []
-    others: list[int] = []
-    for position, transition in enumerate(transitions):
-        if _took(transition, applied):
-            results.append(ApplyResult.APPLIED)
-        else:
-            others.append(position)
-            results.append(ApplyResult.MISSING)
-    if not others:
+    """Answer each transition: those whose answer is not known yet are compared with what was applied before."""
+    results = [known.get(position, ApplyResult.MISSING) for position in range(len(transitions))]
+    if len(known) == len(transitions):
         return results
+    others = [position for position in range(len(transitions)) if position not in known]
     reports = [transitions[position] for position in others]
     rows = await transaction.fetch(
         "read_ends",

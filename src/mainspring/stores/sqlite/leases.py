@@ -94,18 +94,17 @@ class LeasePart(Part):
 
 def _apply_successes(db: apsw.Connection, transitions: Sequence[Transition], now: int) -> set[RunId]:
     """Apply successes at the first go, which are nearly all there is; say which of them were applied."""
-    results = {
-        end.run_id: None if end.result is None else end.result.hex()
+    ends = {
+        end.run_id: (end.session_id, None if end.result is None else end.result.hex())
         for end in transitions
         if end.to is RunState.SUCCEEDED and end.token == 1 and end.output is None
     }
     # Where a call names a run twice, the first one is to win: that is left to the slower way.
-    if not results or len({end.run_id for end in transitions}) < len(transitions):
+    if not ends or len({end.run_id for end in transitions}) < len(transitions):
         return set()
-    ends = to_json(results)
-    applied = {row[0] for row in fetch_all(db, "apply_successes", {"results": ends, "now": now})}
-    execute(db, "remove_successes", {"results": ends})
-    return applied
+    applied = [row[0] for row in fetch_all(db, "apply_successes", {"ends": to_json(ends), "now": now})]
+    execute(db, "remove_runs", {"run_ids": to_json(applied)})
+    return set(applied)
 
 
 def _apply_others(
@@ -125,8 +124,9 @@ def _apply_others(
             and end.run_id not in applied
             and row[1] == RunState.RUNNING
             and row[2] == end.token
+            and row[3] == end.session_id
         ):
-            ends.add(end, is_cancel_requested=bool(row[3]), cancel_reason=row[4])
+            ends.add(end, is_cancel_requested=bool(row[4]), cancel_reason=row[5])
             applied.add(end.run_id)
             results.append(ApplyResult.APPLIED)
         else:

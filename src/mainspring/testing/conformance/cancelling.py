@@ -140,7 +140,7 @@ class Cancel:
             if leased:
                 assert cancel is REQUESTED
                 assert (run.state, run.is_cancel_requested) == (RunState.RUNNING, True)
-                await store.apply([transitions.succeeded(run_id, leased[0].token)], now=START)
+                await store.apply([transitions.succeeded(run_id, leased[0].token, session_id)], now=START)
             else:
                 assert cancel is CANCELLED
                 assert run.state is RunState.CANCELLED

@@ -349,7 +349,7 @@ class ClaimRepeats:
     async def test_repeat_leaves_out_leases_that_ended(self, store: Store) -> None:
         request, result = await self._first(store)
         done, lost, kept = result.runs
-        await store.apply([transitions.succeeded(done.run_id, done.token)], now=at(1))
+        await store.apply([transitions.succeeded(done.run_id, done.token, request.session_id)], now=at(1))
         await hand_back(store, lost, now=1)
         assert await store.claim_runs([request], now=at(2)) == [ClaimResult((kept,))]
 
@@ -442,7 +442,7 @@ class RunsThatCrashedAreClaimedAlone:
         assert leased.run_id in crashed
         assert await claim(store, session_id, now=at(1), limit=9) == ()
         assert await claim(store, session_id, now=at(1), limit=9, is_quarantined=True) == ()
-        await store.apply([transitions.succeeded(leased.run_id, leased.token)], now=at(2))
+        await store.apply([transitions.succeeded(leased.run_id, leased.token, session_id)], now=at(2))
         assert len(await claim(store, session_id, now=at(3), limit=9)) == 1
 
     async def test_crashes_alone_are_counted_apart(self, store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 from mainspring.core import transitions
@@ -14,6 +15,7 @@ from mainspring.core.transitions import Failure, Transition
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, HeldRun
 from mainspring.ports.store.runs import Followup
+from mainspring.ports.store.sessions import Beat
 from mainspring.testing.factories import (
     START,
     add_job,
@@ -36,7 +38,7 @@ UNKNOWN_RUN = RunId(10**15)
 
 def succeed(held: HeldRun, result: bytes | None = b"42") -> Transition:
     """The attempt did its work."""
-    return transitions.succeeded(held.run_id, held.token, result, "said something")
+    return transitions.succeeded(held.run_id, held.token, held.session_id, result, "said something")
 
 
 def fail(
@@ -194,8 +196,8 @@ class Completion:
         held = [await running_run(store, job) for _ in range(3)]
         batch = [
             fail(held[2], now=5),
-            transitions.succeeded(UNKNOWN_RUN, 1),
-            transitions.succeeded(held[1].run_id, held[1].token + 1),
+            transitions.succeeded(UNKNOWN_RUN, 1, held[0].session_id),
+            transitions.succeeded(held[1].run_id, held[1].token + 1, held[1].session_id),
             succeed(held[0]),
         ]
         applied, stale, missing = ApplyResult.APPLIED, ApplyResult.STALE, ApplyResult.MISSING
@@ -277,14 +279,14 @@ class StaleTokenIsRefusedLaw3:
         held = await running_run(store)
         await store.apply([succeed(held)], now=at(5))
         for token in (held.token - 1, held.token + 1, held.token + 2):
-            guess = transitions.succeeded(held.run_id, token, b"42")
+            guess = transitions.succeeded(held.run_id, token, held.session_id, b"42")
             assert await store.apply([guess], now=at(6)) == STALE
 
     async def test_report_without_a_claim(self, store: Store) -> None:
         held = await running_run(store)
         await store.apply([give_back(held, now=5)], now=at(5))
         token = (await read_run(store, held.run_id)).token
-        guess = transitions.succeeded(held.run_id, token)
+        guess = transitions.succeeded(held.run_id, token, held.session_id)
         assert await store.apply([guess], now=at(6)) == STALE, "a token is good only while the run is RUNNING"
 
     async def test_report_of_a_cancelled_waiting_run(self, store: Store) -> None:
@@ -294,13 +296,97 @@ class StaleTokenIsRefusedLaw3:
         await self._assert_refused(store, held, now=7)
 
     async def test_report_of_an_unknown_run(self, store: Store) -> None:
-        assert await store.apply([transitions.succeeded(UNKNOWN_RUN, 1)], now=START) == MISSING
+        end = transitions.succeeded(UNKNOWN_RUN, 1, await add_session(store))
+        assert await store.apply([end], now=START) == MISSING
 
     async def test_only_one_of_many_concurrent_ends_is_applied(self, store: Store) -> None:
         held = await running_run(store)
         reports = [succeed(held), fail(held, now=5), lose(held, now=5), give_back(held, now=5)]
         answers = await asyncio.gather(*(store.apply([report], now=at(5)) for report in reports))
         assert sorted(result for [result] in answers) == [ApplyResult.APPLIED] + [ApplyResult.STALE] * 3
+
+
+class AnotherSessionIsRefusedLaw3:
+    """A lease is its session's: whoever knows run and token, but is not that session, changes nothing."""
+
+    __test__ = False
+
+    async def _reports(self, store: Store, held: HeldRun, *, now: float) -> list[Transition]:
+        """Every kind of report, by a live session that does not hold the lease."""
+        stranger = replace(held, session_id=await add_session(store))
+        return [
+            succeed(stranger),
+            transitions.succeeded(held.run_id, held.token, stranger.session_id),
+            fail(stranger, now=now),
+            fail(stranger, now=now, retry=False),
+            lose(stranger, now=now),
+            give_back(stranger, now=now),
+            snooze(stranger, until=now),
+            transitions.cancelled(facts_of(stranger)),
+        ]
+
+    async def test_report_for_a_first_attempt(self, store: Store) -> None:
+        held = await running_run(store)
+        run = await read_run(store, held.run_id)
+        for report in await self._reports(store, held, now=5):
+            assert await store.apply([report], now=at(5)) == STALE, report.outcome
+        assert await read_run(store, held.run_id) == run
+        assert await store.list_attempts(held.run_id) == []
+        assert await store.apply([succeed(held)], now=at(6)) == APPLIED
+
+    async def test_report_for_a_later_attempt(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.apply([snooze(held, until=5)], now=at(5))
+        again = await take_again(store, held.run_id, now=6)
+        run = await read_run(store, held.run_id)
+        for report in [*await self._reports(store, again, now=7), replace(succeed(held), token=again.token)]:
+            assert await store.apply([report], now=at(7)) == STALE, report.outcome
+        assert await read_run(store, held.run_id) == run
+        assert await store.apply([fail(again, now=8)], now=at(8)) == APPLIED
+
+    async def test_batch_of_several_sessions_takes_each_holders_own(self, store: Store) -> None:
+        job = await add_job(store)
+        held = [await running_run(store, job) for _ in range(3)]
+        swapped = [replace(run, session_id=held[number - 1].session_id) for number, run in enumerate(held)]
+        assert await store.apply([succeed(run) for run in swapped], now=at(5)) == STALE * 3
+        mixed = [succeed(held[0]), succeed(swapped[1]), succeed(held[2])]
+        assert await store.apply(mixed, now=at(5)) == [*APPLIED, *STALE, *APPLIED]
+        assert await store.apply([succeed(held[1])], now=at(6)) == APPLIED
+
+    async def test_stranger_in_the_same_batch_does_not_spoil_the_holders_report(self, store: Store) -> None:
+        job = await add_job(store)
+        for end in (
+            succeed,
+            lambda held: transitions.succeeded(held.run_id, held.token, held.session_id, b"1"),
+        ):
+            for is_first in (True, False):
+                held = await running_run(store, job)
+                false = end(replace(held, session_id=await add_session(store)))
+                batch = [false, end(held)] if is_first else [end(held), false]
+                answers = await store.apply(batch, now=at(5))
+                # Named after the holder's, it repeats what was applied.
+                assert answers == ([*STALE, *APPLIED] if is_first else APPLIED * 2)
+                assert (await read_run(store, held.run_id)).session_id == held.session_id
+
+    async def test_repeat_by_another_session_changes_nothing(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.apply([succeed(held)], now=at(5))
+        run = await read_run(store, held.run_id)
+        stranger = replace(held, session_id=await add_session(store))
+        assert await store.apply([succeed(stranger)], now=at(6)) == APPLIED
+        assert await store.apply([fail(stranger, now=6)], now=at(6)) == STALE
+        assert await read_run(store, held.run_id) == run
+
+    async def test_heartbeat_says_nothing_of_another_sessions_lease(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.cancel_runs([held.run_id], reason="operator", now=at(1))
+        stranger = await add_session(store)
+        lease = (held.run_id, held.token)
+        [answer] = await store.beat_sessions([Beat(session_id=stranger, held=(lease,))], now=at(2))
+        assert (answer.lost, answer.cancel) == ((lease,), ())
+        await store.close_sessions([stranger], now=at(3))
+        assert await store.list_orphans(limit=9) == []
+        assert (await read_held(store, held.run_id)).session_id == held.session_id
 
 
 class RepeatedReportIsApplied:
@@ -385,7 +471,7 @@ class Followups:
         child = make_new_run(job, kind=RunKind.CHILD)
         parents = (held.run_id, lost.run_id, UNKNOWN_RUN)
         followups = [Followup(parent, child) for parent in parents]
-        reports = [report, succeed(lost), transitions.succeeded(UNKNOWN_RUN, 1)]
+        reports = [report, succeed(lost), transitions.succeeded(UNKNOWN_RUN, 1, held.session_id)]
         results = await store.apply(reports, now=at(6), followups=followups)
         assert results == [ApplyResult.APPLIED, ApplyResult.STALE, ApplyResult.MISSING]
         assert await self._children(store) == []

@@ -96,7 +96,9 @@ class SizesAndText:
             [run_id] = await submit(store, job, payload=payload)
             [leased] = await claim(store, session_id, now=at(second))
             assert leased.payload == payload
-            await store.apply([transitions.succeeded(run_id, leased.token, payload)], now=at(second))
+            await store.apply(
+                [transitions.succeeded(run_id, leased.token, session_id, payload)], now=at(second)
+            )
             run = await read_run(store, run_id)
             assert (run.payload, run.result) == (payload, payload)
 
@@ -127,7 +129,9 @@ class SizesAndText:
     async def test_long_text(self, store: Store) -> None:
         held = await running_run(store)
         long = "ö" * 100_000
-        await store.apply([transitions.succeeded(held.run_id, held.token, None, long)], now=at(1))
+        await store.apply(
+            [transitions.succeeded(held.run_id, held.token, held.session_id, None, long)], now=at(1)
+        )
         assert (await read_run(store, held.run_id)).output == long
 
     async def test_names_differ_by_case_and_form(self, store: Store) -> None:
@@ -197,9 +201,10 @@ class LargeBatches:
         job = await add_job(store)
         run_ids = await submit(store, job, MANY)
         assert len(set(run_ids)) == MANY
-        leased = await claim(store, await add_session(store), limit=MANY)
+        session_id = await add_session(store)
+        leased = await claim(store, session_id, limit=MANY)
         assert sorted(run.run_id for run in leased) == run_ids
-        ends = [transitions.succeeded(run.run_id, run.token) for run in leased]
+        ends = [transitions.succeeded(run.run_id, run.token, session_id) for run in leased]
         assert await store.apply(ends, now=at(1)) == [ApplyResult.APPLIED] * MANY
         assert await store.count_runs("default") == {RunState.SUCCEEDED: MANY}
         assert all(await store.get_runs(run_ids))
@@ -251,7 +256,9 @@ class Atomicity:
         for steps in range(8):
             await submit(store, job, 10)
             leased = await claim(store, session_id, lanes=[await self._lane(store, lane_of(job))], limit=10)
-            ends: list[Transition] = [transitions.succeeded(run.run_id, run.token) for run in leased]
+            ends: list[Transition] = [
+                transitions.succeeded(run.run_id, run.token, session_id) for run in leased
+            ]
             followups = [Followup(run.run_id, make_new_run(children)) for run in leased]
             before = sum((await store.count_runs("children")).values())
             await self._stop_after(steps, lambda: store.apply(ends, now=START, followups=followups))  # noqa: B023
@@ -298,8 +305,9 @@ class OppositeLockOrdersLaw6:
         job = await add_job(store)
         for _ in range(5):
             await submit(store, job, 50)
-            leased = await claim(store, await add_session(store), limit=50)
-            ends = [transitions.succeeded(run.run_id, run.token) for run in leased]
+            session_id = await add_session(store)
+            leased = await claim(store, session_id, limit=50)
+            ends = [transitions.succeeded(run.run_id, run.token, session_id) for run in leased]
             answers = await asyncio.gather(store.apply(ends, now=START), store.apply(ends[::-1], now=START))
             assert list(answers) == [[ApplyResult.APPLIED] * 50] * 2
 
@@ -307,8 +315,9 @@ class OppositeLockOrdersLaw6:
         job = await add_job(store)
         for _ in range(5):
             await submit(store, job, 50)
-            leased = await claim(store, await add_session(store), limit=50)
-            ends = [transitions.succeeded(run.run_id, run.token) for run in leased]
+            session_id = await add_session(store)
+            leased = await claim(store, session_id, limit=50)
+            ends = [transitions.succeeded(run.run_id, run.token, session_id) for run in leased]
             run_ids = [run.run_id for run in leased]
             cancels, applied = await asyncio.gather(
                 store.cancel_runs(run_ids[::-1], reason="operator", now=START), store.apply(ends, now=START)
@@ -347,7 +356,7 @@ class OppositeLockOrdersLaw6:
         async def work(session_id: SessionId) -> None:
             for _ in range(10):
                 leased = await claim(store, session_id, limit=5)
-                ends = [transitions.succeeded(run.run_id, run.token) for run in leased]
+                ends = [transitions.succeeded(run.run_id, run.token, session_id) for run in leased]
                 assert await store.apply(ends[::-1], now=START) == [ApplyResult.APPLIED] * len(ends)
 
         async def produce() -> None:
@@ -358,8 +367,9 @@ class OppositeLockOrdersLaw6:
                 await store.expire_runs(now=START, limit=10)
 
         await asyncio.gather(produce(), *(work(session_id) for session_id in sessions))
-        while leased := await claim(store, sessions[0], limit=50):
-            ends = [transitions.succeeded(run.run_id, run.token) for run in leased]
+        session_id = sessions[0]
+        while leased := await claim(store, session_id, limit=50):
+            ends = [transitions.succeeded(run.run_id, run.token, session_id) for run in leased]
             assert await store.apply(ends, now=START) == APPLIED * len(ends)
         finished = await store.list_runs("default", limit=1000)
         assert len(finished) == 100

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pytest
 
 from mainspring.core import transitions
-from mainspring.core.ids import JobId, RunId
+from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import FireRangeKind, Job, JobSpec, LaneKey, RunKind
 from mainspring.core.states import RunState
 from mainspring.core.transitions import AttemptFacts, Failure, Transition
@@ -379,6 +379,7 @@ class Walk:
                 facts = AttemptFacts(
                     run_id=RunId(0),
                     token=token,
+                    session_id=SessionId(0),
                     attempt=attempt,
                     is_quarantined=False,
                     quarantined_crashes=0,
@@ -388,6 +389,7 @@ class Walk:
                 facts = AttemptFacts(
                     run_id=RunId(0),
                     token=token,
+                    session_id=SessionId(0),
                     attempt=held.attempt,
                     is_quarantined=held.is_quarantined,
                     quarantined_crashes=held.quarantined_crashes,
@@ -408,7 +410,7 @@ class Walk:
         )
         instant = self.tick()
         if kind == "succeeded":
-            return transitions.succeeded(facts.run_id, facts.token, b"1", "out")
+            return transitions.succeeded(facts.run_id, facts.token, facts.session_id, b"1", "out")
         if kind == "failed":
             failure = Failure(error="boom", is_retryable=self.chance(0.8), is_timeout=self.chance(0.2))
             return transitions.failed(facts, spec, failure, now=instant, random=self.random.random)

@@ -38,6 +38,7 @@ SUITE: tuple[type, ...] = (
     claiming.RunsThatCrashedAreClaimedAlone,
     completion.Completion,
     completion.StaleTokenIsRefusedLaw3,
+    completion.AnotherSessionIsRefusedLaw3,
     completion.RepeatedReportIsApplied,
     completion.Followups,
     cancelling.Cancel,

@@ -336,10 +336,11 @@ FROM unnest(:lane_ids::bigint[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = wanted.id LIMIT 1) AS lane;
 
 -- name: apply_successes
--- The end of nearly every run: a success at the first claim, whose token is the same for all.
+-- The end of nearly every run: a success at the first claim, whose token is the same for all. Each run once.
 WITH ended AS (
     DELETE FROM run
-    WHERE run.id = ANY(:run_ids::bigint[]) AND run.token = :token AND run.session_id IS NOT NULL
+    WHERE run.id = ANY(:run_ids::bigint[]) AND run.token = :token
+      AND run.session_id = (:session_ids::bigint[])[width_bucket(run.id, :run_ids::bigint[])]
     RETURNING run.id, run.job_id, run.version, run.lane_id, run.kind, run.fire_at, run.due_at, run.created_at,
         run.started_at, run.attempt, run.token, run.crashes, run.session_id, run.payload, run.target_key, run.fire_range_id,
         run.redrive_of, width_bucket(run.id, :run_ids::bigint[]) AS position

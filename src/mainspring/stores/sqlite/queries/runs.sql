@@ -115,7 +115,7 @@ ORDER BY run.id;
 
 -- name: lock_runs
 SELECT
-    run.id, run.state, run.token, run.cancel_requested_at IS NOT NULL, run.cancel_reason
+    run.id, run.state, run.token, run.session_id, run.cancel_requested_at IS NOT NULL, run.cancel_reason
 FROM json_each(:run_ids) AS wanted
 CROSS JOIN run ON run.id = wanted.value;
 
@@ -142,7 +142,8 @@ WHERE run.id = :run_id;
 
 -- name: apply_successes
 -- The end of nearly every run, all at once, where it succeeded at the first go (token 1: there is no earlier attempt).
--- `results` is an object of run id and result in hexadecimal. The rows are removed from `run` by remove_successes.
+-- `ends` is an object of run id and [session, result in hexadecimal]. Right after it, remove_runs takes the rows that it
+-- answers out of `run`.
 INSERT INTO run_history (
     id, job_id, version, queue, route, tenant, priority, kind, state, fire_at, due_at, created_at, started_at,
     finished_at, attempt, token, crashes, session_id, payload, result, target_key, fire_range_id, redrive_of
@@ -150,16 +151,13 @@ INSERT INTO run_history (
 SELECT
     run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, 'SUCCEEDED',
     run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token, run.crashes, run.session_id,
-    run.payload, unhex(success.value), run.target_key, run.fire_range_id, run.redrive_of
-FROM json_each(:results) AS success
-CROSS JOIN run ON run.id = CAST(success.key AS INTEGER) AND run.token = 1 AND run.state = 'RUNNING'
+    run.payload, unhex(success.value ->> 1), run.target_key, run.fire_range_id, run.redrive_of
+FROM json_each(:ends) AS success
+CROSS JOIN run
+    ON run.id = CAST(success.key AS INTEGER) AND run.token = 1 AND run.state = 'RUNNING'
+    AND run.session_id = success.value ->> 0
 CROSS JOIN lane ON lane.id = run.lane_id
 RETURNING id;
-
--- name: remove_successes
--- Right after apply_successes, in the same transaction: exactly the rows that it has read.
-DELETE FROM run
-WHERE id IN (SELECT CAST(key AS INTEGER) FROM json_each(:results)) AND token = 1 AND state = 'RUNNING';
 
 -- name: bury_run
 INSERT INTO dead_run (
