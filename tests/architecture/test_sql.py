@@ -44,7 +44,6 @@ ONLY_POSTGRES = {
     "describe_indexes": "for the snapshot",
     "describe_others": "for the snapshot",
     "drop_history": "partitions",
-    "find_attempted": "SQLite reads it off the token",
     "find_lost_runs": "SQLite has no failover",
     "find_workers": "SQLite reads the worker in add_attempt",
     "hold_lanes": "a row lock; SQLite has one writer",

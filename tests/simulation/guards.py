@@ -38,10 +38,11 @@ class Guard:
     edits: tuple[Edit, ...]
 
 
-_CLOCK = "mainspring.stores.memory.clock"
+_CLOCKS = "mainspring.core.clocks"
+_SETTLEMENT = "mainspring.core.settlement"
 _LEASES = "mainspring.stores.memory.leases"
+_PAUSED = "ClockMove(next_fire_at=None, is_paused=True"
 _TABLES = "mainspring.stores.memory.tables"
-_JOBS = "mainspring.stores.memory.jobs"
 
 GUARDS: tuple[Guard, ...] = (
     Guard(
@@ -49,12 +50,9 @@ GUARDS: tuple[Guard, ...] = (
         "one fire, one run: two nodes that planned the same fire both win it",
         (
             Edit(
-                _CLOCK,
-                "if job is None or job.revision != fire.revision or job.next_fire_at != fire.fire_at:",
-                "if job is None:",
-            ),
-            Edit(
-                _CLOCK, "if job.fired_through is not None and job.fired_through >= fire.fire_at:", "if False:"
+                _CLOCKS,
+                "return _stands_at(clock, revision, fire_at) and (fired_through is None or fired_through < fire_at)",
+                "return True",
             ),
             Edit(_TABLES, "return epochs.get(shard) != self.shards[shard].epoch", "return False"),
         ),
@@ -62,12 +60,29 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "revision match",
         "a plan made before an edit, a pause or a delete does not win afterwards",
-        (Edit(_CLOCK, "job.revision != fire.revision or job.next_fire_at != fire.fire_at", "False"),),
+        (
+            Edit(
+                _CLOCKS,
+                "return _stands_at(clock, revision, fire_at) and (fired_through is None or fired_through < fire_at)",
+                "return fired_through is None or fired_through < fire_at",
+            ),
+        ),
     ),
     Guard(
         "edit against a moved clock",
         "an edit that was decided on an outdated clock does not take effect",
-        (Edit(_JOBS, "return job.revision != revision or job.next_fire_at != fire_at", "return False"),),
+        (
+            Edit(
+                _CLOCKS,
+                "        return _MOVED\n    if is_name_taken:",
+                "        pass\n    if is_name_taken:",
+            ),
+            Edit(
+                _CLOCKS,
+                "        return _MOVED\n    return Decision(ChangeVerdict.DONE, " + _PAUSED,
+                "        pass\n    return Decision(ChangeVerdict.DONE, " + _PAUSED,
+            ),
+        ),
     ),
     Guard(
         "shard epoch",
@@ -77,13 +92,13 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "token match",
         "a late worker's report does not end another worker's attempt",
-        (Edit(_TABLES, "            and run.token == token\n", ""),),
+        (Edit(_SETTLEMENT, " and run.token == token", ""),),
     ),
     Guard(
         "session match",
         "nobody else ends the attempt of a session, whatever he guesses",
         (
-            Edit(_TABLES, "            and run.session_id == session_id\n", ""),
+            Edit(_SETTLEMENT, " and run.session_id == session_id", ""),
             Edit("mainspring.engine.gateway", " or run.session_id != session_id:", ":"),
         ),
     ),
@@ -91,22 +106,19 @@ GUARDS: tuple[Guard, ...] = (
         "token bump at loss",
         "a worker that lost its lease is refused even before the run is claimed again",
         (
+            Edit(_SETTLEMENT, "run.token if is_final else run.token + 1", "run.token"),
             Edit(
-                _LEASES,
-                "            run.token += 1\n            run.attempt +=",
-                "            run.attempt +=",
+                _SETTLEMENT,
+                "return run.state is RunState.RUNNING and",
+                "return run.state not in FINAL_STATES and",
             ),
-            Edit(
-                _TABLES,
-                "            and run.state is RunState.RUNNING\n",
-                "            and run.state not in FINAL_STATES\n",
-            ),
+            Edit(_SETTLEMENT, " and run.session_id == session_id", ""),
         ),
     ),
     Guard(
         "state match",
         "a run that has ended stays ended",
-        (Edit(_TABLES, "            and run.state is RunState.RUNNING\n", ""),),
+        (Edit(_SETTLEMENT, "return run.state is RunState.RUNNING and", "return"),),
     ),
     Guard(
         "live session at the claim",
@@ -117,13 +129,13 @@ GUARDS: tuple[Guard, ...] = (
         "repeat of a claim",
         "a claim whose answer was lost gets the same leases again",
         (
-            Edit(_LEASES, "if session.claim_number == request.number:", "if False:"),
+            Edit(_LEASES, "if turn is Turn.REPEAT:", "if False:"),
+            Edit(_LEASES, "if turn is Turn.LATE:", "if turn is not Turn.NEW:"),
             Edit(
-                "mainspring.stores.memory.sessions",
-                "unknown = [lease for lease in missing if lease in session.missing]",
-                "unknown: list[tuple[RunId, int]] = []",
+                "mainspring.core.reconciliation",
+                "unknown=tuple(sorted(missing.intersection(missing_before))),",
+                "unknown=(),",
             ),
-            Edit("mainspring.stores.memory.sessions", "import SessionId", "import RunId, SessionId"),
         ),
     ),
     Guard(
@@ -145,7 +157,7 @@ GUARDS: tuple[Guard, ...] = (
         "a repeated submission makes one run",
         (
             Edit(
-                "mainspring.stores.memory.runs",
+                "mainspring.core.admission",
                 "if known is not None and known.expires_at > now:",
                 "if False:",
             ),
@@ -180,9 +192,9 @@ GUARDS: tuple[Guard, ...] = (
         "a job that skips overlaps has one live run",
         (
             Edit(
-                _TABLES,
-                "is_overlap = skip_if_live and self.live_of_job[new.job_id] > 0",
-                "is_overlap = False",
+                "mainspring.core.admission",
+                "        if reason is None and is_live:\n",
+                "        if False:\n",
             ),
         ),
     ),
@@ -190,7 +202,7 @@ GUARDS: tuple[Guard, ...] = (
         "cancel sticks",
         "a run that was asked to cancel is not tried again",
         (
-            Edit(_LEASES, "if run.is_cancel_requested and state is not RunState.SUCCEEDED:", "if False:"),
+            Edit(_SETTLEMENT, "if run.is_cancel_requested and state is not RunState.SUCCEEDED:", "if False:"),
             Edit(
                 "mainspring.core.transitions",
                 "    if facts.is_cancel_requested:\n"
@@ -230,7 +242,13 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "expiry at the claim",
         "a run that expired does not start",
-        (Edit(_LEASES, "if not run.is_expired(now):", "if run is not None:"),),
+        (
+            Edit(
+                "mainspring.core.claiming",
+                "return expires_at is not None and expires_at <= now",
+                "return False",
+            ),
+        ),
     ),
 )
 

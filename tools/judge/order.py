@@ -19,9 +19,7 @@ _ENDINGS = frozenset(outcome.value for outcome in AttemptOutcome)
 
 
 def judge_order(history: History, counts: Counter[str]) -> Iterator[Violation]:
-    """S9, S11, S12: legal steps only, by the holder of the newest token only, who always may, and none after the
-    end.
-    """
+    """S9, S11, S12: legal steps only, by the holder of the newest token, who always may, and none after the end."""
     events: dict[RunId, list[Event]] = defaultdict(list)
     for event in history.events:
         if event.is_stale:

@@ -201,10 +201,11 @@ class Run:
     Attributes:
         fire_at: the nominal instant of a scheduled or caught-up run; None for others.
         due_at: when it was due to start (fire time with jitter, or the submitter's `run_at`).
-        ready_at: the instant from which it may be claimed now (moves with retries).
+        ready_at: the instant from which it may be claimed now (moves with retries); of an ended run, its `due_at`.
         attempt: the number of the attempt under way, or of the next one; for an ended run, of the last. From 1.
         token: the fencing token, as raised by the newest claim or loss.
         crashes: attempts lost with their worker.
+        is_cancel_requested: of a live run; a run that has ended tells it by its state.
         reason: why it is FAILED, CANCELLED or SKIPPED.
     """
 

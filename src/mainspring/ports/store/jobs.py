@@ -26,7 +26,8 @@ class JobStore(Protocol):
 
         Takes effect only if the clock still has the edit's `revision` and `fire_at`. Otherwise the result is
         `MOVED`: read the job and decide again. The edit's fire ranges are inserted with it. With `ends_gap` the open
-        gap ends before. A paused job stays paused.
+        gap ends before. A paused job stays paused: its clock stays stopped, whatever `next_fire_at` says. Of several
+        edits of one job in a call, the first that fits takes effect.
         """
         ...
 
@@ -40,15 +41,17 @@ class JobStore(Protocol):
     async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
         """Start the clock at `next_fire_at`, raise its revision, and close the open gap fire range at `now`.
 
-        A gap that would begin after `now` is removed instead: no fire lay in the pause.
+        A gap that would begin after `now` is removed instead: no fire lay in the pause. `DONE` too, without effect, for
+        a job that runs: to move its clock would pass over fires without a record (law 4). `MOVED` and `MISSING` as for
+        edits.
         """
         ...
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
         """Delete jobs: the clock row goes, open fire ranges are closed, the name is free at once.
 
-        An open gap that would begin after `now` is removed, as by `resume_jobs`.
-        Versions and runs stay readable. Live runs are left to `cancel_runs`.
+        An open gap that would begin after `now` is removed, as by `resume_jobs`; the change's fire ranges are closed,
+        too. Versions and runs stay readable. Live runs are left to `cancel_runs`.
         """
         ...
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.clocks import wins_fire
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import FireRange, FireRangeKind
 from mainspring.ports.store.nodes import Epochs
@@ -58,9 +59,9 @@ class ClockVerbs:
         if tables.is_fenced(fire.job_id, epochs):
             return _FENCED
         job = tables.jobs.get(fire.job_id)
-        if job is None or job.revision != fire.revision or job.next_fire_at != fire.fire_at:
-            return _LOST
-        if job.fired_through is not None and job.fired_through >= fire.fire_at:
+        if job is None or not wins_fire(
+            job, revision=fire.revision, fire_at=fire.fire_at, fired_through=job.fired_through
+        ):
             return _LOST
         tables.set_next_fire(job, fire.next_fire_at)
         job.fired_through = fire.fired_through

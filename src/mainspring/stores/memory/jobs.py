@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.clocks import ClockMove, decide_delete, decide_edit, decide_pause, decide_resume
 from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, Job, JobSpec
 from mainspring.ports.store.jobs import AddResult, ChangeResult, ClockChange, EditResult, JobEdit, NewJob
@@ -52,67 +53,62 @@ class JobVerbs:
     def _edit_job(self, edit: JobEdit, now: datetime) -> EditResult:
         tables = self._tables
         job = tables.jobs.get(edit.job_id)
-        if job is None:
-            return EditResult.MISSING
-        if _has_moved(job, edit.revision, edit.fire_at):
-            return EditResult.MOVED
-        if tables.names.get((job.tenant, edit.spec.name), job.id) != job.id:
-            return EditResult.NAME_TAKEN
+        decision = decide_edit(
+            job,
+            revision=edit.revision,
+            fire_at=edit.fire_at,
+            next_fire_at=edit.next_fire_at,
+            ends_gap=edit.ends_gap,
+            is_name_taken=job is not None
+            and tables.names.get((job.tenant, edit.spec.name), job.id) != job.id,
+        )
+        if job is None or decision.move is None:
+            return EditResult(decision.verdict.value)
         del tables.names[job.tenant, job.spec.name]
         tables.names[job.tenant, edit.spec.name] = job.id
         job.spec = edit.spec
         job.version += 1
         tables.versions[job.id, job.version] = edit.spec
-        next_fire_at = None if job.is_paused else edit.next_fire_at
-        if edit.ends_gap:
-            self._end_gaps(job, now)
-        self._move_clock(job, next_fire_at, edit.fire_ranges, now)
+        self._move_clock(job, decision.move, edit.fire_ranges, now)
         return EditResult.EDITED
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
-        return [self._pause_job(change, now) for change in changes]
-
-    def _pause_job(self, change: ClockChange, now: datetime) -> ChangeResult:
-        job = self._tables.jobs.get(change.job_id)
-        if job is None:
-            return ChangeResult.MISSING
-        if job.is_paused:
-            return ChangeResult.DONE
-        if _has_moved(job, change.revision, change.fire_at):
-            return ChangeResult.MOVED
-        job.is_paused = True
-        self._move_clock(job, None, change.fire_ranges, now)
-        return ChangeResult.DONE
+        results = []
+        for change in changes:
+            job = self._tables.jobs.get(change.job_id)
+            decision = decide_pause(job, revision=change.revision, fire_at=change.fire_at)
+            if job is not None and decision.move is not None:
+                self._move_clock(job, decision.move, change.fire_ranges, now)
+            results.append(ChangeResult(decision.verdict.value))
+        return results
 
     async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
-        return [self._resume_job(change, now) for change in changes]
-
-    def _resume_job(self, change: ClockChange, now: datetime) -> ChangeResult:
-        job = self._tables.jobs.get(change.job_id)
-        if job is None:
-            return ChangeResult.MISSING
-        if _has_moved(job, change.revision, change.fire_at):
-            return ChangeResult.MOVED
-        job.is_paused = False
-        self._end_gaps(job, now)
-        self._move_clock(job, change.next_fire_at, change.fire_ranges, now)
-        return ChangeResult.DONE
-
-    def _end_gaps(self, job: JobRow, now: datetime) -> None:
-        self._tables.drop_empty_gaps(job.id, now=now)
-        for fire_range in self._tables.fire_ranges_of_job[job.id]:
-            if fire_range.is_open and fire_range.kind is FireRangeKind.GAP:
-                self._tables.close_fire_range(fire_range, now=now)
+        results = []
+        for change in changes:
+            job = self._tables.jobs.get(change.job_id)
+            decision = decide_resume(
+                job, revision=change.revision, fire_at=change.fire_at, next_fire_at=change.next_fire_at
+            )
+            if job is not None and decision.move is not None:
+                self._move_clock(job, decision.move, change.fire_ranges, now)
+            results.append(ChangeResult(decision.verdict.value))
+        return results
 
     def _move_clock(
-        self, job: JobRow, next_fire_at: datetime | None, fire_ranges: Sequence[NewFireRange], now: datetime
+        self, job: JobRow, move: ClockMove, fire_ranges: Sequence[NewFireRange], now: datetime
     ) -> None:
         """Set the clock, raise its revision and keep the change's records."""
+        if move.ends_gap:
+            self._tables.drop_empty_gaps(job.id, now=now)
+            for fire_range in self._tables.fire_ranges_of_job[job.id]:
+                if fire_range.is_open and fire_range.kind is FireRangeKind.GAP:
+                    self._tables.close_fire_range(fire_range, now=now)
+        job.is_paused = move.is_paused
         job.revision += 1
         job.updated_at = now
-        self._tables.set_next_fire(job, next_fire_at)
-        for fire_range in fire_ranges:
-            self._tables.add_fire_range(fire_range, now=now)
+        self._tables.set_next_fire(job, move.next_fire_at)
+        for new in fire_ranges:
+            self._tables.add_fire_range(new, now=now)
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
         return [self._delete_job(change, now) for change in changes]
@@ -120,19 +116,17 @@ class JobVerbs:
     def _delete_job(self, change: ClockChange, now: datetime) -> ChangeResult:
         tables = self._tables
         job = tables.jobs.get(change.job_id)
-        if job is None:
-            return ChangeResult.MISSING
-        if _has_moved(job, change.revision, change.fire_at):
-            return ChangeResult.MOVED
-        self._move_clock(job, None, change.fire_ranges, now)
-        tables.drop_empty_gaps(job.id, now=now)
-        for fire_range in tables.fire_ranges_of_job[job.id]:
-            if fire_range.is_open:
-                tables.close_fire_range(fire_range, now=now)
-        del tables.jobs[job.id]
-        del tables.names[job.tenant, job.spec.name]
-        tables.jobs_of_tenant[job.tenant].discard((job.id,))
-        return ChangeResult.DONE
+        decision = decide_delete(job, revision=change.revision, fire_at=change.fire_at)
+        if job is not None and decision.move is not None:
+            self._move_clock(job, decision.move, change.fire_ranges, now)
+            tables.drop_empty_gaps(job.id, now=now)
+            for fire_range in tables.fire_ranges_of_job[job.id]:
+                if fire_range.is_open:
+                    tables.close_fire_range(fire_range, now=now)
+            del tables.jobs[job.id]
+            del tables.names[job.tenant, job.spec.name]
+            tables.jobs_of_tenant[job.tenant].discard((job.id,))
+        return ChangeResult(decision.verdict.value)
 
     async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
         rows = (self._tables.jobs.get(job_id) for job_id in job_ids)
@@ -148,7 +142,3 @@ class JobVerbs:
 
     async def read_versions(self, keys: Sequence[tuple[JobId, int]]) -> list[JobSpec | None]:
         return [self._tables.versions.get(key) for key in keys]
-
-
-def _has_moved(job: JobRow, revision: int, fire_at: datetime | None) -> bool:
-    return job.revision != revision or job.next_fire_at != fire_at

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.claiming import Turn, allowance, is_expired, judge_turn
 from mainspring.core.ids import RunId
 from mainspring.core.model import Attempt
-from mainspring.core.states import FINAL_STATES, RunState
-from mainspring.core.transitions import AttemptOutcome, Transition
+from mainspring.core.settlement import CancelVerdict, is_held, is_repeat, judge_cancel, settle
+from mainspring.core.states import RunState
+from mainspring.core.transitions import Transition
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
 from mainspring.ports.store.runs import CancelResult, Followup, NewRun
 from mainspring.stores.memory.rows import RunRow, SessionRow
@@ -32,10 +34,11 @@ class LeaseVerbs:
         session = tables.sessions.get(request.session_id)
         if session is None or not session.is_live:
             return ClaimResult((), is_session_live=False)
-        if session.claim_number == request.number:
+        turn = judge_turn(request.number, session.claim_number)
+        if turn is Turn.REPEAT:
             before = (lease for lease in session.claimed if tables.is_held(lease[0], lease[1], session.id))
             return ClaimResult(tuple(_view_claim(tables.runs[run_id]) for run_id, _ in before))
-        if request.number < session.claim_number:
+        if turn is Turn.LATE:
             return ClaimResult(())
         taken = list(islice(self._candidates(request, now), self._allowance(request, session)))
         for run in taken:
@@ -46,11 +49,13 @@ class LeaseVerbs:
 
     def _allowance(self, request: ClaimRequest, session: SessionRow) -> int:
         """How many runs the session may be given."""
-        if request.is_quarantined:
-            return min(request.limit, 1) if not len(session.running) else 0
-        busy_with = session.running.first()  # whoever carries out a run alone has no other
-        is_busy_with_quarantined = busy_with is not None and self._tables.runs[busy_with[0]].is_quarantined
-        return 0 if is_busy_with_quarantined else request.limit
+        first = session.running.first()  # whoever carries out a run alone has no other
+        return allowance(
+            request.limit,
+            is_quarantined=request.is_quarantined,
+            is_busy=first is not None,
+            is_busy_with_quarantined=first is not None and self._tables.runs[first[0]].is_quarantined,
+        )
 
     def _candidates(self, request: ClaimRequest, now: datetime) -> Iterator[RunRow]:
         for lane_id in dict.fromkeys(request.lanes):
@@ -61,7 +66,7 @@ class LeaseVerbs:
             low = request.lows.get(lane_id)
             for _, run_id in index.between(None if low is None else (low,), (now, _LAST)):
                 run = self._tables.runs[run_id]
-                if not run.is_expired(now):
+                if not is_expired(run.expires_at, now):
                     yield run
 
     def _start(self, run: RunRow, session: SessionRow, request: ClaimRequest, now: datetime) -> None:
@@ -88,45 +93,41 @@ class LeaseVerbs:
             run = self._tables.runs.get(transition.run_id)
             if run is None:
                 results.append(ApplyResult.MISSING)
-            elif self._tables.is_held(run.id, transition.token, transition.session_id):
+            elif is_held(run, transition.token, transition.session_id):
                 self._end(run, transition, now)
                 for new in children.pop(run.id, ()):
                     self._tables.add_run(new, now=now)
                 results.append(ApplyResult.APPLIED)
             else:
-                is_repeat = self._was_applied(run, transition)
-                results.append(ApplyResult.APPLIED if is_repeat else ApplyResult.STALE)
+                outcome = self._kept_outcome(run.id, transition.token)
+                was_applied = is_repeat(transition, outcome=outcome, state=run.state, token=run.token)
+                results.append(ApplyResult.APPLIED if was_applied else ApplyResult.STALE)
         return results
 
-    def _was_applied(self, run: RunRow, transition: Transition) -> bool:
-        for attempt in self._tables.attempts.get(run.id, ()):
-            if attempt.token == transition.token:
-                return attempt.outcome == transition.outcome
-        is_success = transition.outcome is AttemptOutcome.SUCCEEDED
-        return is_success and run.state is RunState.SUCCEEDED and run.token == transition.token
+    def _kept_outcome(self, run_id: RunId, token: int) -> str | None:
+        attempts = self._tables.attempts.get(run_id, ())
+        return next((attempt.outcome for attempt in attempts if attempt.token == token), None)
 
     def _end(self, run: RunRow, transition: Transition, now: datetime) -> None:
         tables = self._tables
-        if transition.to is not RunState.SUCCEEDED or run.id in tables.attempts:
+        settled = settle(transition, run, now=now)
+        if settled.writes_attempt:
             tables.attempts.setdefault(run.id, []).append(self._attempt(run, transition, now))
-        state, reason = transition.to, transition.reason
-        if run.is_cancel_requested and state is not RunState.SUCCEEDED:
-            state, reason = RunState.CANCELLED, run.cancel_reason
         tables.unindex(run)
-        run.state = state
+        run.state = settled.state
+        run.token = settled.token
+        run.attempt = settled.attempt
+        run.crashes = settled.crashes
+        run.quarantined_crashes = settled.quarantined_crashes
         run.deadline_at = None
-        run.crashes += transition.is_crash
-        run.quarantined_crashes += transition.is_crash and run.is_quarantined
-        if state in FINAL_STATES:
+        if settled.ready_at is None:
             run.finished_at = now
-            run.reason = reason
+            run.reason = settled.reason
             run.error = transition.error
             run.result = transition.result
             run.output = transition.output
         else:
-            run.token += 1
-            run.attempt += transition.counts_attempt
-            run.ready_at = max(transition.ready_at or now, now)
+            run.ready_at = settled.ready_at
             run.is_quarantined = False
             run.session_id = None
         tables.index(run)
@@ -155,17 +156,13 @@ class LeaseVerbs:
 
     def _cancel(self, run_id: RunId, reason: str, now: datetime) -> CancelResult:
         run = self._tables.runs.get(run_id)
-        if run is None:
-            return CancelResult.MISSING
-        if run.state in FINAL_STATES:
-            return CancelResult.FINISHED
-        if run.state is not RunState.RUNNING:
+        verdict = judge_cancel(None if run is None else run.state)
+        if run is not None and verdict is CancelVerdict.CANCELLED:
             self._tables.finish(run, RunState.CANCELLED, reason=reason, now=now)
-            return CancelResult.CANCELLED
-        if not run.is_cancel_requested:
+        if run is not None and verdict is CancelVerdict.REQUESTED and not run.is_cancel_requested:
             run.is_cancel_requested = True
             run.cancel_reason = reason
-        return CancelResult.REQUESTED
+        return CancelResult(verdict.value)
 
     async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
         expired = list(islice(self._tables.expiring.between(None, (now, _LAST)), limit))

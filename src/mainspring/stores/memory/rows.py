@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from mainspring.core.admission import KnownKey
+from mainspring.core.claiming import is_ready, must_be_alone
 from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId, job_shard
 from mainspring.core.model import FireRange, FireRangeKind, Job, JobSpec, LaneKey, Run, RunKind
 from mainspring.core.shards import Refusal
-from mainspring.core.states import READY_STATES, RunState
+from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.nodes import NodeFacts, NodeState
 from mainspring.ports.store.sessions import NewSession, SessionFacts
@@ -63,7 +65,7 @@ class LaneRow:
 
 @dataclass(slots=True, kw_only=True)
 class RunRow:
-    """A run, live or finished."""
+    """A run, live or finished; `is_parked` while it waits for a slot of its limits."""
 
     id: RunId
     job_id: JobId
@@ -81,6 +83,7 @@ class RunRow:
     payload: bytes | None
     target_key: str | None
     fire_range_id: FireRangeId | None
+    is_parked: bool = False
     started_at: datetime | None = None
     finished_at: datetime | None = None
     deadline_at: datetime | None = None
@@ -100,16 +103,14 @@ class RunRow:
 
     @property
     def is_ready(self) -> bool:
-        return self.state in READY_STATES
+        return is_ready(self.state, is_parked=self.is_parked)
 
     @property
     def ready_index(self) -> ReadyIndex:
-        return self.lane.quarantined if self.crashes else self.lane.ready
-
-    def is_expired(self, now: datetime) -> bool:
-        return self.expires_at is not None and self.expires_at <= now
+        return self.lane.quarantined if must_be_alone(self.crashes) else self.lane.ready
 
     def view(self) -> Run:
+        has_ended = self.state in FINAL_STATES
         return Run(
             id=self.id,
             job_id=self.job_id,
@@ -120,7 +121,7 @@ class RunRow:
             state=self.state,
             fire_at=self.fire_at,
             due_at=self.due_at,
-            ready_at=self.ready_at,
+            ready_at=self.due_at if has_ended else self.ready_at,
             created_at=self.created_at,
             started_at=self.started_at,
             finished_at=self.finished_at,
@@ -128,7 +129,7 @@ class RunRow:
             token=self.token,
             crashes=self.crashes,
             session_id=self.session_id,
-            is_cancel_requested=self.is_cancel_requested,
+            is_cancel_requested=self.is_cancel_requested and not has_ended,
             reason=self.reason,
             error=self.error,
             payload=self.payload,
@@ -273,5 +274,4 @@ class KeyRow:
     """An idempotency key and the run it stands for."""
 
     run_id: RunId
-    request_hash: bytes
-    expires_at: datetime
+    known: KnownKey

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.admission import Admission, KnownKey, admit
 from mainspring.core.ids import JobId, LaneId, RunId
 from mainspring.core.model import Attempt, Lane, Run
 from mainspring.core.states import RunState
@@ -26,22 +27,25 @@ class RunVerbs:
     def _submit_run(self, new: NewRun, now: datetime) -> SubmitResult:
         tables = self._tables
         submit_key = new.submit_key
-        if submit_key is not None:
-            known = tables.keys.get((new.lane.tenant, submit_key.key))
-            if known is not None and known.expires_at > now:
-                is_same = known.request_hash == submit_key.request_hash
-                return SubmitResult(
-                    SubmitStatus.DUPLICATE if is_same else SubmitStatus.KEY_MISMATCH, known.run_id
-                )
-        if new.job_id not in tables.jobs:
-            return SubmitResult(SubmitStatus.JOB_MISSING)
-        if new.must_be_newest and tables.jobs[new.job_id].version != new.version:
-            return SubmitResult(SubmitStatus.JOB_CHANGED)
+        row = None if submit_key is None else tables.keys.get((new.lane.tenant, submit_key.key))
+        job = tables.jobs.get(new.job_id)
+        admission = admit(
+            known=None if row is None else row.known,
+            request_hash=None if submit_key is None else submit_key.request_hash,
+            newest_version=None if job is None else job.version,
+            wanted_version=new.version if new.must_be_newest else None,
+            now=now,
+        )
+        status = SubmitStatus(admission.value)
+        if admission in {Admission.DUPLICATE, Admission.KEY_MISMATCH} and row is not None:
+            return SubmitResult(status, row.run_id)
+        if admission is not Admission.SUBMITTED:
+            return SubmitResult(status)
         run = tables.add_run(new, now=now)
         if submit_key is not None:
-            row = KeyRow(run.id, submit_key.request_hash, submit_key.expires_at)
-            tables.keys[run.tenant, submit_key.key] = row
-        return SubmitResult(SubmitStatus.SUBMITTED, run.id)
+            known = KnownKey(submit_key.request_hash, submit_key.expires_at)
+            tables.keys[run.tenant, submit_key.key] = KeyRow(run.id, known)
+        return SubmitResult(status, run.id)
 
     async def read_lanes(
         self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None

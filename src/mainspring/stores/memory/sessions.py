@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from mainspring.core.ids import SessionId
+from mainspring.core.reconciliation import reconcile
 from mainspring.core.shards import Refusal
 from mainspring.ports.store.nodes import Cluster, Epochs, NodeFacts, ShardLease
 from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
@@ -37,23 +38,19 @@ class SessionVerbs:
             return BeatResult(is_session_live=False)
         session.beats += 1
         session.last_beat_at = now
-        named = set(beat.held)
         running = [tables.runs[run_id] for (run_id,) in session.running]
-        missing = [
-            (run.id, run.token)
-            for run in running
-            if (run.id, run.token) not in named
-            and (beat.answered is None or run.claim_number <= beat.answered)
-        ]
-        unknown = [lease for lease in missing if lease in session.missing]
-        session.missing = frozenset(missing)
-        mine = [lease for lease in beat.held if tables.is_held(lease[0], lease[1], session.id)]
-        kept = set(mine)
+        found = reconcile(
+            beat.held,
+            [(run.id, run.token, run.claim_number, run.is_cancel_requested) for run in running],
+            answered=beat.answered,
+            missing_before=session.missing,
+        )
+        session.missing = found.missing
         return BeatResult(
             is_session_live=True,
-            lost=tuple(lease for lease in beat.held if lease not in kept),
-            cancel=tuple(lease for lease in mine if tables.runs[lease[0]].is_cancel_requested),
-            unknown=tuple(tables.runs[run_id].held() for run_id, _ in unknown),
+            lost=found.lost,
+            cancel=found.cancel,
+            unknown=tuple(tables.runs[run_id].held() for run_id, _ in found.unknown),
         )
 
     async def close_sessions(self, session_ids: Sequence[SessionId], *, now: datetime) -> None:

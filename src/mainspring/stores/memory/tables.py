@@ -11,9 +11,11 @@ from datetime import datetime
 from itertools import count
 from uuid import UUID
 
+from mainspring.core.admission import skip_overlaps
 from mainspring.core.ids import SHARDS, FireRangeId, JobId, LaneId, RunId, SessionId, job_shard, make_run_id
 from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey
-from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.core.settlement import is_held
+from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import NewFireRange
@@ -125,7 +127,7 @@ class Tables:
 
     def add_run(self, new: NewRun, *, now: datetime, skip_reason: str | None = None) -> RunRow:
         """Insert a run, live or, with a reason to skip it, straight into the history."""
-        reason = new.skip_reason or skip_reason
+        reason = skip_reason or new.skip_reason
         run = RunRow(
             id=make_run_id(next(self._run_sequence), job_shard(new.job_id)),
             job_id=new.job_id,
@@ -155,14 +157,14 @@ class Tables:
     def insert_planned(
         self, runs: tuple[NewRun, ...], *, skip_if_live: bool, now: datetime
     ) -> tuple[RunId, ...]:
-        """Insert the runs of a fire or a fire range's step; return the ids of those that went live."""
-        live = []
-        for new in runs:
-            is_overlap = skip_if_live and self.live_of_job[new.job_id] > 0
-            run = self.add_run(new, now=now, skip_reason="overlap" if is_overlap else None)
-            if run.state is RunState.PENDING:
-                live.append(run.id)
-        return tuple(live)
+        """Insert the runs of a fire or a fire range's step, all of one job; return the ids of those that went live."""
+        reasons = [new.skip_reason for new in runs]
+        if runs and skip_if_live:
+            reasons = skip_overlaps(reasons, is_live=self.live_of_job[runs[0].job_id] > 0)
+        added = [
+            self.add_run(new, now=now, skip_reason=reason) for new, reason in zip(runs, reasons, strict=True)
+        ]
+        return tuple(run.id for run in added if run.state is RunState.PENDING)
 
     def lane_of(self, key: LaneKey) -> LaneRow:
         """Return the lane of this key, interned on the way."""
@@ -191,7 +193,7 @@ class Tables:
             return
         if run.is_ready:
             run.ready_index.add((run.ready_at, run.id))
-        if run.expires_at is not None:
+        if run.expires_at is not None and run.state in READY_STATES:
             self.expiring.add((run.expires_at, run.id))
 
     def unindex(self, run: RunRow) -> None:
@@ -207,7 +209,7 @@ class Tables:
             return
         if run.is_ready:
             run.ready_index.discard((run.ready_at, run.id))
-        if run.expires_at is not None:
+        if run.expires_at is not None and run.state in READY_STATES:
             self.expiring.discard((run.expires_at, run.id))
 
     def finish(self, run: RunRow, state: RunState, *, reason: str | None, now: datetime) -> None:
@@ -231,9 +233,4 @@ class Tables:
     def is_held(self, run_id: RunId, token: int, session_id: SessionId) -> bool:
         """Say whether the run is RUNNING under this token, claimed by this session."""
         run = self.runs.get(run_id)
-        return (
-            run is not None
-            and run.state is RunState.RUNNING
-            and run.token == token
-            and run.session_id == session_id
-        )
+        return run is not None and is_held(run, token, session_id)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.model import Attempt
+from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.stores.memory.tables import Tables
 
 
@@ -20,22 +23,34 @@ class UpkeepVerbs:
         tables = self._tables
         ended = list(islice(tables.history.between(None, (before,)), limit))
         for _, run_id in ended:
-            tables.attempts.pop(run_id, None)
             tables.remove_run(tables.runs[run_id])
+        attempts = list(islice(self._attempts_before(before), limit))
+        for attempt in attempts:
+            kept = tables.attempts[attempt.run_id]
+            kept.remove(attempt)
+            if not kept:
+                del tables.attempts[attempt.run_id]
         closed = (
             fire_range
             for fire_range in tables.fire_ranges.values()
             if fire_range.closed_at is not None and fire_range.closed_at < before
         )
-        fire_ranges = list(islice(closed, limit - len(ended)))
+        fire_ranges = list(islice(closed, limit))
         for fire_range in fire_ranges:
             del tables.fire_ranges[fire_range.id]
             tables.fire_ranges_of_job[fire_range.job_id].remove(fire_range)
-        return len(ended) + len(fire_ranges)
+        return max(len(ended), len(attempts), len(fire_ranges))
+
+    def _attempts_before(self, before: datetime) -> Iterator[Attempt]:
+        """Walk the attempts that ended before the instant; those of live runs and of dead ones stay with them."""
+        for run_id, attempts in self._tables.attempts.items():
+            run = self._tables.runs.get(run_id)
+            if run is None or run.state in FINAL_STATES - {RunState.FAILED}:
+                yield from (attempt for attempt in attempts if attempt.finished_at < before)
 
     async def prune_keys(self, *, now: datetime, limit: int) -> int:
         keys = self._tables.keys
-        expired = list(islice((key for key, row in keys.items() if row.expires_at <= now), limit))
+        expired = list(islice((key for key, row in keys.items() if row.known.expires_at <= now), limit))
         for key in expired:
             del keys[key]
         return len(expired)

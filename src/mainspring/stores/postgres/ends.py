@@ -12,17 +12,23 @@ from typing import Any
 from asyncpg import Record
 
 from mainspring.core.ids import RunId
-from mainspring.core.states import READY_STATES, RunState
-from mainspring.core.transitions import AttemptOutcome, Transition
+from mainspring.core.settlement import (
+    FIRST_TOKEN,
+    CancelVerdict,
+    Settled,
+    is_held,
+    is_repeat,
+    judge_cancel,
+    settle,
+)
+from mainspring.core.states import RunState
+from mainspring.core.transitions import Transition
 from mainspring.ports.store.claims import ApplyResult, HeldRun
 from mainspring.ports.store.runs import CancelResult, Followup, NewRun
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.inserts import LaneIds, insert_planned
-from mainspring.stores.postgres.rows import held_of, sparse
-
-_FIRST_TOKEN = 1
-"""The token of a run's first claim; a run under it has no attempt rows."""
+from mainspring.stores.postgres.rows import held_of, live_of, sparse
 
 _run_id = attrgetter("run_id")
 
@@ -73,27 +79,24 @@ class EndVerbs:
         async def work(transaction: Transaction) -> list[CancelResult]:
             wanted = sorted(set(run_ids))
             rows = await transaction.fetch("lock_runs", run_ids=wanted)
-            results = {
-                row["id"]: CancelResult.REQUESTED if row["session_id"] is not None else CancelResult.CANCELLED
-                for row in rows
-            }
-            running = [run_id for run_id, result in results.items() if result is CancelResult.REQUESTED]
-            if running:
-                await transaction.execute("request_cancels", run_ids=running, reason=reason, now=now)
-            waiting = [run_id for run_id, result in results.items() if result is CancelResult.CANCELLED]
-            await _finish_waiting(transaction, waiting, RunState.CANCELLED, reason, now)
-            unknown = [run_id for run_id in wanted if run_id not in results]
+            states: dict[RunId, RunState] = {row["id"]: RunState(row["state"]) for row in rows}
+            unknown = [run_id for run_id in wanted if run_id not in states]
             if unknown:
                 ends = await transaction.fetch("read_ends", run_ids=unknown, tokens=[0] * len(unknown))
-                results |= {unknown[row["position"] - 1]: CancelResult.FINISHED for row in ends}
-            first = dict.fromkeys(run_ids)
+                states |= {unknown[row["position"] - 1]: RunState(row["state"]) for row in ends}
+            verdicts: dict[CancelVerdict, list[RunId]] = defaultdict(list)
             answers = []
-            for run_id in run_ids:  # the second mention of a run that was just cancelled finds it ended
-                result = results.get(run_id, CancelResult.MISSING)
-                is_again = run_id not in first
-                first.pop(run_id, None)
-                is_over = is_again and result is CancelResult.CANCELLED
-                answers.append(CancelResult.FINISHED if is_over else result)
+            for run_id in run_ids:
+                verdict = judge_cancel(states.get(run_id))
+                if verdict is CancelVerdict.CANCELLED:
+                    states[run_id] = RunState.CANCELLED  # which a second mention finds
+                verdicts[verdict].append(run_id)
+                answers.append(CancelResult(verdict.value))
+            running = sorted(set(verdicts[CancelVerdict.REQUESTED]))
+            if running:
+                await transaction.execute("request_cancels", run_ids=running, reason=reason, now=now)
+            waiting = sorted(verdicts[CancelVerdict.CANCELLED])
+            await _finish_waiting(transaction, waiting, RunState.CANCELLED, reason, now)
             return answers
 
         return await self._connections.transact(Role.WATCH, work)
@@ -129,7 +132,7 @@ async def _apply_successes(
     count = await transaction.execute(
         "apply_successes",
         run_ids=[transition.run_id for transition in ordered],
-        token=_FIRST_TOKEN,
+        token=FIRST_TOKEN,
         session_ids=[transition.session_id for transition in ordered],
         results=sparse([transition.result for transition in ordered]),
         outputs=sparse([transition.output for transition in ordered]),
@@ -148,12 +151,9 @@ class _Batch:
     waiting: list[dict[str, Any]] = field(default_factory=list)
     attempts: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, row: Record, end: Transition, *, worker: str, has_attempts: bool) -> None:
-        """Decide one locked run; where a cancel was asked for, anything but a success ends CANCELLED."""
-        state, reason = end.to, end.reason
-        if row["cancel_requested_at"] is not None and state is not RunState.SUCCEEDED:
-            state, reason = RunState.CANCELLED, row["cancel_reason"]
-        if end.to is not RunState.SUCCEEDED or has_attempts:
+    def add(self, end: Transition, settled: Settled, row: Record, *, worker: str) -> None:
+        """Take in what becomes of one locked run."""
+        if settled.writes_attempt:
             attempt = {
                 "run_ids": row["id"],
                 "tokens": row["token"],
@@ -165,28 +165,30 @@ class _Batch:
                 "outputs": end.output,
             }
             self.attempts.append(attempt)
-        if state in READY_STATES:
+        if not settled.is_final:
             step = {
                 "run_ids": row["id"],
-                "states": state,
-                "readies_at": end.ready_at,
-                "attempts": int(end.counts_attempt),
-                "crashes": int(end.is_crash),
+                "states": settled.state,
+                "readies_at": settled.ready_at,
+                "tokens": settled.token,
+                "attempts": settled.attempt,
+                "crashes": settled.crashes,
+                "quarantined_crashes": settled.quarantined_crashes,
             }
             self.waiting.append(step)
             return
         finish = {
             "run_ids": row["id"],
-            "reasons": reason,
+            "reasons": settled.reason,
             "errors": end.error,
             "results": end.result,
             "outputs": end.output,
-            "crashes": int(end.is_crash),
+            "crashes": settled.crashes,
         }
-        if state is RunState.FAILED:
+        if settled.state is RunState.FAILED:
             self.dead.append(finish)
         else:
-            self.finished.append(finish | {"states": state})
+            self.finished.append(finish | {"states": settled.state})
 
     async def write(self, transaction: Transaction, now: datetime) -> None:
         """Write all of it; the rows are locked already."""
@@ -200,7 +202,7 @@ class _Batch:
         ):
             if rows:  # in order of run id, as the statements want them
                 columns = {column: [row[column] for row in rows] for column in rows[0]}
-                await transaction.execute(name, now=now, **columns)
+                await transaction.execute(name, **columns | ({} if name == "requeue_runs" else {"now": now}))
 
 
 async def _apply_any(
@@ -212,40 +214,38 @@ async def _apply_any(
         those transitions, and the answers, by position, of all that can be answered without a look at what was kept.
     """
     ids = sorted({transition.run_id for transition in transitions})
-    locked = {row["id"]: row for row in await transaction.fetch("lock_runs", run_ids=ids)}
+    rows = {row["id"]: row for row in await transaction.fetch("lock_runs", run_ids=ids)}
+    live = {run_id: live_of(row) for run_id, row in rows.items()}
     ends: dict[RunId, Transition] = {}
     answers: dict[int, ApplyResult] = {}
     for position, transition in enumerate(transitions):
-        row = locked.get(transition.run_id)
-        if row is None or row["session_id"] is None or row["token"] != transition.token:
+        run = live.get(transition.run_id)
+        if run is None or run.state is not RunState.RUNNING or run.token != transition.token:
             continue  # perhaps a repeat: what was kept will tell
         end = ends.get(transition.run_id)
         if end is not None:
             is_applied = end.outcome is transition.outcome
         else:
-            is_applied = row["session_id"] == transition.session_id
+            is_applied = is_held(run, transition.token, transition.session_id)
             if is_applied:
                 ends[transition.run_id] = transition
         answers[position] = ApplyResult.APPLIED if is_applied else ApplyResult.STALE
-    others = sorted(run_id for run_id, end in ends.items() if not _is_plain(end))
-    attempted = (
-        {row["id"] for row in await transaction.fetch("find_attempted", run_ids=others)} if others else set()
-    )
-    workers = await _find_workers(transaction, {locked[run_id]["session_id"] for run_id in others})
+    others = [run_id for run_id, end in ends.items() if not _is_plain(end)]
+    workers = await _find_workers(transaction, {rows[run_id]["session_id"] for run_id in others})
     batch = _Batch()
     for run_id in sorted(ends):
-        row, end = locked[run_id], ends[run_id]
+        row, end = rows[run_id], ends[run_id]
         if _is_plain(end):
             batch.successes.append(end)
         else:
-            worker = workers.get(row["session_id"], "")
-            batch.add(row, end, worker=worker, has_attempts=run_id in attempted)
+            settled = settle(end, live[run_id], now=now)
+            batch.add(end, settled, row, worker=workers.get(row["session_id"], ""))
     await batch.write(transaction, now)
     return ends, answers
 
 
 def _is_plain(end: Transition) -> bool:
-    return end.to is RunState.SUCCEEDED and end.token == _FIRST_TOKEN
+    return end.to is RunState.SUCCEEDED and end.token == FIRST_TOKEN
 
 
 def _are_distinct(transitions: Sequence[Transition]) -> bool:
@@ -275,20 +275,15 @@ async def _answer(
     )
     for row in rows:
         index = row["position"] - 1
-        is_repeat = _was_applied(row, reports[index])
-        results[others[index]] = ApplyResult.APPLIED if is_repeat else ApplyResult.STALE
+        was_applied = is_repeat(
+            reports[index], outcome=row["outcome"], state=RunState(row["state"]), token=row["token"]
+        )
+        results[others[index]] = ApplyResult.APPLIED if was_applied else ApplyResult.STALE
     return results
 
 
 def _took(transition: Transition, applied: Applied) -> bool:
     return applied.get(transition.run_id) is transition
-
-
-def _was_applied(row: Record, report: Transition) -> bool:
-    if row["outcome"] is not None:
-        return bool(row["outcome"] == report.outcome)
-    is_success = report.outcome is AttemptOutcome.SUCCEEDED and row["state"] == RunState.SUCCEEDED
-    return is_success and bool(row["token"] == report.token)
 
 
 async def _finish_waiting(
@@ -306,6 +301,6 @@ async def _finish_waiting(
         errors=[None] * count,
         results=[None] * count,
         outputs=[None] * count,
-        crashes=[0] * count,
+        crashes=[None] * count,  # as they are
         now=now,
     )

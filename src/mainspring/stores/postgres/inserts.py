@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from mainspring.core.admission import skip_overlaps
 from mainspring.core.ids import LaneId, RunId, job_shard, make_run_id
 from mainspring.core.model import LaneKey
 from mainspring.ports.store.runs import NewRun
@@ -114,7 +115,7 @@ async def insert_planned(
     """Insert the runs of fires or fire ranges' steps, in order.
 
     Args:
-        plans: each one's runs, and whether they are skipped while the job has a live run.
+        plans: each one's runs, and whether they are skipped while the job has a live run; then all are of one job.
 
     Returns:
         For each the ids of the runs that went live.
@@ -125,17 +126,15 @@ async def insert_planned(
     )
     decided: list[tuple[NewRun, str | None]] = []
     for runs, skip_if_live in plans:
-        for run in runs:
-            reason = run.skip_reason
-            if reason is None and skip_if_live and run.job_id in busy:
-                reason = "overlap"
-            if reason is None:
-                busy.add(run.job_id)
-            decided.append((run, reason))
+        reasons = [run.skip_reason for run in runs]
+        if skip_if_live:
+            reasons = skip_overlaps(reasons, is_live=bool(runs) and runs[0].job_id in busy)
+        busy.update(run.job_id for run, reason in zip(runs, reasons, strict=True) if reason is None)
+        decided += zip(runs, reasons, strict=True)
     ids = iter(await insert_decided(transaction, lane_ids, decided, now=now))
-    reasons = iter(reason for _, reason in decided)
+    kept = iter(reason for _, reason in decided)
     return [
-        tuple(run_id for _, run_id, reason in zip(runs, ids, reasons, strict=False) if reason is None)
+        tuple(run_id for _, run_id, reason in zip(runs, ids, kept, strict=False) if reason is None)
         for runs, _ in plans
     ]
 

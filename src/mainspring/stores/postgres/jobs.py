@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 import asyncpg
 
+from mainspring.core.clocks import (
+    ClockMove,
+    Decision,
+    decide_delete,
+    decide_edit,
+    decide_pause,
+    decide_resume,
+)
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Job, JobSpec
 from mainspring.ports.codec import decode_spec, encode_spec
@@ -23,7 +32,7 @@ _BEFORE_ALL = UUID(int=0)
 
 @dataclass(slots=True)
 class _Locked:
-    """A job's row and its clock's, locked; a change that was decided makes it `is_moved`."""
+    """A job's row and its clock's, locked; kept as the changes of a call leave them."""
 
     tenant: str
     name: str
@@ -31,11 +40,17 @@ class _Locked:
     is_paused: bool
     revision: int
     next_fire_at: datetime | None
-    is_moved: bool = False
 
-    def fits(self, change: JobEdit | ClockChange) -> bool:
-        """Say whether the change was decided on what is there now."""
-        return not self.is_moved and (self.revision, self.next_fire_at) == (change.revision, change.fire_at)
+    def move(self, move: ClockMove) -> None:
+        """Take over what was decided. Another change of this call finds a revision that it cannot have read."""
+        self.is_paused = move.is_paused
+        self.next_fire_at = move.next_fire_at
+        self.revision = _CHANGED_IN_THIS_CALL
+
+
+_CHANGED_IN_THIS_CALL = -1
+
+Jobs = dict[JobId, _Locked]
 
 
 class JobVerbs:
@@ -84,80 +99,71 @@ class JobVerbs:
         async def work(transaction: Transaction) -> list[EditResult]:
             locked = await _lock_jobs(transaction, [edit.job_id for edit in edits])
             owners = await _find_owners(transaction, edits, locked)
-            results = [_decide_edit(edit, locked.get(edit.job_id), owners) for edit in edits]
-            done = [edit for edit, result in zip(edits, results, strict=True) if result is EditResult.EDITED]
-            for edit in done:  # one by one: a name may go from one job to another within the call
+            decided = [(edit, _decide_edit(edit, locked.get(edit.job_id), owners)) for edit in edits]
+            done = [(edit, decision.move) for edit, decision in decided if decision.move is not None]
+            for edit, _ in done:  # one by one: a name may go from one job to another within the call
                 if locked[edit.job_id].name != edit.spec.name:
                     await transaction.execute("rename_job", job_id=edit.job_id, name=edit.spec.name)
-            await _keep_versions(transaction, done, locked, now)
-            clocks = {
-                edit.job_id: None if locked[edit.job_id].is_paused else edit.next_fire_at for edit in done
-            }
-            await _move_clocks(transaction, clocks)
-            await _end_gaps(transaction, [edit.job_id for edit in done if edit.ends_gap], now)
-            await _add_fire_ranges(
-                transaction, [fire_range for edit in done for fire_range in edit.fire_ranges], now
-            )
-            return results
+            await _keep_versions(transaction, [edit for edit, _ in done], locked, now)
+            await _move_clocks(transaction, done, now)
+            return [
+                EditResult.EDITED if decision.move is not None else EditResult(decision.verdict.value)
+                for _, decision in decided
+            ]
 
         # A name taken by somebody else since it was looked up breaks the unique index; the next try sees it.
         return await self._connections.transact(Role.EDIT, work, retry_on=(asyncpg.UniqueViolationError,))
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+        def decide(job: _Locked | None, change: ClockChange) -> Decision:
+            return decide_pause(job, revision=change.revision, fire_at=change.fire_at)
+
+        return await self._change(changes, decide, partial(_set_paused, is_paused=True), now)
+
+    async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+        def decide(job: _Locked | None, change: ClockChange) -> Decision:
+            return decide_resume(
+                job, revision=change.revision, fire_at=change.fire_at, next_fire_at=change.next_fire_at
+            )
+
+        return await self._change(changes, decide, partial(_set_paused, is_paused=False), now)
+
+    async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+        gone: set[JobId] = set()
+
+        def decide(job: _Locked | None, change: ClockChange) -> Decision:
+            decision = decide_delete(
+                None if change.job_id in gone else job, revision=change.revision, fire_at=change.fire_at
+            )
+            if decision.move is not None:
+                gone.add(change.job_id)
+            return decision
+
+        return await self._change(changes, decide, _delete, now)
+
+    async def _change(
+        self,
+        changes: Sequence[ClockChange],
+        decide: Callable[[_Locked | None, ClockChange], Decision],
+        write: Callable[[Transaction, Sequence[tuple[ClockChange, ClockMove]], datetime], Awaitable[None]],
+        now: datetime,
+    ) -> list[ChangeResult]:
         if not changes:
             return []
 
         async def work(transaction: Transaction) -> list[ChangeResult]:
             locked = await _lock_jobs(transaction, [change.job_id for change in changes])
-            results, done = [], []
+            results: list[ChangeResult] = []
+            done: list[tuple[ClockChange, ClockMove]] = []
             for change in changes:
                 job = locked.get(change.job_id)
-                result = _decide_change(change, job, is_done=job is not None and job.is_paused)
-                if result is ChangeResult.DONE and job is not None and not job.is_paused:
-                    job.is_paused = True
-                    done.append(change)
-                results.append(result)
-            job_ids = [change.job_id for change in done]
-            await transaction.execute("set_paused", job_ids=job_ids, is_paused=True, now=now)
-            await _move_clocks(transaction, dict.fromkeys(job_ids))
-            await _add_fire_ranges(
-                transaction, [fire_range for change in done for fire_range in change.fire_ranges], now
-            )
-            return results
-
-        return await self._connections.transact(Role.EDIT, work)
-
-    async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
-        if not changes:
-            return []
-
-        async def work(transaction: Transaction) -> list[ChangeResult]:
-            results, done = await _decide_changes(transaction, changes)
-            job_ids = [change.job_id for change in done]
-            await transaction.execute("set_paused", job_ids=job_ids, is_paused=False, now=now)
-            await _end_gaps(transaction, job_ids, now)
-            await _move_clocks(transaction, {change.job_id: change.next_fire_at for change in done})
-            await _add_fire_ranges(
-                transaction, [fire_range for change in done for fire_range in change.fire_ranges], now
-            )
-            return results
-
-        return await self._connections.transact(Role.EDIT, work)
-
-    async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
-        if not changes:
-            return []
-
-        async def work(transaction: Transaction) -> list[ChangeResult]:
-            results, done = await _decide_changes(transaction, changes, again=ChangeResult.MISSING)
-            job_ids = [change.job_id for change in done]
-            await _add_fire_ranges(
-                transaction, [fire_range for change in done for fire_range in change.fire_ranges], now
-            )
-            await transaction.execute("drop_empty_gaps", job_ids=job_ids, now=now)
-            await transaction.execute("close_fire_ranges", job_ids=job_ids, now=now)
-            await transaction.execute("delete_jobs", job_ids=job_ids, now=now)
-            await transaction.execute("delete_clocks", job_ids=job_ids)
+                decision = decide(job, change)
+                if job is not None and decision.move is not None:
+                    job.move(decision.move)
+                    done.append((change, decision.move))
+                results.append(ChangeResult(decision.verdict.value))
+            if done:
+                await write(transaction, done, now)
             return results
 
         return await self._connections.transact(Role.EDIT, work)
@@ -196,7 +202,7 @@ class JobVerbs:
         return [found.get(key) for key in keys]
 
 
-async def _lock_jobs(transaction: Transaction, job_ids: Sequence[JobId]) -> dict[JobId, _Locked]:
+async def _lock_jobs(transaction: Transaction, job_ids: Sequence[JobId]) -> Jobs:
     rows = await transaction.fetch("lock_jobs", job_ids=sorted(set(job_ids)))
     return {
         row["id"]: _Locked(
@@ -212,7 +218,7 @@ async def _lock_jobs(transaction: Transaction, job_ids: Sequence[JobId]) -> dict
 
 
 async def _find_owners(
-    transaction: Transaction, edits: Sequence[JobEdit], locked: dict[JobId, _Locked]
+    transaction: Transaction, edits: Sequence[JobEdit], locked: Jobs
 ) -> dict[tuple[str, str], JobId]:
     """Say to whom the names belong that the edits ask for."""
     renamed = [edit for edit in edits if edit.job_id in locked and locked[edit.job_id].name != edit.spec.name]
@@ -226,53 +232,51 @@ async def _find_owners(
     return {(row["tenant"], row["name"]): row["id"] for row in rows}
 
 
-def _decide_edit(edit: JobEdit, job: _Locked | None, owners: dict[tuple[str, str], JobId]) -> EditResult:
-    if job is None:
-        return EditResult.MISSING
-    if not job.fits(edit):
-        return EditResult.MOVED
-    if owners.get((job.tenant, edit.spec.name), edit.job_id) != edit.job_id:
-        return EditResult.NAME_TAKEN
-    if job.name != edit.spec.name:
-        owners.pop((job.tenant, job.name), None)
-        owners[job.tenant, edit.spec.name] = edit.job_id
-    job.is_moved = True
-    return EditResult.EDITED
+def _decide_edit(edit: JobEdit, job: _Locked | None, owners: dict[tuple[str, str], JobId]) -> Decision:
+    decision = decide_edit(
+        job,
+        revision=edit.revision,
+        fire_at=edit.fire_at,
+        next_fire_at=edit.next_fire_at,
+        ends_gap=edit.ends_gap,
+        is_name_taken=job is not None
+        and owners.get((job.tenant, edit.spec.name), edit.job_id) != edit.job_id,
+    )
+    if job is not None and decision.move is not None:
+        if job.name != edit.spec.name:
+            owners.pop((job.tenant, job.name), None)
+            owners[job.tenant, edit.spec.name] = edit.job_id
+        job.move(decision.move)
+    return decision
 
 
-def _decide_change(change: ClockChange, job: _Locked | None, *, is_done: bool = False) -> ChangeResult:
-    if job is None:
-        return ChangeResult.MISSING
-    if is_done:
-        return ChangeResult.DONE
-    return ChangeResult.DONE if job.fits(change) else ChangeResult.MOVED
+async def _set_paused(
+    transaction: Transaction,
+    done: Sequence[tuple[ClockChange, ClockMove]],
+    now: datetime,
+    *,
+    is_paused: bool,
+) -> None:
+    job_ids = [change.job_id for change, _ in done]
+    await transaction.execute("set_paused", job_ids=job_ids, is_paused=is_paused, now=now)
+    await _move_clocks(transaction, done, now)
 
 
-async def _decide_changes(
-    transaction: Transaction, changes: Sequence[ClockChange], *, again: ChangeResult = ChangeResult.MOVED
-) -> tuple[list[ChangeResult], list[ClockChange]]:
-    """Return the results, and the changes that take effect; `again` is for the second of one job in a call."""
-    locked = await _lock_jobs(transaction, [change.job_id for change in changes])
-    results, done = [], []
-    for change in changes:
-        job = locked.get(change.job_id)
-        is_again = job is not None and job.is_moved
-        result = again if is_again else _decide_change(change, job)
-        if result is ChangeResult.DONE and job is not None:
-            job.is_moved = True
-            done.append(change)
-        results.append(result)
-    return results, done
-
-
-async def _end_gaps(transaction: Transaction, job_ids: list[JobId], now: datetime) -> None:
-    if job_ids:
-        await transaction.execute("drop_empty_gaps", job_ids=job_ids, now=now)
-        await transaction.execute("close_gaps", job_ids=job_ids, now=now)
+async def _delete(
+    transaction: Transaction, done: Sequence[tuple[ClockChange, ClockMove]], now: datetime
+) -> None:
+    job_ids = [change.job_id for change, _ in done]
+    await _add_fire_ranges(
+        transaction, [fire_range for change, _ in done for fire_range in change.fire_ranges], now
+    )
+    await transaction.execute("drop_empty_gaps", job_ids=job_ids, now=now)
+    await transaction.execute("close_fire_ranges", job_ids=job_ids, now=now)
+    await transaction.execute("delete_jobs", job_ids=job_ids, now=now)
+    await transaction.execute("delete_clocks", job_ids=job_ids)
 
 
 async def _keep_versions(
-    transaction: Transaction, edits: Sequence[JobEdit], locked: dict[JobId, _Locked], now: datetime
+    transaction: Transaction, edits: Sequence[JobEdit], locked: Jobs, now: datetime
 ) -> None:
     job_ids = sorted(edit.job_id for edit in edits)
     await transaction.execute("raise_versions", job_ids=job_ids, now=now)
@@ -285,8 +289,22 @@ async def _keep_versions(
     )
 
 
-async def _move_clocks(transaction: Transaction, clocks: dict[JobId, datetime | None]) -> None:
-    await transaction.execute("move_clocks", job_ids=list(clocks), next_fires_at=list(clocks.values()))
+async def _move_clocks(
+    transaction: Transaction, done: Sequence[tuple[JobEdit | ClockChange, ClockMove]], now: datetime
+) -> None:
+    """Set clocks, raise their revisions, end gaps, and keep the changes' records."""
+    await transaction.execute(
+        "move_clocks",
+        job_ids=[change.job_id for change, _ in done],
+        next_fires_at=[move.next_fire_at for _, move in done],
+    )
+    ending = [change.job_id for change, move in done if move.ends_gap]
+    if ending:
+        await transaction.execute("drop_empty_gaps", job_ids=ending, now=now)
+        await transaction.execute("close_gaps", job_ids=ending, now=now)
+    await _add_fire_ranges(
+        transaction, [fire_range for change, _ in done for fire_range in change.fire_ranges], now
+    )
 
 
 async def _add_fire_ranges(

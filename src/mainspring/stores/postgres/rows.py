@@ -10,6 +10,7 @@ from asyncpg import Record
 
 from mainspring.core.ids import FireRangeId, JobId, RunId, SessionId, job_shard
 from mainspring.core.model import Attempt, FireRange, FireRangeKind, Job, LaneKey, Priority, Run, RunKind
+from mainspring.core.settlement import LiveRun
 from mainspring.core.states import RunState
 from mainspring.ports.codec import decode_spec
 from mainspring.ports.store.claims import HeldRun
@@ -91,6 +92,21 @@ def held_of(row: Record) -> HeldRun:
         session_id=SessionId(row["session_id"]),
         started_at=row["started_at"],
         deadline_at=row["deadline_at"],
+    )
+
+
+def live_of(row: Record) -> LiveRun:
+    """Make a live run from the columns of `lock_runs`."""
+    return LiveRun(
+        state=RunState(row["state"]),
+        token=row["token"],
+        session_id=row["session_id"],
+        attempt=row["attempt"],
+        crashes=row["crashes"],
+        quarantined_crashes=row["quarantined_crashes"],
+        is_quarantined=row["is_quarantined"],
+        is_cancel_requested=row["cancel_requested_at"] is not None,
+        cancel_reason=row["cancel_reason"],
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from mainspring.core.admission import Admission, KnownKey, admit
 from mainspring.core.ids import JobId, LaneId, RunId, job_shard
 from mainspring.core.model import Attempt, Lane, LaneKey, Priority, Run
 from mainspring.core.states import RunState
@@ -22,9 +23,6 @@ from mainspring.stores.postgres.rows import (
     milliseconds,
     run_of,
 )
-
-_JOB_MISSING = SubmitResult(SubmitStatus.JOB_MISSING)
-_JOB_CHANGED = SubmitResult(SubmitStatus.JOB_CHANGED)
 
 
 class RunVerbs:
@@ -189,20 +187,24 @@ async def _submit_carefully(
     """Submit with all that one statement cannot do: keys, new lanes, records of runs that will not be."""
     rows = await transaction.fetch("find_existing_jobs", job_ids=sorted({run.job_id for run in runs}))
     versions = {row["id"]: row["version"] for row in rows}
-    refusals = [_refusal(run, versions) for run in runs]
     ids = await reserve_ids(transaction, runs)
-    owners = await _reserve_keys(transaction, runs, ids, refusals, now)
-    own = set(ids)
+    owners = await _reserve_keys(transaction, runs, ids, versions, now)
+    # Of the keys that this call took, a run knows only those of runs before it.
+    places = {run_id: place for place, run_id in enumerate(ids)}
     results = []
     new: list[tuple[NewRun, RunId]] = []
-    for run, run_id, refusal in zip(runs, ids, refusals, strict=True):
-        result = _judge_key(run, run_id, owners)
-        is_known = result.run_id is not None and (result.run_id not in own or result.run_id < run_id)
-        if refusal is not None and not is_known:
-            result = refusal
-        elif result.status is SubmitStatus.SUBMITTED:
+    for place, (run, run_id) in enumerate(zip(runs, ids, strict=True)):
+        owner = None if run.submit_key is None else owners.get((run.lane.tenant, run.submit_key.key))
+        if owner is not None and places.get(owner[0], -1) >= place:
+            owner = None
+        admission = _admit(run, None if owner is None else owner[1], versions, now)
+        if admission is Admission.SUBMITTED:
             new.append((run, run_id))
-        results.append(result)
+            results.append(SubmitResult(SubmitStatus.SUBMITTED, run_id))
+        else:
+            is_known = admission in {Admission.DUPLICATE, Admission.KEY_MISMATCH}
+            known_id = owner[0] if owner is not None and is_known else None
+            results.append(SubmitResult(SubmitStatus(admission.value), known_id))
     await insert_decided(
         transaction,
         lane_ids,
@@ -213,33 +215,35 @@ async def _submit_carefully(
     return results
 
 
-def _refusal(run: NewRun, versions: Mapping[JobId, int]) -> SubmitResult | None:
-    """Say what keeps a run out, given the versions of the jobs that exist."""
-    version = versions.get(run.job_id)
-    if version is None:
-        return _JOB_MISSING
-    return _JOB_CHANGED if run.must_be_newest and run.version != version else None
+def _admit(run: NewRun, known: KnownKey | None, versions: Mapping[JobId, int], now: datetime) -> Admission:
+    return admit(
+        known=known,
+        request_hash=None if run.submit_key is None else run.submit_key.request_hash,
+        newest_version=versions.get(run.job_id),
+        wanted_version=run.version if run.must_be_newest else None,
+        now=now,
+    )
 
 
-Owners = dict[tuple[str, str], tuple[RunId, bytes]]
-"""By tenant and key: the run that has the key, and the hash of its request."""
+Owners = dict[tuple[str, str], tuple[RunId, KnownKey]]
+"""By tenant and key: the run that has the key, and what is known of it."""
 
 
 async def _reserve_keys(
     transaction: Transaction,
     runs: Sequence[NewRun],
     ids: Sequence[RunId],
-    refusals: Sequence[SubmitResult | None],
+    versions: Mapping[JobId, int],
     now: datetime,
 ) -> Owners:
     """Take the keys that are free for the first run that may have each, and say whose each is now."""
     asked: set[tuple[str, str]] = set()
     first: dict[tuple[str, str], tuple[RunId, IdempotencyKey]] = {}
-    for run, run_id, refusal in zip(runs, ids, refusals, strict=True):
+    for run, run_id in zip(runs, ids, strict=True):
         if run.submit_key is not None:
             pair = (run.lane.tenant, run.submit_key.key)
             asked.add(pair)
-            if refusal is None:
+            if _admit(run, None, versions, now) is Admission.SUBMITTED:
                 first.setdefault(pair, (run_id, run.submit_key))
     if not asked:
         return {}
@@ -256,17 +260,7 @@ async def _reserve_keys(
     rows = await transaction.fetch(
         "read_keys", tenants=[tenant for tenant, _ in asked], keys=[key for _, key in asked]
     )
-    found = {
-        (row["tenant"], row["key"]): (row["run_id"], row["request_hash"])
+    return {
+        (row["tenant"], row["key"]): (row["run_id"], KnownKey(row["request_hash"], row["expires_at"]))
         for row in rows
-        if row["expires_at"] > now
     }
-    return {pair: (run_id, key.request_hash) for pair, (run_id, key) in first.items()} | found
-
-
-def _judge_key(run: NewRun, run_id: RunId, owners: Owners) -> SubmitResult:
-    owner = None if run.submit_key is None else owners.get((run.lane.tenant, run.submit_key.key))
-    if owner is None or run.submit_key is None or owner[0] == run_id:
-        return SubmitResult(SubmitStatus.SUBMITTED, run_id)
-    is_same = owner[1] == run.submit_key.request_hash
-    return SubmitResult(SubmitStatus.DUPLICATE if is_same else SubmitStatus.KEY_MISMATCH, owner[0])

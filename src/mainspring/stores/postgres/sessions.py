@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from asyncpg import Record
 
-from mainspring.core.ids import SessionId
+from mainspring.core.ids import RunId, SessionId
+from mainspring.core.reconciliation import Lease, Reconciled, reconcile
 from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.rows import held_of
-
-Lease = tuple[int, int]
-"""Run and token."""
 
 
 class SessionVerbs:
@@ -57,7 +54,7 @@ class SessionVerbs:
         async def work(transaction: Transaction) -> list[BeatResult]:
             wanted = sorted({beat.session_id for beat in beats})
             rows = await transaction.fetch("lock_sessions", session_ids=wanted)
-            missing = {row["id"]: set(_pairs(row["missing"])) for row in rows}
+            missing = {row["id"]: frozenset(_pairs(row["missing"])) for row in rows}
             if not missing:
                 return [BeatResult(is_session_live=False)] * len(beats)
             running: dict[int, list[Record]] = defaultdict(list)
@@ -67,7 +64,9 @@ class SessionVerbs:
             for row in held_rows:
                 running[row["session_id"]].append(row)
             found = [_reconcile(beat, running[beat.session_id], missing) for beat in beats]
-            unknown = sorted({run_id for _, leases in found for run_id, _ in leases})
+            unknown = sorted(
+                {run_id for reconciled in found if reconciled for run_id, _ in reconciled.unknown}
+            )
             facts: dict[Lease, HeldRun] = {}
             if unknown:
                 # By lease, not by run: it may have ended since, and be another session's by now.
@@ -83,10 +82,7 @@ class SessionVerbs:
                 missing_tokens=[lease[2] for lease in unnamed],
                 now=now,
             )
-            return [
-                replace(result, unknown=tuple(facts[lease] for lease in leases if lease in facts))
-                for result, leases in found
-            ]
+            return [_result_of(reconciled, facts) for reconciled in found]
 
         return await self._connections.transact(Role.BEAT, work)
 
@@ -143,32 +139,27 @@ def _oldest_held(running: Sequence[Record], *, after: int) -> int:
 
 
 def _pairs(flat: Sequence[int]) -> Iterable[Lease]:
-    return zip(flat[::2], flat[1::2], strict=True)
+    return zip(map(RunId, flat[::2]), flat[1::2], strict=True)
 
 
 def _reconcile(
-    beat: Beat, running: Sequence[Record], missing: dict[int, set[Lease]]
-) -> tuple[BeatResult, list[Lease]]:
-    """Compare what the worker names with what the store knows; keeps what was not named for the next beat.
+    beat: Beat, running: Sequence[Record], missing: dict[int, frozenset[Lease]]
+) -> Reconciled | None:
+    """Compare a heartbeat with what the store knows, and keep what it did not name; None where nobody lives."""
+    before = missing.get(beat.session_id)
+    if before is None:
+        return None
+    leases = [
+        (run_id, token, number, is_cancel_requested)
+        for run_id, token, _, number, is_cancel_requested in running
+    ]
+    found = reconcile(beat.held, leases, answered=beat.answered, missing_before=before)
+    missing[beat.session_id] = found.missing
+    return found
 
-    Returns:
-        the answer, and the leases that the worker does not know, whose facts it still lacks.
-    """
-    if beat.session_id not in missing:
-        return BeatResult(is_session_live=False), []
-    known: dict[Lease, bool] = {}
-    unnamed: set[Lease] = set()
-    named = set(beat.held)
-    for run_id, token, _, number, is_cancel_requested in running:
-        known[run_id, token] = is_cancel_requested
-        is_on_its_way = beat.answered is not None and number > beat.answered
-        if not is_on_its_way and (run_id, token) not in named:
-            unnamed.add((run_id, token))
-    before = missing[beat.session_id]
-    missing[beat.session_id] = unnamed
-    result = BeatResult(
-        is_session_live=True,
-        lost=tuple([lease for lease in beat.held if lease not in known]),
-        cancel=tuple([lease for lease in beat.held if known.get(lease)]),
-    )
-    return result, sorted(unnamed & before)
+
+def _result_of(found: Reconciled | None, facts: Mapping[Lease, HeldRun]) -> BeatResult:
+    if found is None:
+        return BeatResult(is_session_live=False)
+    unknown = tuple(facts[lease] for lease in found.unknown if lease in facts)
+    return BeatResult(is_session_live=True, lost=found.lost, cancel=found.cancel, unknown=unknown)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import apsw
 
+from mainspring.core.admission import skip_overlaps
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import FireRange
 from mainspring.ports.store.nodes import Epochs
@@ -123,7 +124,11 @@ class ClockPart(Part):
         judged = list(runs)
         if skip_if_live:
             row = fetch_first(db, "find_busy_job", {"job_id": job_id.bytes})
-            judged = skip_overlapping(judged, is_live=row is not None)
+            reasons = skip_overlaps([run.skip_reason for run in runs], is_live=row is not None)
+            judged = [
+                run if run.skip_reason == reason else replace(run, skip_reason=reason)
+                for run, reason in zip(runs, reasons, strict=True)
+            ]
         ids = self._insert_runs(db, judged, now)
         live = (run_id for run_id, run in zip(ids, judged, strict=True) if run.skip_reason is None)
         return FireResult(FireStatus.FIRED, tuple(live))
@@ -144,15 +149,3 @@ class ClockPart(Part):
         values = {"job_id": job_id.bytes, "limit": limit}
         rows = await self._read(lambda db: fetch_all(db, "list_fire_ranges", values))
         return [make_fire_range(row) for row in rows]
-
-
-def skip_overlapping(runs: list[NewRun], *, is_live: bool) -> list[NewRun]:
-    """Turn runs that would overlap a live one of their job, or each other, into SKIPPED records."""
-    judged = []
-    for run in runs:
-        if run.skip_reason is None and is_live:
-            judged.append(replace(run, skip_reason="overlap"))
-        else:
-            judged.append(run)
-            is_live = is_live or run.skip_reason is None
-    return judged

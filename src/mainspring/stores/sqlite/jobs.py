@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import apsw
 
+from mainspring.core.clocks import (
+    ClockMove,
+    Decision,
+    decide_delete,
+    decide_edit,
+    decide_pause,
+    decide_resume,
+)
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Job, JobSpec
 from mainspring.ports.codec import decode_spec, encode_spec
@@ -18,8 +27,20 @@ from mainspring.stores.sqlite.rows import (
     to_hexes,
     to_json,
     to_micros,
+    to_optional_instant,
     to_optional_micros,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Locked:
+    """A job's row and its clock's."""
+
+    tenant: str
+    version: int
+    is_paused: bool
+    revision: int
+    next_fire_at: datetime | None
 
 
 class JobPart(Part):
@@ -43,64 +64,80 @@ class JobPart(Part):
         return await self._write(lambda db: [self._edit(db, edit, at) for edit in edits])
 
     def _edit(self, db: apsw.Connection, edit: JobEdit, now: int) -> EditResult:
-        clock = fetch_first(db, "lock_job", {"job_id": edit.job_id.bytes})
-        if clock is None:
-            return EditResult.MISSING
-        tenant, version = clock[0], clock[1] + 1
-        holder = fetch_first(db, "find_name", {"tenant": tenant, "name": edit.spec.name})
-        is_taken = holder is not None and holder[0] != edit.job_id.bytes
-        if not _is_at(clock, edit.revision, edit.fire_at):
-            return EditResult.MOVED
-        if is_taken:
-            return EditResult.NAME_TAKEN
-        _move(db, edit.job_id, edit.next_fire_at)
+        job = _lock(db, edit.job_id)
+        decision = decide_edit(
+            job,
+            revision=edit.revision,
+            fire_at=edit.fire_at,
+            next_fire_at=edit.next_fire_at,
+            ends_gap=edit.ends_gap,
+            is_name_taken=job is not None and _is_taken(db, job.tenant, edit),
+        )
+        if job is None or decision.move is None:
+            return EditResult(decision.verdict.value)
         job_id = edit.job_id.bytes
-        values = {"job_id": job_id, "version": version, "spec": encode_spec(edit.spec), "now": now}
+        values = {"job_id": job_id, "version": job.version + 1, "spec": encode_spec(edit.spec), "now": now}
         execute(db, "add_version", values)
         execute(db, "rename_job", {"job_id": job_id, "name": edit.spec.name})
         execute(db, "raise_version", {"job_id": job_id, "now": now})
-        if edit.ends_gap:
-            _end_gap(db, edit.job_id, now)
-        self._insert_fire_ranges(db, edit.fire_ranges, now)
+        self._move(db, edit, decision.move, now)
         return EditResult.EDITED
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
         """See `JobStore`."""
-        return await self._change(changes, now, self._pause)
 
-    def _pause(self, db: apsw.Connection, change: ClockChange, *, is_paused: bool, now: int) -> None:
-        del is_paused
-        _move(db, change.job_id, None)
-        execute(db, "set_paused", {"job_id": change.job_id.bytes, "is_paused": True, "now": now})
-        self._insert_fire_ranges(db, change.fire_ranges, now)
+        def decide(job: _Locked | None, change: ClockChange) -> Decision:
+            return decide_pause(job, revision=change.revision, fire_at=change.fire_at)
+
+        return await self._change(changes, now, decide, self._pause_or_resume)
 
     async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
         """See `JobStore`."""
-        return await self._change(changes, now, self._resume)
 
-    def _resume(self, db: apsw.Connection, change: ClockChange, *, is_paused: bool, now: int) -> None:
-        if not is_paused:
-            return
-        _move(db, change.job_id, change.next_fire_at)
-        execute(db, "set_paused", {"job_id": change.job_id.bytes, "is_paused": False, "now": now})
-        _end_gap(db, change.job_id, now)
+        def decide(job: _Locked | None, change: ClockChange) -> Decision:
+            return decide_resume(
+                job, revision=change.revision, fire_at=change.fire_at, next_fire_at=change.next_fire_at
+            )
+
+        return await self._change(changes, now, decide, self._pause_or_resume)
+
+    def _pause_or_resume(self, db: apsw.Connection, change: ClockChange, move: ClockMove, now: int) -> None:
+        values = {"job_id": change.job_id.bytes, "is_paused": move.is_paused, "now": now}
+        execute(db, "set_paused", values)
+        self._move(db, change, move, now)
+
+    def _move(self, db: apsw.Connection, change: JobEdit | ClockChange, move: ClockMove, now: int) -> None:
+        job_id = change.job_id.bytes
+        values = {"job_id": job_id, "next_fire_at": to_optional_micros(move.next_fire_at)}
+        execute(db, "move_clock", values)
+        if move.ends_gap:
+            execute(db, "drop_empty_gap", {"job_id": job_id, "now": now})
+            execute(db, "close_gap", {"job_id": job_id, "now": now})
         self._insert_fire_ranges(db, change.fire_ranges, now)
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
         """See `JobStore`."""
-        return await self._change(changes, now, self._delete)
 
-    def _delete(self, db: apsw.Connection, change: ClockChange, *, is_paused: bool, now: int) -> None:
-        del is_paused
+        def decide(job: _Locked | None, change: ClockChange) -> Decision:
+            return decide_delete(job, revision=change.revision, fire_at=change.fire_at)
+
+        return await self._change(changes, now, decide, self._delete)
+
+    def _delete(self, db: apsw.Connection, change: ClockChange, move: ClockMove, now: int) -> None:
+        del move  # the clock goes
         values = {"job_id": change.job_id.bytes, "now": now}
-        execute(db, "delete_clock", {"job_id": change.job_id.bytes})
-        execute(db, "delete_job", values)
+        self._insert_fire_ranges(db, change.fire_ranges, now)
         execute(db, "drop_empty_gap", values)
         execute(db, "close_fire_range", values)
-        self._insert_fire_ranges(db, change.fire_ranges, now)
+        execute(db, "delete_clock", {"job_id": change.job_id.bytes})
+        execute(db, "delete_job", values)
 
     async def _change(
-        self, changes: Sequence[ClockChange], now: datetime, verb: Callable[..., None]
+        self,
+        changes: Sequence[ClockChange],
+        now: datetime,
+        decide: Callable[[_Locked | None, ClockChange], Decision],
+        write: Callable[[apsw.Connection, ClockChange, ClockMove, int], None],
     ) -> list[ChangeResult]:
         if not changes:
             return []
@@ -109,16 +146,10 @@ class JobPart(Part):
         def work(db: apsw.Connection) -> list[ChangeResult]:
             results = []
             for change in changes:
-                clock = fetch_first(db, "lock_job", {"job_id": change.job_id.bytes})
-                if clock is None:
-                    results.append(ChangeResult.MISSING)
-                elif verb == self._pause and clock[2]:
-                    results.append(ChangeResult.DONE)  # whatever was read before: it is what was wanted
-                elif not _is_at(clock, change.revision, change.fire_at):
-                    results.append(ChangeResult.MOVED)
-                else:
-                    verb(db, change, is_paused=bool(clock[2]), now=at)
-                    results.append(ChangeResult.DONE)
+                decision = decide(_lock(db, change.job_id), change)
+                if decision.move is not None:
+                    write(db, change, decision.move, at)
+                results.append(ChangeResult(decision.verdict.value))
             return results
 
         return await self._write(work)
@@ -169,16 +200,20 @@ def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
     return AddResult.ADDED
 
 
-def _is_at(clock: tuple[object, ...], revision: int, fire_at: datetime | None) -> bool:
-    return clock[3] == revision and clock[4] == to_optional_micros(fire_at)
+def _lock(db: apsw.Connection, job_id: JobId) -> _Locked | None:
+    row = fetch_first(db, "lock_job", {"job_id": job_id.bytes})
+    if row is None:
+        return None
+    tenant, version, is_paused, revision, next_fire_at = row
+    return _Locked(
+        tenant=tenant,
+        version=version,
+        is_paused=bool(is_paused),
+        revision=revision,
+        next_fire_at=to_optional_instant(next_fire_at),
+    )
 
 
-def _end_gap(db: apsw.Connection, job_id: JobId, now: int) -> None:
-    values = {"job_id": job_id.bytes, "now": now}
-    execute(db, "drop_empty_gap", values)
-    execute(db, "close_gap", values)
-
-
-def _move(db: apsw.Connection, job_id: JobId, next_fire_at: datetime | None) -> None:
-    values = {"job_id": job_id.bytes, "next_fire_at": to_optional_micros(next_fire_at)}
-    execute(db, "move_clock", values)
+def _is_taken(db: apsw.Connection, tenant: str, edit: JobEdit) -> bool:
+    holder = fetch_first(db, "find_name", {"tenant": tenant, "name": edit.spec.name})
+    return holder is not None and holder[0] != edit.job_id.bytes

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import apsw
 
+from mainspring.core.claiming import Turn, allowance, judge_turn
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane
+from mainspring.core.settlement import FIRST_TOKEN, LiveRun, is_held, is_repeat, settle
 from mainspring.core.states import RunState
 from mainspring.core.transitions import AttemptOutcome, Transition
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
-from mainspring.ports.store.runs import Followup
+from mainspring.ports.store.runs import Followup, NewRun
 from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all, fetch_first
 from mainspring.stores.sqlite.rows import (
     Row,
     make_held,
     make_job_id,
     make_lane,
+    make_live,
     to_instant,
     to_json,
     to_micros,
     to_optional_instant,
-    to_optional_micros,
 )
 
 _EARLIEST = -(2**62)
@@ -56,18 +59,32 @@ class LeasePart(Part):
         """See `RunStore`."""
         if not transitions:
             return []
-        return await self._write(lambda db: self._apply(db, transitions, followups, to_micros(now)))
+        return await self._write(lambda db: self._apply(db, transitions, followups, now))
 
     def _apply(
-        self, db: apsw.Connection, transitions: Sequence[Transition], followups: Sequence[Followup], now: int
+        self,
+        db: apsw.Connection,
+        transitions: Sequence[Transition],
+        followups: Sequence[Followup],
+        now: datetime,
     ) -> list[ApplyResult]:
-        applied = _apply_successes(db, transitions, now)
+        applied = _apply_successes(db, transitions, to_micros(now))
         if len(applied) == len(transitions):
             results = [ApplyResult.APPLIED] * len(transitions)
         else:
             results = _apply_others(db, transitions, applied, now)
-        children = [followup.run for followup in followups if followup.parent in applied]
-        self._insert_runs(db, children, now)
+        if followups:
+            children: dict[RunId, list[NewRun]] = defaultdict(list)
+            for followup in followups:
+                if followup.parent in applied:
+                    children[followup.parent].append(followup.run)
+            new = [
+                run
+                for end, result in zip(transitions, results, strict=True)
+                if result is ApplyResult.APPLIED
+                for run in children.pop(end.run_id, ())
+            ]
+            self._insert_runs(db, new, to_micros(now))
         return results
 
     async def list_orphans(self, *, limit: int) -> list[HeldRun]:
@@ -97,7 +114,7 @@ def _apply_successes(db: apsw.Connection, transitions: Sequence[Transition], now
     ends = {
         end.run_id: (end.session_id, None if end.result is None else end.result.hex())
         for end in transitions
-        if end.to is RunState.SUCCEEDED and end.token == 1 and end.output is None
+        if end.to is RunState.SUCCEEDED and end.token == FIRST_TOKEN and end.output is None
     }
     # Where a call names a run twice, the first one is to win: that is left to the slower way.
     if not ends or len({end.run_id for end in transitions}) < len(transitions):
@@ -108,25 +125,19 @@ def _apply_successes(db: apsw.Connection, transitions: Sequence[Transition], now
 
 
 def _apply_others(
-    db: apsw.Connection, transitions: Sequence[Transition], applied: set[RunId], now: int
+    db: apsw.Connection, transitions: Sequence[Transition], applied: set[RunId], now: datetime
 ) -> list[ApplyResult]:
     """Apply what is not in `applied` yet, and add it there; answer for all transitions."""
     ids = to_json([end.run_id for end in transitions if end.run_id not in applied])
-    held = {row[0]: row for row in fetch_all(db, "lock_runs", {"run_ids": ids})}
+    live = {row[0]: make_live(row) for row in fetch_all(db, "lock_runs", {"run_ids": ids})}
     ends = _Ends(now)
     results: list[ApplyResult] = []
     for end in transitions:
-        row = held.get(end.run_id)
-        if row is None and end.run_id in applied:
+        run = live.get(end.run_id)
+        if run is None and end.run_id in applied:
             results.append(ApplyResult.APPLIED)
-        elif (
-            row is not None
-            and end.run_id not in applied
-            and row[1] == RunState.RUNNING
-            and row[2] == end.token
-            and row[3] == end.session_id
-        ):
-            ends.add(end, is_cancel_requested=bool(row[4]), cancel_reason=row[5])
+        elif run is not None and end.run_id not in applied and is_held(run, end.token, end.session_id):
+            ends.add(end, run)
             applied.add(end.run_id)
             results.append(ApplyResult.APPLIED)
         else:
@@ -138,8 +149,9 @@ def _apply_others(
 class _Ends:
     """The ends of attempts in one call, gathered by what has to be written for them."""
 
-    def __init__(self, now: int) -> None:
+    def __init__(self, now: datetime) -> None:
         self._now = now
+        self._at = to_micros(now)
         self._attempts: list[dict[str, object]] = []
         self._finished: list[dict[str, object]] = []
         self._buried: list[dict[str, object]] = []
@@ -151,41 +163,33 @@ class _Ends:
         """Return token and outcome of an attempt that ended in this very call."""
         return self._outcomes.get(run_id)
 
-    def add(self, transition: Transition, *, is_cancel_requested: bool, cancel_reason: str | None) -> None:
-        """Take in one transition of a run that is RUNNING under its token."""
-        state, reason = transition.to, transition.reason
-        if is_cancel_requested and state is not RunState.SUCCEEDED:
-            state, reason = RunState.CANCELLED, cancel_reason
-        run_id, now = transition.run_id, self._now
+    def add(self, transition: Transition, run: LiveRun) -> None:
+        """Take in one transition of a run that is RUNNING under its lease."""
+        settled = settle(transition, run, now=self._now)
+        run_id, now = transition.run_id, self._at
         self._outcomes[run_id] = (transition.token, transition.outcome)
-        # A first-try success writes no attempt row (design 3); a token above 1 tells of earlier ones.
-        if transition.outcome is not AttemptOutcome.SUCCEEDED or transition.token > 1:
+        if settled.writes_attempt:
             attempt = {"run_id": run_id, "outcome": transition.outcome, "now": now}
             self._attempts.append(attempt | {"error": transition.error, "output": transition.output})
-        if state in {RunState.RETRYING, RunState.PENDING}:
-            self._requeued.append(
-                {
-                    "run_id": run_id,
-                    "state": state,
-                    "ready_at": to_optional_micros(transition.ready_at) or now,
-                    "now": now,
-                    "attempt": transition.counts_attempt,
-                    "crash": transition.is_crash,
-                }
-            )
+        values: dict[str, object] = {"run_id": run_id, "state": settled.state, "crashes": settled.crashes}
+        if settled.ready_at is not None:
+            values |= {
+                "ready_at": to_micros(settled.ready_at),
+                "token": settled.token,
+                "attempt": settled.attempt,
+                "quarantined_crashes": settled.quarantined_crashes,
+            }
+            self._requeued.append(values)
             return
         self._removed.append(run_id)
-        end: dict[str, object] = {
-            "run_id": run_id,
-            "state": state,
-            "reason": reason,
+        values |= {
+            "reason": settled.reason,
             "now": now,
-            "crash": transition.is_crash,
             "error": transition.error,
             "result": transition.result,
             "output": transition.output,
         }
-        (self._buried if state is RunState.FAILED else self._finished).append(end)
+        (self._buried if settled.state is RunState.FAILED else self._finished).append(values)
 
     def write(self, db: apsw.Connection) -> None:
         """Write everything; attempts first, because they are read from the live rows."""
@@ -200,18 +204,13 @@ class _Ends:
 def _answer_late(db: apsw.Connection, transition: Transition, ends: _Ends) -> ApplyResult:
     """Answer for a transition that cannot take effect: a repeat, another writer's, or of no known run."""
     in_this_call = ends.outcome(transition.run_id)
-    if in_this_call is not None:
-        is_repeat = in_this_call == (transition.token, transition.outcome)
-        return ApplyResult.APPLIED if is_repeat else ApplyResult.STALE
+    if in_this_call is not None and in_this_call[0] == transition.token:
+        return ApplyResult.APPLIED if in_this_call[1] is transition.outcome else ApplyResult.STALE
     row = fetch_first(db, "read_end", {"run_id": transition.run_id, "token": transition.token})
     if row is None or row[0] is None:
         return ApplyResult.MISSING
-    state, token, outcome = row
-    if transition.outcome is AttemptOutcome.SUCCEEDED:
-        is_repeat = state == RunState.SUCCEEDED and token == transition.token
-    else:
-        is_repeat = outcome == transition.outcome
-    return ApplyResult.APPLIED if is_repeat else ApplyResult.STALE
+    was_applied = is_repeat(transition, outcome=row[2], state=RunState(row[0]), token=row[1])
+    return ApplyResult.APPLIED if was_applied else ApplyResult.STALE
 
 
 def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
@@ -219,7 +218,8 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
     if claimer is None:
         return _DEAD
     session = {"session_id": request.session_id, "number": request.number}
-    if request.number == claimer[0]:
+    turn = judge_turn(request.number, claimer[0])
+    if turn is Turn.REPEAT:
         again = fetch_all(db, "repeat_claim", session)
         return ClaimResult(
             tuple(
@@ -227,21 +227,17 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
                 for row in again
             )
         )
-    if request.number < claimer[0]:
+    if turn is Turn.LATE:
         return _NOTHING
     execute(db, "set_claim_number", session)
-    held = fetch_first(
-        db,
-        "is_holding" if request.is_quarantined else "is_holding_quarantined",
-        {"session_id": request.session_id},
-    )
-    if (held is not None and held[0]) or not request.lanes or request.limit < 1:
+    limit = _allowance(db, request)
+    if limit < 1 or not request.lanes:
         return _NOTHING
     lows = {lane_id: _low_of(request, lane_id) for lane_id in request.lanes}
     wanted = {
         "lanes": to_json(lows),
         "now": now,
-        "limit": 1 if request.is_quarantined else request.limit,
+        "limit": limit,
     }
     rows = fetch_all(db, "find_quarantined" if request.is_quarantined else "find_ready", wanted)
     if not rows:
@@ -253,6 +249,19 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
     }
     execute(db, "claim_runs", {**session, **claim})
     return ClaimResult(tuple(_claimed(row, is_quarantined=request.is_quarantined) for row in rows))
+
+
+def _allowance(db: apsw.Connection, request: ClaimRequest) -> int:
+    """Return how many runs the session may be given; looks only for what matters to the kind of claim."""
+    name = "is_holding" if request.is_quarantined else "is_holding_quarantined"
+    held = fetch_first(db, name, {"session_id": request.session_id})
+    is_holding = held is not None and bool(held[0])
+    return allowance(
+        request.limit,
+        is_quarantined=request.is_quarantined,
+        is_busy=is_holding,
+        is_busy_with_quarantined=is_holding,
+    )
 
 
 def _low_of(request: ClaimRequest, lane_id: LaneId) -> int:

@@ -23,6 +23,7 @@ from mainspring.core.model import (
     Run,
     RunKind,
 )
+from mainspring.core.settlement import LiveRun
 from mainspring.core.shards import Refusal
 from mainspring.core.states import RunState
 from mainspring.ports.codec import decode_spec
@@ -127,6 +128,21 @@ def make_held(row: Row) -> HeldRun:
         session_id=SessionId(row[8]),
         started_at=to_instant(row[9]),
         deadline_at=to_instant(row[10]),
+    )
+
+
+def make_live(row: Row) -> LiveRun:
+    """Make a live run from the columns of `lock_runs` after the first."""
+    return LiveRun(
+        state=RunState(row[1]),
+        token=row[2],
+        session_id=None if row[3] is None else SessionId(row[3]),
+        attempt=row[4],
+        crashes=row[5],
+        quarantined_crashes=row[6],
+        is_quarantined=bool(row[7]),
+        is_cancel_requested=bool(row[8]),
+        cancel_reason=row[9],
     )
 
 

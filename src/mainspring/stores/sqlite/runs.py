@@ -7,12 +7,14 @@ from datetime import datetime
 
 import apsw
 
+from mainspring.core.admission import Admission, KnownKey, admit
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
+from mainspring.core.settlement import CancelVerdict, judge_cancel
 from mainspring.core.states import RunState
 from mainspring.ports.store.runs import CancelResult, NewRun, SubmitResult, SubmitStatus
 from mainspring.stores.sqlite.base import Part, execute, fetch_all, fetch_first
-from mainspring.stores.sqlite.rows import Row, make_attempt, make_run, to_json, to_micros
+from mainspring.stores.sqlite.rows import Row, make_attempt, make_run, to_instant, to_json, to_micros
 
 _LAST_ID = 2**63 - 1
 
@@ -24,9 +26,9 @@ class RunPart(Part):
         """See `RunStore`."""
         if not runs:
             return []
-        return await self._write(lambda db: self._submit(db, runs, to_micros(now)))
+        return await self._write(lambda db: self._submit(db, runs, now))
 
-    def _submit(self, db: apsw.Connection, runs: Sequence[NewRun], now: int) -> list[SubmitResult]:
+    def _submit(self, db: apsw.Connection, runs: Sequence[NewRun], now: datetime) -> list[SubmitResult]:
         versions: dict[JobId, int | None] = {}
         results: list[SubmitResult] = []
         plain: list[NewRun] = []
@@ -34,50 +36,44 @@ class RunPart(Part):
         def insert_plain() -> None:
             # Before a run with a key is looked at, so that ids grow in the order of the arguments.
             results.extend(
-                SubmitResult(SubmitStatus.SUBMITTED, run_id) for run_id in self._insert_runs(db, plain, now)
+                SubmitResult(SubmitStatus.SUBMITTED, run_id)
+                for run_id in self._insert_runs(db, plain, to_micros(now))
             )
             plain.clear()
 
-        job_id, version = None, None
+        last: NewRun | None = None
+        admission, known_id = Admission.JOB_MISSING, None
         for run in runs:
-            if run.job_id is not job_id:
-                job_id = run.job_id
-                if job_id not in versions:
-                    versions[job_id] = _find_version(db, job_id)
-                version = versions[job_id]
-            if version is None:
-                refusal = SubmitStatus.JOB_MISSING
-            elif run.must_be_newest and run.version != version:
-                refusal = SubmitStatus.JOB_CHANGED
-            elif run.submit_key is None:
+            if last is None or not _is_alike(run, last):  # a call's runs are mostly of one job
+                if run.job_id not in versions:
+                    versions[run.job_id] = _find_version(db, run.job_id)
+                admission, known_id = _admit(db, run, versions[run.job_id], now)
+            last = run
+            if admission is Admission.SUBMITTED and run.submit_key is None:
                 plain.append(run)
                 continue
-            else:
-                refusal = None
             insert_plain()
-            results.append(self._submit_once(db, run, now, refusal))
+            if admission is Admission.SUBMITTED:
+                results.append(self._submit_once(db, run, to_micros(now)))
+            else:
+                results.append(SubmitResult(SubmitStatus(admission.value), known_id))
         insert_plain()
         return results
 
-    def _submit_once(
-        self, db: apsw.Connection, run: NewRun, now: int, refusal: SubmitStatus | None
-    ) -> SubmitResult:
-        """Submit a run that has a key, or answer a `refusal`; a known key comes before that."""
-        key = run.submit_key
-        if key is None:
-            return SubmitResult(refusal or SubmitStatus.JOB_MISSING)
-        values: dict[str, object] = {"tenant": run.lane.tenant, "key": key.key}
-        known = fetch_first(db, "read_key", values)
-        if known is not None and known[2] > now:
-            is_same = known[1] == key.request_hash
-            return SubmitResult(
-                SubmitStatus.DUPLICATE if is_same else SubmitStatus.KEY_MISMATCH, RunId(known[0])
-            )
-        if refusal is not None:
-            return SubmitResult(refusal)
+    def _submit_once(self, db: apsw.Connection, run: NewRun, now: int) -> SubmitResult:
+        """Insert a run that has a key, and keep the key."""
         (run_id,) = self._insert_runs(db, [run], now)
-        values |= {"run_id": run_id, "request_hash": key.request_hash, "now": now}
-        execute(db, "reserve_key", {**values, "expiry_at": to_micros(key.expires_at)})
+        key = run.submit_key
+        assert key is not None
+        values = {
+            "tenant": run.lane.tenant,
+            "key": key.key,
+            "run_id": run_id,
+            "request_hash": key.request_hash,
+            "expiry_at": to_micros(key.expires_at),
+            "now": now,
+        }
+        execute(db, "reserve_key", values)
         return SubmitResult(SubmitStatus.SUBMITTED, run_id)
 
     async def cancel_runs(
@@ -158,18 +154,48 @@ def _find_version(db: apsw.Connection, job_id: JobId) -> int | None:
     return None if row is None else row[0]
 
 
+def _is_alike(run: NewRun, other: NewRun) -> bool:
+    """Say whether what was decided of the one goes for the other."""
+    return (
+        run.job_id is other.job_id
+        and run.submit_key is None
+        and other.submit_key is None
+        and run.version == other.version
+        and run.must_be_newest == other.must_be_newest
+    )
+
+
+def _admit(
+    db: apsw.Connection, run: NewRun, version: int | None, now: datetime
+) -> tuple[Admission, RunId | None]:
+    """Decide a submission; a known key answers with its run."""
+    key = run.submit_key
+    wanted = run.version if run.must_be_newest else None
+    if key is None:
+        admission = admit(
+            known=None, request_hash=None, newest_version=version, wanted_version=wanted, now=now
+        )
+        return admission, None
+    row = fetch_first(db, "read_key", {"tenant": run.lane.tenant, "key": key.key})
+    admission = admit(
+        known=None if row is None else KnownKey(row[1], to_instant(row[2])),
+        request_hash=key.request_hash,
+        newest_version=version,
+        wanted_version=wanted,
+        now=now,
+    )
+    is_known = admission in {Admission.DUPLICATE, Admission.KEY_MISMATCH}
+    return admission, RunId(row[0]) if row is not None and is_known else None
+
+
 def _cancel(db: apsw.Connection, run_id: RunId, reason: str, now: int) -> CancelResult:
-    row = fetch_first(db, "lock_runs", {"run_ids": to_json([run_id])})
-    if row is None:
-        end = fetch_first(db, "read_end", {"run_id": run_id, "token": 0})
-        is_known = end is not None and end[0] is not None
-        return CancelResult.FINISHED if is_known else CancelResult.MISSING
-    state = RunState(row[1])
-    if state is RunState.RUNNING:
+    row = fetch_first(db, "read_end", {"run_id": run_id, "token": 0})
+    verdict = judge_cancel(None if row is None or row[0] is None else RunState(row[0]))
+    if verdict is CancelVerdict.REQUESTED:
         execute(db, "request_cancel", {"run_id": run_id, "reason": reason, "now": now})
-        return CancelResult.REQUESTED
-    _end_waiting(db, run_id, RunState.CANCELLED, reason, now)
-    return CancelResult.CANCELLED
+    elif verdict is CancelVerdict.CANCELLED:
+        _end_waiting(db, run_id, RunState.CANCELLED, reason, now)
+    return CancelResult(verdict.value)
 
 
 def _end_waiting(db: apsw.Connection, run_id: RunId, state: RunState, reason: str, now: int) -> None:
@@ -178,7 +204,7 @@ def _end_waiting(db: apsw.Connection, run_id: RunId, state: RunState, reason: st
         "state": state,
         "reason": reason,
         "now": now,
-        "crash": 0,
+        "crashes": None,  # as they are
         "error": None,
         "result": None,
         "output": None,

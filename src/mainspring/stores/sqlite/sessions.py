@@ -8,7 +8,8 @@ from datetime import datetime
 
 import apsw
 
-from mainspring.core.ids import SessionId
+from mainspring.core.ids import RunId, SessionId
+from mainspring.core.reconciliation import reconcile
 from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
 from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all, fetch_first
 from mainspring.stores.sqlite.rows import (
@@ -128,32 +129,26 @@ def _add_session(db: apsw.Connection, session: NewSession, now: int) -> SessionI
 def _beat(db: apsw.Connection, beat: Beat, now: int) -> BeatResult:
     row = fetch_first(db, "lock_session", {"session_id": beat.session_id})
     if row is None:
-        return BeatResult(is_session_live=False, lost=beat.held)
+        return BeatResult(is_session_live=False)
     missing_json, held_from, claim_number = row
-    missing_before = {(run_id, token) for run_id, token in json.loads(missing_json)}
     rows = fetch_all(db, "held_by_session", {"session_id": beat.session_id, "held_from": held_from})
-    owned = {(run_id, token): is_cancel_requested for run_id, token, _, is_cancel_requested in rows}
-    held = set(beat.held)
-    answered = beat.answered
-    missing = {
-        (run_id, token)
-        for run_id, token, number, _ in rows
-        if (run_id, token) not in held and (answered is None or number <= answered)
-    }
+    found = reconcile(
+        beat.held,
+        rows,
+        answered=beat.answered,
+        missing_before={(RunId(run_id), token) for run_id, token in json.loads(missing_json)},
+    )
     values = {
         "session_id": beat.session_id,
         "now": now,
         "held_from": min((row[2] for row in rows), default=claim_number + 1),
-        "missing": to_json(sorted(missing)),
+        "missing": to_json(sorted(found.missing)),
     }
     execute(db, "beat_session", values)
-    unknown = sorted(run_id for run_id, _ in missing & missing_before)
+    unknown = [run_id for run_id, _ in found.unknown]
     facts = fetch_all(db, "read_held", {"run_ids": to_json(unknown)}) if unknown else []
     return BeatResult(
-        is_session_live=True,
-        lost=tuple(key for key in beat.held if key not in owned),
-        cancel=tuple(key for key in beat.held if owned.get(key)),
-        unknown=tuple(map(make_held, facts)),
+        is_session_live=True, lost=found.lost, cancel=found.cancel, unknown=tuple(map(make_held, facts))
     )
 
 

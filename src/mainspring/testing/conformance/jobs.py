@@ -197,6 +197,23 @@ class Edits:
         edited = await read_job(store, job.id)
         assert (edited.is_paused, edited.next_fire_at, edited.version) == (True, None, 2)
 
+    async def test_edit_with_a_clock_leaves_a_paused_job_stopped(self, store: Store) -> None:
+        job = await add_job(store, next_fire_at=at(60))
+        await store.pause_jobs([make_pause(job)], now=at(1))
+        paused = await read_job(store, job.id)
+        edit = make_edit(paused, next_fire_at=at(90))
+        assert await store.edit_jobs([edit], now=at(2)) == [EditResult.EDITED]
+        edited = await read_job(store, job.id)
+        assert (edited.is_paused, edited.next_fire_at, edited.version) == (True, None, 2)
+        assert await store.read_due(range(256), until=at(100), limit=9) == []
+
+    async def test_second_edit_of_a_job_in_a_call_is_moved(self, store: Store) -> None:
+        job = await add_job(store, next_fire_at=at(60))
+        edits = [make_edit(job, next_fire_at=at(90)), make_edit(job, next_fire_at=at(95))]
+        assert await store.edit_jobs(edits, now=at(1)) == [EditResult.EDITED, EditResult.MOVED]
+        edited = await read_job(store, job.id)
+        assert (edited.version, edited.next_fire_at) == (2, at(90))
+
 
 class Pauses:
     """Pausing stops the clock and opens a gap; resuming starts it and closes the gap."""
@@ -254,6 +271,24 @@ class Pauses:
         assert await store.resume_jobs(changes, now=at(3)) == results
         assert (await read_job(store, job.id)).is_paused
         assert (await store.list_fire_ranges(job.id))[0].is_open
+
+    async def test_resume_of_a_job_that_runs_is_done_without_effect(self, store: Store) -> None:
+        job = await add_job(store, next_fire_at=at(60))
+        await store.add_fire_ranges([make_fire_range(job, kind=FireRangeKind.GAP, to_at=None)], now=START)
+        fire_ranges = await store.list_fire_ranges(job.id)
+        changes = [make_change(job, next_fire_at=at(600)), make_change(job, revision=7, next_fire_at=None)]
+        assert await store.resume_jobs(changes, now=at(1)) == [ChangeResult.DONE] * 2
+        assert await read_job(store, job.id) == job
+        assert await store.list_fire_ranges(job.id) == fire_ranges
+
+    async def test_second_resume_of_a_job_in_a_call_finds_it_running(self, store: Store) -> None:
+        job = await add_job(store, next_fire_at=at(60))
+        await store.pause_jobs([make_pause(job)], now=at(1))
+        paused = await read_job(store, job.id)
+        changes = [make_change(paused, next_fire_at=at(second)) for second in (70, 80)]
+        assert await store.resume_jobs(changes, now=at(2)) == [ChangeResult.DONE] * 2
+        resumed = await read_job(store, job.id)
+        assert (resumed.next_fire_at, resumed.revision) == (at(70), paused.revision + 1)
 
     async def test_edit_of_a_paused_job_may_end_its_gap_and_open_another(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
@@ -361,6 +396,19 @@ class Deletes:
         assert await store.delete_jobs([make_change(paused)], now=at(2)) == [ChangeResult.DONE]
         [catch_up] = await store.list_fire_ranges(job.id)
         assert (catch_up.kind, catch_up.is_open) == (FireRangeKind.CATCH_UP, False)
+
+    async def test_delete_closes_the_fire_ranges_that_it_brings(self, store: Store) -> None:
+        job = await add_job(store, next_fire_at=at(60))
+        fire_ranges = (
+            make_fire_range(job),
+            make_fire_range(job, kind=FireRangeKind.GAP, from_at=at(1), to_at=None),
+        )
+        await store.delete_jobs([make_change(job, fire_ranges=fire_ranges)], now=at(2))
+        found = [
+            (fire_range.kind, fire_range.is_open, fire_range.to_at)
+            for fire_range in await store.list_fire_ranges(job.id)
+        ]
+        assert found == [(FireRangeKind.GAP, False, at(2)), (FireRangeKind.CATCH_UP, False, START)]
 
     async def test_delete_is_moved_or_missing(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))

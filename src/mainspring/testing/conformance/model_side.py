@@ -13,7 +13,7 @@ from typing import Any
 
 from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
 from mainspring.core.model import FireRange, LaneKey, Run
-from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.core.states import FINAL_STATES
 from mainspring.core.transitions import Transition
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, ClaimRequest, HeldRun
@@ -153,7 +153,10 @@ class Side:
     async def apply(
         self, ends: Sequence[tuple[int, Transition]], children: Sequence[tuple[int, NewRun]], now: datetime
     ) -> list[ApplyResult]:
-        real = [replace(end, run_id=self.run_ids[serial]) for serial, end in ends]
+        real = [
+            replace(end, run_id=self.run_ids[serial], session_id=self.sessions[end.session_id])
+            for serial, end in ends
+        ]
         followups = [Followup(self.run_ids[serial], run) for serial, run in children]
         results = await self.store.apply(real, now=now, followups=followups)
         await self.learn_runs()
@@ -186,8 +189,8 @@ class Side:
             for session, leases, answered in beats
         ]
         return [
-            result.is_session_live
-            and (
+            (
+                result.is_session_live,
                 self._leases(result.lost),
                 self._leases(result.cancel),
                 sorted(self._plain_held(held) for held in result.unknown),
@@ -202,6 +205,10 @@ class Side:
     async def expire_sessions(self, judged: Sequence[tuple[int, int]], now: datetime) -> Plain:
         real = [(self.sessions[session], beats) for session, beats in judged]
         return await self.store.expire_sessions(real, now=now)
+
+    async def prune_history(self, *, before: datetime) -> None:
+        """Forget what ended before the instant; what remains is compared, not how the store counts it."""
+        await self.store.prune_history(before=before, limit=100_000)
 
     # -- the whole ---------------------------------------------------------------------------------------------
 
@@ -221,18 +228,17 @@ class Side:
 
     def _plain_run(self, run: Run) -> Plain:
         is_final = run.state in FINAL_STATES
-        is_running = run.state is RunState.RUNNING
         return {
             "serial": self.serials[run.id],
             "state": run.state,
             "job": (run.job_id, run.version, run.tenant, run.lane, run.kind),
             "times": (run.fire_at, run.due_at, run.created_at, run.started_at, run.finished_at),
-            "ready_at": None if is_final else run.ready_at,
-            "token": None if is_final else run.token,
-            "counts": (run.attempt, run.crashes),
-            "held": (self._session_name(run.session_id or SessionId(0)), run.is_cancel_requested)
-            if is_running
-            else None,
+            "ready_at": run.ready_at,
+            "counts": (run.token, run.attempt, run.crashes),
+            "held": (
+                None if run.session_id is None else self._session_name(run.session_id),
+                run.is_cancel_requested,
+            ),
             "end": (run.reason, run.error, run.result, run.output) if is_final else None,
             "key": run.idempotency_key,
             "fire_range": self.reasons[run.fire_range_id] if run.fire_range_id is not None else None,

@@ -359,8 +359,8 @@ FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id 
 -- name: lock_runs
 -- Live runs in the order of the (sorted) ids, whoever else wants them.
 SELECT
-    run.id, run.state, run.token, run.attempt, run.started_at, run.cancel_requested_at, run.cancel_reason,
-    run.session_id
+    run.id, run.state, run.token, run.session_id, run.attempt, run.crashes, run.quarantined_crashes, run.is_quarantined,
+    run.started_at, run.cancel_requested_at, run.cancel_reason
 FROM unnest(:run_ids::bigint[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id FOR UPDATE) AS run;
 
@@ -368,11 +368,6 @@ CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id FOR UPDATE) AS ru
 SELECT session.id, session.worker
 FROM unnest(:session_ids::bigint[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM session WHERE session.id = wanted.id LIMIT 1) AS session;
-
--- name: find_attempted
-SELECT wanted.id
-FROM unnest(:run_ids::bigint[]) AS wanted (id)
-CROSS JOIN LATERAL (SELECT FROM attempt WHERE attempt.run_id = wanted.id LIMIT 1) AS attempt;
 
 -- name: finish_runs
 -- Locked runs on their way to the history.
@@ -389,7 +384,7 @@ SELECT
     ended.id, ended.job_id, ended.version, lane.queue, lane.route, lane.tenant, lane.priority, ended.kind,
     (:states::text[])[ended.position], (:reasons::text[])[ended.position], ended.fire_at, ended.due_at,
     ended.created_at, ended.started_at, :now, ended.attempt, ended.token,
-    ended.crashes + (:crashes::integer[])[ended.position], ended.session_id, (:errors::text[])[ended.position],
+    coalesce((:crashes::integer[])[ended.position], ended.crashes), ended.session_id, (:errors::text[])[ended.position],
     ended.payload, (:results::bytea[])[ended.position], (:outputs::text[])[ended.position], ended.target_key,
     ended.fire_range_id, ended.redrive_of
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
@@ -409,21 +404,20 @@ SELECT
     ended.id, ended.job_id, ended.version, lane.queue, lane.route, lane.tenant, lane.priority, ended.kind,
     'FAILED', (:reasons::text[])[ended.position], ended.fire_at, ended.due_at,
     ended.created_at, ended.started_at, :now, ended.attempt, ended.token,
-    ended.crashes + (:crashes::integer[])[ended.position], ended.session_id, (:errors::text[])[ended.position],
+    coalesce((:crashes::integer[])[ended.position], ended.crashes), ended.session_id, (:errors::text[])[ended.position],
     ended.payload, (:results::bytea[])[ended.position], (:outputs::text[])[ended.position], ended.target_key,
     ended.fire_range_id, ended.redrive_of
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: requeue_runs
--- Locked runs that wait again. Every end of a lease raises the token (law 3).
+-- Locked runs that wait again.
 UPDATE run SET
     state = (:states::text[])[width_bucket(run.id, :run_ids::bigint[])],
-    ready_at = greatest((:readies_at::timestamptz[])[width_bucket(run.id, :run_ids::bigint[])], :now),
-    token = run.token + 1,
-    attempt = run.attempt + (:attempts::integer[])[width_bucket(run.id, :run_ids::bigint[])],
-    crashes = run.crashes + (:crashes::integer[])[width_bucket(run.id, :run_ids::bigint[])],
-    quarantined_crashes = run.quarantined_crashes
-        + CASE WHEN run.is_quarantined THEN (:crashes::integer[])[width_bucket(run.id, :run_ids::bigint[])] ELSE 0 END,
+    ready_at = (:readies_at::timestamptz[])[width_bucket(run.id, :run_ids::bigint[])],
+    token = (:tokens::integer[])[width_bucket(run.id, :run_ids::bigint[])],
+    attempt = (:attempts::integer[])[width_bucket(run.id, :run_ids::bigint[])],
+    crashes = (:crashes::integer[])[width_bucket(run.id, :run_ids::bigint[])],
+    quarantined_crashes = (:quarantined_crashes::integer[])[width_bucket(run.id, :run_ids::bigint[])],
     is_quarantined = false, session_id = NULL, claim_number = NULL, deadline_at = NULL
 WHERE run.id = ANY(:run_ids::bigint[]);
 

@@ -115,7 +115,8 @@ ORDER BY run.id;
 
 -- name: lock_runs
 SELECT
-    run.id, run.state, run.token, run.session_id, run.cancel_requested_at IS NOT NULL, run.cancel_reason
+    run.id, run.state, run.token, run.session_id, run.attempt, run.crashes, run.quarantined_crashes, run.is_quarantined,
+    run.cancel_requested_at IS NOT NULL, run.cancel_reason
 FROM json_each(:run_ids) AS wanted
 CROSS JOIN run ON run.id = wanted.value;
 
@@ -135,7 +136,7 @@ INSERT INTO run_history (
 )
 SELECT
     run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, :state, :reason,
-    run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token, run.crashes + :crash,
+    run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token, coalesce(:crashes, run.crashes),
     run.session_id, :error, run.payload, :result, :output, run.target_key, run.fire_range_id, run.redrive_of
 FROM run CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
@@ -166,7 +167,7 @@ INSERT INTO dead_run (
 )
 SELECT
     run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, 'FAILED', :reason,
-    run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token, run.crashes + :crash,
+    run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token, coalesce(:crashes, run.crashes),
     run.session_id, :error, run.payload, :result, :output, run.target_key, run.fire_range_id, run.redrive_of
 FROM run CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
@@ -175,11 +176,9 @@ WHERE run.id = :run_id;
 DELETE FROM run WHERE id IN (SELECT value FROM json_each(:run_ids));
 
 -- name: requeue_run
--- Every end of a lease raises the token (law 3).
 UPDATE run SET
-    state = :state, ready_at = max(:ready_at, :now), token = token + 1, attempt = attempt + :attempt, crashes = crashes + :crash,
-    quarantined_crashes = quarantined_crashes + (:crash AND is_quarantined), is_quarantined = 0, session_id = NULL, claim_number = NULL,
-    deadline_at = NULL
+    state = :state, ready_at = :ready_at, token = :token, attempt = :attempt, crashes = :crashes, quarantined_crashes = :quarantined_crashes,
+    is_quarantined = 0, session_id = NULL, claim_number = NULL, deadline_at = NULL
 WHERE id = :run_id;
 
 -- name: read_end

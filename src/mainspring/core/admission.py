@@ -1,0 +1,73 @@
+"""Which runs get in, and which of them only as a record: keys, the job's version, overlaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+
+from mainspring.core.values import value
+
+OVERLAP = "overlap"
+"""Why a run is skipped that came while an earlier one of its job was live."""
+
+
+@value()
+class KnownKey:
+    """An idempotency key that a run was submitted with."""
+
+    request_hash: bytes
+    expires_at: datetime
+
+
+class Admission(StrEnum):
+    """What becomes of a submission."""
+
+    SUBMITTED = "submitted"
+    DUPLICATE = "duplicate"
+    KEY_MISMATCH = "key_mismatch"
+    JOB_MISSING = "job_missing"
+    JOB_CHANGED = "job_changed"
+
+
+def admit(
+    *,
+    known: KnownKey | None,
+    request_hash: bytes | None,
+    newest_version: int | None,
+    wanted_version: int | None,
+    now: datetime,
+) -> Admission:
+    """Decide a submission. A key that is known and has not expired answers first, even where the job is gone.
+
+    Args:
+        known: what is known of the submission's key; None where it has none, or nobody used it.
+        request_hash: of the submission; None without a key.
+        newest_version: of the job; None where it does not exist.
+        wanted_version: which the newest one has to be; None: any.
+    """
+    if known is not None and known.expires_at > now:
+        is_same = known.request_hash == request_hash
+        return Admission.DUPLICATE if is_same else Admission.KEY_MISMATCH
+    if newest_version is None:
+        return Admission.JOB_MISSING
+    if wanted_version is not None and wanted_version != newest_version:
+        return Admission.JOB_CHANGED
+    return Admission.SUBMITTED
+
+
+def skip_overlaps(reasons: Sequence[str | None], *, is_live: bool) -> list[str | None]:
+    """Return why each of a job's new runs is skipped, None where it goes live: one live run at a time.
+
+    Args:
+        reasons: why they were to be skipped already.
+        is_live: the job has a live run.
+    """
+    decided: list[str | None] = []
+    for reason in reasons:
+        if reason is None and is_live:
+            decided.append(OVERLAP)
+        else:
+            decided.append(reason)
+            is_live = is_live or reason is None
+    return decided

@@ -1,0 +1,51 @@
+"""Which runs may be claimed, and by whom. The SQL dialects say the same in `fragments.sql`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from mainspring.core.states import READY_STATES, RunState
+
+
+def is_ready(state: RunState, *, is_parked: bool) -> bool:
+    """Say whether a run waits for nothing but its time: not for parents, and not for a slot of its limits."""
+    return state in READY_STATES and not is_parked
+
+
+def must_be_alone(crashes: int) -> bool:
+    """Say whether a run crashed a worker, and is therefore claimed alone."""
+    return crashes > 0
+
+
+def is_expired(expires_at: datetime | None, now: datetime) -> bool:
+    """Say whether it is too late to begin the run."""
+    return expires_at is not None and expires_at <= now
+
+
+class Turn(StrEnum):
+    """What a claim's number says of it."""
+
+    NEW = "new"
+    REPEAT = "repeat"
+    LATE = "late"
+
+
+def judge_turn(number: int, last: int) -> Turn:
+    """Compare a claim's number with the session's last one: its caller has given up on a lower one."""
+    if number == last:
+        return Turn.REPEAT
+    return Turn.NEW if number > last else Turn.LATE
+
+
+def allowance(limit: int, *, is_quarantined: bool, is_busy: bool, is_busy_with_quarantined: bool) -> int:
+    """Return how many runs a session may be given.
+
+    Args:
+        is_quarantined: the claim is for a run that has to be alone.
+        is_busy: the session carries out something.
+        is_busy_with_quarantined: it carries out a run alone.
+    """
+    if is_quarantined:
+        return 0 if is_busy else min(limit, 1)
+    return 0 if is_busy_with_quarantined else limit

@@ -1,0 +1,138 @@
+"""What may be done to a job's clock, and by whom: fires, edits, pauses, resumes, deletes.
+
+Every change was decided on a clock that was read before. It takes effect only where the clock still stands there, so
+that of two who decided on the same clock one loses (law 2). The conditional UPDATEs of both SQL dialects say the same
+as `wins_fire`; a property test compares them.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from mainspring.core.values import value
+
+
+class ClockFacts(Protocol):
+    """A job's clock as its row says."""
+
+    @property
+    def revision(self) -> int: ...
+    @property
+    def next_fire_at(self) -> datetime | None: ...
+    @property
+    def is_paused(self) -> bool: ...
+
+
+class ChangeVerdict(StrEnum):
+    """What becomes of a change."""
+
+    DONE = "done"
+    MOVED = "moved"
+    MISSING = "missing"
+    NAME_TAKEN = "name_taken"
+
+
+@value(kw_only=True)
+class ClockMove:
+    """What a change writes to the clock, whose revision it raises.
+
+    Attributes:
+        ends_gap: the open gap ends now; one that would begin later is removed, for no fire lay in it.
+    """
+
+    next_fire_at: datetime | None
+    is_paused: bool
+    ends_gap: bool
+
+
+@value()
+class Decision:
+    """The answer to a change, and what it writes; nothing where `move` is None."""
+
+    verdict: ChangeVerdict
+    move: ClockMove | None = None
+
+
+_MISSING = Decision(ChangeVerdict.MISSING)
+_MOVED = Decision(ChangeVerdict.MOVED)
+_NAME_TAKEN = Decision(ChangeVerdict.NAME_TAKEN)
+_NOTHING_TO_DO = Decision(ChangeVerdict.DONE)
+
+
+def _stands_at(clock: ClockFacts, revision: int, fire_at: datetime | None) -> bool:
+    return clock.revision == revision and clock.next_fire_at == fire_at
+
+
+def wins_fire(clock: ClockFacts, *, revision: int, fire_at: datetime, fired_through: datetime | None) -> bool:
+    """Say whether a planned fire takes effect: the clock stands where the plan found it, and this fire is new.
+
+    Args:
+        fired_through: of the clock.
+    """
+    return _stands_at(clock, revision, fire_at) and (fired_through is None or fired_through < fire_at)
+
+
+def decide_edit(
+    clock: ClockFacts | None,
+    *,
+    revision: int,
+    fire_at: datetime | None,
+    next_fire_at: datetime | None,
+    ends_gap: bool,
+    is_name_taken: bool,
+) -> Decision:
+    """Decide an edit. A paused job stays paused, and its clock stopped, whatever the edit says.
+
+    Args:
+        clock: None where the job does not exist.
+    """
+    if clock is None:
+        return _MISSING
+    if not _stands_at(clock, revision, fire_at):
+        return _MOVED
+    if is_name_taken:
+        return _NAME_TAKEN
+    move = ClockMove(
+        next_fire_at=None if clock.is_paused else next_fire_at, is_paused=clock.is_paused, ends_gap=ends_gap
+    )
+    return Decision(ChangeVerdict.DONE, move)
+
+
+def decide_pause(clock: ClockFacts | None, *, revision: int, fire_at: datetime | None) -> Decision:
+    """Decide a pause. Of a paused job it is done already, whatever clock was read."""
+    if clock is None:
+        return _MISSING
+    if clock.is_paused:
+        return _NOTHING_TO_DO
+    if not _stands_at(clock, revision, fire_at):
+        return _MOVED
+    return Decision(ChangeVerdict.DONE, ClockMove(next_fire_at=None, is_paused=True, ends_gap=False))
+
+
+def decide_resume(
+    clock: ClockFacts | None, *, revision: int, fire_at: datetime | None, next_fire_at: datetime | None
+) -> Decision:
+    """Decide a resume. Of a job that runs it is done already, whatever clock was read.
+
+    To move the clock of a job that runs would pass over fires that are due, without a record (law 4).
+    """
+    if clock is None:
+        return _MISSING
+    if not clock.is_paused:
+        return _NOTHING_TO_DO
+    if not _stands_at(clock, revision, fire_at):
+        return _MOVED
+    return Decision(ChangeVerdict.DONE, ClockMove(next_fire_at=next_fire_at, is_paused=False, ends_gap=True))
+
+
+def decide_delete(clock: ClockFacts | None, *, revision: int, fire_at: datetime | None) -> Decision:
+    """Decide a delete; the clock goes with the job."""
+    if clock is None:
+        return _MISSING
+    if not _stands_at(clock, revision, fire_at):
+        return _MOVED
+    return Decision(
+        ChangeVerdict.DONE, ClockMove(next_fire_at=None, is_paused=clock.is_paused, ends_gap=True)
+    )

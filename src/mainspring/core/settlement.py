@@ -1,0 +1,147 @@
+"""What a store writes when an attempt ends: the row as it stands and a transition in, the row as it will be out.
+
+Every store asks here, so that none decides for itself. Two decisions stand in SQL as well, because a round trip and a
+step in Python for each run would cost throughput: the end of a first attempt that succeeded (`apply_successes`), and
+`is_held` in the same statement. A property test compares them with these functions.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from mainspring.core.ids import SessionId
+from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.core.transitions import AttemptOutcome, Transition
+from mainspring.core.values import value
+
+FIRST_TOKEN = 1
+"""The token of a run's first claim. Every end of a lease but a success raises it, and writes an attempt row."""
+
+
+class LeaseFacts(Protocol):
+    """The lease of a live run, as its row says."""
+
+    @property
+    def state(self) -> RunState: ...
+    @property
+    def token(self) -> int: ...
+    @property
+    def session_id(self) -> SessionId | None: ...
+
+
+class RunFacts(LeaseFacts, Protocol):
+    """What the end of an attempt depends on, as the run's row says."""
+
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def crashes(self) -> int: ...
+    @property
+    def quarantined_crashes(self) -> int: ...
+    @property
+    def is_quarantined(self) -> bool: ...
+    @property
+    def is_cancel_requested(self) -> bool: ...
+    @property
+    def cancel_reason(self) -> str | None: ...
+
+
+@value(kw_only=True)
+class LiveRun:
+    """A live run's row, for stores whose rows are plain tuples."""
+
+    state: RunState
+    token: int
+    session_id: SessionId | None
+    attempt: int
+    crashes: int
+    quarantined_crashes: int
+    is_quarantined: bool
+    is_cancel_requested: bool
+    cancel_reason: str | None
+
+
+@value(kw_only=True)
+class Settled:
+    """A run after the end of an attempt.
+
+    Attributes:
+        state: a final state moves it out of the live runs: FAILED to the dead runs, others to the history.
+        reason: why it is FAILED or CANCELLED; None of a run that goes on.
+        ready_at: the instant from which it may be claimed again; None of a run that has ended.
+        writes_attempt: the attempt leaves a row of its own (all but a success at the first attempt do).
+    """
+
+    state: RunState
+    reason: str | None
+    token: int
+    attempt: int
+    crashes: int
+    quarantined_crashes: int
+    ready_at: datetime | None
+    writes_attempt: bool
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the run has ended."""
+        return self.state in FINAL_STATES
+
+
+def is_held(run: LeaseFacts, token: int, session_id: SessionId) -> bool:
+    """Say whether the run is RUNNING under this very lease (law 3)."""
+    return run.state is RunState.RUNNING and run.token == token and run.session_id == session_id
+
+
+def settle(end: Transition, run: RunFacts, *, now: datetime) -> Settled:
+    """Return what becomes of a run whose lease the transition ends.
+
+    A success wins; where a cancel was asked for, everything else ends CANCELLED. Every end of a lease after which the
+    run goes on raises the token, so that a late holder is stale at once.
+    """
+    state, reason = end.to, end.reason
+    if run.is_cancel_requested and state is not RunState.SUCCEEDED:
+        state, reason = RunState.CANCELLED, run.cancel_reason
+    is_final = state in FINAL_STATES
+    return Settled(
+        state=state,
+        reason=reason if is_final else None,
+        token=run.token if is_final else run.token + 1,
+        attempt=run.attempt if is_final else run.attempt + end.counts_attempt,
+        crashes=run.crashes + end.is_crash,
+        quarantined_crashes=run.quarantined_crashes + (end.is_crash and run.is_quarantined),
+        ready_at=None if is_final else max(end.ready_at or now, now),
+        writes_attempt=end.outcome is not AttemptOutcome.SUCCEEDED or run.token > FIRST_TOKEN,
+    )
+
+
+def is_repeat(end: Transition, *, outcome: str | None, state: RunState, token: int) -> bool:
+    """Say whether a transition that does not fit repeats one that was applied.
+
+    Args:
+        outcome: of the attempt row under the transition's token; None where there is none.
+        state, token: of the run.
+    """
+    if outcome is not None:
+        return outcome == end.outcome
+    is_success = end.outcome is AttemptOutcome.SUCCEEDED
+    return is_success and state is RunState.SUCCEEDED and token == end.token
+
+
+class CancelVerdict(StrEnum):
+    """What becomes of a request to cancel."""
+
+    CANCELLED = "cancelled"
+    REQUESTED = "requested"
+    FINISHED = "finished"
+    MISSING = "missing"
+
+
+def judge_cancel(state: RunState | None) -> CancelVerdict:
+    """Say what a cancel does to a run in this state, None where there is no such run: only RUNNING ones are asked."""
+    if state is None:
+        return CancelVerdict.MISSING
+    if state in FINAL_STATES:
+        return CancelVerdict.FINISHED
+    return CancelVerdict.REQUESTED if state is RunState.RUNNING else CancelVerdict.CANCELLED
