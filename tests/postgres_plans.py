@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 
 from mainspring.stores._sql.queries import Query
-from mainspring.stores.postgres.dialing import Role, settings_for
+from mainspring.stores.postgres.connecting import Role, settings_for
 
 
 def walk(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

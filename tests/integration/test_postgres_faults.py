@@ -14,9 +14,9 @@ from mainspring.core.model import DEFAULT_TENANT, Job
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.hints import Hint
 from mainspring.ports.store.sessions import Beat
-from mainspring.stores.postgres import ConnectionOptions, PostgresHints, PostgresStore, dialing
+from mainspring.stores.postgres import ConnectionOptions, PostgresHints, PostgresStore, connecting
+from mainspring.stores.postgres.connecting import Role, settings_for
 from mainspring.stores.postgres.connection import Transaction
-from mainspring.stores.postgres.dialing import Role, settings_for
 from mainspring.testing.factories import (
     START,
     add_job,
@@ -206,7 +206,7 @@ async def test_blackhole_hangs_nobody_and_is_recovered_from(store: PostgresStore
 async def test_beat_into_a_blackhole_is_given_up_after_its_own_time(
     store: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.stores.postgres.slots.BEAT_TIMEOUT", 2.0)
+    monkeypatch.setattr("mainspring.stores.postgres.pool.BEAT_TIMEOUT", 2.0)
     session_id = await add_session(store)
     beat = Beat(session_id=session_id, held=())
     proxy.reset()
@@ -232,7 +232,7 @@ async def test_call_that_is_given_up_gives_up_all_connections_that_went_silent_w
     dsn: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A heartbeat finds out in its own time; fires and claims must not wait for theirs, which is longer."""
-    monkeypatch.setattr("mainspring.stores.postgres.slots.BEAT_TIMEOUT", 0.5)
+    monkeypatch.setattr("mainspring.stores.postgres.pool.BEAT_TIMEOUT", 0.5)
     options = ConnectionOptions(proxy.dsn, command_timeout=PATIENCE)
     async with open_store(options) as store:
         job = await add_job(store)
@@ -254,7 +254,7 @@ async def test_call_that_is_given_up_gives_up_all_connections_that_went_silent_w
 async def test_connection_that_answered_while_the_call_was_under_way_and_then_went_silent_is_given_up_too(
     dsn: str, proxy: Proxy, watch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.stores.postgres.slots.BEAT_TIMEOUT", 0.5)
+    monkeypatch.setattr("mainspring.stores.postgres.pool.BEAT_TIMEOUT", 0.5)
     async with open_store(ConnectionOptions(proxy.dsn, command_timeout=PATIENCE)) as store:
         job = await add_job(store)
         session_id = await add_session(store)
@@ -275,7 +275,7 @@ async def test_connection_that_answered_while_the_call_was_under_way_and_then_we
 async def test_call_that_waits_for_a_lock_gives_up_nothing_but_itself(
     dsn: str, proxy: Proxy, watch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainspring.stores.postgres.slots.BEAT_TIMEOUT", 0.5)
+    monkeypatch.setattr("mainspring.stores.postgres.pool.BEAT_TIMEOUT", 0.5)
     async with open_store(ConnectionOptions(proxy.dsn, command_timeout=PATIENCE)) as store:
         job = await add_job(store)
         session_id = await add_session(store)
@@ -299,7 +299,7 @@ async def test_client_is_told_to_try_again_where_others_have_taken_all_the_time(
     store: PostgresStore, watch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What waited for long is carried out for nobody: whoever asked has asked again."""
-    monkeypatch.setattr("mainspring.stores.postgres.slots.LONGEST_WAIT", 0.2)
+    monkeypatch.setattr("mainspring.stores.postgres.pool.LONGEST_WAIT", 0.2)
     async with open_store(ConnectionOptions(store._options.dsn, command_timeout=PATIENCE)) as busy:
         job = await add_job(busy)
         async with watch.transaction():
@@ -317,7 +317,7 @@ async def test_clients_that_queue_up_hold_up_neither_the_clock_nor_definitions(
     store: PostgresStore, watch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The scheduler, workers' claims and `/health` need them, however many clients wait for their turn."""
-    monkeypatch.setattr("mainspring.stores.postgres.slots.LONGEST_WAIT", 0.2)
+    monkeypatch.setattr("mainspring.stores.postgres.pool.LONGEST_WAIT", 0.2)
     async with open_store(ConnectionOptions(store._options.dsn, command_timeout=PATIENCE)) as busy:
         job = await add_job(busy)
         async with watch.transaction():
@@ -336,7 +336,7 @@ async def test_shards_of_a_process_that_froze_in_the_middle_of_a_fire_can_be_tak
 ) -> None:
     """It has them locked, for the fire to be fenced; a lock is nothing that a silent process may keep."""
     assert settings_for(Role.FIRE)["idle_in_transaction_session_timeout"] == "4s"
-    monkeypatch.setitem(dialing._COMMON_SETTINGS, "idle_in_transaction_session_timeout", "300ms")
+    monkeypatch.setitem(connecting._COMMON_SETTINGS, "idle_in_transaction_session_timeout", "300ms")
     async with open_store(dsn) as frozen, open_store(dsn) as other:
         epochs = await own_shards(frozen)
         is_locked = asyncio.Event()

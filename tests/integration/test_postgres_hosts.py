@@ -11,7 +11,7 @@ from mainspring.config import StoreLocation
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.hints import Hint
 from mainspring.stores.postgres import ConnectionOptions, PostgresHints, PostgresStore
-from mainspring.stores.postgres.dialing import Role, split_hosts
+from mainspring.stores.postgres.connecting import Role, split_hosts
 from mainspring.testing.factories import add_job, submit
 from tests.postgres import execute, temporary_database
 from tests.postgres_databases import open_store

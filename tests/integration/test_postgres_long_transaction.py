@@ -11,7 +11,7 @@ import pytest
 from mainspring.core.transitions import succeeded
 from mainspring.ports.store.claims import ClaimRequest
 from mainspring.stores._sql.queries import load_queries
-from mainspring.stores.postgres.dialing import Role, settings_for
+from mainspring.stores.postgres.connecting import Role, settings_for
 from mainspring.stores.postgres.schema import PACKAGE
 from mainspring.testing.factories import (
     START,

@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from mainspring.stores._sql.queries import load_queries
-from mainspring.stores.postgres.dialing import Role
+from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.schema import PACKAGE
 from tests.postgres import temporary_database
 from tests.postgres_databases import template_database

@@ -12,8 +12,8 @@ from mainspring.ports.hints import Hint
 from mainspring.runtime import make_hints, make_store
 from mainspring.stores._sql.queries import load_queries, parse_queries
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
+from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections
-from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.schema import PACKAGE
 from mainspring.testing.factories import add_job, submit
 

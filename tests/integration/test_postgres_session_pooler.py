@@ -11,7 +11,7 @@ from mainspring.errors import StoreUnavailable
 from mainspring.ports.hints import Hint
 from mainspring.runtime import make_hints, make_store
 from mainspring.stores.postgres import PostgresStore
-from mainspring.stores.postgres.dialing import Role, settings_for
+from mainspring.stores.postgres.connecting import Role, settings_for
 from mainspring.testing.factories import add_job, add_session, all_lanes, at, make_claim, submit
 from tests.postgres import execute
 

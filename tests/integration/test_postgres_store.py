@@ -525,7 +525,7 @@ async def test_heartbeat_on_a_connection_that_hangs_is_given_up_before_other_cal
     async with raw.transaction():
         await raw.execute("SELECT FROM session FOR UPDATE")
         with monkeypatch.context() as patch:
-            patch.setattr("mainspring.stores.postgres.slots.BEAT_TIMEOUT", 0.2)
+            patch.setattr("mainspring.stores.postgres.pool.BEAT_TIMEOUT", 0.2)
             with pytest.raises(StoreUnavailable):
                 await store.beat_sessions([Beat(session_id=session_id, held=())], now=at(1))
     [result] = await store.beat_sessions([Beat(session_id=session_id, held=())], now=at(2))

@@ -40,7 +40,7 @@ class Guard:
 
 _CLOCKS = "mainspring.core.clocks"
 _SETTLEMENT = "mainspring.core.settlement"
-_LEASES = "mainspring.stores.memory.leases"
+_CLAIMS = "mainspring.stores.memory.claims"
 _PAUSED = "ClockMove(next_fire_at=None, is_paused=True"
 _TABLES = "mainspring.stores.memory.tables"
 
@@ -112,7 +112,9 @@ GUARDS: tuple[Guard, ...] = (
                 "return run.state is RunState.RUNNING and",
                 "return run.state not in FINAL_STATES and",
             ),
-            Edit(_SETTLEMENT, " and run.session_id == session_id", ""),
+            Edit(_SETTLEMENT, "run.session_id == session_id", "run.session_id in {session_id, None}"),
+            Edit(_CLAIMS, "        assert run.session_id is not None\n", ""),
+            Edit(_CLAIMS, "self._tables.sessions[run.session_id].offer.worker", '"?"'),
         ),
     ),
     Guard(
@@ -123,14 +125,14 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "live session at the claim",
         "a worker that was declared dead gets nothing",
-        (Edit(_LEASES, "if session is None or not session.is_live:", "if session is None:"),),
+        (Edit(_CLAIMS, "if session is None or not session.is_live:", "if session is None:"),),
     ),
     Guard(
         "repeat of a claim",
         "a claim whose answer was lost gets the same leases again",
         (
-            Edit(_LEASES, "if turn is Turn.REPEAT:", "if False:"),
-            Edit(_LEASES, "if turn is Turn.LATE:", "if turn is not Turn.NEW:"),
+            Edit(_CLAIMS, "if turn is Turn.REPEAT:", "if False:"),
+            Edit(_CLAIMS, "if turn is Turn.LATE:", "if turn is not Turn.NEW:"),
             Edit(
                 "mainspring.core.reconciliation",
                 "unknown=tuple(sorted(missing.intersection(missing_before))),",
@@ -217,7 +219,7 @@ GUARDS: tuple[Guard, ...] = (
         "a run that is delayed or backs off waits",
         (
             Edit(
-                _LEASES,
+                _CLAIMS,
                 "index.between(None if low is None else (low,), (now, _LAST))",
                 "index.between(None if low is None else (low,), None)",
             ),

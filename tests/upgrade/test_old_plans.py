@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from mainspring.stores._sql.queries import Query, parse_queries
-from mainspring.stores.postgres.dialing import Role
+from mainspring.stores.postgres.connecting import Role
 from tests.postgres import temporary_database
 from tests.postgres_databases import template_database
 from tests.postgres_plans import explain

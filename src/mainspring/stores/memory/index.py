@@ -6,6 +6,9 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
+LAST_ID = 1 << 80
+"""Greater than every id of a run."""
+
 Key = TypeVar("Key", bound=tuple[Any, ...])
 
 

@@ -1,18 +1,19 @@
-"""Submission, lanes and inspection of runs."""
+"""Runs from submission to history: submitting, cancelling, expiring, inspecting."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
 
 from mainspring.core.admission import Admission, KnownKey, admit
-from mainspring.core.ids import JobId, LaneId, RunId
-from mainspring.core.model import Attempt, Lane, Run
+from mainspring.core.ids import JobId, RunId
+from mainspring.core.model import Attempt, Run
+from mainspring.core.settlement import CancelVerdict, judge_cancel
 from mainspring.core.states import RunState
-from mainspring.ports.store.claims import HeldRun
-from mainspring.ports.store.runs import NewRun, SubmitResult, SubmitStatus
-from mainspring.stores.memory.rows import KeyRow, LaneRow
+from mainspring.ports.store.runs import CancelResult, NewRun, SubmitResult, SubmitStatus
+from mainspring.stores.memory.index import LAST_ID
+from mainspring.stores.memory.rows import KeyRow
 from mainspring.stores.memory.tables import Tables
 
 
@@ -47,18 +48,26 @@ class RunVerbs:
             tables.keys[run.tenant, submit_key.key] = KeyRow(run.id, known)
         return SubmitResult(status, run.id)
 
-    async def read_lanes(
-        self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
-    ) -> list[Lane]:
-        bounds = lows or {}
-        lanes = self._tables.lanes.values()
-        return [
-            _view_lane(lane, bounds.get(lane.id)) for lane in lanes if not queues or lane.key.queue in queues
-        ]
+    async def cancel_runs(
+        self, run_ids: Sequence[RunId], *, reason: str, now: datetime
+    ) -> list[CancelResult]:
+        return [self._cancel(run_id, reason, now) for run_id in run_ids]
 
-    async def read_held(self, run_ids: Sequence[RunId]) -> list[HeldRun | None]:
-        rows = (self._tables.runs.get(run_id) for run_id in run_ids)
-        return [row.held() if row is not None and row.state is RunState.RUNNING else None for row in rows]
+    def _cancel(self, run_id: RunId, reason: str, now: datetime) -> CancelResult:
+        run = self._tables.runs.get(run_id)
+        verdict = judge_cancel(None if run is None else run.state)
+        if run is not None and verdict is CancelVerdict.CANCELLED:
+            self._tables.finish(run, RunState.CANCELLED, reason=reason, now=now)
+        if run is not None and verdict is CancelVerdict.REQUESTED and not run.is_cancel_requested:
+            run.is_cancel_requested = True
+            run.cancel_reason = reason
+        return CancelResult(verdict.value)
+
+    async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
+        expired = list(islice(self._tables.expiring.between(None, (now, LAST_ID)), limit))
+        for _, run_id in expired:
+            self._tables.finish(self._tables.runs[run_id], RunState.SKIPPED, reason="expired", now=now)
+        return [run_id for _, run_id in expired]
 
     async def get_runs(self, run_ids: Sequence[RunId]) -> list[Run | None]:
         rows = (self._tables.runs.get(run_id) for run_id in run_ids)
@@ -95,9 +104,3 @@ class RunVerbs:
     async def count_runs(self, tenant: str) -> dict[RunState, int]:
         counts = self._tables.counts[tenant]
         return {state: counts[state] for state in RunState if counts[state]}
-
-
-def _view_lane(lane: LaneRow, low: datetime | None) -> Lane:
-    ready = lane.ready.first() if low is None else next(lane.ready.above((low,)), None)
-    quarantined = lane.quarantined.first()
-    return Lane(lane.id, lane.key, ready[0] if ready else None, quarantined[0] if quarantined else None)

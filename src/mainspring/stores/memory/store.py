@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
-from mainspring.stores.memory.clock import ClockVerbs
+from mainspring.stores.memory.claims import ClaimVerbs
 from mainspring.stores.memory.jobs import JobVerbs
-from mainspring.stores.memory.leases import LeaseVerbs
+from mainspring.stores.memory.nodes import NodeVerbs
 from mainspring.stores.memory.runs import RunVerbs
-from mainspring.stores.memory.sessions import NodeVerbs, SessionVerbs
+from mainspring.stores.memory.schedule import ClockVerbs
+from mainspring.stores.memory.sessions import SessionVerbs
 from mainspring.stores.memory.tables import Tables
 from mainspring.stores.memory.upkeep import UpkeepVerbs
 
@@ -19,7 +20,7 @@ _CAPABILITIES = StoreCapabilities(
 )
 
 
-class MemoryStore(JobVerbs, ClockVerbs, RunVerbs, LeaseVerbs, SessionVerbs, NodeVerbs, UpkeepVerbs):
+class MemoryStore(JobVerbs, ClockVerbs, RunVerbs, ClaimVerbs, SessionVerbs, NodeVerbs, UpkeepVerbs):
     """A `Store` that lives and dies with the process.
 
     Args:

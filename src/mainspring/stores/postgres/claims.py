@@ -1,7 +1,8 @@
-"""Giving runs out."""
+"""Claims: what is ready, giving it out, taking it back, and what was left behind."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
@@ -10,11 +11,23 @@ from typing import Any
 
 from asyncpg import Record
 
-from mainspring.core.ids import LaneId
-from mainspring.ports.store.claims import ClaimedRun, ClaimRequest, ClaimResult
+from mainspring.core.ids import LaneId, RunId
+from mainspring.core.model import Lane, LaneKey, Priority
+from mainspring.core.transitions import Transition
+from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
+from mainspring.ports.store.runs import Followup, NewRun
+from mainspring.stores.postgres.completion import (
+    answer,
+    apply_any,
+    apply_successes,
+    are_distinct,
+    is_plain,
+    took,
+)
+from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
-from mainspring.stores.postgres.dialing import Role
-from mainspring.stores.postgres.rows import EVER
+from mainspring.stores.postgres.inserts import LaneIds, insert_planned
+from mainspring.stores.postgres.rows import EVER, held_of
 
 _Rows = list[Record]
 _FIELDS = len(fields(ClaimedRun)) - 1
@@ -29,11 +42,36 @@ _lane = itemgetter(_LANE)
 
 
 class ClaimVerbs:
-    """The part of `RunStore` that gives runs out. Repeatable, because each request bears a number."""
+    """The part of `RunStore` that gives runs out and takes them back.
+
+    Claims are repeatable, because each request bears a number.
+    """
 
     _connections: Connections
+    _lane_ids: LaneIds
     _tenants: dict[LaneId, str]
     """Of lanes that were claimed from. An id is given to another lane only after a failover, which clears this."""
+
+    async def read_lanes(
+        self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
+    ) -> list[Lane]:
+        bounds = sorted((lows or {}).items())
+        values = {
+            "queues": queues,
+            "is_all": not queues,
+            "lane_ids": [lane_id for lane_id, _ in bounds],
+            "lows": [low for _, low in bounds],
+        }
+        rows = await self._connections.fetch(Role.WATCH, "read_lanes", is_repeatable=True, **values)
+        return [
+            Lane(
+                LaneId(row["id"]),
+                LaneKey(row["queue"], row["route"], row["tenant"], Priority(row["priority"])),
+                row["earliest_ready_at"],
+                row["earliest_quarantined_at"],
+            )
+            for row in rows
+        ]
 
     async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
         if not requests:
@@ -87,6 +125,50 @@ class ClaimVerbs:
             Role.WATCH, "list_tenants", is_repeatable=True, lane_ids=sorted(lane_ids)
         ):
             self._tenants[row["id"]] = row["tenant"]
+
+    async def apply(
+        self, transitions: Sequence[Transition], *, now: datetime, followups: Sequence[Followup] = ()
+    ) -> list[ApplyResult]:
+        if not transitions:
+            return []
+        # Where a call names a run twice, the first one that fits is to win: that is left to the slower way.
+        if not followups and all(map(is_plain, transitions)) and are_distinct(transitions):
+
+            async def work_plain(transaction: Transaction) -> list[ApplyResult]:
+                is_done = await apply_successes(transaction, transitions, now)
+                known = dict.fromkeys(range(len(transitions)), ApplyResult.APPLIED) if is_done else {}
+                return await answer(transaction, transitions, known)
+
+            # One statement writes; the other, if it comes to that, only reads.
+            return await self._connections.run(Role.APPLY, work_plain, is_repeatable=True, is_atomic=True)
+
+        async def work(transaction: Transaction) -> list[ApplyResult]:
+            applied, known = await apply_any(transaction, transitions, now)
+            children: dict[RunId, list[NewRun]] = defaultdict(list)
+            for followup in followups:
+                children[followup.parent].append(followup.run)
+            new = [run for end in transitions if took(end, applied) for run in children.get(end.run_id, ())]
+            await insert_planned(transaction, self._lane_ids, [(new, False)], now=now)
+            return await answer(transaction, transitions, known)
+
+        return await self._connections.transact(Role.APPLY, work, is_repeatable=True)
+
+    async def list_orphans(self, *, limit: int) -> list[HeldRun]:
+        rows = await self._connections.fetch(Role.WATCH, "list_orphans", is_repeatable=True, limit=limit)
+        return [held_of(row) for row in rows]
+
+    async def list_overdue(self, *, now: datetime, limit: int) -> list[HeldRun]:
+        rows = await self._connections.fetch(
+            Role.WATCH, "list_overdue", is_repeatable=True, now=now, limit=limit
+        )
+        return [held_of(row) for row in rows]
+
+    async def read_held(self, run_ids: Sequence[RunId]) -> list[HeldRun | None]:
+        if not run_ids:
+            return []
+        rows = await self._connections.fetch(Role.WATCH, "read_held", is_repeatable=True, run_ids=run_ids)
+        found = {row["id"]: held_of(row) for row in rows}
+        return [found.get(run_id) for run_id in run_ids]
 
 
 async def _claim(transaction: Transaction, request: ClaimRequest, now: datetime) -> _Rows | None:

@@ -22,11 +22,11 @@ import asyncpg
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import RandomSource
 from mainspring.stores._sql.queries import Query
-from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role
+from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.lineage import WrongServer
+from mainspring.stores.postgres.pool import Slots
 from mainspring.stores.postgres.refusals import STATEMENT_GONE, describe_loss, describe_pooler
 from mainspring.stores.postgres.servers import UNSUPPORTED, Servers
-from mainspring.stores.postgres.slots import Slots
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]

@@ -14,7 +14,7 @@ import asyncpg
 
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.hints import Hint
-from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Dialer
+from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Dialer
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]

@@ -23,8 +23,8 @@ from mainspring.core.model import Job, JobSpec
 from mainspring.ports.codec import decode_spec, encode_spec
 from mainspring.ports.store.jobs import AddResult, ChangeResult, ClockChange, EditResult, JobEdit, NewJob
 from mainspring.ports.store.schedule import NewFireRange
+from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
-from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.rows import columns_of_fire_ranges, job_of
 
 _BEFORE_ALL = UUID(int=0)

@@ -9,8 +9,8 @@ from asyncpg import Record
 
 from mainspring.core.shards import Refusal
 from mainspring.ports.store.nodes import Cluster, Epochs, NodeFacts, NodeState, ShardLease
+from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
-from mainspring.stores.postgres.dialing import Role
 
 
 class NodeVerbs:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from mainspring.errors import InvalidInput, MainspringError, SchemaMismatch, StoreUnavailable
-from mainspring.stores.postgres.dialing import LOST, ConnectionOptions
+from mainspring.stores.postgres.connecting import LOST, ConnectionOptions
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]

@@ -1,25 +1,26 @@
-"""Submission, lanes and inspection of runs."""
+"""Runs from submission to history: submitting, cancelling, expiring, inspecting."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from mainspring.core.admission import Admission, KnownKey, admit
-from mainspring.core.ids import JobId, LaneId, RunId, job_shard
-from mainspring.core.model import Attempt, Lane, LaneKey, Priority, Run
+from mainspring.core.ids import JobId, RunId, job_shard
+from mainspring.core.model import Attempt, Run
+from mainspring.core.settlement import CancelVerdict, judge_cancel
 from mainspring.core.states import RunState
-from mainspring.ports.store.claims import HeldRun
-from mainspring.ports.store.runs import IdempotencyKey, NewRun, SubmitResult, SubmitStatus
+from mainspring.ports.store.runs import CancelResult, IdempotencyKey, NewRun, SubmitResult, SubmitStatus
+from mainspring.stores.postgres.completion import finish_waiting
+from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
-from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.inserts import LaneIds, insert_decided, reserve_ids
 from mainspring.stores.postgres.rows import (
     LAST_ID,
     attempt_of,
     columns_of_runs,
     common,
-    held_of,
     milliseconds,
     run_of,
 )
@@ -98,33 +99,45 @@ class RunVerbs:
         )
         return [SubmitResult(SubmitStatus.SUBMITTED, RunId(row[0])) for row in rows] or None
 
-    async def read_lanes(
-        self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
-    ) -> list[Lane]:
-        bounds = sorted((lows or {}).items())
-        values = {
-            "queues": queues,
-            "is_all": not queues,
-            "lane_ids": [lane_id for lane_id, _ in bounds],
-            "lows": [low for _, low in bounds],
-        }
-        rows = await self._connections.fetch(Role.WATCH, "read_lanes", is_repeatable=True, **values)
-        return [
-            Lane(
-                LaneId(row["id"]),
-                LaneKey(row["queue"], row["route"], row["tenant"], Priority(row["priority"])),
-                row["earliest_ready_at"],
-                row["earliest_quarantined_at"],
-            )
-            for row in rows
-        ]
-
-    async def read_held(self, run_ids: Sequence[RunId]) -> list[HeldRun | None]:
+    async def cancel_runs(
+        self, run_ids: Sequence[RunId], *, reason: str, now: datetime
+    ) -> list[CancelResult]:
         if not run_ids:
             return []
-        rows = await self._connections.fetch(Role.WATCH, "read_held", is_repeatable=True, run_ids=run_ids)
-        found = {row["id"]: held_of(row) for row in rows}
-        return [found.get(run_id) for run_id in run_ids]
+
+        async def work(transaction: Transaction) -> list[CancelResult]:
+            wanted = sorted(set(run_ids))
+            rows = await transaction.fetch("lock_runs", run_ids=wanted)
+            states: dict[RunId, RunState] = {row["id"]: RunState(row["state"]) for row in rows}
+            unknown = [run_id for run_id in wanted if run_id not in states]
+            if unknown:
+                ends = await transaction.fetch("read_ends", run_ids=unknown, tokens=[0] * len(unknown))
+                states |= {unknown[row["position"] - 1]: RunState(row["state"]) for row in ends}
+            verdicts: dict[CancelVerdict, list[RunId]] = defaultdict(list)
+            answers = []
+            for run_id in run_ids:
+                verdict = judge_cancel(states.get(run_id))
+                if verdict is CancelVerdict.CANCELLED:
+                    states[run_id] = RunState.CANCELLED  # which a second mention finds
+                verdicts[verdict].append(run_id)
+                answers.append(CancelResult(verdict.value))
+            running = sorted(set(verdicts[CancelVerdict.REQUESTED]))
+            if running:
+                await transaction.execute("request_cancels", run_ids=running, reason=reason, now=now)
+            waiting = sorted(verdicts[CancelVerdict.CANCELLED])
+            await finish_waiting(transaction, waiting, RunState.CANCELLED, reason, now)
+            return answers
+
+        return await self._connections.transact(Role.WATCH, work)
+
+    async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
+        async def work(transaction: Transaction) -> list[RunId]:
+            rows = await transaction.fetch("find_expired", now=now, limit=limit)
+            expired = [RunId(row["id"]) for row in rows]
+            await finish_waiting(transaction, sorted(expired), RunState.SKIPPED, "expired", now)
+            return expired
+
+        return await self._connections.transact(Role.WATCH, work)
 
     async def get_runs(self, run_ids: Sequence[RunId]) -> list[Run | None]:
         if not run_ids:

@@ -14,7 +14,7 @@ import structlog
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.ports.store import FailoverFacts
 from mainspring.stores._sql.queries import Query
-from mainspring.stores.postgres.dialing import (
+from mainspring.stores.postgres.connecting import (
     LOST,
     ConnectionOptions,
     Dialer,

@@ -12,8 +12,8 @@ from mainspring.core.ids import RunId, SessionId
 from mainspring.core.reconciliation import Lease, Reconciled, reconcile
 from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
+from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
-from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.rows import held_of
 
 

@@ -13,15 +13,14 @@ from mainspring.ports.clock import RandomSource
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.claims import ClaimVerbs
-from mainspring.stores.postgres.clocks import ClockVerbs
+from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.connection import Connections
-from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role
-from mainspring.stores.postgres.ends import EndVerbs
 from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.jobs import JobVerbs
 from mainspring.stores.postgres.nodes import NodeVerbs
 from mainspring.stores.postgres.refusals import explain_connect, explain_schema, refuse_unnamed_pooler
 from mainspring.stores.postgres.runs import RunVerbs
+from mainspring.stores.postgres.schedule import ClockVerbs
 from mainspring.stores.postgres.schema import PACKAGE, migrate
 from mainspring.stores.postgres.servers import Losses
 from mainspring.stores.postgres.sessions import SessionVerbs
@@ -36,9 +35,7 @@ _READS_PER_LOOK = 3
 """A sample of the clock makes three reads and takes the shortest: the one with the look falls out."""
 
 
-class PostgresStore(
-    JobVerbs, ClockVerbs, RunVerbs, ClaimVerbs, EndVerbs, SessionVerbs, NodeVerbs, UpkeepVerbs
-):
+class PostgresStore(JobVerbs, ClockVerbs, RunVerbs, ClaimVerbs, SessionVerbs, NodeVerbs, UpkeepVerbs):
     """Implements `Store` on PostgreSQL 15 or later.
 
     A pooler in between may keep a session for each client, which needs nothing, or lend a connection for each

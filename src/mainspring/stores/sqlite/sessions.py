@@ -1,9 +1,9 @@
-"""Worker sessions and upkeep on SQLite."""
+"""Worker sessions and their heartbeats on SQLite."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import apsw
@@ -71,43 +71,6 @@ class SessionPart(Part):
         return await self._write(work)
 
 
-class UpkeepPart(Part):
-    """Implements `UpkeepStore`."""
-
-    async def prepare_history(self, *, now: datetime) -> None:
-        """Nothing to prepare: the history is one table here."""
-
-    async def prune_history(self, *, before: datetime, limit: int) -> int:
-        """See `UpkeepStore`."""
-        values = {"before": to_micros(before), "limit": limit}
-        return await self._write(
-            lambda db: max(
-                _remove(db, name, values) for name in ("prune_history", "prune_attempts", "prune_fire_ranges")
-            )
-        )
-
-    async def prune_keys(self, *, now: datetime, limit: int) -> int:
-        """See `UpkeepStore`."""
-        values = {"now": to_micros(now), "limit": limit}
-        return await self._write(lambda db: _remove(db, "prune_keys", values))
-
-    async def prune_sessions(self, *, before: datetime, limit: int) -> int:
-        """See `UpkeepStore`."""
-        values = {"before": to_micros(before), "limit": limit}
-        return await self._write(lambda db: _remove(db, "prune_sessions", values))
-
-    async def prune_lanes(self, *, limit: int) -> int:
-        """See `UpkeepStore`."""
-
-        def work(db: apsw.Connection) -> int:
-            removed = _remove(db, "delete_empty_lanes", {"limit": limit})
-            if removed:
-                self._lane_ids.clear()
-            return removed
-
-        return await self._write(work)
-
-
 def _add_session(db: apsw.Connection, session: NewSession, now: int) -> SessionId:
     values = {
         "worker": session.worker,
@@ -150,8 +113,3 @@ def _beat(db: apsw.Connection, beat: Beat, now: int) -> BeatResult:
     return BeatResult(
         is_session_live=True, lost=found.lost, cancel=found.cancel, unknown=tuple(map(make_held, facts))
     )
-
-
-def _remove(db: apsw.Connection, name: str, values: Mapping[str, object]) -> int:
-    execute(db, name, values)
-    return db.changes()

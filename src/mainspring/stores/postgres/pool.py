@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from mainspring.errors import StoreUnavailable
-from mainspring.stores.postgres.dialing import LOST, ConnectionOptions, Role, begin_with, settings_for
+from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role, begin_with, settings_for
 from mainspring.stores.postgres.refusals import STATEMENT_GONE
 from mainspring.stores.postgres.servers import Servers
 

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from mainspring.errors import InvalidInput, StoreUnavailable
-from mainspring.stores.postgres.dialing import ConnectionOptions, Dialer
+from mainspring.stores.postgres.connecting import ConnectionOptions, Dialer
 from mainspring.stores.postgres.refusals import explain_connect
 
 

@@ -16,8 +16,8 @@ from mainspring.ports.store.schedule import (
     FireStatus,
     NewFireRange,
 )
+from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
-from mainspring.stores.postgres.dialing import Role
 from mainspring.stores.postgres.inserts import LaneIds, insert_planned
 from mainspring.stores.postgres.rows import EVER, columns_of_fire_ranges, fire_range_of
 

@@ -1,28 +1,42 @@
-"""Leases: claims, the ends of attempts, cancel, expiry, and what was left behind."""
+"""Claims: what is ready, giving it out, taking it back, and what was left behind."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
 from mainspring.core.claiming import Turn, allowance, is_expired, judge_turn
-from mainspring.core.ids import RunId
-from mainspring.core.model import Attempt
-from mainspring.core.settlement import CancelVerdict, is_held, is_repeat, judge_cancel, settle
+from mainspring.core.ids import LaneId, RunId
+from mainspring.core.model import Attempt, Lane
+from mainspring.core.settlement import is_held, is_repeat, settle
 from mainspring.core.states import RunState
 from mainspring.core.transitions import Transition
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
-from mainspring.ports.store.runs import CancelResult, Followup, NewRun
-from mainspring.stores.memory.rows import RunRow, SessionRow
+from mainspring.ports.store.runs import Followup, NewRun
+from mainspring.stores.memory.index import LAST_ID
+from mainspring.stores.memory.rows import LaneRow, RunRow, SessionRow
 from mainspring.stores.memory.tables import Tables
 
 
-class LeaseVerbs:
+class ClaimVerbs:
     """The part of `RunStore` that gives runs out and takes them back."""
 
     _tables: Tables
+
+    async def read_lanes(
+        self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
+    ) -> list[Lane]:
+        bounds = lows or {}
+        lanes = self._tables.lanes.values()
+        return [
+            _view_lane(lane, bounds.get(lane.id)) for lane in lanes if not queues or lane.key.queue in queues
+        ]
+
+    async def read_held(self, run_ids: Sequence[RunId]) -> list[HeldRun | None]:
+        rows = (self._tables.runs.get(run_id) for run_id in run_ids)
+        return [row.held() if row is not None and row.state is RunState.RUNNING else None for row in rows]
 
     # -- claiming ----------------------------------------------------------------------------------------------
 
@@ -64,7 +78,7 @@ class LeaseVerbs:
                 continue
             index = lane.quarantined if request.is_quarantined else lane.ready
             low = request.lows.get(lane_id)
-            for _, run_id in index.between(None if low is None else (low,), (now, _LAST)):
+            for _, run_id in index.between(None if low is None else (low,), (now, LAST_ID)):
                 run = self._tables.runs[run_id]
                 if not is_expired(run.expires_at, now):
                     yield run
@@ -147,28 +161,7 @@ class LeaseVerbs:
             output=transition.output,
         )
 
-    # -- bystanders --------------------------------------------------------------------------------------------
-
-    async def cancel_runs(
-        self, run_ids: Sequence[RunId], *, reason: str, now: datetime
-    ) -> list[CancelResult]:
-        return [self._cancel(run_id, reason, now) for run_id in run_ids]
-
-    def _cancel(self, run_id: RunId, reason: str, now: datetime) -> CancelResult:
-        run = self._tables.runs.get(run_id)
-        verdict = judge_cancel(None if run is None else run.state)
-        if run is not None and verdict is CancelVerdict.CANCELLED:
-            self._tables.finish(run, RunState.CANCELLED, reason=reason, now=now)
-        if run is not None and verdict is CancelVerdict.REQUESTED and not run.is_cancel_requested:
-            run.is_cancel_requested = True
-            run.cancel_reason = reason
-        return CancelResult(verdict.value)
-
-    async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
-        expired = list(islice(self._tables.expiring.between(None, (now, _LAST)), limit))
-        for _, run_id in expired:
-            self._tables.finish(self._tables.runs[run_id], RunState.SKIPPED, reason="expired", now=now)
-        return [run_id for _, run_id in expired]
+    # -- what was left behind ----------------------------------------------------------------------------------
 
     async def list_orphans(self, *, limit: int) -> list[HeldRun]:
         tables = self._tables
@@ -177,12 +170,8 @@ class LeaseVerbs:
         return [tables.runs[run_id].held() for run_id in orphans[:limit]]
 
     async def list_overdue(self, *, now: datetime, limit: int) -> list[HeldRun]:
-        overdue = islice(self._tables.deadlines.between(None, (now, _LAST)), limit)
+        overdue = islice(self._tables.deadlines.between(None, (now, LAST_ID)), limit)
         return [self._tables.runs[run_id].held() for _, run_id in overdue]
-
-
-_LAST = 1 << 80
-"""Greater than every run id."""
 
 
 def _view_claim(run: RunRow) -> ClaimedRun:
@@ -200,3 +189,9 @@ def _view_claim(run: RunRow) -> ClaimedRun:
         run.is_cancel_requested,
         run.tenant,
     )
+
+
+def _view_lane(lane: LaneRow, low: datetime | None) -> Lane:
+    ready = lane.ready.first() if low is None else next(lane.ready.above((low,)), None)
+    quarantined = lane.quarantined.first()
+    return Lane(lane.id, lane.key, ready[0] if ready else None, quarantined[0] if quarantined else None)

@@ -1,8 +1,7 @@
-"""Taking runs back: the ends of attempts, cancel, expiry, and what was left behind."""
+"""The ends of attempts and of waiting runs: what it takes to write them, and to answer for them."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,21 +13,16 @@ from asyncpg import Record
 from mainspring.core.ids import RunId
 from mainspring.core.settlement import (
     FIRST_TOKEN,
-    CancelVerdict,
     Settled,
     is_held,
     is_repeat,
-    judge_cancel,
     settle,
 )
 from mainspring.core.states import RunState
 from mainspring.core.transitions import Transition
-from mainspring.ports.store.claims import ApplyResult, HeldRun
-from mainspring.ports.store.runs import CancelResult, Followup, NewRun
-from mainspring.stores.postgres.connection import Connections, Transaction
-from mainspring.stores.postgres.dialing import Role
-from mainspring.stores.postgres.inserts import LaneIds, insert_planned
-from mainspring.stores.postgres.rows import held_of, live_of, sparse
+from mainspring.ports.store.claims import ApplyResult
+from mainspring.stores.postgres.connection import Transaction
+from mainspring.stores.postgres.rows import live_of, sparse
 
 _run_id = attrgetter("run_id")
 
@@ -36,94 +30,7 @@ Applied = dict[RunId, Transition]
 """The transitions that took effect now."""
 
 
-class EndVerbs:
-    """The part of `RunStore` that ends attempts and runs."""
-
-    _connections: Connections
-    _lane_ids: LaneIds
-
-    async def apply(
-        self, transitions: Sequence[Transition], *, now: datetime, followups: Sequence[Followup] = ()
-    ) -> list[ApplyResult]:
-        if not transitions:
-            return []
-        # Where a call names a run twice, the first one that fits is to win: that is left to the slower way.
-        is_plain = not followups and all(map(_is_plain, transitions)) and _are_distinct(transitions)
-        if is_plain:
-
-            async def work_plain(transaction: Transaction) -> list[ApplyResult]:
-                is_done = await _apply_successes(transaction, transitions, now)
-                known = dict.fromkeys(range(len(transitions)), ApplyResult.APPLIED) if is_done else {}
-                return await _answer(transaction, transitions, known)
-
-            # One statement writes; the other, if it comes to that, only reads.
-            return await self._connections.run(Role.APPLY, work_plain, is_repeatable=True, is_atomic=True)
-
-        async def work(transaction: Transaction) -> list[ApplyResult]:
-            applied, known = await _apply_any(transaction, transitions, now)
-            children: dict[RunId, list[NewRun]] = defaultdict(list)
-            for followup in followups:
-                children[followup.parent].append(followup.run)
-            new = [run for end in transitions if _took(end, applied) for run in children.get(end.run_id, ())]
-            await insert_planned(transaction, self._lane_ids, [(new, False)], now=now)
-            return await _answer(transaction, transitions, known)
-
-        return await self._connections.transact(Role.APPLY, work, is_repeatable=True)
-
-    async def cancel_runs(
-        self, run_ids: Sequence[RunId], *, reason: str, now: datetime
-    ) -> list[CancelResult]:
-        if not run_ids:
-            return []
-
-        async def work(transaction: Transaction) -> list[CancelResult]:
-            wanted = sorted(set(run_ids))
-            rows = await transaction.fetch("lock_runs", run_ids=wanted)
-            states: dict[RunId, RunState] = {row["id"]: RunState(row["state"]) for row in rows}
-            unknown = [run_id for run_id in wanted if run_id not in states]
-            if unknown:
-                ends = await transaction.fetch("read_ends", run_ids=unknown, tokens=[0] * len(unknown))
-                states |= {unknown[row["position"] - 1]: RunState(row["state"]) for row in ends}
-            verdicts: dict[CancelVerdict, list[RunId]] = defaultdict(list)
-            answers = []
-            for run_id in run_ids:
-                verdict = judge_cancel(states.get(run_id))
-                if verdict is CancelVerdict.CANCELLED:
-                    states[run_id] = RunState.CANCELLED  # which a second mention finds
-                verdicts[verdict].append(run_id)
-                answers.append(CancelResult(verdict.value))
-            running = sorted(set(verdicts[CancelVerdict.REQUESTED]))
-            if running:
-                await transaction.execute("request_cancels", run_ids=running, reason=reason, now=now)
-            waiting = sorted(verdicts[CancelVerdict.CANCELLED])
-            await _finish_waiting(transaction, waiting, RunState.CANCELLED, reason, now)
-            return answers
-
-        return await self._connections.transact(Role.WATCH, work)
-
-    async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
-        async def work(transaction: Transaction) -> list[RunId]:
-            rows = await transaction.fetch("find_expired", now=now, limit=limit)
-            expired = [RunId(row["id"]) for row in rows]
-            await _finish_waiting(transaction, sorted(expired), RunState.SKIPPED, "expired", now)
-            return expired
-
-        return await self._connections.transact(Role.WATCH, work)
-
-    async def list_orphans(self, *, limit: int) -> list[HeldRun]:
-        rows = await self._connections.fetch(Role.WATCH, "list_orphans", is_repeatable=True, limit=limit)
-        return [held_of(row) for row in rows]
-
-    async def list_overdue(self, *, now: datetime, limit: int) -> list[HeldRun]:
-        rows = await self._connections.fetch(
-            Role.WATCH, "list_overdue", is_repeatable=True, now=now, limit=limit
-        )
-        return [held_of(row) for row in rows]
-
-
-async def _apply_successes(
-    transaction: Transaction, transitions: Sequence[Transition], now: datetime
-) -> bool:
+async def apply_successes(transaction: Transaction, transitions: Sequence[Transition], now: datetime) -> bool:
     """Move first-try successes to the history, each where its lease still holds, and say whether all were moved.
 
     Which ones were, where some were not, can be read, and seldom has to be.
@@ -193,7 +100,7 @@ class _Batch:
     async def write(self, transaction: Transaction, now: datetime) -> None:
         """Write all of it; the rows are locked already."""
         if self.successes:
-            await _apply_successes(transaction, self.successes, now)
+            await apply_successes(transaction, self.successes, now)
         for name, rows in (
             ("finish_runs", self.finished),
             ("bury_runs", self.dead),
@@ -205,7 +112,7 @@ class _Batch:
                 await transaction.execute(name, **columns | ({} if name == "requeue_runs" else {"now": now}))
 
 
-async def _apply_any(
+async def apply_any(
     transaction: Transaction, transitions: Sequence[Transition], now: datetime
 ) -> tuple[Applied, dict[int, ApplyResult]]:
     """Carry out whatever transitions fit the runs as they are.
@@ -230,12 +137,12 @@ async def _apply_any(
             if is_applied:
                 ends[transition.run_id] = transition
         answers[position] = ApplyResult.APPLIED if is_applied else ApplyResult.STALE
-    others = [run_id for run_id, end in ends.items() if not _is_plain(end)]
+    others = [run_id for run_id, end in ends.items() if not is_plain(end)]
     workers = await _find_workers(transaction, {rows[run_id]["session_id"] for run_id in others})
     batch = _Batch()
     for run_id in sorted(ends):
         row, end = rows[run_id], ends[run_id]
-        if _is_plain(end):
+        if is_plain(end):
             batch.successes.append(end)
         else:
             settled = settle(end, live[run_id], now=now)
@@ -244,11 +151,11 @@ async def _apply_any(
     return ends, answers
 
 
-def _is_plain(end: Transition) -> bool:
+def is_plain(end: Transition) -> bool:
     return end.to is RunState.SUCCEEDED and end.token == FIRST_TOKEN
 
 
-def _are_distinct(transitions: Sequence[Transition]) -> bool:
+def are_distinct(transitions: Sequence[Transition]) -> bool:
     return len(set(map(_run_id, transitions))) == len(transitions)
 
 
@@ -259,7 +166,7 @@ async def _find_workers(transaction: Transaction, session_ids: set[int]) -> dict
     return {row["id"]: row["worker"] for row in rows}
 
 
-async def _answer(
+async def answer(
     transaction: Transaction, transitions: Sequence[Transition], known: dict[int, ApplyResult]
 ) -> list[ApplyResult]:
     """Answer each transition: those whose answer is not known yet are compared with what was applied before."""
@@ -282,11 +189,11 @@ async def _answer(
     return results
 
 
-def _took(transition: Transition, applied: Applied) -> bool:
+def took(transition: Transition, applied: Applied) -> bool:
     return applied.get(transition.run_id) is transition
 
 
-async def _finish_waiting(
+async def finish_waiting(
     transaction: Transaction, run_ids: Sequence[RunId], state: RunState, reason: str, now: datetime
 ) -> None:
     """Move locked waiting runs to the history."""

@@ -1,4 +1,4 @@
-"""Claims and the ends of attempts on SQLite."""
+"""Claims on SQLite: what is ready, giving it out, taking it back, and what was left behind."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ import apsw
 from mainspring.core.claiming import Turn, allowance, judge_turn
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane
-from mainspring.core.settlement import FIRST_TOKEN, LiveRun, is_held, is_repeat, settle
-from mainspring.core.states import RunState
-from mainspring.core.transitions import AttemptOutcome, Transition
+from mainspring.core.transitions import Transition
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
 from mainspring.ports.store.runs import Followup, NewRun
-from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all, fetch_first
+from mainspring.stores.sqlite.base import Part, execute, fetch_all, fetch_first
+from mainspring.stores.sqlite.completion import apply_others, apply_successes
 from mainspring.stores.sqlite.rows import (
     Row,
     make_held,
     make_job_id,
     make_lane,
-    make_live,
     to_instant,
     to_json,
     to_micros,
@@ -34,7 +32,7 @@ _DEAD = ClaimResult((), is_session_live=False)
 _NOTHING = ClaimResult(())
 
 
-class LeasePart(Part):
+class ClaimPart(Part):
     """Implements what `RunStore` says of leases."""
 
     async def read_lanes(
@@ -68,11 +66,11 @@ class LeasePart(Part):
         followups: Sequence[Followup],
         now: datetime,
     ) -> list[ApplyResult]:
-        applied = _apply_successes(db, transitions, to_micros(now))
+        applied = apply_successes(db, transitions, to_micros(now))
         if len(applied) == len(transitions):
             results = [ApplyResult.APPLIED] * len(transitions)
         else:
-            results = _apply_others(db, transitions, applied, now)
+            results = apply_others(db, transitions, applied, now)
         if followups:
             children: dict[RunId, list[NewRun]] = defaultdict(list)
             for followup in followups:
@@ -107,110 +105,6 @@ class LeasePart(Part):
     async def _held(self, name: str, values: dict[str, object]) -> list[HeldRun]:
         rows = await self._read(lambda db: fetch_all(db, name, values))
         return [make_held(row) for row in rows]
-
-
-def _apply_successes(db: apsw.Connection, transitions: Sequence[Transition], now: int) -> set[RunId]:
-    """Apply successes at the first go, which are nearly all there is; say which of them were applied."""
-    ends = {
-        end.run_id: (end.session_id, None if end.result is None else end.result.hex())
-        for end in transitions
-        if end.to is RunState.SUCCEEDED and end.token == FIRST_TOKEN and end.output is None
-    }
-    # Where a call names a run twice, the first one is to win: that is left to the slower way.
-    if not ends or len({end.run_id for end in transitions}) < len(transitions):
-        return set()
-    applied = [row[0] for row in fetch_all(db, "apply_successes", {"ends": to_json(ends), "now": now})]
-    execute(db, "remove_runs", {"run_ids": to_json(applied)})
-    return set(applied)
-
-
-def _apply_others(
-    db: apsw.Connection, transitions: Sequence[Transition], applied: set[RunId], now: datetime
-) -> list[ApplyResult]:
-    """Apply what is not in `applied` yet, and add it there; answer for all transitions."""
-    ids = to_json([end.run_id for end in transitions if end.run_id not in applied])
-    live = {row[0]: make_live(row) for row in fetch_all(db, "lock_runs", {"run_ids": ids})}
-    ends = _Ends(now)
-    results: list[ApplyResult] = []
-    for end in transitions:
-        run = live.get(end.run_id)
-        if run is None and end.run_id in applied:
-            results.append(ApplyResult.APPLIED)
-        elif run is not None and end.run_id not in applied and is_held(run, end.token, end.session_id):
-            ends.add(end, run)
-            applied.add(end.run_id)
-            results.append(ApplyResult.APPLIED)
-        else:
-            results.append(_answer_late(db, end, ends))
-    ends.write(db)
-    return results
-
-
-class _Ends:
-    """The ends of attempts in one call, gathered by what has to be written for them."""
-
-    def __init__(self, now: datetime) -> None:
-        self._now = now
-        self._at = to_micros(now)
-        self._attempts: list[dict[str, object]] = []
-        self._finished: list[dict[str, object]] = []
-        self._buried: list[dict[str, object]] = []
-        self._requeued: list[dict[str, object]] = []
-        self._removed: list[RunId] = []
-        self._outcomes: dict[RunId, tuple[int, AttemptOutcome]] = {}
-
-    def outcome(self, run_id: RunId) -> tuple[int, AttemptOutcome] | None:
-        """Return token and outcome of an attempt that ended in this very call."""
-        return self._outcomes.get(run_id)
-
-    def add(self, transition: Transition, run: LiveRun) -> None:
-        """Take in one transition of a run that is RUNNING under its lease."""
-        settled = settle(transition, run, now=self._now)
-        run_id, now = transition.run_id, self._at
-        self._outcomes[run_id] = (transition.token, transition.outcome)
-        if settled.writes_attempt:
-            attempt = {"run_id": run_id, "outcome": transition.outcome, "now": now}
-            self._attempts.append(attempt | {"error": transition.error, "output": transition.output})
-        values: dict[str, object] = {"run_id": run_id, "state": settled.state, "crashes": settled.crashes}
-        if settled.ready_at is not None:
-            values |= {
-                "ready_at": to_micros(settled.ready_at),
-                "token": settled.token,
-                "attempt": settled.attempt,
-                "quarantined_crashes": settled.quarantined_crashes,
-            }
-            self._requeued.append(values)
-            return
-        self._removed.append(run_id)
-        values |= {
-            "reason": settled.reason,
-            "now": now,
-            "error": transition.error,
-            "result": transition.result,
-            "output": transition.output,
-        }
-        (self._buried if settled.state is RunState.FAILED else self._finished).append(values)
-
-    def write(self, db: apsw.Connection) -> None:
-        """Write everything; attempts first, because they are read from the live rows."""
-        execute_many(db, "add_attempt", self._attempts)
-        execute_many(db, "requeue_run", self._requeued)
-        execute_many(db, "finish_run", self._finished)
-        execute_many(db, "bury_run", self._buried)
-        if self._removed:
-            execute(db, "remove_runs", {"run_ids": to_json(self._removed)})
-
-
-def _answer_late(db: apsw.Connection, transition: Transition, ends: _Ends) -> ApplyResult:
-    """Answer for a transition that cannot take effect: a repeat, another writer's, or of no known run."""
-    in_this_call = ends.outcome(transition.run_id)
-    if in_this_call is not None and in_this_call[0] == transition.token:
-        return ApplyResult.APPLIED if in_this_call[1] is transition.outcome else ApplyResult.STALE
-    row = fetch_first(db, "read_end", {"run_id": transition.run_id, "token": transition.token})
-    if row is None or row[0] is None:
-        return ApplyResult.MISSING
-    was_applied = is_repeat(transition, outcome=row[2], state=RunState(row[0]), token=row[1])
-    return ApplyResult.APPLIED if was_applied else ApplyResult.STALE
 
 
 def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:

@@ -1,0 +1,124 @@
+"""The ends of attempts on SQLite: one statement for nearly all, and what it takes to write the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import apsw
+
+from mainspring.core.ids import RunId
+from mainspring.core.settlement import FIRST_TOKEN, LiveRun, is_held, is_repeat, settle
+from mainspring.core.states import RunState
+from mainspring.core.transitions import AttemptOutcome, Transition
+from mainspring.ports.store.claims import ApplyResult
+from mainspring.stores.sqlite.base import execute, execute_many, fetch_all, fetch_first
+from mainspring.stores.sqlite.rows import (
+    make_live,
+    to_json,
+    to_micros,
+)
+
+
+def apply_successes(db: apsw.Connection, transitions: Sequence[Transition], now: int) -> set[RunId]:
+    """Apply successes at the first go, which are nearly all there is; say which of them were applied."""
+    ends = {
+        end.run_id: (end.session_id, None if end.result is None else end.result.hex())
+        for end in transitions
+        if end.to is RunState.SUCCEEDED and end.token == FIRST_TOKEN and end.output is None
+    }
+    # Where a call names a run twice, the first one is to win: that is left to the slower way.
+    if not ends or len({end.run_id for end in transitions}) < len(transitions):
+        return set()
+    applied = [row[0] for row in fetch_all(db, "apply_successes", {"ends": to_json(ends), "now": now})]
+    execute(db, "remove_runs", {"run_ids": to_json(applied)})
+    return set(applied)
+
+
+def apply_others(
+    db: apsw.Connection, transitions: Sequence[Transition], applied: set[RunId], now: datetime
+) -> list[ApplyResult]:
+    """Apply what is not in `applied` yet, and add it there; answer for all transitions."""
+    ids = to_json([end.run_id for end in transitions if end.run_id not in applied])
+    live = {row[0]: make_live(row) for row in fetch_all(db, "lock_runs", {"run_ids": ids})}
+    ends = _Ends(now)
+    results: list[ApplyResult] = []
+    for end in transitions:
+        run = live.get(end.run_id)
+        if run is None and end.run_id in applied:
+            results.append(ApplyResult.APPLIED)
+        elif run is not None and end.run_id not in applied and is_held(run, end.token, end.session_id):
+            ends.add(end, run)
+            applied.add(end.run_id)
+            results.append(ApplyResult.APPLIED)
+        else:
+            results.append(_answer_late(db, end, ends))
+    ends.write(db)
+    return results
+
+
+class _Ends:
+    """The ends of attempts in one call, gathered by what has to be written for them."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._at = to_micros(now)
+        self._attempts: list[dict[str, object]] = []
+        self._finished: list[dict[str, object]] = []
+        self._buried: list[dict[str, object]] = []
+        self._requeued: list[dict[str, object]] = []
+        self._removed: list[RunId] = []
+        self._outcomes: dict[RunId, tuple[int, AttemptOutcome]] = {}
+
+    def outcome(self, run_id: RunId) -> tuple[int, AttemptOutcome] | None:
+        """Return token and outcome of an attempt that ended in this very call."""
+        return self._outcomes.get(run_id)
+
+    def add(self, transition: Transition, run: LiveRun) -> None:
+        """Take in one transition of a run that is RUNNING under its lease."""
+        settled = settle(transition, run, now=self._now)
+        run_id, now = transition.run_id, self._at
+        self._outcomes[run_id] = (transition.token, transition.outcome)
+        if settled.writes_attempt:
+            attempt = {"run_id": run_id, "outcome": transition.outcome, "now": now}
+            self._attempts.append(attempt | {"error": transition.error, "output": transition.output})
+        values: dict[str, object] = {"run_id": run_id, "state": settled.state, "crashes": settled.crashes}
+        if settled.ready_at is not None:
+            values |= {
+                "ready_at": to_micros(settled.ready_at),
+                "token": settled.token,
+                "attempt": settled.attempt,
+                "quarantined_crashes": settled.quarantined_crashes,
+            }
+            self._requeued.append(values)
+            return
+        self._removed.append(run_id)
+        values |= {
+            "reason": settled.reason,
+            "now": now,
+            "error": transition.error,
+            "result": transition.result,
+            "output": transition.output,
+        }
+        (self._buried if settled.state is RunState.FAILED else self._finished).append(values)
+
+    def write(self, db: apsw.Connection) -> None:
+        """Write everything; attempts first, because they are read from the live rows."""
+        execute_many(db, "add_attempt", self._attempts)
+        execute_many(db, "requeue_run", self._requeued)
+        execute_many(db, "finish_run", self._finished)
+        execute_many(db, "bury_run", self._buried)
+        if self._removed:
+            execute(db, "remove_runs", {"run_ids": to_json(self._removed)})
+
+
+def _answer_late(db: apsw.Connection, transition: Transition, ends: _Ends) -> ApplyResult:
+    """Answer for a transition that cannot take effect: a repeat, another writer's, or of no known run."""
+    in_this_call = ends.outcome(transition.run_id)
+    if in_this_call is not None and in_this_call[0] == transition.token:
+        return ApplyResult.APPLIED if in_this_call[1] is transition.outcome else ApplyResult.STALE
+    row = fetch_first(db, "read_end", {"run_id": transition.run_id, "token": transition.token})
+    if row is None or row[0] is None:
+        return ApplyResult.MISSING
+    was_applied = is_repeat(transition, outcome=row[2], state=RunState(row[0]), token=row[1])
+    return ApplyResult.APPLIED if was_applied else ApplyResult.STALE

@@ -1,0 +1,55 @@
+"""The janitor's verbs on SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import apsw
+
+from mainspring.stores.sqlite.base import Part, execute
+from mainspring.stores.sqlite.rows import (
+    to_micros,
+)
+
+
+class UpkeepPart(Part):
+    """Implements `UpkeepStore`."""
+
+    async def prepare_history(self, *, now: datetime) -> None:
+        """Nothing to prepare: the history is one table here."""
+
+    async def prune_history(self, *, before: datetime, limit: int) -> int:
+        """See `UpkeepStore`."""
+        values = {"before": to_micros(before), "limit": limit}
+        return await self._write(
+            lambda db: max(
+                _remove(db, name, values) for name in ("prune_history", "prune_attempts", "prune_fire_ranges")
+            )
+        )
+
+    async def prune_keys(self, *, now: datetime, limit: int) -> int:
+        """See `UpkeepStore`."""
+        values = {"now": to_micros(now), "limit": limit}
+        return await self._write(lambda db: _remove(db, "prune_keys", values))
+
+    async def prune_sessions(self, *, before: datetime, limit: int) -> int:
+        """See `UpkeepStore`."""
+        values = {"before": to_micros(before), "limit": limit}
+        return await self._write(lambda db: _remove(db, "prune_sessions", values))
+
+    async def prune_lanes(self, *, limit: int) -> int:
+        """See `UpkeepStore`."""
+
+        def work(db: apsw.Connection) -> int:
+            removed = _remove(db, "delete_empty_lanes", {"limit": limit})
+            if removed:
+                self._lane_ids.clear()
+            return removed
+
+        return await self._write(work)
+
+
+def _remove(db: apsw.Connection, name: str, values: Mapping[str, object]) -> int:
+    execute(db, name, values)
+    return db.changes()
