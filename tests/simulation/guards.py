@@ -220,7 +220,7 @@ GUARDS: tuple[Guard, ...] = (
         (
             Edit(
                 _CLAIMS,
-                "index.between(None if low is None else (low,), (now, _LAST))",
+                "index.between(None if low is None else (low,), (now, LAST_ID))",
                 "index.between(None if low is None else (low,), None)",
             ),
         ),

@@ -1,4 +1,4 @@
-"""Which runs may be claimed, and by whom. The SQL dialects say the same in `fragments.sql`."""
+"""Which runs may be claimed, and by whom. The SQL of both dialects says the same in `stores/_sql/fragments.sql`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
 """The loader of named queries."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from mainspring.stores._sql.queries import load_queries, parse_queries
+from mainspring.ports.store.claims import ClaimedRun
+from mainspring.stores._sql.queries import columns_of, load_fragments, load_queries, parse_queries
 
 
 def parameters_of(text: str) -> tuple[str, ...]:
@@ -96,3 +98,22 @@ def test_name_that_stands_twice_is_refused(package: Path) -> None:
 def test_queries_of_the_stores_are_one_statement_each(dialect: str) -> None:
     for query in load_queries(f"mainspring.stores.{dialect}").values():
         assert ";" not in query.text.replace("; ", ""), query.name
+
+
+def test_fragment_takes_its_place_with_a_prefix_where_asked_for() -> None:
+    fragments = {"columns": "id, name,\nstate", "is_ready": "run.`ready_at` < :now"}
+    [query] = parse_queries("-- name: query\nSELECT {run.columns} FROM run WHERE {is_ready};", fragments)
+    assert query.text == "SELECT run.id, run.name, run.state FROM run WHERE run.ready_at < :now"
+    assert query.parameters == ("now",)
+
+
+def test_unknown_fragment_is_refused() -> None:
+    with pytest.raises(ValueError, match="there is no fragment 'columns'"):
+        parse_queries("-- name: query\nSELECT {columns};", {})
+
+
+def test_claims_answer_columns_in_the_order_of_the_fields() -> None:
+    columns = columns_of(load_fragments()["claimed_columns"])
+    names = tuple(field.name for field in fields(ClaimedRun))
+    assert ("run_id", *columns[1:], "is_cancel_requested", "tenant") == names
+    assert columns[0] == "id"

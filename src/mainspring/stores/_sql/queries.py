@@ -1,4 +1,9 @@
-"""Named queries from `.sql` files: `-- name: claim_runs`, then one statement with `:parameters`."""
+"""Named queries from `.sql` files: `-- name: claim_runs`, then one statement with `:parameters`.
+
+What statements of both dialects say alike stands once, in `fragments.sql`: `-- fragment: is_ready`, then text that
+takes the place of `{is_ready}` in every query. Of a fragment that is a list of columns, `{run.held_columns}` makes
+`run.id, run.token…`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
-_NAME = re.compile(r"^-- name: ([a-z_]+)$")
+_NAME = re.compile(r"^-- (?:name|fragment): ([a-z_]+)$")
+_PLACE = re.compile(r"\{(?:([a-z_]+)\.)?([a-z_]+)\}")
+_FRAGMENTS = "fragments.sql"
 # Text in quotes and comments come first, so that nothing inside them is taken for a parameter; so do casts (`::`).
 _TOKEN = re.compile(r"'(?:[^']|'')*'|--[^\n]*|::|(?<![\w:]):([a-z_]+)")
 
@@ -38,21 +45,41 @@ def load_queries(package: str) -> Mapping[str, Query]:
     """Return the queries of all files in a package's folder `queries`, by name.
 
     Raises:
-        ValueError: a name is used twice, or text stands before the first name.
+        ValueError: a name is used twice, text stands before the first name, or there is no such fragment.
     """
     queries: dict[str, Query] = {}
-    folder = files(package) / "queries"
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+    fragments = load_fragments()
+    for file in sorted((files(package) / "queries").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".sql"):
-            for query in parse_queries(file.read_text(encoding="utf-8")):
+            for query in parse_queries(file.read_text(encoding="utf-8"), fragments):
                 if query.name in queries:
                     raise ValueError(f"{package}: query {query.name} stands twice")
                 queries[query.name] = query
     return queries
 
 
-def parse_queries(text: str) -> list[Query]:
-    """Split a file's text into its queries."""
+def load_fragments() -> Mapping[str, str]:
+    """Return the fragments that the dialects share, by name."""
+    text = (files("mainspring.stores._sql") / _FRAGMENTS).read_text(encoding="utf-8")
+    return dict(_split("\n".join(line for line in text.splitlines() if not _is_remark(line))))
+
+
+def _is_remark(line: str) -> bool:
+    return line.startswith("--") and _NAME.match(line) is None
+
+
+def columns_of(fragment: str) -> tuple[str, ...]:
+    """Return the names in a fragment that is a list of columns."""
+    return tuple(name.strip() for name in fragment.split(","))
+
+
+def parse_queries(text: str, fragments: Mapping[str, str] | None = None) -> list[Query]:
+    """Split a file's text into its queries, with the fragments in their places."""
+    known = fragments or {}
+    return [_make_query(name, _fill_in(body, known)) for name, body in _split(text)]
+
+
+def _split(text: str) -> list[tuple[str, str]]:
     found: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
         match = _NAME.match(line)
@@ -62,7 +89,19 @@ def parse_queries(text: str) -> list[Query]:
             found[-1][1].append(line)
         elif line.strip() and not line.startswith("--"):
             raise ValueError(f"no name stands before {line!r}")
-    return [_make_query(name, "\n".join(lines).strip().removesuffix(";")) for name, lines in found]
+    return [(name, "\n".join(lines).strip().removesuffix(";")) for name, lines in found]
+
+
+def _fill_in(text: str, fragments: Mapping[str, str]) -> str:
+    def replace(match: re.Match[str]) -> str:
+        table, name = match.groups()
+        if name not in fragments:
+            raise ValueError(f"there is no fragment {name!r}")
+        if table is None:
+            return fragments[name]
+        return ", ".join(f"{table}.{column}" for column in columns_of(fragments[name]))
+
+    return _PLACE.sub(replace, text)
 
 
 def _make_query(name: str, text: str) -> Query:

@@ -88,7 +88,7 @@ def held_of(row: Record) -> HeldRun:
         attempt=row["attempt"],
         is_quarantined=row["is_quarantined"],
         quarantined_crashes=row["quarantined_crashes"],
-        is_cancel_requested=row["cancel_requested_at"] is not None,
+        is_cancel_requested=row["is_cancel_requested"],
         session_id=SessionId(row["session_id"]),
         started_at=row["started_at"],
         deadline_at=row["deadline_at"],
@@ -105,7 +105,7 @@ def live_of(row: Record) -> LiveRun:
         crashes=row["crashes"],
         quarantined_crashes=row["quarantined_crashes"],
         is_quarantined=row["is_quarantined"],
-        is_cancel_requested=row["cancel_requested_at"] is not None,
+        is_cancel_requested=row["is_cancel_requested"],
         cancel_reason=row["cancel_reason"],
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import apsw
+from apsw.ext import query_info
 
 from mainspring.core.ids import JobId, RunId, job_shard, make_run_id
 from mainspring.core.model import LaneKey
@@ -14,10 +15,12 @@ from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.sqlite.connection import Database
-from mainspring.stores.sqlite.rows import Row, to_json, to_micros, to_millis, to_optional_micros
+from mainspring.stores.sqlite.rows import NamedRow, Row, to_json, to_micros, to_millis, to_optional_micros
 
 R = TypeVar("R")
 Values = Row | Mapping[str, Any]
+_NAMES: dict[str, list[str]] = {}
+"""The columns of queries, found when they are first asked for."""
 SQL = {name: query.text for name, query in load_queries("mainspring.stores.sqlite").items()}
 
 
@@ -116,6 +119,14 @@ class Part:
 def fetch_all(db: apsw.Connection, name: str, values: Values = ()) -> list[Row]:
     """Return all rows of a query."""
     return cast("list[Row]", db.execute(SQL[name], values).fetchall())
+
+
+def fetch_named(db: apsw.Connection, name: str, values: Values = ()) -> list[NamedRow]:
+    """Return all rows of a query, their columns by name."""
+    names = _NAMES.get(name)
+    if names is None:
+        names = _NAMES[name] = [column[0] for column in query_info(db, SQL[name]).description]
+    return [dict(zip(names, row, strict=True)) for row in fetch_all(db, name, values)]
 
 
 def fetch_first(db: apsw.Connection, name: str, values: Values = ()) -> Row | None:

@@ -12,19 +12,16 @@ from mainspring.core.claiming import Turn, allowance, judge_turn
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane
 from mainspring.core.transitions import Transition
-from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
+from mainspring.ports.store.claims import ApplyResult, ClaimRequest, ClaimResult, HeldRun
 from mainspring.ports.store.runs import Followup, NewRun
-from mainspring.stores.sqlite.base import Part, execute, fetch_all, fetch_first
+from mainspring.stores.sqlite.base import Part, execute, fetch_all, fetch_first, fetch_named
 from mainspring.stores.sqlite.completion import apply_others, apply_successes
 from mainspring.stores.sqlite.rows import (
-    Row,
+    make_claimed,
     make_held,
-    make_job_id,
     make_lane,
-    to_instant,
     to_json,
     to_micros,
-    to_optional_instant,
 )
 
 _EARLIEST = -(2**62)
@@ -103,7 +100,7 @@ class ClaimPart(Part):
         return [found.get(run_id) for run_id in run_ids]
 
     async def _held(self, name: str, values: dict[str, object]) -> list[HeldRun]:
-        rows = await self._read(lambda db: fetch_all(db, name, values))
+        rows = await self._read(lambda db: fetch_named(db, name, values))
         return [make_held(row) for row in rows]
 
 
@@ -115,12 +112,7 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
     turn = judge_turn(request.number, claimer[0])
     if turn is Turn.REPEAT:
         again = fetch_all(db, "repeat_claim", session)
-        return ClaimResult(
-            tuple(
-                _claimed(row, is_quarantined=bool(row[10]), is_cancel_requested=bool(row[11]))
-                for row in again
-            )
-        )
+        return ClaimResult(tuple([make_claimed(row, is_repeat=True) for row in again]))
     if turn is Turn.LATE:
         return _NOTHING
     execute(db, "set_claim_number", session)
@@ -142,7 +134,9 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
         "now": now,
     }
     execute(db, "claim_runs", {**session, **claim})
-    return ClaimResult(tuple(_claimed(row, is_quarantined=request.is_quarantined) for row in rows))
+    return ClaimResult(
+        tuple([make_claimed(row, is_repeat=False, is_quarantined=request.is_quarantined) for row in rows])
+    )
 
 
 def _allowance(db: apsw.Connection, request: ClaimRequest) -> int:
@@ -161,20 +155,3 @@ def _allowance(db: apsw.Connection, request: ClaimRequest) -> int:
 def _low_of(request: ClaimRequest, lane_id: LaneId) -> int:
     low = request.lows.get(lane_id)
     return _EARLIEST if low is None else to_micros(low)
-
-
-def _claimed(row: Row, *, is_quarantined: bool, is_cancel_requested: bool = False) -> ClaimedRun:
-    return ClaimedRun(
-        row[0],
-        row[1],
-        make_job_id(row[2]),
-        row[3],
-        row[4],
-        to_optional_instant(row[5]),
-        to_instant(row[6]),
-        row[7],
-        row[8],
-        is_quarantined,
-        is_cancel_requested,
-        row[9],
-    )

@@ -12,7 +12,7 @@ from mainspring.core.settlement import FIRST_TOKEN, LiveRun, is_held, is_repeat,
 from mainspring.core.states import RunState
 from mainspring.core.transitions import AttemptOutcome, Transition
 from mainspring.ports.store.claims import ApplyResult
-from mainspring.stores.sqlite.base import execute, execute_many, fetch_all, fetch_first
+from mainspring.stores.sqlite.base import execute, execute_many, fetch_all, fetch_first, fetch_named
 from mainspring.stores.sqlite.rows import (
     make_live,
     to_json,
@@ -40,7 +40,7 @@ def apply_others(
 ) -> list[ApplyResult]:
     """Apply what is not in `applied` yet, and add it there; answer for all transitions."""
     ids = to_json([end.run_id for end in transitions if end.run_id not in applied])
-    live = {row[0]: make_live(row) for row in fetch_all(db, "lock_runs", {"run_ids": ids})}
+    live = {row["id"]: make_live(row) for row in fetch_named(db, "lock_runs", {"run_ids": ids})}
     ends = _Ends(now)
     results: list[ApplyResult] = []
     for end in transitions:

@@ -27,11 +27,12 @@ from mainspring.core.settlement import LiveRun
 from mainspring.core.shards import Refusal
 from mainspring.core.states import RunState
 from mainspring.ports.codec import decode_spec
-from mainspring.ports.store.claims import HeldRun
+from mainspring.ports.store.claims import ClaimedRun, HeldRun
 from mainspring.ports.store.nodes import NodeFacts, NodeState
 from mainspring.ports.store.sessions import SessionFacts
 
 Row = tuple[Any, ...]
+NamedRow = dict[str, Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -114,83 +115,111 @@ def make_lane(row: Row) -> Lane:
     )
 
 
-def make_held(row: Row) -> HeldRun:
-    """Make the facts of a RUNNING run from the columns of `read_held`."""
+def make_held(row: NamedRow) -> HeldRun:
+    """Make the facts of a RUNNING run."""
     return HeldRun(
-        run_id=RunId(row[0]),
-        token=row[1],
-        job_id=make_job_id(row[2]),
-        version=row[3],
-        attempt=row[4],
-        is_quarantined=bool(row[5]),
-        quarantined_crashes=row[6],
-        is_cancel_requested=bool(row[7]),
-        session_id=SessionId(row[8]),
-        started_at=to_instant(row[9]),
-        deadline_at=to_instant(row[10]),
+        run_id=RunId(row["id"]),
+        token=row["token"],
+        job_id=make_job_id(row["job_id"]),
+        version=row["version"],
+        attempt=row["attempt"],
+        is_quarantined=bool(row["is_quarantined"]),
+        quarantined_crashes=row["quarantined_crashes"],
+        is_cancel_requested=bool(row["is_cancel_requested"]),
+        session_id=SessionId(row["session_id"]),
+        started_at=to_instant(row["started_at"]),
+        deadline_at=to_instant(row["deadline_at"]),
     )
 
 
-def make_live(row: Row) -> LiveRun:
-    """Make a live run from the columns of `lock_runs` after the first."""
+def make_live(row: NamedRow) -> LiveRun:
+    """Make a live run from the columns of `lock_runs`."""
     return LiveRun(
-        state=RunState(row[1]),
-        token=row[2],
-        session_id=None if row[3] is None else SessionId(row[3]),
-        attempt=row[4],
-        crashes=row[5],
-        quarantined_crashes=row[6],
-        is_quarantined=bool(row[7]),
-        is_cancel_requested=bool(row[8]),
-        cancel_reason=row[9],
+        state=RunState(row["state"]),
+        token=row["token"],
+        session_id=row["session_id"],
+        attempt=row["attempt"],
+        crashes=row["crashes"],
+        quarantined_crashes=row["quarantined_crashes"],
+        is_quarantined=bool(row["is_quarantined"]),
+        is_cancel_requested=bool(row["is_cancel_requested"]),
+        cancel_reason=row["cancel_reason"],
     )
 
 
-def make_run(row: Row) -> Run:
+def make_run(row: NamedRow) -> Run:
     """Make a run from the columns of the view `any_run`."""
     return Run(
-        id=RunId(row[0]),
-        job_id=make_job_id(row[1]),
-        version=row[2],
-        lane=LaneKey(row[3], row[4], row[5], Priority(row[6])),
-        tenant=row[5],
-        kind=RunKind(row[7]),
-        state=RunState(row[8]),
-        reason=row[9],
-        fire_at=to_optional_instant(row[10]),
-        due_at=to_instant(row[11]),
-        ready_at=to_instant(row[12]),
-        created_at=to_instant(row[13]),
-        started_at=to_optional_instant(row[14]),
-        finished_at=to_optional_instant(row[15]),
-        attempt=row[16],
-        token=row[17],
-        crashes=row[18],
-        session_id=None if row[19] is None else SessionId(row[19]),
-        is_cancel_requested=bool(row[20]),
-        error=row[21],
-        payload=row[22],
-        result=row[23],
-        output=row[24],
-        idempotency_key=row[25],
-        fire_range_id=None if row[26] is None else FireRangeId(row[26]),
-        redrive_of=None if row[27] is None else RunId(row[27]),
+        id=RunId(row["id"]),
+        job_id=make_job_id(row["job_id"]),
+        version=row["version"],
+        lane=LaneKey(row["queue"], row["route"], row["tenant"], Priority(row["priority"])),
+        tenant=row["tenant"],
+        kind=RunKind(row["kind"]),
+        state=RunState(row["state"]),
+        reason=row["reason"],
+        fire_at=to_optional_instant(row["fire_at"]),
+        due_at=to_instant(row["due_at"]),
+        ready_at=to_instant(row["ready_at"]),
+        created_at=to_instant(row["created_at"]),
+        started_at=to_optional_instant(row["started_at"]),
+        finished_at=to_optional_instant(row["finished_at"]),
+        attempt=row["attempt"],
+        token=row["token"],
+        crashes=row["crashes"],
+        session_id=row["session_id"],
+        is_cancel_requested=bool(row["is_cancel_requested"]),
+        error=row["error"],
+        payload=row["payload"],
+        result=row["result"],
+        output=row["output"],
+        idempotency_key=row["target_key"],
+        fire_range_id=row["fire_range_id"],
+        redrive_of=row["redrive_of"],
     )
 
 
-def make_attempt(row: Row) -> Attempt:
+def make_claimed(row: Row, *, is_repeat: bool, is_quarantined: bool = False) -> ClaimedRun:
+    """Make a lease of the fragment `claimed_columns`, whether a cancel was asked for, and the tenant.
+
+    Args:
+        is_repeat: it was given before; else it is about to be, with the next token.
+        is_quarantined: as which it is about to be given.
+    """
+    (
+        run_id,
+        token,
+        job_id,
+        version,
+        attempt,
+        fire_at,
+        due_at,
+        payload,
+        key,
+        was_alone,
+        is_cancelled,
+        tenant,
+    ) = row
+    return ClaimedRun(
+        run_id,
+        token if is_repeat else token + 1,
+        make_job_id(job_id),
+        version,
+        attempt,
+        to_optional_instant(fire_at),
+        to_instant(due_at),
+        payload,
+        key,
+        bool(was_alone) if is_repeat else is_quarantined,
+        bool(is_cancelled),
+        tenant,
+    )
+
+
+def make_attempt(row: NamedRow) -> Attempt:
     """Make an attempt from its columns."""
-    return Attempt(
-        run_id=RunId(row[0]),
-        token=row[1],
-        number=row[2],
-        outcome=row[3],
-        worker=row[4],
-        started_at=to_instant(row[5]),
-        finished_at=to_instant(row[6]),
-        error=row[7],
-        output=row[8],
-    )
+    instants = {name: to_instant(row[name]) for name in ("started_at", "finished_at")}
+    return Attempt(**row | instants)
 
 
 def make_fire_range(row: Row) -> FireRange:

@@ -13,8 +13,8 @@ from mainspring.core.model import Attempt, Run
 from mainspring.core.settlement import CancelVerdict, judge_cancel
 from mainspring.core.states import RunState
 from mainspring.ports.store.runs import CancelResult, NewRun, SubmitResult, SubmitStatus
-from mainspring.stores.sqlite.base import Part, execute, fetch_all, fetch_first
-from mainspring.stores.sqlite.rows import Row, make_attempt, make_run, to_instant, to_json, to_micros
+from mainspring.stores.sqlite.base import Part, execute, fetch_all, fetch_first, fetch_named
+from mainspring.stores.sqlite.rows import NamedRow, make_attempt, make_run, to_instant, to_json, to_micros
 
 _LAST_ID = 2**63 - 1
 
@@ -102,7 +102,7 @@ class RunPart(Part):
         if not run_ids:
             return []
         values = {"run_ids": to_json(list(run_ids))}
-        rows = await self._read(lambda db: fetch_all(db, "get_runs", values))
+        rows = await self._read(lambda db: fetch_named(db, "get_runs", values))
         found = {run.id: run for run in map(make_run, rows)}
         return [found.get(run_id) for run_id in run_ids]
 
@@ -126,21 +126,21 @@ class RunPart(Part):
         if job_id is not None:
             name = "list_runs_of_job"
             values["job_id"] = job_id.bytes
-        rows = await self._read(lambda db: fetch_all(db, name, values))
+        rows = await self._read(lambda db: fetch_named(db, name, values))
         return [make_run(row) for row in rows]
 
     async def newest_runs(self, job_ids: Sequence[JobId], *, now: datetime) -> list[Run | None]:
         """See `RunStore`."""
         at = to_micros(now)
 
-        def work(db: apsw.Connection) -> list[Row | None]:
-            return [fetch_first(db, "newest_run", {"job_id": job_id.bytes, "now": at}) for job_id in job_ids]
+        def work(db: apsw.Connection) -> list[list[NamedRow]]:
+            return [fetch_named(db, "newest_run", {"job_id": job_id.bytes, "now": at}) for job_id in job_ids]
 
-        return [None if row is None else make_run(row) for row in await self._read(work)]
+        return [make_run(rows[0]) if rows else None for rows in await self._read(work)]
 
     async def list_attempts(self, run_id: RunId) -> list[Attempt]:
         """See `RunStore`."""
-        rows = await self._read(lambda db: fetch_all(db, "list_attempts", {"run_id": run_id}))
+        rows = await self._read(lambda db: fetch_named(db, "list_attempts", {"run_id": run_id}))
         return [make_attempt(row) for row in rows]
 
     async def count_runs(self, tenant: str) -> dict[RunState, int]:

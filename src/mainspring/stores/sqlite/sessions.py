@@ -11,7 +11,7 @@ import apsw
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.reconciliation import reconcile
 from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
-from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all, fetch_first
+from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all, fetch_first, fetch_named
 from mainspring.stores.sqlite.rows import (
     count_micros,
     make_held,
@@ -109,7 +109,7 @@ def _beat(db: apsw.Connection, beat: Beat, now: int) -> BeatResult:
     }
     execute(db, "beat_session", values)
     unknown = [run_id for run_id, _ in found.unknown]
-    facts = fetch_all(db, "read_held", {"run_ids": to_json(unknown)}) if unknown else []
+    facts = fetch_named(db, "read_held", {"run_ids": to_json(unknown)}) if unknown else []
     return BeatResult(
         is_session_live=True, lost=found.lost, cancel=found.cancel, unknown=tuple(map(make_held, facts))
     )

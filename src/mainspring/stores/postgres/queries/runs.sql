@@ -51,10 +51,7 @@ WITH held AS MATERIALIZED (
         LIMIT 1
     ) AS job
 )
-INSERT INTO run (
-    id, job_id, version, lane_id, kind, state, fire_at, due_at, ready_at, created_at, expires_at, timeout_ms, payload,
-    target_key, fire_range_id
-)
+INSERT INTO run ({new_columns})
 SELECT
     nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1]),
     coalesce(new.job_id, (:job_ids::uuid[])[1]), coalesce(new.version, (:versions::integer[])[1]),
@@ -79,10 +76,7 @@ RETURNING id;
 
 -- name: submit_one
 -- The same for one run, which is how many come: without arrays a tenth less of the server's time, and of the caller's.
-INSERT INTO run (
-    id, job_id, version, lane_id, kind, state, fire_at, due_at, ready_at, created_at, expires_at, timeout_ms, payload,
-    target_key, fire_range_id
-)
+INSERT INTO run ({new_columns})
 SELECT
     nextval('run_sequence') * 256 + :shard::bigint, :job_id::uuid, :version::integer, lane.id, :kind::text, 'PENDING',
     :fire_at::timestamptz, :due_at::timestamptz, greatest(:due_at::timestamptz, :now::timestamptz), :now::timestamptz,
@@ -99,10 +93,7 @@ RETURNING id;
 -- name: insert_runs
 -- Runs that are known to be wanted; an id of NULL is the sequence's next. The columns are as in
 -- submit_runs; the lanes are given in full, so that there are as many rows.
-INSERT INTO run (
-    id, job_id, version, lane_id, kind, state, fire_at, due_at, ready_at, created_at, expires_at, timeout_ms, payload,
-    target_key, fire_range_id
-)
+INSERT INTO run ({new_columns})
 SELECT
     coalesce(new.id, nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1])),
     coalesce(new.job_id, (:job_ids::uuid[])[1]), coalesce(new.version, (:versions::integer[])[1]),
@@ -177,7 +168,7 @@ SELECT lane.id, lane.queue, lane.route, lane.tenant, lane.priority, ready.ready_
 FROM lane
 LEFT JOIN LATERAL (
     SELECT run.ready_at FROM run
-    WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0
+    WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes = 0
       AND run.ready_at >= CASE
         WHEN (:lane_ids::bigint[])[width_bucket(lane.id, :lane_ids::bigint[])] = lane.id
         THEN (:lows::timestamptz[])[width_bucket(lane.id, :lane_ids::bigint[])]
@@ -187,7 +178,7 @@ LEFT JOIN LATERAL (
 ) AS ready ON true
 LEFT JOIN LATERAL (
     SELECT run.ready_at FROM run
-    WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes > 0
+    WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes > 0
     ORDER BY run.ready_at LIMIT 1
 ) AS quarantined ON true
 WHERE :is_all OR lane.queue = ANY(:queues::text[]);
@@ -224,7 +215,7 @@ WITH seen AS MATERIALIZED (
     CROSS JOIN unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
     CROSS JOIN LATERAL (
         SELECT run.ctid AS place FROM run
-        WHERE run.lane_id = wanted.lane_id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
+        WHERE run.lane_id = wanted.lane_id AND {is_ready}
           AND run.crashes = 0 AND run.ready_at BETWEEN wanted.low AND :now
           AND (run.expires_at IS NULL OR run.expires_at > :now)
         ORDER BY run.ready_at LIMIT :limit FOR UPDATE SKIP LOCKED
@@ -237,8 +228,7 @@ UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_i
     started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_quarantined = false
 WHERE run.ctid = ANY(ARRAY(SELECT picked.place FROM picked))
 RETURNING
-    run.id, run.token, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
-    run.is_quarantined, run.cancel_requested_at IS NOT NULL, run.lane_id, run.ready_at;
+    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, run.lane_id, run.ready_at;
 
 -- name: claim_together
 -- Several sessions, their ids sorted, that are given runs of the same lanes: in one statement, for as many of them wait at
@@ -262,7 +252,7 @@ WITH claimer AS MATERIALIZED (
     FROM unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
     CROSS JOIN LATERAL (
         SELECT run.id, run.ctid AS place FROM run
-        WHERE run.lane_id = wanted.lane_id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
+        WHERE run.lane_id = wanted.lane_id AND {is_ready}
           AND run.crashes = 0 AND run.ready_at BETWEEN wanted.low AND :now
           AND (run.expires_at IS NULL OR run.expires_at > :now)
         ORDER BY run.ready_at LIMIT (SELECT coalesce(cardinality(seated.session_ids), 0) FROM seated)
@@ -282,9 +272,8 @@ WITH claimer AS MATERIALIZED (
     RETURNING run.*
 )
 SELECT
-    claimed.id, claimed.token, claimed.job_id, claimed.version, claimed.attempt, claimed.fire_at, claimed.due_at,
-    claimed.payload, claimed.target_key, claimed.is_quarantined, claimed.cancel_requested_at IS NOT NULL, claimed.lane_id,
-    claimed.ready_at, claimer.id AS claimer_id
+    {claimed.claimed_columns}, claimed.cancel_requested_at IS NOT NULL AS is_cancel_requested,
+    claimed.lane_id, claimed.ready_at, claimer.id AS claimer_id
 FROM claimer LEFT JOIN claimed ON claimed.session_id = claimer.id;
 
 -- name: claim_quarantined
@@ -300,7 +289,7 @@ WITH claimer AS MATERIALIZED (
     CROSS JOIN unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
     CROSS JOIN LATERAL (
         SELECT run.ctid AS place FROM run
-        WHERE run.lane_id = wanted.lane_id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
+        WHERE run.lane_id = wanted.lane_id AND {is_ready}
           AND run.crashes > 0 AND run.ready_at BETWEEN wanted.low AND :now
           AND (run.expires_at IS NULL OR run.expires_at > :now)
         ORDER BY run.ready_at LIMIT least(:limit, 1) FOR UPDATE SKIP LOCKED
@@ -316,14 +305,12 @@ UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_i
     started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_quarantined = true
 WHERE run.ctid = ANY(ARRAY(SELECT picked.place FROM picked))
 RETURNING
-    run.id, run.token, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
-    run.is_quarantined, run.cancel_requested_at IS NOT NULL, run.lane_id, run.ready_at;
+    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, run.lane_id, run.ready_at;
 
 -- name: repeat_claim
 -- The leases of the session's last request, as far as they still run: one row at least where the session is live.
 -- A request before the last one is late: its caller gave it up, so it gets nothing.
-SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
-       run.is_quarantined, run.cancel_requested_at IS NOT NULL, run.lane_id, run.ready_at
+SELECT {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, run.lane_id, run.ready_at
 FROM session
 LEFT JOIN run
     ON run.session_id = session.id AND run.claim_number = :number
@@ -341,26 +328,20 @@ WITH ended AS (
     DELETE FROM run
     WHERE run.id = ANY(:run_ids::bigint[]) AND run.token = :token
       AND run.session_id = (:session_ids::bigint[])[width_bucket(run.id, :run_ids::bigint[])]
-    RETURNING run.id, run.job_id, run.version, run.lane_id, run.kind, run.fire_at, run.due_at, run.created_at,
-        run.started_at, run.attempt, run.token, run.crashes, run.session_id, run.payload, run.target_key, run.fire_range_id,
-        run.redrive_of, width_bucket(run.id, :run_ids::bigint[]) AS position
+    RETURNING {run.kept_columns}, run.lane_id, run.crashes, width_bucket(run.id, :run_ids::bigint[]) AS position
 )
 INSERT INTO run_history (
-    id, job_id, version, queue, route, tenant, priority, kind, state, fire_at, due_at, created_at, started_at,
-    finished_at, attempt, token, crashes, session_id, payload, result, output, target_key, fire_range_id, redrive_of
+    {kept_columns}, queue, route, tenant, priority, state, finished_at, crashes, result, output
 )
 SELECT
-    ended.id, ended.job_id, ended.version, lane.queue, lane.route, lane.tenant, lane.priority, ended.kind,
-    'SUCCEEDED', ended.fire_at, ended.due_at, ended.created_at, ended.started_at, :now, ended.attempt, ended.token,
-    ended.crashes, ended.session_id, ended.payload, (:results::bytea[])[ended.position],
-    (:outputs::text[])[ended.position], ended.target_key, ended.fire_range_id, ended.redrive_of
+    {ended.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, 'SUCCEEDED', :now, ended.crashes,
+    (:results::bytea[])[ended.position], (:outputs::text[])[ended.position]
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: lock_runs
 -- Live runs in the order of the (sorted) ids, whoever else wants them.
 SELECT
-    run.id, run.state, run.token, run.session_id, run.attempt, run.crashes, run.quarantined_crashes, run.is_quarantined,
-    run.started_at, run.cancel_requested_at, run.cancel_reason
+    {run.live_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM unnest(:run_ids::bigint[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id FOR UPDATE) AS run;
 
@@ -376,17 +357,12 @@ WITH ended AS (
     RETURNING run.*, width_bucket(run.id, :run_ids::bigint[]) AS position
 )
 INSERT INTO run_history (
-    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at,
-    started_at, finished_at, attempt, token, crashes, session_id, error, payload, result, output, target_key,
-    fire_range_id, redrive_of
+    {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output
 )
 SELECT
-    ended.id, ended.job_id, ended.version, lane.queue, lane.route, lane.tenant, lane.priority, ended.kind,
-    (:states::text[])[ended.position], (:reasons::text[])[ended.position], ended.fire_at, ended.due_at,
-    ended.created_at, ended.started_at, :now, ended.attempt, ended.token,
-    coalesce((:crashes::integer[])[ended.position], ended.crashes), ended.session_id, (:errors::text[])[ended.position],
-    ended.payload, (:results::bytea[])[ended.position], (:outputs::text[])[ended.position], ended.target_key,
-    ended.fire_range_id, ended.redrive_of
+    {ended.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, (:states::text[])[ended.position],
+    (:reasons::text[])[ended.position], :now, coalesce((:crashes::integer[])[ended.position], ended.crashes),
+    (:errors::text[])[ended.position], (:results::bytea[])[ended.position], (:outputs::text[])[ended.position]
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: bury_runs
@@ -396,17 +372,12 @@ WITH ended AS (
     RETURNING run.*, width_bucket(run.id, :run_ids::bigint[]) AS position
 )
 INSERT INTO dead_run (
-    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at,
-    started_at, finished_at, attempt, token, crashes, session_id, error, payload, result, output, target_key,
-    fire_range_id, redrive_of
+    {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output
 )
 SELECT
-    ended.id, ended.job_id, ended.version, lane.queue, lane.route, lane.tenant, lane.priority, ended.kind,
-    'FAILED', (:reasons::text[])[ended.position], ended.fire_at, ended.due_at,
-    ended.created_at, ended.started_at, :now, ended.attempt, ended.token,
-    coalesce((:crashes::integer[])[ended.position], ended.crashes), ended.session_id, (:errors::text[])[ended.position],
-    ended.payload, (:results::bytea[])[ended.position], (:outputs::text[])[ended.position], ended.target_key,
-    ended.fire_range_id, ended.redrive_of
+    {ended.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, 'FAILED',
+    (:reasons::text[])[ended.position], :now, coalesce((:crashes::integer[])[ended.position], ended.crashes),
+    (:errors::text[])[ended.position], (:results::bytea[])[ended.position], (:outputs::text[])[ended.position]
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: requeue_runs
@@ -457,8 +428,7 @@ ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED;
 -- name: list_orphans
 -- From the sessions that are over, which are few: run_claimed, full of the dead entries of busy sessions, is sought only
 -- for them. None of them gets another run (a claim holds the session's row), and prune_sessions keeps those that hold any.
-SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_quarantined, run.quarantined_crashes,
-       run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at
+SELECT {run.held_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM session
 CROSS JOIN LATERAL (
     SELECT * FROM run
@@ -470,8 +440,7 @@ LIMIT :limit;
 
 -- name: list_overdue
 -- By session, too: an index on the deadline would cost each claim an entry more.
-SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_quarantined, run.quarantined_crashes,
-       run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at
+SELECT {run.held_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM session
 CROSS JOIN LATERAL (
     SELECT * FROM run
@@ -482,8 +451,7 @@ CROSS JOIN LATERAL (
 ORDER BY run.deadline_at LIMIT :limit;
 
 -- name: read_held
-SELECT run.id, run.token, run.job_id, run.version, run.attempt, run.is_quarantined, run.quarantined_crashes,
-       run.cancel_requested_at, run.session_id, run.started_at, run.deadline_at
+SELECT {run.held_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM unnest(:run_ids::bigint[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = wanted.id AND run.session_id IS NOT NULL LIMIT 1) AS run;
 

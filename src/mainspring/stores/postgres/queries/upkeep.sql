@@ -47,10 +47,10 @@ DELETE FROM session WHERE ctid = ANY(ARRAY(
 -- Candidates only: a submit that ended just now may not be seen here, so delete_empty_lanes looks again.
 SELECT lane.id FROM lane
 WHERE NOT EXISTS (
-    SELECT FROM run WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
+    SELECT FROM run WHERE run.lane_id = lane.id AND {is_ready}
       AND run.crashes = 0
 ) AND NOT EXISTS (
-    SELECT FROM run WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
+    SELECT FROM run WHERE run.lane_id = lane.id AND {is_ready}
       AND run.crashes > 0
 )
 AND lane.id NOT IN (SELECT run.lane_id FROM run WHERE run.state = 'RUNNING')
@@ -61,10 +61,10 @@ LIMIT :limit FOR UPDATE SKIP LOCKED;
 DELETE FROM lane
 WHERE lane.id = ANY(:lane_ids::bigint[])
   AND NOT EXISTS (
-    SELECT FROM run WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
+    SELECT FROM run WHERE run.lane_id = lane.id AND {is_ready}
       AND run.crashes = 0
 ) AND NOT EXISTS (
-    SELECT FROM run WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked
+    SELECT FROM run WHERE run.lane_id = lane.id AND {is_ready}
       AND run.crashes > 0
 )
 AND lane.id NOT IN (SELECT run.lane_id FROM run WHERE run.state = 'RUNNING')

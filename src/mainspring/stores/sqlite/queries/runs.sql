@@ -13,10 +13,7 @@ INSERT INTO lane (queue, route, tenant, priority) VALUES (:queue, :route, :tenan
 SELECT version FROM job WHERE id = :job_id AND deleted_at IS NULL;
 
 -- name: insert_run
-INSERT INTO run (
-    id, job_id, version, lane_id, kind, state, fire_at, due_at, ready_at, created_at, expires_at, timeout_ms, payload,
-    target_key, fire_range_id
-)
+INSERT INTO run ({new_columns})
 VALUES (
     :run_id, :job_id, :version, :run_lane, :kind, 'PENDING', :fire_at, :due_at, max(:due_at, :now), :now, :expiry_at,
     :timeout_ms, :payload, :target_key, :fire_range_id
@@ -49,12 +46,12 @@ SELECT
     lane.id, lane.queue, lane.route, lane.tenant, lane.priority,
     (
         SELECT run.ready_at FROM run INDEXED BY run_ready
-        WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0
+        WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes = 0
         ORDER BY run.ready_at LIMIT 1
     ) AS earliest_ready_at,
     (
         SELECT run.ready_at FROM run INDEXED BY run_quarantined
-        WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes > 0
+        WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes > 0
         ORDER BY run.ready_at LIMIT 1
     ) AS earliest_quarantined_at
 FROM lane
@@ -76,25 +73,23 @@ SELECT EXISTS (SELECT 1 FROM run INDEXED BY run_held_quarantined WHERE session_i
 -- name: find_ready
 -- `lanes` is an object of lane and lower bound. The cross joins keep the order: lane after lane, and in each by `ready_at` along the index, until the limit is reached.
 SELECT
-    run.id, run.token + 1, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
-    lane.tenant
+    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.tenant
 FROM json_each(:lanes) AS wanted
 CROSS JOIN lane ON lane.id = CAST(wanted.key AS INTEGER)
 CROSS JOIN run INDEXED BY run_ready ON run.lane_id = lane.id
 WHERE
-    run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0 AND run.ready_at BETWEEN wanted.value AND :now
+    {is_ready} AND run.crashes = 0 AND run.ready_at BETWEEN wanted.value AND :now
     AND (run.expires_at IS NULL OR run.expires_at > :now)
 LIMIT :limit;
 
 -- name: find_quarantined
 SELECT
-    run.id, run.token + 1, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
-    lane.tenant
+    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.tenant
 FROM json_each(:lanes) AS wanted
 CROSS JOIN lane ON lane.id = CAST(wanted.key AS INTEGER)
 CROSS JOIN run INDEXED BY run_quarantined ON run.lane_id = lane.id
 WHERE
-    run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes > 0 AND run.ready_at BETWEEN wanted.value AND :now
+    {is_ready} AND run.crashes > 0 AND run.ready_at BETWEEN wanted.value AND :now
     AND (run.expires_at IS NULL OR run.expires_at > :now)
 LIMIT :limit;
 
@@ -106,8 +101,7 @@ WHERE id IN (SELECT value FROM json_each(:run_ids));
 
 -- name: repeat_claim
 SELECT
-    run.id, run.token, run.job_id, run.version, run.attempt, run.fire_at, run.due_at, run.payload, run.target_key,
-    lane.tenant, run.is_quarantined, run.cancel_requested_at IS NOT NULL
+    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.tenant
 FROM run INDEXED BY run_held
 CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.session_id = :session_id AND run.state = 'RUNNING' AND run.claim_number = :number
@@ -115,8 +109,7 @@ ORDER BY run.id;
 
 -- name: lock_runs
 SELECT
-    run.id, run.state, run.token, run.session_id, run.attempt, run.crashes, run.quarantined_crashes, run.is_quarantined,
-    run.cancel_requested_at IS NOT NULL, run.cancel_reason
+    {run.live_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM json_each(:run_ids) AS wanted
 CROSS JOIN run ON run.id = wanted.value;
 
@@ -131,13 +124,11 @@ WHERE run.id = :run_id;
 
 -- name: finish_run
 INSERT INTO run_history (
-    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at, started_at,
-    finished_at, attempt, token, crashes, session_id, error, payload, result, output, target_key, fire_range_id, redrive_of
+    {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output
 )
 SELECT
-    run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, :state, :reason,
-    run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token, coalesce(:crashes, run.crashes),
-    run.session_id, :error, run.payload, :result, :output, run.target_key, run.fire_range_id, run.redrive_of
+    {run.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, :state, :reason, :now,
+    coalesce(:crashes, run.crashes), :error, :result, :output
 FROM run CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
 
@@ -145,14 +136,10 @@ WHERE run.id = :run_id;
 -- The end of nearly every run, all at once, where it succeeded at the first go (token 1: there is no earlier attempt).
 -- `ends` is an object of run id and [session, result in hexadecimal]. Right after it, remove_runs takes the rows that it
 -- answers out of `run`.
-INSERT INTO run_history (
-    id, job_id, version, queue, route, tenant, priority, kind, state, fire_at, due_at, created_at, started_at,
-    finished_at, attempt, token, crashes, session_id, payload, result, target_key, fire_range_id, redrive_of
-)
+INSERT INTO run_history ({kept_columns}, queue, route, tenant, priority, state, finished_at, crashes, result)
 SELECT
-    run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, 'SUCCEEDED',
-    run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token, run.crashes, run.session_id,
-    run.payload, unhex(success.value ->> 1), run.target_key, run.fire_range_id, run.redrive_of
+    {run.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, 'SUCCEEDED', :now, run.crashes,
+    unhex(success.value ->> 1)
 FROM json_each(:ends) AS success
 CROSS JOIN run
     ON run.id = CAST(success.key AS INTEGER) AND run.token = 1 AND run.state = 'RUNNING'
@@ -162,13 +149,11 @@ RETURNING id;
 
 -- name: bury_run
 INSERT INTO dead_run (
-    id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at, started_at,
-    finished_at, attempt, token, crashes, session_id, error, payload, result, output, target_key, fire_range_id, redrive_of
+    {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output
 )
 SELECT
-    run.id, run.job_id, run.version, lane.queue, lane.route, lane.tenant, lane.priority, run.kind, 'FAILED', :reason,
-    run.fire_at, run.due_at, run.created_at, run.started_at, :now, run.attempt, run.token, coalesce(:crashes, run.crashes),
-    run.session_id, :error, run.payload, :result, :output, run.target_key, run.fire_range_id, run.redrive_of
+    {run.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, 'FAILED', :reason, :now,
+    coalesce(:crashes, run.crashes), :error, :result, :output
 FROM run CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
 
@@ -201,8 +186,7 @@ LIMIT :limit;
 -- name: list_orphans
 -- From the sessions that are over, which are few; prune_sessions keeps those that hold any run.
 SELECT
-    run.id, run.token, run.job_id, run.version, run.attempt, run.is_quarantined, run.quarantined_crashes,
-    run.cancel_requested_at IS NOT NULL, run.session_id, run.started_at, run.deadline_at
+    {run.held_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM session
 CROSS JOIN run INDEXED BY run_held ON run.session_id = session.id
 WHERE run.state = 'RUNNING' AND session.state <> 'live'
@@ -210,16 +194,14 @@ LIMIT :limit;
 
 -- name: list_overdue
 SELECT
-    run.id, run.token, run.job_id, run.version, run.attempt, run.is_quarantined, run.quarantined_crashes,
-    run.cancel_requested_at IS NOT NULL, run.session_id, run.started_at, run.deadline_at
+    {run.held_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM run INDEXED BY run_held
 WHERE run.state = 'RUNNING' AND run.deadline_at <= :now
 LIMIT :limit;
 
 -- name: read_held
 SELECT
-    run.id, run.token, run.job_id, run.version, run.attempt, run.is_quarantined, run.quarantined_crashes,
-    run.cancel_requested_at IS NOT NULL, run.session_id, run.started_at, run.deadline_at
+    {run.held_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM json_each(:run_ids) AS wanted
 CROSS JOIN run ON run.id = wanted.value
 WHERE run.state = 'RUNNING';

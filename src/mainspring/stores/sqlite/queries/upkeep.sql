@@ -39,11 +39,11 @@ DELETE FROM lane WHERE id IN (
     WHERE
         NOT EXISTS (
             SELECT 1 FROM run INDEXED BY run_ready
-            WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes = 0
+            WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes = 0
         )
         AND NOT EXISTS (
             SELECT 1 FROM run INDEXED BY run_quarantined
-            WHERE run.lane_id = lane.id AND run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked AND run.crashes > 0
+            WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes > 0
         )
         AND lane.id NOT IN (SELECT run.lane_id FROM run INDEXED BY run_held WHERE run.state = 'RUNNING')
         AND lane.id NOT IN (SELECT run.lane_id FROM run INDEXED BY run_waiting WHERE run.state = 'BLOCKED' OR run.is_parked)
