@@ -9,7 +9,10 @@ from mainspring.stores.postgres import ConnectionOptions
 from mainspring.testing import conformance
 from tests.postgres_databases import open_store
 
-CONCERNS = {"cancelling", "claiming", "completion", "firing", "liveness", "submission"}
+CONCERNS = {
+    *("cancelling", "claim_repeats", "claiming", "claiming_alone", "completion", "fencing"),
+    *("firing", "liveness", "nodes", "submission"),
+}
 """What runs move by. The other verbs are sent by the same two ways, and would only take time."""
 
 pytestmark = pytest.mark.postgres

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 from mainspring.core import transitions
@@ -11,7 +10,7 @@ from mainspring.core.ids import LaneId, RunId, SessionId
 from mainspring.core.model import Job, LaneKey, Priority
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
-from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult
+from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimResult
 from mainspring.testing.factories import (
     START,
     add_job,
@@ -22,7 +21,6 @@ from mainspring.testing.factories import (
     facts_of,
     lane_of,
     make_claim,
-    make_new_run,
     make_spec,
     read_held,
     running_run,
@@ -315,174 +313,3 @@ class NoDoubleClaim:
         )
         orphans = [held.run_id for held in await store.list_orphans(limit=10)]
         assert orphans == sorted(ids_of(result.runs))
-
-
-class ClaimRepeats:
-    """A claim whose answer was lost is asked for again, and gives the same leases."""
-
-    __test__ = False
-
-    async def _first(self, store: Store, number: int = 5) -> tuple[ClaimRequest, ClaimResult]:
-        await submit(store, await add_job(store), number)
-        request = make_claim(await add_session(store), await all_lanes(store), limit=3)
-        [result] = await store.claim_runs([request], now=START)
-        assert len(result.runs) == min(number, 3)
-        return request, result
-
-    async def test_repeat_gives_the_same_leases_and_nothing_new(self, store: Store) -> None:
-        request, result = await self._first(store)
-        [again] = await store.claim_runs([request], now=at(1))
-        assert again.is_session_live
-        assert sorted(again.runs, key=lambda run: run.run_id) == sorted(
-            result.runs, key=lambda run: run.run_id
-        )
-        assert (await store.count_runs("default"))[RunState.RUNNING] == 3
-
-    async def test_repeat_of_an_empty_claim_stays_empty(self, store: Store) -> None:
-        job = await add_job(store)
-        await submit(store, job, due_at=at(100))
-        request = make_claim(await add_session(store), await all_lanes(store))
-        assert await store.claim_runs([request], now=START) == [ClaimResult(())]
-        await submit(store, job)
-        assert await store.claim_runs([request], now=at(1)) == [ClaimResult(())]
-
-    async def test_repeat_leaves_out_leases_that_ended(self, store: Store) -> None:
-        request, result = await self._first(store)
-        done, lost, kept = result.runs
-        await store.apply([transitions.succeeded(done.run_id, done.token, request.session_id)], now=at(1))
-        await hand_back(store, lost, now=1)
-        assert await store.claim_runs([request], now=at(2)) == [ClaimResult((kept,))]
-
-    async def test_repeat_tells_which_cancels_were_asked_for(self, store: Store) -> None:
-        request, result = await self._first(store)
-        first, second, third = result.runs
-        await store.cancel_runs([second.run_id], reason="operator", now=at(1))
-        [again] = await store.claim_runs([request], now=at(2))
-        asked = {run.run_id: run.is_cancel_requested for run in again.runs}
-        assert asked == {first.run_id: False, second.run_id: True, third.run_id: False}
-
-    async def test_repeat_leaves_out_runs_that_another_session_has_now(self, store: Store) -> None:
-        request, result = await self._first(store, number=1)
-        await hand_back(store, *result.runs, now=1)
-        assert len(await claim(store, await add_session(store), now=at(2))) == 1
-        assert await store.claim_runs([request], now=at(3)) == [ClaimResult(())]
-
-    async def test_next_number_is_a_new_claim(self, store: Store) -> None:
-        request, result = await self._first(store)
-        rest = await claim(store, request.session_id, limit=9)
-        assert len(rest) == 2
-        assert not set(ids_of(rest)) & set(ids_of(result.runs))
-
-    async def test_request_that_is_late_takes_nothing(self, store: Store) -> None:
-        request, _ = await self._first(store)
-        newer = replace(request, number=request.number + 1, limit=1)
-        [result] = await store.claim_runs([newer], now=at(1))
-        # The worker gave it up long ago: whatever it took would be held by nobody.
-        assert await store.claim_runs([request], now=at(2)) == [ClaimResult(())]
-        assert await store.claim_runs([newer], now=at(3)) == [result]
-        assert (await store.count_runs("default"))[RunState.RUNNING] == 4
-
-    async def test_same_number_of_another_session_is_no_repeat(self, store: Store) -> None:
-        request, _ = await self._first(store)
-        other = make_claim(await add_session(store), request.lanes, limit=3, number=request.number)
-        [result] = await store.claim_runs([other], now=at(1))
-        assert len(result.runs) == 2
-
-    async def test_repeat_by_a_dead_session_gets_nothing(self, store: Store) -> None:
-        request, _ = await self._first(store)
-        await store.close_sessions([request.session_id], now=at(1))
-        assert await store.claim_runs([request], now=at(2)) == [ClaimResult((), is_session_live=False)]
-
-    async def test_repeats_at_once_give_the_same_leases(self, store: Store) -> None:
-        await submit(store, await add_job(store), 10)
-        request = make_claim(await add_session(store), await all_lanes(store), limit=3)
-        answers = await asyncio.gather(*(store.claim_runs([request], now=START) for _ in range(5)))
-        assert len({tuple(sorted(ids_of(result.runs))) for [result] in answers}) == 1
-        assert (await store.count_runs("default"))[RunState.RUNNING] == 3
-
-
-class RunsThatCrashedAreClaimedAlone:
-    """A run that was lost with its worker goes only to a worker that has nothing else."""
-
-    __test__ = False
-
-    async def test_only_an_alone_claim_takes_it(self, store: Store) -> None:
-        run_id = await crashed_run(store, await add_job(store))
-        session_id = await add_session(store)
-        assert await claim(store, session_id, now=at(1), limit=9) == ()
-        [leased] = await claim(store, session_id, now=at(1), limit=9, is_quarantined=True)
-        assert (leased.run_id, leased.is_quarantined) == (run_id, True)
-        assert leased.attempt == 1, "a loss counts as a crash, not as an attempt"
-        held = await read_held(store, run_id)
-        assert (held.is_quarantined, held.quarantined_crashes) == (True, 0)
-
-    async def test_alone_claim_takes_one_and_no_other_kind(self, store: Store) -> None:
-        job = await add_job(store)
-        crashed = [await crashed_run(store, job) for _ in range(2)]
-        await submit(store, job)
-        session_id = await add_session(store)
-        first = await claim(store, session_id, now=at(1), limit=9, is_quarantined=True)
-        assert len(first) == 1
-        assert set(ids_of(first)) < set(crashed)
-
-    async def test_alone_claim_gets_nothing_while_the_session_runs_something(self, store: Store) -> None:
-        job = await add_job(store)
-        await crashed_run(store, job)
-        session_id = await add_session(store)
-        await submit(store, job)
-        assert len(await claim(store, session_id, now=at(1))) == 1
-        assert await claim(store, session_id, now=at(1), is_quarantined=True) == ()
-
-    async def test_session_that_runs_one_alone_gets_nothing_else(self, store: Store) -> None:
-        job = await add_job(store)
-        crashed = [await crashed_run(store, job) for _ in range(2)]
-        await submit(store, job)
-        session_id = await add_session(store)
-        [leased] = await claim(store, session_id, now=at(1), is_quarantined=True)
-        assert leased.run_id in crashed
-        assert await claim(store, session_id, now=at(1), limit=9) == ()
-        assert await claim(store, session_id, now=at(1), limit=9, is_quarantined=True) == ()
-        await store.apply([transitions.succeeded(leased.run_id, leased.token, session_id)], now=at(2))
-        assert len(await claim(store, session_id, now=at(3), limit=9)) == 1
-
-    async def test_crashes_alone_are_counted_apart(self, store: Store) -> None:
-        run_id = await crashed_run(store, await add_job(store))
-        for crashes in (1, 2):
-            session_id = await add_session(store)
-            [leased] = await claim(store, session_id, now=at(crashes), is_quarantined=True)
-            held = await read_held(store, leased.run_id)
-            assert (held.is_quarantined, held.quarantined_crashes) == (True, crashes - 1)
-            ending = transitions.lost(facts_of(held), make_spec(), now=at(crashes))
-            await store.apply([ending], now=at(crashes))
-            [run] = await store.get_runs([run_id])
-            assert run is not None
-            assert run.crashes == crashes + 1
-
-    async def test_poison_limit_ends_it(self, store: Store) -> None:
-        spec = make_spec(poison_limit=1)
-        run_id = await crashed_run(store, await add_job(store, spec))
-        [leased] = await claim(store, await add_session(store), now=at(1), is_quarantined=True)
-        held = await read_held(store, leased.run_id)
-        await store.apply([transitions.lost(facts_of(held), spec, now=at(1))], now=at(1))
-        [run] = await store.get_runs([run_id])
-        assert run is not None
-        assert (run.state, run.reason, run.crashes) == (RunState.FAILED, "poison", 2)
-
-    async def test_alone_claims_at_once_of_one_session_give_one_run(self, store: Store) -> None:
-        job = await add_job(store)
-        for _ in range(3):
-            await crashed_run(store, job)
-        session_id = await add_session(store)
-        lanes = await all_lanes(store)
-        answers = await asyncio.gather(
-            *(claim(store, session_id, now=at(1), lanes=lanes, is_quarantined=True) for _ in range(4))
-        )
-        assert sum(len(runs) for runs in answers) == 1
-
-    async def test_snoozed_and_failed_runs_are_not_suspects(self, store: Store) -> None:
-        job = await add_job(store)
-        held = await running_run(store, job)
-        await store.apply([transitions.snoozed(facts_of(held), until=at(5))], now=at(1))
-        leased = await claim(store, await add_session(store), now=at(5))
-        assert ids_of(leased) == [held.run_id]
-        assert make_new_run(job).lane == lane_of(job)
