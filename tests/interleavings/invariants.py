@@ -113,7 +113,7 @@ def judge_clocks(scene: Scene, verbs: Verbs, played: Played, tables: Tables) -> 
             changes[str(changed.id)] = changes.get(str(changed.id), 0) + took
     # A second pause is DONE without effect.
     names = [verb.name for verb in verbs]
-    idle_pauses = max(names.count(name) - 1 for name in ("pause", "pause_quiet"))
+    idle_pauses = max(names.count(name) - 1 for name in ("pause", "pause_quiet", "resume"))
     for known in (scene.job, scene.quiet, scene.paused):
         for clock in tables["job_clock"]:
             if clock["job_id"] == str(known.id):
