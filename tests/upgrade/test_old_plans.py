@@ -10,7 +10,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from mainspring.stores._sql.queries import Query, parse_queries
+from mainspring.stores._sql.queries import Query, parse_fragments, parse_queries
 from mainspring.stores.postgres.connecting import Role
 from tests.postgres import temporary_database
 from tests.postgres_databases import template_database
@@ -66,11 +66,13 @@ async def dsn(filled: str) -> str:
 
 def queries_of(version: Version) -> dict[str, Query]:
     assert version.python_path is not None
-    folder: Path = version.python_path / "mainspring/stores/postgres/queries"
+    stores: Path = version.python_path / "mainspring/stores"
+    shared = stores / "_sql/fragments.sql"
+    fragments = parse_fragments(shared.read_text()) if shared.exists() else {}
     return {
         query.name: query
-        for path in sorted(folder.glob("*.sql"))
-        for query in parse_queries(path.read_text())
+        for path in sorted((stores / "postgres/queries").glob("*.sql"))
+        for query in parse_queries(path.read_text(), fragments)
     }
 
 

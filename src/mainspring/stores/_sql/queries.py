@@ -60,7 +60,11 @@ def load_queries(package: str) -> Mapping[str, Query]:
 
 def load_fragments() -> Mapping[str, str]:
     """Return the fragments that the dialects share, by name."""
-    text = (files("mainspring.stores._sql") / _FRAGMENTS).read_text(encoding="utf-8")
+    return parse_fragments((files("mainspring.stores._sql") / _FRAGMENTS).read_text(encoding="utf-8"))
+
+
+def parse_fragments(text: str) -> Mapping[str, str]:
+    """Split a file's text into its fragments, without the remarks on them."""
     return dict(_split("\n".join(line for line in text.splitlines() if not _is_remark(line))))
 
 
