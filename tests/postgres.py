@@ -64,15 +64,17 @@ def temporary_database(server: str, *, template: str = "template1") -> Iterator[
 
 def execute(server: str, statement: str) -> None:
     """Execute one statement on the server's own database, wherever the caller stands with its event loop."""
-    _call(f"{server}/postgres", lambda connection: connection.execute(statement))
+    call(f"{server}/postgres", lambda connection: connection.execute(statement))
 
 
 def fetch(dsn: str, query: str) -> Any:
     """Return a query's first value, wherever the caller stands with its event loop."""
-    return _call(dsn, lambda connection: connection.fetchval(query))
+    return call(dsn, lambda connection: connection.fetchval(query))
 
 
-def _call(dsn: str, act: Callable[["asyncpg.Connection[asyncpg.Record]"], Awaitable[Any]]) -> Any:
+def call(dsn: str, act: Callable[["asyncpg.Connection[asyncpg.Record]"], Awaitable[Any]]) -> Any:
+    """Return what comes of acting on a connection, wherever the caller stands with its event loop."""
+
     async def connect_and_act() -> Any:
         connection = await asyncpg.connect(dsn)
         try:

@@ -8,6 +8,7 @@ from tests.upgrade.versions import (
     make_successor,
     oldest_that_works,
     unpack_baseline,
+    unpack_release_before,
 )
 
 
@@ -22,6 +23,12 @@ def older(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def baseline(tmp_path_factory: pytest.TempPathFactory) -> Version:
     """The oldest version that today's promises hold for."""
     return unpack_baseline(tmp_path_factory.mktemp("baseline"))
+
+
+@pytest.fixture(scope="session")
+def release_before(tmp_path_factory: pytest.TempPathFactory) -> Version:
+    """The last release: its data is brought along, its programs cannot work on today's schema."""
+    return unpack_release_before(tmp_path_factory.mktemp("before"))
 
 
 @pytest.fixture(scope="session")

@@ -7,15 +7,24 @@ from pathlib import Path
 import pytest
 
 from tests.upgrade import versions
-from tests.upgrade.versions import NEWEST, SOURCE, Version, archive_commit, baseline_pack, find_commit
+from tests.upgrade.versions import (
+    NEWEST,
+    SOURCE,
+    Version,
+    archive_commit,
+    baseline_pack,
+    find_commit,
+    release_before_pack,
+)
 
 
-def test_baseline_is_the_commit_that_it_is_named_after(tmp_path: Path) -> None:
-    commit = find_commit(baseline_pack().name.partition(".")[0])
+@pytest.mark.parametrize("pack_path", [baseline_pack(), release_before_pack()], ids=["baseline", "before"])
+def test_pack_is_the_commit_that_it_is_named_after(tmp_path: Path, pack_path: Path) -> None:
+    commit = find_commit(pack_path.name.partition(".")[0])
     if commit is None:  # no history, or none that reaches so far: then the name is all that there is to see
-        assert re.fullmatch(r"[0-9a-f]{7}\.tar\.xz", baseline_pack().name)
+        assert re.fullmatch(r"[0-9a-f]{7}\.tar\.xz", pack_path.name)
         return
-    with tarfile.open(baseline_pack(), "r:xz") as pack:
+    with tarfile.open(pack_path, "r:xz") as pack:
         pack.extractall(tmp_path / "packed", filter="data")
     (tmp_path / "commit.tar").write_bytes(archive_commit(commit))
     with tarfile.open(tmp_path / "commit.tar") as archive:

@@ -2,12 +2,15 @@
 
 - `unpack_baseline`: the oldest version that today's promises hold for, packed in this folder, so that a real older
   version is there wherever the tests are, with a history or without.
+- `unpack_release_before`: the last release's code, packed likewise. Its data must be brought along, even where its
+  programs cannot work on today's schema.
 - `extract_previous`: the newest commit before the one under test, where git has it.
 - `make_successor`: the code under test with one migration more, which declares itself compatible, or does not.
 """
 
 from __future__ import annotations
 
+import argparse
 import io
 import lzma
 import re
@@ -21,6 +24,7 @@ from mainspring.stores._sql.migrate import read_migrations
 
 ROOT = Path(__file__).resolve().parents[2]
 BASELINE_FOLDER = Path(__file__).parent / "baseline"
+BEFORE_FOLDER = Path(__file__).parent / "before"
 SOURCE = "src/mainspring"
 DIALECTS = ("postgres", "sqlite")
 SUCCESSOR = 9999
@@ -62,30 +66,51 @@ class Version:
 
 def baseline_pack() -> Path:
     """Return the packed baseline; its name is the commit's."""
-    (pack,) = BASELINE_FOLDER.glob("*.tar.xz")
+    return _only_pack(BASELINE_FOLDER)
+
+
+def release_before_pack() -> Path:
+    """Return the packed release before; its name is the commit's."""
+    return _only_pack(BEFORE_FOLDER)
+
+
+def _only_pack(folder: Path) -> Path:
+    (pack,) = folder.glob("*.tar.xz")
     return pack
 
 
 def unpack_baseline(folder: Path) -> Version:
     """Unpack the baseline into a folder."""
-    pack = baseline_pack()
+    return _unpack(baseline_pack(), folder, kind="baseline")
+
+
+def unpack_release_before(folder: Path) -> Version:
+    """Unpack the release before into a folder."""
+    return _unpack(release_before_pack(), folder, kind="release before")
+
+
+def _unpack(pack: Path, folder: Path, *, kind: str) -> Version:
     with tarfile.open(pack, "r:xz") as archive:
         archive.extractall(folder, filter="data")
-    return Version(f"baseline {pack.name.partition('.')[0]}", folder / "src")
+    return Version(f"{kind} {pack.name.partition('.')[0]}", folder / "src")
 
 
-def pack_baseline() -> Path:
-    """Pack the newest commit as the baseline, in place of the one before.
+def pack_commit(expression: str, folder: Path) -> Path:
+    """Pack a commit into a folder, in place of the pack that was there.
+
+    Args:
+        expression: names the commit as git does, like `HEAD`.
 
     Raises:
-        RuntimeError: there is no commit to be had.
+        RuntimeError: there is no such commit here.
     """
-    commit = find_commit("HEAD")
+    commit = find_commit(expression)
     if commit is None:
-        raise RuntimeError("there is no history here")
-    for pack in BASELINE_FOLDER.glob("*.tar.xz"):
+        raise RuntimeError(f"there is no commit {expression} here")
+    folder.mkdir(exist_ok=True)
+    for pack in folder.glob("*.tar.xz"):
         pack.unlink()
-    target = BASELINE_FOLDER / f"{commit[:7]}.tar.xz"
+    target = folder / f"{commit[:7]}.tar.xz"
     target.write_bytes(lzma.compress(archive_commit(commit), preset=9 | lzma.PRESET_EXTREME))
     return target
 
@@ -181,4 +206,8 @@ def make_successor(folder: Path, *, compatible_from: int | None) -> Version:
 
 
 if __name__ == "__main__":
-    print(pack_baseline().relative_to(ROOT))
+    parser = argparse.ArgumentParser(description="Pack older code for the tests of upgrades.")
+    parser.add_argument("--before", metavar="COMMIT", help="pack the release before, not the baseline")
+    before = parser.parse_args().before
+    made = pack_commit("HEAD", BASELINE_FOLDER) if before is None else pack_commit(before, BEFORE_FOLDER)
+    print(made.relative_to(ROOT))
