@@ -58,6 +58,7 @@ ONLY_POSTGRES = {
     "pass_run_sequence": "SQLite has no failover",
     "pick_shards": "row locks",
     "prepare_history": "partitions",
+    "read_running": "SQLite has one process, which its lock file tells",
     "read_standing": "SQLite has one file, not servers",
     "settle": "SQLite's commits wait for no standby",
     "submit_one": "submit_runs for one",

@@ -113,6 +113,19 @@ def pending(applied: Mapping[int, Applied], available: Sequence[Migration]) -> l
     return missing
 
 
+def find_breaking(applied: Mapping[int, Applied], missing: Sequence[Migration]) -> Migration | None:
+    """Return the first of the missing migrations that no program running on this schema can work with, if any.
+
+    Args:
+        applied: by number; none where the database is new, and nothing can be running on it.
+        missing: what `pending` returned.
+    """
+    last = max(applied, default=None)
+    if last is None:
+        return None
+    return next((migration for migration in missing if migration.compatible_from > last), None)
+
+
 def _check_agrees(number: int, compatible_from: int | None, *, last: int) -> None:
     if compatible_from is not None and compatible_from <= last:
         return

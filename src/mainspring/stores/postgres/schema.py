@@ -9,9 +9,10 @@ import asyncpg
 import structlog
 
 from mainspring.errors import SchemaMismatch, StoreUnavailable
-from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
+from mainspring.stores._sql.migrate import Applied, Migration, find_breaking, pending, read_migrations
 from mainspring.stores._sql.queries import Query, load_queries
 from mainspring.stores.postgres.connection import Transaction
+from mainspring.stores.postgres.still_running import refuse_while_running
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -41,7 +42,7 @@ async def migrate(
 
     Raises:
         SchemaMismatch: the schema is newer than this program and does not agree with it, was altered, or has a hole;
-            or the server is too old.
+            the server is too old; or programs are running that could not work with what is missing.
         StoreUnavailable: others were in the way every time.
     """
     _check_server(connection)
@@ -70,6 +71,9 @@ async def _apply(connection: Connection, transaction: Transaction, available: Se
         for row in await transaction.fetch("read_migrations")
     }
     missing = pending(applied, available)
+    breaking = find_breaking(applied, missing)
+    if breaking is not None:
+        await refuse_while_running(transaction, breaking)
     if missing:
         await transaction.execute("limit_lock_waits")
     for migration in missing:

@@ -36,6 +36,20 @@ INSERT INTO migration_compatibility (number, compatible_from) VALUES (:number, :
 -- name: add_migration
 INSERT INTO migration (number, name, checksum) VALUES (:number, :name, :checksum);
 
+-- name: read_running
+-- Whatever older schema this is: some have no periods, and these are read as null.
+SELECT
+    'server' AS kind, node.id, node.version AS name, node.host, node.pid, node.beats,
+    (to_jsonb(node) ->> 'period')::interval AS period
+FROM node
+UNION ALL
+SELECT
+    'worker', session.id::text, session.worker, session.host, session.pid, session.beats,
+    (to_jsonb(session) ->> 'beat_period')::interval
+FROM session
+WHERE session.state = 'live'
+ORDER BY 1, 2;
+
 -- name: describe_columns
 SELECT
     class.relname AS owner, class.relkind::text AS kind, attribute.attname AS name,
