@@ -58,6 +58,25 @@ CREATE INDEX dead_run_job ON public.dead_run USING btree (job_id, id);
 
 -- VIEW ended_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of)
 
+CREATE TABLE fire_range (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    job_id uuid NOT NULL,
+    version integer NOT NULL,
+    shard smallint NOT NULL,
+    kind text NOT NULL,
+    from_at timestamp with time zone NOT NULL,
+    to_at timestamp with time zone,
+    cursor_at timestamp with time zone,
+    reason text NOT NULL,
+    is_open boolean NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    closed_at timestamp with time zone,
+    CONSTRAINT fire_range_kind CHECK ((kind = ANY (ARRAY['catch_up'::text, 'backfill'::text, 'gap'::text]))),
+    CONSTRAINT fire_range_pkey PRIMARY KEY (id)
+);
+CREATE INDEX fire_range_job ON public.fire_range USING btree (job_id, id);
+CREATE INDEX fire_range_open ON public.fire_range USING btree (shard, id) WHERE (is_open AND (kind <> 'gap'::text));
+
 CREATE TABLE idempotency (
     tenant text NOT NULL,
     key text NOT NULL,
@@ -181,12 +200,12 @@ CREATE TABLE run (
     CONSTRAINT run_pkey PRIMARY KEY (id),
     CONSTRAINT run_state CHECK ((state = ANY (ARRAY['PENDING'::text, 'BLOCKED'::text, 'RUNNING'::text, 'RETRYING'::text])))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX run_held_quarantined ON public.run USING btree (session_id) WHERE ((state = 'RUNNING'::text) AND is_quarantined);
 CREATE INDEX run_claimed ON public.run USING btree (session_id, claim_number) WHERE (claim_number IS NOT NULL);
 CREATE INDEX run_expiring ON public.run USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])));
+CREATE INDEX run_held_quarantined ON public.run USING btree (session_id) WHERE ((state = 'RUNNING'::text) AND is_quarantined);
 CREATE INDEX run_job ON public.run USING btree (job_id, ((id + 0))) WITH (fillfactor='45');
-CREATE INDEX run_ready ON public.run USING btree (lane_id, ready_at) WHERE ((state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])) AND (NOT is_parked) AND (crashes = 0));
 CREATE INDEX run_quarantined ON public.run USING btree (lane_id, ready_at) WHERE ((state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])) AND (NOT is_parked) AND (crashes > 0));
+CREATE INDEX run_ready ON public.run USING btree (lane_id, ready_at) WHERE ((state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])) AND (NOT is_parked) AND (crashes = 0));
 CREATE INDEX run_waiting ON public.run USING btree (lane_id) WHERE ((state = 'BLOCKED'::text) OR is_parked);
 CREATE UNIQUE INDEX run_fire_key ON public.run USING btree (job_id, fire_at) WHERE (kind = 'scheduled'::text);
 CREATE UNIQUE INDEX run_redrive ON public.run USING btree (redrive_of) WHERE (redrive_of IS NOT NULL);
@@ -256,25 +275,6 @@ CREATE TABLE shard_lease (
     CONSTRAINT shard_lease_pkey PRIMARY KEY (shard)
 );
 
-CREATE TABLE fire_range (
-    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-    job_id uuid NOT NULL,
-    version integer NOT NULL,
-    shard smallint NOT NULL,
-    kind text NOT NULL,
-    from_at timestamp with time zone NOT NULL,
-    to_at timestamp with time zone,
-    cursor_at timestamp with time zone,
-    reason text NOT NULL,
-    is_open boolean NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    closed_at timestamp with time zone,
-    CONSTRAINT fire_range_kind CHECK ((kind = ANY (ARRAY['catch_up'::text, 'backfill'::text, 'gap'::text]))),
-    CONSTRAINT fire_range_pkey PRIMARY KEY (id)
-);
-CREATE INDEX fire_range_job ON public.fire_range USING btree (job_id, id);
-CREATE INDEX fire_range_open ON public.fire_range USING btree (shard, id) WHERE (is_open AND (kind <> 'gap'::text));
-
 CREATE TABLE tenant (
     id text NOT NULL,
     weight integer NOT NULL DEFAULT 1,
@@ -284,7 +284,7 @@ CREATE TABLE tenant (
 
 -- FUNCTION drop_history(timestamp with time zone)
 -- FUNCTION prepare_history(timestamp with time zone,integer)
+-- SEQUENCE fire_range_id_seq
 -- SEQUENCE lane_id_seq
 -- SEQUENCE run_sequence
 -- SEQUENCE session_id_seq
--- SEQUENCE fire_range_id_seq
