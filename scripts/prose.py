@@ -110,7 +110,7 @@ def lint(page: Path, settings: Config) -> list[str]:
     found = []
     for result, _ in file.lint(settings):
         # proselint puts a line before the text, and takes the first column for the end of the line before.
-        begin = result.fire_range[0]
+        begin = result.span[0]
         line, column = file.content.count("\n", 0, begin), begin - file.content.rfind("\n", 0, begin)
         found.append(f"{name}:{line}:{column}: {result.check_path}: {result.message}")
     return found
