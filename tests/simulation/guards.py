@@ -96,7 +96,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         "session match",
-        "nobody else ends the attempt of a session, whatever he guesses",
+        "no other session ends the attempt of a session, even with a guessed token",
         (
             Edit(_SETTLEMENT, " and run.session_id == session_id", ""),
             Edit("mainspring.engine.gateway", " or run.session_id != session_id:", ":"),

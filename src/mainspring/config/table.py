@@ -106,7 +106,7 @@ _API = (
         field="trusted_network",
         flag="--trusted-network",
         used_by=_HOSTS,
-        words="Whoever can reach the API may define and run jobs: there are no access tokens.",
+        words="Everyone who can reach the API may define and run jobs: there are no access tokens.",
     ),
     Setting(
         name="allow_host",
@@ -266,7 +266,7 @@ _EXECUTORS = (
         field="threads",
         flag="--threads",
         used_by=_EXECUTING,
-        words="Sync functions that a worker carries out at a time, each in a thread of its own.",
+        words="Sync functions that a worker runs at a time, each in its own thread.",
     ),
     Setting(
         name="executors.function.grace",
@@ -282,7 +282,7 @@ _EXECUTORS = (
         default=False,
         field="allow_shell",
         flag="--allow-shell",
-        words="Allow shell commands as jobs: accepted by the server, carried out by the worker.",
+        words="Allow shell commands as jobs: the server accepts them, the worker runs them.",
     ),
     Setting(
         name="executors.shell.allow",
