@@ -1,7 +1,7 @@
 """The functions that a worker can carry out, by name.
 
 A job names its function; the name is looked up here and nowhere else. There is no import path, pickle or eval
-on the way, so whoever can submit a job cannot choose code (reliability 4.1).
+on the way, so the right to submit a job is no right to choose code (reliability 4.1).
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -136,7 +137,7 @@ def test_programs_that_were_frozen_do_no_harm_when_they_wake(
                 member.resume()
             (old.folder / "effects" / MENDED).touch()
             for member in (worker, old.server):
-                wait_for(lambda member=member: log_of(member), lambda log: "does not exist" in log)
+                wait_for(partial(log_of, member), lambda log: "does not exist" in log)
             assert new.api.get(f"/runs/{run}")["status"] != "SUCCEEDED"
             for member in (worker, old.server):
                 member.kill()

@@ -20,12 +20,12 @@ BOUND = timedelta(seconds=2)
 
 
 class Times:
-    """Stretches of time, for many questions: which of them overlap makes no difference."""
+    """Periods of time, for many questions: which of them overlap makes no difference."""
 
-    def __init__(self, stretches: Iterable[tuple[datetime, datetime]]) -> None:
+    def __init__(self, periods: Iterable[tuple[datetime, datetime]]) -> None:
         self._begins: list[datetime] = []
         self._ends: list[datetime] = []
-        for begin, end in sorted(stretches):
+        for begin, end in sorted(periods):
             if self._ends and begin <= self._ends[-1]:
                 self._ends[-1] = max(self._ends[-1], end)
             else:

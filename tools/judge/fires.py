@@ -12,7 +12,7 @@ from mainspring.core.model import FireRange, FireRangeKind, Run, RunKind
 from mainspring.core.states import RunState
 from tools.judge.model import ChangeKind, History, Violation
 from tools.judge.runs import Runs
-from tools.judge.stretches import Stretch, read_stretches
+from tools.judge.trigger_periods import TriggerPeriod, read_trigger_periods
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class _Records:
     job_id: JobId
     runs: dict[datetime, list[Run]]
     fire_ranges: list[FireRange]
-    stretches: list[Stretch]
+    periods: list[TriggerPeriod]
     deleted_at: datetime | None
 
 
@@ -37,30 +37,30 @@ def judge_fires(history: History, counts: Counter[str]) -> Iterator[Violation]:
         if fire_range.kind is not FireRangeKind.BACKFILL:
             fire_ranges[fire_range.job_id].append(fire_range)
     deleted = {change.job_id: change.until for change in history.changes if change.kind is ChangeKind.DELETED}
-    for job_id, stretches in read_stretches(history).items():
-        records = _Records(job_id, runs[job_id], fire_ranges[job_id], stretches, deleted.get(job_id))
+    for job_id, periods in read_trigger_periods(history).items():
+        records = _Records(job_id, runs[job_id], fire_ranges[job_id], periods, deleted.get(job_id))
         yield from _judge_job(history, records, counts)
 
 
 def _judge_job(history: History, records: _Records, counts: Counter[str]) -> Iterator[Violation]:
     sure: set[datetime] = set()
-    possible: dict[datetime, list[Stretch]] = defaultdict(list)
-    for stretch in records.stretches:
-        owed, allowed = stretch.expected(history.slack)
-        if stretch.is_paused:
+    possible: dict[datetime, list[TriggerPeriod]] = defaultdict(list)
+    for period in records.periods:
+        owed, allowed = period.expected(history.slack)
+        if period.is_paused:
             counts["fires_paused"] += len(owed)
-            yield from _judge_pause(history, records, stretch, owed)
+            yield from _judge_pause(history, records, period, owed)
             continue
         sure |= owed
         for at in allowed:
-            possible[at].append(stretch)
+            possible[at].append(period)
     counts["fires_expected"] += len(sure)
     for at in sorted(sure | set(records.runs)):
         yield from _judge_fire(history, records, at, possible.get(at, []), counts, is_sure=at in sure)
 
 
 def _judge_pause(
-    history: History, records: _Records, pause: Stretch, owed: set[datetime]
+    history: History, records: _Records, pause: TriggerPeriod, owed: set[datetime]
 ) -> Iterator[Violation]:
     """What would have fired during a pause is on record as one gap, that of this pause (law 4)."""
     for at in sorted(owed):
@@ -79,17 +79,17 @@ def _judge_fire(
     history: History,
     records: _Records,
     at: datetime,
-    stretches: list[Stretch],
+    periods: list[TriggerPeriod],
     counts: Counter[str],
     *,
     is_sure: bool,
 ) -> Iterator[Violation]:
     mine = records.runs.get(at, [])
-    if not _held_then(history, stretches, mine, at):
+    if not _held_then(history, periods, mine, at):
         if mine:
             yield _violation("S2", at, records, mine, [], history)
         return
-    covering = [fire_range for fire_range in records.fire_ranges if _claims(fire_range, at, stretches)]
+    covering = [fire_range for fire_range in records.fire_ranges if _claims(fire_range, at, periods)]
     holding = [fire_range for fire_range in covering if _holds(history, records, fire_range, at)]
     is_missed = is_sure and not mine and not holding
     if is_missed or len(mine) > 1 or (mine and covering) or (len(covering) > 1 and is_sure):
@@ -100,12 +100,12 @@ def _judge_fire(
         counts["fires_skipped" if mine[0].state is RunState.SKIPPED else "fires_run"] += 1
 
 
-def _held_then(history: History, stretches: list[Stretch], runs: list[Run], at: datetime) -> bool:
+def _held_then(history: History, periods: list[TriggerPeriod], runs: list[Run], at: datetime) -> bool:
     """Say whether the trigger gives this instant, and each run's version had not been replaced by then."""
-    return bool(stretches) and all(
+    return bool(periods) and all(
         any(
-            run.version in stretch.versions and at <= stretch.versions[run.version] + history.slack
-            for stretch in stretches
+            run.version in period.versions and at <= period.versions[run.version] + history.slack
+            for period in periods
         )
         for run in runs
     )
@@ -119,9 +119,9 @@ def _covers(fire_range: FireRange, at: datetime) -> bool:
     return is_within and is_to_come
 
 
-def _claims(fire_range: FireRange, at: datetime, stretches: list[Stretch]) -> bool:
+def _claims(fire_range: FireRange, at: datetime, periods: list[TriggerPeriod]) -> bool:
     """Say whether a fire range presents itself as the record of a fire, rightly or not."""
-    is_mine = any(fire_range.version in stretch.versions for stretch in stretches)
+    is_mine = any(fire_range.version in period.versions for period in periods)
     return _covers(fire_range, at) and (
         is_mine or (fire_range.kind is FireRangeKind.GAP and fire_range.reason == "paused")
     )
@@ -140,7 +140,7 @@ def _holds(history: History, records: _Records, fire_range: FireRange, at: datet
             pause.is_paused
             and pause.began_after - slack <= fire_range.created_at <= pause.began_by + slack
             and at <= pause.ended_by + slack
-            for pause in records.stretches
+            for pause in records.periods
         )
     if fire_range.reason == "deleted":
         return records.deleted_at is not None and at <= records.deleted_at + slack

@@ -12,7 +12,7 @@ from mainspring.core.states import RunState
 from tools.judge.model import ChangeKind, History, Violation
 from tools.judge.oracle import expected_fires
 from tools.judge.runs import Runs
-from tools.judge.stretches import read_stretches
+from tools.judge.trigger_periods import read_trigger_periods
 
 _TICK = timedelta(microseconds=1)
 _DRAIN = timedelta(seconds=1)
@@ -126,7 +126,7 @@ def _wrong_catch_up(spec: JobSpec, fire_range: FireRange, to_at: datetime, slack
 
 def judge_catch_ups(history: History, counts: Counter[str]) -> Iterator[Violation]:
     """S27, S1: a catch-up comes to its end where job and system are there to carry it out, and ends no sooner."""
-    stretches = read_stretches(history)
+    periods = read_trigger_periods(history)
     calm_since = history.healed_at + 3 * history.lease
     specs = {(change.job_id, change.version): change.spec for change in history.changes}
     deleted = {change.job_id for change in history.changes if change.kind is ChangeKind.DELETED}
@@ -154,7 +154,7 @@ def judge_catch_ups(history: History, counts: Counter[str]) -> Iterator[Violatio
         free = sum(
             (
                 max(min(item.ended_after, history.read_at) - max(item.began_by, idle_from), timedelta(0))
-                for item in stretches.get(fire_range.job_id, [])
+                for item in periods.get(fire_range.job_id, [])
                 if not item.is_paused
             ),
             timedelta(0),

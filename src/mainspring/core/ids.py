@@ -20,7 +20,7 @@ LaneId = NewType("LaneId", int)
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {character: value for value, character in enumerate(_ALPHABET)}
-_VALUES |= {"o": 0, "i": 1, "l": 1}  # Crockford: look-alikes are read as the digits they resemble
+_VALUES |= {"o": 0, "i": 1, "l": 1}  # Crockford: letters that resemble digits are read as these digits
 _PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
 """Two digits at a time, because the id of every claimed run is written."""
 _PLAIN_DIGITS = (
@@ -113,7 +113,7 @@ def _encode(value: int, digits: int) -> str:
 
 def _decode(text: str, prefix: str, digits: int, bits: int) -> int:
     body = text.removeprefix(prefix)
-    # One with the prefix is longer than its digits; `_has_form` would look at each of them by itself.
+    # One with the prefix is longer than its digits; `_has_form` would examine each of them by itself.
     if len(body) != digits or len(text) == digits or not text.isascii():
         raise ValueError(_unlike(text, prefix, digits))
     try:

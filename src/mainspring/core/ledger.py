@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mainspring.core.model import FireRange, FireRangeKind, Job
-from mainspring.core.planning import walk_stretch
+from mainspring.core.planning import walk_range
 from mainspring.core.triggers import Trigger
 
 
@@ -67,7 +67,7 @@ def balance_fires(
     fire_ranges = list(fire_ranges)
     missing: list[datetime] = []
     expected = 0
-    for instant in walk_stretch(trigger, from_at, to_at, None):
+    for instant in walk_range(trigger, from_at, to_at, None):
         expected += 1
         if records[instant]:
             records[instant] -= 1

@@ -44,10 +44,10 @@ class Watch(Generic[K]):
     """What a judge remembers from one check to the next."""
 
     sightings: Mapping[K, Sighting]
-    looked_at: float
+    observed_at: float
 
 
-def look(watch: Watch[K] | None, pulses: Mapping[K, Pulse], *, at: float) -> tuple[Watch[K], list[K]]:
+def observe(watch: Watch[K] | None, pulses: Mapping[K, Pulse], *, at: float) -> tuple[Watch[K], list[K]]:
     """Compare all counters with the last check, and say which owners have been silent for three of their periods.
 
     Args:
@@ -58,17 +58,17 @@ def look(watch: Watch[K] | None, pulses: Mapping[K, Pulse], *, at: float) -> tup
     Returns:
         What to remember, and the keys that are silent, in the order of `pulses`.
     """
-    looked_at = watch.looked_at if watch is not None else -math.inf
+    observed_at = watch.observed_at if watch is not None else -math.inf
     known = watch.sightings if watch is not None else {}
     sightings: dict[K, Sighting] = {}
     silent: list[K] = []
     for key, pulse in pulses.items():
-        is_watching = at - looked_at <= pulse.period * _MAX_READ_GAP
+        is_watching = at - observed_at <= pulse.period * _MAX_READ_GAP
         seen = known.get(key) if is_watching else None
         if seen is None:
             seen = Sighting(pulse, at, at)
         elif seen.pulse != pulse:
-            was_silent = _is_silent(seen, looked_at)
+            was_silent = _is_silent(seen, observed_at)
             seen = Sighting(pulse, at, at if was_silent else seen.alive_since)
         elif _is_silent(seen, at):
             silent.append(key)
@@ -82,7 +82,7 @@ def list_settled(watch: Watch[K]) -> list[K]:
         key
         for key, seen in watch.sightings.items()
         if seen.since - seen.alive_since >= PERIODS_OF_SILENCE * seen.pulse.period
-        and not _is_silent(seen, watch.looked_at)
+        and not _is_silent(seen, watch.observed_at)
     ]
 
 

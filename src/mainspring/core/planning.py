@@ -21,7 +21,7 @@ REASON_MISFIRE_LIMIT = "misfire_limit"
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class PlannedRange:
     """Every fire time t with `from_at <= t <= to_at`, to be kept as one fire range."""
 
     kind: FireRangeKind
@@ -37,7 +37,7 @@ class Plan:
     Attributes:
         fires: fire times that become runs now.
         skips: single fire times that become SKIPPED records, with the reason.
-        stretches: fire ranges: gaps of more than one fire time, and what is to be caught up.
+        ranges: fire ranges: gaps of more than one fire time, and what is to be caught up.
         fired_through: the newest instant this plan accounts for.
         next_fire_at: the clock's next instant. It may still lie in the past (within the grace), to be planned next.
     """
@@ -46,7 +46,7 @@ class Plan:
     fired_through: datetime
     next_fire_at: datetime | None
     skips: tuple[tuple[datetime, str], ...] = ()
-    stretches: tuple[Stretch, ...] = ()
+    ranges: tuple[PlannedRange, ...] = ()
 
 
 def plan_fires(spec: JobSpec, fire_at: datetime, *, now: datetime) -> Plan | None:
@@ -65,19 +65,19 @@ def plan_fires(spec: JobSpec, fire_at: datetime, *, now: datetime) -> Plan | Non
         return _fire_latest(trigger, fire_at, now)
     last_missed = _last_through(trigger, fire_at, now - spec.misfire.grace - _TICK)
     if spec.misfire.policy is Misfire.SKIP:
-        skips, stretches = _left_out(fire_at, last_missed, REASON_MISFIRE)
-        return Plan((), last_missed, trigger.next_after(last_missed), skips, stretches)
+        skips, ranges = _left_out(fire_at, last_missed, REASON_MISFIRE)
+        return Plan((), last_missed, trigger.next_after(last_missed), skips, ranges)
     return _fire_all(spec, trigger, fire_at, last_missed, now)
 
 
 def _fire_latest(trigger: Trigger, fire_at: datetime, now: datetime) -> Plan:
     latest = _last_through(trigger, fire_at, now)
     skips: tuple[tuple[datetime, str], ...] = ()
-    stretches: tuple[Stretch, ...] = ()
+    ranges: tuple[PlannedRange, ...] = ()
     if latest > fire_at:
         before = trigger.previous_before(latest) or fire_at
-        skips, stretches = _left_out(fire_at, max(before, fire_at), REASON_MISFIRE)
-    return Plan((latest,), latest, trigger.next_after(latest), skips, stretches)
+        skips, ranges = _left_out(fire_at, max(before, fire_at), REASON_MISFIRE)
+    return Plan((latest,), latest, trigger.next_after(latest), skips, ranges)
 
 
 def _fire_all(
@@ -94,12 +94,12 @@ def _fire_all(
             first = before
     dropped_through = last_missed if is_cut else trigger.previous_before(first)
     skips: tuple[tuple[datetime, str], ...] = ()
-    stretches: tuple[Stretch, ...] = ()
+    ranges: tuple[PlannedRange, ...] = ()
     if dropped_through is not None and dropped_through >= fire_at:
-        skips, stretches = _left_out(fire_at, dropped_through, REASON_MISFIRE_LIMIT)
+        skips, ranges = _left_out(fire_at, dropped_through, REASON_MISFIRE_LIMIT)
     if not is_cut:
-        stretches += (Stretch(FireRangeKind.CATCH_UP, first, last_missed, REASON_MISFIRE),)
-    return Plan((), last_missed, trigger.next_after(last_missed), skips, stretches)
+        ranges += (PlannedRange(FireRangeKind.CATCH_UP, first, last_missed, REASON_MISFIRE),)
+    return Plan((), last_missed, trigger.next_after(last_missed), skips, ranges)
 
 
 def _last_through(trigger: Trigger, fire_at: datetime, through: datetime) -> datetime:
@@ -110,25 +110,25 @@ def _last_through(trigger: Trigger, fire_at: datetime, through: datetime) -> dat
 
 def _left_out(
     from_at: datetime, to_at: datetime, reason: str
-) -> tuple[tuple[tuple[datetime, str], ...], tuple[Stretch, ...]]:
+) -> tuple[tuple[tuple[datetime, str], ...], tuple[PlannedRange, ...]]:
     """Record fires that produce no run: one as a SKIPPED run, several as one gap."""
     if from_at == to_at:
         return ((from_at, reason),), ()
-    return (), (Stretch(FireRangeKind.GAP, from_at, to_at, reason),)
+    return (), (PlannedRange(FireRangeKind.GAP, from_at, to_at, reason),)
 
 
-def overdue_stretch(
+def overdue_range(
     trigger: Trigger | None, fire_at: datetime | None, *, now: datetime, kind: FireRangeKind, reason: str
-) -> Stretch | None:
-    """Return the stretch of fires that are due but not yet made, for an edit or a delete at `now`."""
+) -> PlannedRange | None:
+    """Return the range of fires that are due but not yet made, for an edit or a delete at `now`."""
     if trigger is None or fire_at is None or fire_at > now:
         return None
-    return Stretch(kind, fire_at, _last_through(trigger, fire_at, now), reason)
+    return PlannedRange(kind, fire_at, _last_through(trigger, fire_at, now), reason)
 
 
 def settle_overdue(
     spec: JobSpec, fire_at: datetime | None, *, now: datetime, reason: str
-) -> tuple[Stretch, ...]:
+) -> tuple[PlannedRange, ...]:
     """Account for every fire of the old definition that is due but not yet made, when an edit at `now` replaces it.
 
     What the misfire policy would have made is caught up (with the edit's `reason` where the fire was not late), what it
@@ -139,13 +139,13 @@ def settle_overdue(
         return ()
     if fire_at >= now - spec.misfire.grace:
         rest: datetime | None = fire_at
-        settled: list[Stretch] = []
+        settled: list[PlannedRange] = []
     else:
         rest = plan.next_fire_at
-        settled = [Stretch(FireRangeKind.GAP, at, at, why) for at, why in plan.skips]
-        settled += plan.stretches
-        settled += (Stretch(FireRangeKind.CATCH_UP, at, at, REASON_MISFIRE) for at in plan.fires)
-    on_time = overdue_stretch(spec.trigger, rest, now=now, kind=FireRangeKind.CATCH_UP, reason=reason)
+        settled = [PlannedRange(FireRangeKind.GAP, at, at, why) for at, why in plan.skips]
+        settled += plan.ranges
+        settled += (PlannedRange(FireRangeKind.CATCH_UP, at, at, REASON_MISFIRE) for at in plan.fires)
+    on_time = overdue_range(spec.trigger, rest, now=now, kind=FireRangeKind.CATCH_UP, reason=reason)
     return (*settled, on_time) if on_time is not None else tuple(settled)
 
 
@@ -164,7 +164,7 @@ def first_fire_at(
     return trigger.next_after(now if fired_through is None else max(now, fired_through))
 
 
-def walk_stretch(
+def walk_range(
     trigger: Trigger, from_at: datetime, to_at: datetime, cursor_at: datetime | None
 ) -> Iterator[datetime]:
     """Yield the fire times of a fire range that lie after its cursor, in order."""

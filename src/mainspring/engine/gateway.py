@@ -152,7 +152,7 @@ class LocalGateway:
         return await self._store.beat_sessions(beats, now=self._clock.now())
 
     async def _release_all(self, unknown: Sequence[HeldRun]) -> Sequence[None]:
-        # The worker never got these (a claim's answer was lost) or forgot them: nobody carries them out. Whether an
+        # The worker never got these (a claim's answer was lost) or forgot them: no worker carries them out. Whether an
         # at-most-once run was begun cannot be told from here, so it counts as begun.
         specs = await self._definitions.load((run.job_id, run.version) for run in unknown)
         now = self._clock.now()
@@ -238,7 +238,7 @@ def _check_printable(registration: Registration) -> None:
 
 
 def _storable(report: Report) -> Report:
-    """Return the report with text that any store can hold; whoever wrote it, the run has ended."""
+    """Return the report with text that any store can hold: whatever its text, the run has ended."""
     ending = report.ending
     if isinstance(ending, Success):
         output = storable(ending.output)

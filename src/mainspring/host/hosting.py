@@ -101,7 +101,7 @@ def _warn_if_open(settings: Settings, url: str) -> None:
         address=url,
         names=sorted(settings.access.names),
         allows_shell=settings.allow_shell,
-        meaning="there are no access tokens: whoever can reach this address may define and run jobs",
+        meaning="there are no access tokens: everyone who can reach this address may define and run jobs",
     )
 
 

@@ -2,7 +2,7 @@
 
 The worker says over it that it is ready. The parent says "stop" by closing its end, which the kernel does for a
 parent that dies, however it dies: so no worker is left behind, and what it has under way is finished or handed back
-instead of being lost, as it would be with a parent-death signal. Signals stay what they are for whoever sends them: a
+instead of being lost, as it would be with a parent-death signal. Signals stay what they are for their senders: a
 terminal or a service manager that signals parent and workers alike does not thereby signal a worker twice.
 """
 

@@ -89,7 +89,7 @@ def run_process(work: Callable[[StopRequest], Awaitable[T]], settings: Settings)
 
 
 def settle_memory(*, has_users_code: bool = True) -> None:
-    """Take what start-up made out of the collector's sight, and let it look less often.
+    """Exempt what start-up made from garbage collection, and run that less often.
 
     Runs make few cycles; with the default thresholds the collector takes a large part of the time of short jobs.
     """
@@ -115,7 +115,7 @@ def _announce(line: str, state: str) -> None:
 
 
 def _notify(state: str) -> None:
-    """Send a state to whoever started this process and asked for it, as sd_notify(3) does.
+    """Send a state to the process that started this one, if it asked for it, as sd_notify(3) does.
 
     One who does not listen any more is no reason not to work.
     """

@@ -32,7 +32,7 @@ _LAST_READS = 0.1
 
 @contextlib.contextmanager
 def listen(host: str, port: int) -> Iterator[socket.socket]:
-    """Take the port before anything else: a server that nobody can reach must not fire."""
+    """Take the port before anything else: a server that cannot be reached must not fire."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -109,7 +109,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close connections with an answer, as far as they carry requests; those that stay idle without one.
 
-        A connection that is simply closed may have a request on it that nobody has read, and its client could not tell
+        A connection that is simply closed may have a request on it that was not read, and its client could not tell
         whether it was carried out.
         """
         waiter = LoopWaiter()

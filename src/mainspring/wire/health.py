@@ -63,7 +63,7 @@ class HealthView(Struct, kw_only=True):
     """The server answers and its store is reachable; `scheduler` is null where it does not schedule.
 
     Attributes:
-        access: `loopback`: this machine only; `trusted_network`: whoever can reach the server may do everything.
+        access: `loopback`: this machine only; `trusted_network`: everyone who can reach the server may do everything.
         figures: what this process has counted since its start, and what is so at the moment.
         failovers: those of the database that this process has come to know of since its start, the newest last; the
             last twenty at most.

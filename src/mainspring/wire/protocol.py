@@ -131,7 +131,8 @@ class LeaseView(Struct, kw_only=True):
         str, Meta(description="The submitter's, else the run's id: the same for all attempts.")
     ]
     is_quarantined: Annotated[
-        bool, Meta(description="Suspected of killing workers: claim nothing else until it has ended.")
+        bool,
+        Meta(description="Quarantined, since it crashed a worker: claim nothing else until it has ended."),
     ]
     is_cancel_requested: Annotated[
         bool, Meta(description="Its cancel was asked for: do not begin it, report `stopped`.")

@@ -108,7 +108,7 @@ class RunDetail(RunView, kw_only=True):
 
 
 class FireRangeView(Struct, kw_only=True):
-    """A stretch of fire times that is kept as one record."""
+    """A range of fire times that is kept as one record."""
 
     kind: str
     reason: str

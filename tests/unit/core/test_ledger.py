@@ -116,7 +116,7 @@ def test_what_the_planner_does_is_even_at_any_time(
         while clock is not None and (plan := plan_fires(spec, clock, now=now)) is not None:
             recorded += [*plan.fires, *(instant for instant, _ in plan.skips)]
             fire_ranges += (
-                make_fire_range(stretch.kind, stretch.from_at, stretch.to_at) for stretch in plan.stretches
+                make_fire_range(planned.kind, planned.from_at, planned.to_at) for planned in plan.ranges
             )
             clock = plan.next_fire_at
     drained = [drain(fire_range, caught_up) for fire_range in fire_ranges]

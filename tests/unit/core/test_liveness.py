@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, list_settled, look
+from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, list_settled, observe
 
 PERIOD = 10.0
 Look = tuple[float, dict[str, int]]
@@ -19,7 +19,7 @@ def watch_all(looks: list[Look]) -> list[list[str]]:
     watch: Watch[str] | None = None
     declared = []
     for moment, counters in looks:
-        watch, silent = look(watch, pulses_of(counters), at=moment)
+        watch, silent = observe(watch, pulses_of(counters), at=moment)
         declared.append(silent)
     return declared
 
@@ -77,16 +77,16 @@ def test_each_is_judged_by_the_period_that_it_has_named() -> None:
     declared = {}
     pulses = {"quick": Pulse(1, 1.0), "slow": Pulse(1, 10.0)}
     for moment in range(33):
-        watch, silent = look(watch, pulses, at=float(moment))
+        watch, silent = observe(watch, pulses, at=float(moment))
         declared[moment] = silent
     assert [declared[moment] for moment in (2, 3, 29, 30)] == [[], ["quick"], ["quick"], ["quick", "slow"]]
 
 
-def test_looks_too_rare_for_one_may_do_for_another() -> None:
+def test_reads_too_rare_for_one_may_do_for_another() -> None:
     watch: Watch[str] | None = None
     pulses = {"quick": Pulse(1, 1.0), "slow": Pulse(1, 10.0)}
     for moment in range(0, 36, 2):
-        watch, silent = look(watch, pulses, at=float(moment))
+        watch, silent = observe(watch, pulses, at=float(moment))
         assert silent == (["slow"] if moment >= 30 else [])
 
 
@@ -140,7 +140,7 @@ def settle(looks: list[Look]) -> list[list[str]]:
     watch: Watch[str] | None = None
     settled = []
     for moment, counters in looks:
-        watch, _ = look(watch, pulses_of(counters), at=moment)
+        watch, _ = observe(watch, pulses_of(counters), at=moment)
         settled.append(list_settled(watch))
     return settled
 

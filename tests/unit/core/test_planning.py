@@ -15,12 +15,12 @@ from mainspring.core.planning import (
     REASON_MISFIRE,
     REASON_MISFIRE_LIMIT,
     Plan,
-    Stretch,
+    PlannedRange,
     first_fire_at,
-    overdue_stretch,
+    overdue_range,
     plan_fires,
     settle_overdue,
-    walk_stretch,
+    walk_range,
 )
 from mainspring.core.triggers import Interval, Once, Trigger
 from mainspring.testing.factories import START, at
@@ -70,8 +70,8 @@ def fires_of(trigger: Trigger, start: datetime, through: datetime) -> list[datet
     return found
 
 
-def expand(trigger: Trigger, stretch: Stretch) -> list[datetime]:
-    return list(walk_stretch(trigger, stretch.from_at, stretch.to_at, None))
+def expand(trigger: Trigger, planned: PlannedRange) -> list[datetime]:
+    return list(walk_range(trigger, planned.from_at, planned.to_at, None))
 
 
 @dataclass
@@ -85,11 +85,11 @@ class Account:
     @classmethod
     def of(cls, trigger: Trigger, plan: Plan) -> "Account":
         account = cls(list(plan.fires), [], list(plan.skips))
-        for stretch in plan.stretches:
-            if stretch.kind is FireRangeKind.GAP:
-                account.left_out += ((instant, stretch.reason) for instant in expand(trigger, stretch))
+        for planned in plan.ranges:
+            if planned.kind is FireRangeKind.GAP:
+                account.left_out += ((instant, planned.reason) for instant in expand(trigger, planned))
             else:
-                account.caught_up += expand(trigger, stretch)
+                account.caught_up += expand(trigger, planned)
         return account
 
     def instants(self) -> list[datetime]:
@@ -168,7 +168,7 @@ def test_grace_includes_its_end(policy: Misfire, late: float, is_misfire: bool) 
         Misfire.SKIP: Plan((), START, None, skips=((START, REASON_MISFIRE),)),
         Misfire.FIRE_LATEST: made_on_time,
         Misfire.FIRE_ALL: Plan(
-            (), START, None, stretches=(Stretch(FireRangeKind.CATCH_UP, START, START, REASON_MISFIRE),)
+            (), START, None, ranges=(PlannedRange(FireRangeKind.CATCH_UP, START, START, REASON_MISFIRE),)
         ),
     }
     assert plan == (made_late[policy] if is_misfire else made_on_time)
@@ -185,8 +185,8 @@ def test_fire_at_the_very_instant_is_planned() -> None:
 
 def test_fire_latest_after_an_outage_makes_one_run_even_of_fires_within_the_grace() -> None:
     plan = plan_fires(make_job(Interval(10 * SECOND, START)), at(10), now=at(125))
-    gap = Stretch(FireRangeKind.GAP, at(10), at(110), REASON_MISFIRE)
-    assert plan == Plan((at(120),), at(120), at(130), stretches=(gap,))
+    gap = PlannedRange(FireRangeKind.GAP, at(10), at(110), REASON_MISFIRE)
+    assert plan == Plan((at(120),), at(120), at(130), ranges=(gap,))
 
 
 def test_fire_latest_of_two_records_the_other_as_a_single_skip() -> None:
@@ -197,17 +197,17 @@ def test_fire_latest_of_two_records_the_other_as_a_single_skip() -> None:
 def test_skip_after_an_outage_goes_on_with_the_first_fire_within_the_grace() -> None:
     spec = make_job(Interval(10 * SECOND, START), MisfireRule(policy=Misfire.SKIP))
     plan = plan_fires(spec, at(10), now=at(125))
-    gap = Stretch(FireRangeKind.GAP, at(10), at(60), REASON_MISFIRE)
-    assert plan == Plan((), at(60), at(70), stretches=(gap,))
+    gap = PlannedRange(FireRangeKind.GAP, at(10), at(60), REASON_MISFIRE)
+    assert plan == Plan((), at(60), at(70), ranges=(gap,))
 
 
 def test_fire_all_keeps_the_newest_and_records_the_rest() -> None:
     spec = make_job(Interval(MINUTE, START), MisfireRule(policy=Misfire.FIRE_ALL, max_count=3))
     plan = plan_fires(spec, at(60), now=at(661))
     assert plan is not None
-    assert plan.stretches == (
-        Stretch(FireRangeKind.GAP, at(60), at(420), REASON_MISFIRE_LIMIT),
-        Stretch(FireRangeKind.CATCH_UP, at(480), at(600), REASON_MISFIRE),
+    assert plan.ranges == (
+        PlannedRange(FireRangeKind.GAP, at(60), at(420), REASON_MISFIRE_LIMIT),
+        PlannedRange(FireRangeKind.CATCH_UP, at(480), at(600), REASON_MISFIRE),
     )
     assert (plan.fires, plan.next_fire_at) == ((), at(660))
 
@@ -217,7 +217,7 @@ def test_fire_all_age_includes_its_end() -> None:
     spec = make_job(Interval(MINUTE, START), rule)
     plan = plan_fires(spec, at(60), now=at(600))
     assert plan is not None
-    assert plan.stretches[1].from_at == at(300)
+    assert plan.ranges[1].from_at == at(300)
 
 
 def test_plan_after_a_year_of_seconds_takes_few_steps() -> None:
@@ -242,7 +242,7 @@ class CountingTrigger:
         return self.trigger.previous_before(instant)
 
 
-# -- stretches -------------------------------------------------------------------------------------------------
+# -- ranges -------------------------------------------------------------------------------------------------
 
 
 @given(st.sampled_from(SETTINGS), st.integers(1, 300), st.lists(st.integers(1, 9), max_size=60))
@@ -255,41 +255,41 @@ def test_walk_goes_on_from_its_cursor_as_if_never_interrupted(
     walked: list[datetime] = []
     cursor: datetime | None = None
     for chunk in chunks:
-        walked += islice(walk_stretch(trigger, start, end, cursor), chunk)
+        walked += islice(walk_range(trigger, start, end, cursor), chunk)
         cursor = walked[-1] if walked else None
-    walked += walk_stretch(trigger, start, end, cursor)
+    walked += walk_range(trigger, start, end, cursor)
     assert walked == whole
 
 
 def test_walk_includes_both_ends() -> None:
     trigger = Interval(MINUTE, START)
-    assert list(walk_stretch(trigger, at(60), at(180), None)) == [at(60), at(120), at(180)]
-    assert list(walk_stretch(trigger, at(60), at(180), at(180))) == []
+    assert list(walk_range(trigger, at(60), at(180), None)) == [at(60), at(120), at(180)]
+    assert list(walk_range(trigger, at(60), at(180), at(180))) == []
 
 
 def test_walk_is_lazy() -> None:
-    walk: Iterator[datetime] = walk_stretch(Interval(TICK, START), START, START + 365 * DAY, None)
+    walk: Iterator[datetime] = walk_range(Interval(TICK, START), START, START + 365 * DAY, None)
     assert next(walk) == START + TICK
 
 
 @given(st.sampled_from(SETTINGS), st.integers(0, 300))
-def test_overdue_stretch_holds_all_that_is_due(
+def test_overdue_range_holds_all_that_is_due(
     setting: tuple[Trigger, datetime, timedelta], length: int
 ) -> None:
     trigger, start, step = setting
     now = start + length * step
-    stretch = overdue_stretch(
+    planned = overdue_range(
         trigger, trigger.next_after(start), now=now, kind=FireRangeKind.GAP, reason="deleted"
     )
     due = fires_of(trigger, start, now)
-    assert (expand(trigger, stretch) if stretch is not None else []) == due
-    assert stretch is None or (stretch.from_at, stretch.to_at) == (due[0], due[-1])
+    assert (expand(trigger, planned) if planned is not None else []) == due
+    assert planned is None or (planned.from_at, planned.to_at) == (due[0], due[-1])
 
 
-def test_overdue_stretch_of_nothing() -> None:
-    assert overdue_stretch(None, START, now=at(9), kind=FireRangeKind.GAP, reason="deleted") is None
-    assert overdue_stretch(Once(START), None, now=at(9), kind=FireRangeKind.GAP, reason="deleted") is None
-    assert overdue_stretch(Once(at(10)), at(10), now=at(9), kind=FireRangeKind.GAP, reason="deleted") is None
+def test_overdue_range_of_nothing() -> None:
+    assert overdue_range(None, START, now=at(9), kind=FireRangeKind.GAP, reason="deleted") is None
+    assert overdue_range(Once(START), None, now=at(9), kind=FireRangeKind.GAP, reason="deleted") is None
+    assert overdue_range(Once(at(10)), at(10), now=at(9), kind=FireRangeKind.GAP, reason="deleted") is None
 
 
 @given(st.sampled_from(SETTINGS), rules, st.integers(0, 300))
@@ -304,11 +304,11 @@ def test_settling_an_edit_makes_what_the_policy_would_have_made(
         account = Account.of(trigger, plan)
         made += account.caught_up + account.made
         clock = plan.next_fire_at
-    stretches = settle_overdue(spec, trigger.next_after(start), now=now, reason="edited")
-    expanded = [instant for stretch in stretches for instant in expand(trigger, stretch)]
+    ranges = settle_overdue(spec, trigger.next_after(start), now=now, reason="edited")
+    expanded = [instant for planned in ranges for instant in expand(trigger, planned)]
     assert expanded == fires_of(trigger, start, now)
-    caught_up = [stretch for stretch in stretches if stretch.kind is FireRangeKind.CATCH_UP]
-    assert [instant for stretch in caught_up for instant in expand(trigger, stretch)] == made
+    caught_up = [planned for planned in ranges if planned.kind is FireRangeKind.CATCH_UP]
+    assert [instant for planned in caught_up for instant in expand(trigger, planned)] == made
 
 
 # -- the first instant of a clock ----------------------------------------------------------------------------------

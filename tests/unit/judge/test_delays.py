@@ -202,12 +202,12 @@ def test_backfills_are_not_timed() -> None:
     assert story.broken == set()
 
 
-# -- stretches of time, asked about as if each were looked at --------------------------------------------------
+# -- periods of time, each asked about by itself -------------------------------------------------------
 
-STRETCH = st.tuples(st.integers(0, 30), st.integers(0, 10)).map(lambda pair: (at(pair[0]), at(sum(pair))))
+PERIOD = st.tuples(st.integers(0, 30), st.integers(0, 10)).map(lambda pair: (at(pair[0]), at(sum(pair))))
 
 
-@given(st.lists(STRETCH, max_size=8), STRETCH)
-def test_stretches_meet_as_if_each_were_looked_at(stretches: list[Any], asked: Any) -> None:
+@given(st.lists(PERIOD, max_size=8), PERIOD)
+def test_periods_meet_as_if_each_were_compared(periods: list[Any], asked: Any) -> None:
     begin, end = asked
-    assert Times(stretches).meet(begin, end) == any(a <= end and begin <= b for a, b in stretches)
+    assert Times(periods).meet(begin, end) == any(a <= end and begin <= b for a, b in periods)

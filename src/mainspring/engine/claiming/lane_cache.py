@@ -17,11 +17,15 @@ from mainspring.ports.store import Store
 from mainspring.ports.store.sessions import SessionFacts
 
 POLL_PERIOD = 0.5
-"""How often lanes are looked at without a hint, at the latest: what another process committed is found by then."""
+"""How often lanes are read without a hint, at the latest: what another process committed is found by then."""
 POLL_JITTER = 0.25
-"""The part of the period by which looks come earlier at random, so that many servers do not fall into step."""
-LOOKS = (Depth(timedelta(seconds=2)), Depth(timedelta(seconds=30), period=5.0), Depth(None, period=30.0))
-"""A run's `ready_at` is the instant at which somebody began to write it: what is committed so much later is found
+"""The part of the period by which reads come earlier at random, so that many servers do not fall into step."""
+SCAN_DEPTHS = (
+    Depth(timedelta(seconds=2)),
+    Depth(timedelta(seconds=30), period=5.0),
+    Depth(None, period=30.0),
+)
+"""A run's `ready_at` is the instant at which its write began: what is committed so much later is found
 late."""
 
 _MOST_KEPT = 16
@@ -104,7 +108,7 @@ class LaneCache:
     _read_at: float = -1.0e9  # monotonic
     _seen_at: datetime = EPOCH
     _settled: dict[LaneId, datetime] = field(default_factory=dict)  # before it no ready run is known
-    _looks: ScanDepth = field(default_factory=lambda: ScanDepth(LOOKS))
+    _scans: ScanDepth = field(default_factory=lambda: ScanDepth(SCAN_DEPTHS))
 
     def is_old(self, at: float, now: datetime) -> bool:
         """Say whether to read again: it was long ago, or something that was ahead has become ready."""
@@ -117,7 +121,7 @@ class LaneCache:
         self._read_at = -1.0e9
 
     def has_ready(self, now: datetime) -> bool:
-        """Say whether anything is ready, for whomever."""
+        """Say whether anything is ready, for any worker."""
         return any(ready_at <= now for ready_at in self.ready_instants())
 
     def has_quarantined(self, now: datetime) -> bool:
@@ -139,13 +143,13 @@ class LaneCache:
     async def read(self, store: Store, clock: Clock, random: RandomSource, now: datetime) -> None:
         """Read the lanes, each from its lower bound on; now and then from further back."""
         begun = clock.monotonic()
-        look = self._looks.choose(begun)
+        depth = self._scans.choose(begun)
         try:
-            self.lanes = await store.read_lanes((), lows=self._lows(self._looks.lag(look)))
+            self.lanes = await store.read_lanes((), lows=self._lows(self._scans.lag(depth)))
         except BaseException:
-            self._looks.charge(look, begun=begun, ended=clock.monotonic())
+            self._scans.charge(depth, begun=begun, ended=clock.monotonic())
             raise
-        self._looks.note(look, begun=begun, ended=clock.monotonic())
+        self._scans.note(depth, begun=begun, ended=clock.monotonic())
         self._ready = [lane for lane in self.lanes if lane.earliest_ready_at is not None]
         self._quarantined = [lane for lane in self.lanes if lane.earliest_quarantined_at is not None]
         self._settled = {lane.id: min(lane.earliest_ready_at or now, now) for lane in self.lanes}
@@ -153,7 +157,7 @@ class LaneCache:
         self.period = POLL_PERIOD * (1 - POLL_JITTER * random.random())
 
     def _lows(self, lag: timedelta | None) -> dict[LaneId, datetime]:
-        """Return where the next look at each lane begins.
+        """Return where the next scan of each lane begins.
 
         Not before its oldest run, unless that is younger than the lag: then others may be on their way.
         """

@@ -32,8 +32,8 @@ QUARANTINE_PATIENCE = timedelta(seconds=2)
 class Matcher:
     """Holds the claim calls of all workers of this process and serves them together.
 
-    A service: each tick answers what can be answered with one merged `claim_runs` and says when to look again. The
-    store is asked for runs only where a lane looks ready, or where a call may be a repeat; whatever it answers then
+    A service: each tick answers what can be answered with one merged `claim_runs` and says when to scan again. The
+    store is asked for runs only where a lane seems ready, or where a call may be a repeat; whatever it answers then
     goes to the worker, so that a request number is used once. It is not asked for everybody who waits: of sessions
     that offer the same, first the one that waits longest, and the more of them at a time the more got something.
     """
@@ -130,7 +130,7 @@ class Matcher:
             await self._view.read(self._store, self._clock, self._random, now)
         await self._know_sessions(at)
         asked, requests, passed = self._choose(self._concerned(at, now), now)
-        for item in asked:  # should this fail, nobody knows what the store has given to them
+        for item in asked:  # should this fail, it is unknown what the store has given to them
             self._last_numbers.pop(item.call.session_id, None)
             self._waiting.renew(item.call.session_id)  # asked for again, even where nothing is ready any more
         results = await self._store.claim_runs(requests, now=now)
@@ -146,8 +146,8 @@ class Matcher:
     def _concerned(self, at: float, now: datetime) -> list[Waiting]:
         """Return whom this tick may ask for or answer, the longest waiting first.
 
-        Of those who offer the same only as many as are worth asking for: thousands may wait, and each tick would look
-        at all of them. A run that must be alone may have any of those drain who are busy.
+        Of those who offer the same only as many as are worth asking for: thousands may wait, and each tick would
+        examine all of them. A run that must be alone may have any busy worker drain.
         """
         if self._view.has_quarantined(now):
             return self._waiting.all()
@@ -208,7 +208,7 @@ class Matcher:
     def _may_repeat(self, call: ClaimCall) -> bool:
         """Say whether the store may have given leases to this very number: then it is asked, ready runs or not."""
         last = self._last_numbers.get(call.session_id)
-        # Whoever asks for nothing wants what an earlier call got, here or elsewhere.
+        # A call that asks for nothing wants what an earlier call got, here or elsewhere.
         return last is None or call.number != last + 1 or call.limit == 0
 
     def _take(

@@ -1,4 +1,4 @@
-"""Workers' claim calls that wait at a matcher, so kept that no tick has to look at all of them."""
+"""Workers' claim calls that wait at a matcher, kept so that no tick has to examine all of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Line(Hashable, Protocol):
 
 @dataclass(eq=False, slots=True)
 class Waiting:
-    """A call with whoever waits for its answer.
+    """A call and the future that its answer goes to.
 
     Attributes:
         until: when it is answered in any case, in monotonic seconds.

@@ -23,7 +23,7 @@ class GroupCommit(Generic[T, R]):
     Calls go one at a time, and no timer holds them back: the first goes at once, those that follow wait for its end.
     A call that fails is repeated for each caller by itself, so that an error reaches only those whose items bring it
     about (not where the store is unavailable: that concerns everybody); `verb` must bear to be repeated. A caller
-    that is cancelled takes nobody along: the call goes on, and its own items are carried all the same.
+    that is cancelled affects no other: the call goes on, and its own items are carried all the same.
 
     Args:
         most: items of several callers that go in one call; a single caller's are never divided.
@@ -64,7 +64,7 @@ class GroupCommit(Generic[T, R]):
             self._waiting = []
 
     def _divide(self) -> tuple[list[_Caller[T, R]], list[_Caller[T, R]]]:
-        """Return who goes with the next call, and who waits for another one; whoever came first goes first."""
+        """Return who goes with the next call, and who waits for another one; first come, first served."""
         count = 0
         for position, (items, _) in enumerate(self._waiting):
             count += len(items)

@@ -25,7 +25,7 @@ class HintExchange:
     """Sends this process's hints to the others and passes theirs on inside.
 
     All processes hear all hints, so each knows whether workers wait somewhere: they do from WANTED until the next
-    RUNS. Who has made runs ready while nobody waits keeps that to itself until somebody says WANTED, whose last look
+    RUNS. A process that makes runs ready while no worker waits says nothing until another says WANTED, whose last scan
     may have been too early. So a busy cluster sends nothing, and an idle one answers at once. Whatever gets lost on
     the way, polling finds.
     """
@@ -42,7 +42,7 @@ class HintExchange:
         self.waiter = waiter
         self._pending: dict[Hint, float] = {}  # with the monotonic instant from which it may go
         self._is_wanted = True
-        self._wanted_until = -1.0e9  # so long nobody needs to say it again
+        self._wanted_until = -1.0e9  # until then it need not be said again
         self._used_at = -1.0e9
         wakeups.forward_to(self._on_said)
         self._sent = dict.fromkeys(Hint, 0)
@@ -55,7 +55,7 @@ class HintExchange:
                 yield Measure(name, count, (hint.value,))
 
     async def tick(self, now: datetime) -> float:
-        """Connect where that is needed, send what is due, and look after a connection that is silent."""
+        """Connect where that is needed, send what is due, and check a connection that is silent."""
         del now
         if not self._channel.is_connected:
             await self._connect()

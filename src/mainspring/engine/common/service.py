@@ -28,7 +28,7 @@ class Service(Protocol):
 
     @property
     def waiter(self) -> Waiter:
-        """What it waits on between ticks; whoever has news for it signals here."""
+        """What it waits on between ticks; news for it is signalled here."""
         ...
 
     async def tick(self, now: datetime) -> float:

@@ -8,7 +8,7 @@ from mainspring.ports.hints import Hint
 
 
 class Wakeups:
-    """Passes hints from whoever committed a change to the services that wait for it, and to other processes.
+    """Passes hints from the code that committed a change to the services that wait for it, and to other processes.
 
     Signals go out after the commit, from the event loop's thread.
     """
@@ -34,35 +34,35 @@ class Wakeups:
         self._signals[Hint.SHARDS].append(signal)
 
     def forward_to(self, forward: Callable[[Hint], None]) -> None:
-        """Call `forward` with each hint of this process's own making, for other processes to hear."""
+        """Call `forward` with each hint that arises in this process, for other processes to hear."""
         self._forwards.append(forward)
 
     def cancel_requested(self) -> None:
         """Say that a cancel was asked for; workers in this process beat at once to learn of it."""
-        self._say(Hint.CANCELS)
+        self._announce(Hint.CANCELS)
 
     def runs_ready(self) -> None:
         """Say that runs were inserted or given back."""
-        self._say(Hint.RUNS)
+        self._announce(Hint.RUNS)
 
     def runs_wanted(self) -> None:
         """Say that workers of this process wait, and found nothing that is ready."""
-        self._say(Hint.WANTED)
+        self._announce(Hint.WANTED)
 
     def clocks_changed(self) -> None:
         """Say that jobs were added, edited, resumed or deleted."""
-        self._say(Hint.CLOCKS)
+        self._announce(Hint.CLOCKS)
 
     def shards_left(self) -> None:
         """Say that this process's node has given its shards up, since it stops."""
-        self._say(Hint.SHARDS)
+        self._announce(Hint.SHARDS)
 
     def hear(self, hint: Hint) -> None:
         """Pass a hint on within this process: another one said it, so it is not forwarded."""
         for signal in self._signals[hint]:
             signal()
 
-    def _say(self, hint: Hint) -> None:
+    def _announce(self, hint: Hint) -> None:
         self.hear(hint)
         for forward in self._forwards:
             forward(hint)

@@ -1,4 +1,4 @@
-"""What the store refused of late: a store that can be read but takes no writes is nobody's silence (law 7)."""
+"""What the store refused of late: a store that can be read but takes no writes silences no session (law 7)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class WriteHealth:
     On a full disk heartbeats are refused while everybody can see that no counter rises.
 
     Attributes:
-        sessions: those whose heartbeats were refused since the reaper's last look; they are not silent.
-        has_reports: whether reports were refused since then, so that runs which have ended look as if they had not.
+        sessions: those whose heartbeats were refused since the reaper's last tick; they are not silent.
+        has_reports: whether reports were refused since then, so that runs which have ended seem as if they had not.
         clear_since: since when, by the monotonic clock, this node's own writes have all been taken; None while they
             are refused.
     """

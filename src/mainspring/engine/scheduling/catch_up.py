@@ -9,7 +9,7 @@ from itertools import islice
 
 from mainspring.core.ids import job_shard
 from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Overlap, RunKind
-from mainspring.core.planning import walk_stretch
+from mainspring.core.planning import walk_range
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.ownership import Ownership
@@ -19,7 +19,7 @@ from mainspring.ports.store import Store
 from mainspring.ports.store.schedule import FireRangeStep, FireStatus
 
 PERIOD = 0.5
-SPANS_PER_TICK = 50
+FIRE_RANGES_PER_TICK = 50
 RUNS_PER_TICK = 500
 """With `PERIOD`: at most a thousand caught-up runs a second for each node."""
 
@@ -49,7 +49,7 @@ class CatchUp:
         epochs = self._ownership.epochs
         if not epochs:
             return PERIOD
-        fire_ranges = await self._store.read_fire_ranges(sorted(epochs), limit=SPANS_PER_TICK)
+        fire_ranges = await self._store.read_fire_ranges(sorted(epochs), limit=FIRE_RANGES_PER_TICK)
         if not fire_ranges:
             return PERIOD
         specs = await self._definitions.load(
@@ -85,7 +85,7 @@ def make_step(fire_range: FireRange, spec: JobSpec, share: int, now: datetime) -
     fires: list[datetime] = []
     if spec.trigger is not None:
         fires = list(
-            islice(walk_stretch(spec.trigger, fire_range.from_at, to_at, fire_range.cursor_at), wanted + 1)
+            islice(walk_range(spec.trigger, fire_range.from_at, to_at, fire_range.cursor_at), wanted + 1)
         )
     is_done = len(fires) <= wanted
     fires = fires[:wanted]

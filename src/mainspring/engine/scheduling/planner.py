@@ -1,4 +1,4 @@
-"""Fires due jobs: looks ahead, and commits small batches at the instant (design 5)."""
+"""Fires due jobs: reads ahead, and commits small batches at the instant (design 5)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WINDOW = timedelta(seconds=2)
 READ_PERIOD = 1.0
 LATEST_READ = 1.5
 """Seconds after the last read at which the window is read whatever is due: with fires on full seconds there is time
-in between, and whoever is due must not wait for what is not."""
+in between, and what is due must not wait for what is not."""
 QUIET = 2.0
 """A read may begin when nothing is due within the time that the last one took, so many times."""
 PATIENCE = 0.1
@@ -48,9 +48,9 @@ AT_A_TIME = 250
 """Definitions read between two chances to fire."""
 _SHORTEST = 0.001
 """Seconds after which a read that was put off is thought of again, at the earliest."""
-LOOKS = (Depth(timedelta(seconds=5)), Depth(None, period=30.0))
-"""A clock is set ahead, but for a job that was due before it was made, whose maker says so; should that get lost, or
-should it be committed late, a deeper look finds it."""
+SCAN_DEPTHS = (Depth(timedelta(seconds=5)), Depth(None, period=30.0))
+"""A clock is set ahead, but for a job that was due before it was made, and then its creator signals it. Should the
+signal get lost, or the clock be committed late, a deeper scan finds it."""
 
 
 class Planner:
@@ -83,14 +83,14 @@ class Planner:
         self._read_took = 0.0
         self._settled = EPOCH  # no clock before it is due, but for those in the window
         self._gains = 0  # how often shards came to the owned ones
-        self._looks = ScanDepth(LOOKS)
+        self._scans = ScanDepth(SCAN_DEPTHS)
         self._is_stale = True
         self._is_partial = False  # more is due than was read
         wakeups.subscribe_clocks(self._on_clocks_changed)
         ownership.subscribe_gains(self._on_gains)
 
     def _on_clocks_changed(self) -> None:
-        self._looks.demand()
+        self._scans.demand()
         self._is_stale = True
         self.waiter.signal()
 
@@ -112,7 +112,7 @@ class Planner:
         return self._delay(self._clock.now())  # all that took its time, and the wait begins only now
 
     async def _read_and_fire(self, now: datetime) -> None:
-        """Read the window, and go on firing meanwhile what is due: a look from far back may take a second."""
+        """Read the window, and go on firing meanwhile what is due: a scan from far back may take a second."""
         reading = asyncio.ensure_future(self._read_window(now))
         try:
             while not reading.done():
@@ -152,8 +152,8 @@ class Planner:
     async def _read_window(self, now: datetime) -> None:
         self._is_stale = False  # before the await: a signal that comes during the read must not get lost
         shards, gains = sorted(self._ownership.epochs), self._gains
-        look, begun = self._looks.choose(self._clock.monotonic()), self._clock.monotonic()
-        since = self._since(self._looks.lag(look))
+        depth, begun = self._scans.choose(self._clock.monotonic()), self._clock.monotonic()
+        since = self._since(self._scans.lag(depth))
         self._window.begin_read()
         try:
             clocks = await self._store.read_due(shards, until=now + WINDOW, limit=READ_LIMIT, since=since)
@@ -161,7 +161,7 @@ class Planner:
             entries = await self._entries_of(clocks)
         except BaseException:
             self._window.give_up_read()
-            self._looks.charge(look, begun=begun, ended=self._clock.monotonic())
+            self._scans.charge(depth, begun=begun, ended=self._clock.monotonic())
             self._is_stale = True
             raise
         self._window.end_read(entries)
@@ -170,7 +170,7 @@ class Planner:
         self._settled = min(now, clocks[-1].fire_at) if self._is_partial else now
         if gains != self._gains:  # of shards that came meanwhile nothing is known
             self._settled = EPOCH
-        self._looks.note(look, begun=begun, ended=ended)  # now that nothing of what it brought can get lost
+        self._scans.note(depth, begun=begun, ended=ended)  # now that nothing of what it brought can get lost
         self._read_at = now
 
     async def _entries_of(self, clocks: Sequence[DueClock]) -> list[Entry]:
@@ -183,7 +183,7 @@ class Planner:
         return entries
 
     def _since(self, lag: timedelta | None) -> datetime | None:
-        """Return where a look begins: no later than the oldest clock that has not fired yet."""
+        """Return where a scan begins: no later than the oldest clock that has not fired yet."""
         if lag is None:
             return None
         return min(self._window.first_at() or self._settled, self._settled - lag)
@@ -210,7 +210,7 @@ class Planner:
             try:
                 await self._fire(due, now)
             except BaseException:
-                # They are still due, and the next look begins with the oldest that is known.
+                # They are still due, and the next scan begins with the oldest that is known.
                 for entry in due:
                     self._window.push(entry)
                 raise
@@ -232,7 +232,7 @@ class Planner:
             elif result.status is FireStatus.FENCED:
                 fenced.add(job_shard(clock.job_id))
             else:
-                self._looks.demand()
+                self._scans.demand()
                 self._is_stale = True
         if fenced:
             _log.warning("planner_fenced", shards=sorted(fenced))
@@ -288,7 +288,7 @@ def make_fire(clock: DueClock, spec: JobSpec, now: datetime) -> Fire | None:
         fired_through=plan.fired_through,
         runs=tuple(runs),
         fire_ranges=tuple(
-            fire_range_of(stretch, job_id=clock.job_id, version=clock.version) for stretch in plan.stretches
+            fire_range_of(planned, job_id=clock.job_id, version=clock.version) for planned in plan.ranges
         ),
         skip_if_live=spec.overlap is Overlap.SKIP,
     )

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from mainspring.core.ids import FireRangeId, JobId
 from mainspring.core.model import JobSpec, LaneKey, RunKind
-from mainspring.core.planning import Stretch, jittered
+from mainspring.core.planning import PlannedRange, jittered
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import NewFireRange
 
@@ -65,13 +65,13 @@ def lane_of(spec: JobSpec, tenant: str) -> LaneKey:
     return LaneKey(spec.queue, spec.route, tenant, spec.priority)
 
 
-def fire_range_of(stretch: Stretch, *, job_id: JobId, version: int) -> NewFireRange:
-    """Make the fire range row of a planned stretch."""
+def fire_range_of(planned: PlannedRange, *, job_id: JobId, version: int) -> NewFireRange:
+    """Make the fire range row of a planned range."""
     return NewFireRange(
         job_id=job_id,
         version=version,
-        kind=stretch.kind,
-        from_at=stretch.from_at,
-        to_at=stretch.to_at,
-        reason=stretch.reason,
+        kind=planned.kind,
+        from_at=planned.from_at,
+        to_at=planned.to_at,
+        reason=planned.reason,
     )

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import structlog
 
-from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, list_settled, look
+from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, list_settled, observe
 from mainspring.core.shards import Holding, Refusal, choose_tzdata, divide, refuse_clock
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.scheduling.ownership import Ownership
@@ -39,9 +39,9 @@ class ShardSettings:
 
 
 class Shards:
-    """One look at all nodes and shards after another, each followed by what it calls for.
+    """Reads all nodes and shards each period, and does what that calls for.
 
-    The heartbeat comes last: a counter that rises says that its node has looked, given up and taken, so that nobody
+    The heartbeat comes last: a counter that rises says that its node has read, given up and taken, so that no node
     leaves shards to one that cannot take them. Where the store can have one process only, all other nodes are
     predecessors, and dead.
     """
@@ -84,10 +84,10 @@ class Shards:
         yield Measure("clock_skew_seconds", figures.skew)
 
     async def tick(self, now: datetime) -> float:
-        """Look who is alive and who owns what; give up and take what this calls for; beat."""
+        """Read who is alive and who owns what; give up and take what this calls for; beat."""
         cluster = await self._store.read_cluster()
         others = [node for node in cluster.nodes if node.facts.id != self._node.id]
-        living = await self._bury_silent(others, now)
+        living = await self._expire_silent(others, now)
         refusal = await self._judge_self(cluster.tzdata, living, now)
         is_known = len(others) < len(cluster.nodes)
         if not is_known:  # else others would hold what it takes for a dead node's
@@ -101,7 +101,7 @@ class Shards:
         self.figures.nodes = 1 + len(living)
         if is_known:
             await self._beat(refusal, now)
-        # Whoever beats faster has to be looked at as often, or its silence would never count.
+        # A node that beats faster has to be read as often, or its silence would never count.
         return min([self._period, *(self._period_of(node) for node in living)])
 
     async def leave(self, now: datetime) -> None:
@@ -123,11 +123,11 @@ class Shards:
             self._write_health.refuse()
             raise
 
-    async def _bury_silent(self, others: Sequence[NodeState], now: datetime) -> list[NodeState]:
+    async def _expire_silent(self, others: Sequence[NodeState], now: datetime) -> list[NodeState]:
         """Remove nodes that have been silent for three periods, and return the others."""
         pulses = {node.facts.id: Pulse(node.beats, self._period_of(node)) for node in others}
         at = self._clock.monotonic()
-        self._watch, found = look(self._watch, pulses, at=at)
+        self._watch, found = observe(self._watch, pulses, at=at)
         is_alone = not self._store.capabilities.concurrent_writers
         silent = [
             key
@@ -139,7 +139,7 @@ class Shards:
             dead = await self._write(self._store.expire_nodes(judged, now=now))
             gone = [node_id for node_id, is_dead in zip(silent, dead, strict=True) if is_dead]
             _log.warning("nodes_lost", nodes=gone)
-            # One that lives after all begins to count anew. To whoever remembers how long the old count stood, it
+            # One that lives after all begins to count anew. To a node that remembers how long the old count stood, it
             # would be dead again at once, and again, for ever.
             self._watch = forget(self._watch, gone)
         return [node for node in others if node.facts.id not in silent]

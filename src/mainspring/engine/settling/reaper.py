@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from mainspring.core.ids import SessionId
-from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, look
+from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, observe
 from mainspring.core.model import JobSpec
 from mainspring.core.transitions import AttemptFacts, Failure, Transition, failed, lost
 from mainspring.engine.common.definitions import Definitions
@@ -25,11 +25,11 @@ BATCH = 500
 DEADLINE_MARGIN = timedelta(seconds=15)
 """The worker enforces a run's timeout itself; the reaper steps in when that did not happen."""
 OVERDUE_SHARE = 0.05
-"""Of the time, that the look for overdue runs may take: it passes every run that is RUNNING or was until lately."""
+"""The share of time that the scan for overdue runs may take: it passes all runs that are RUNNING, or were lately."""
 OVERDUE_PAUSE = 10.0
-"""Seconds between two of these looks, at most."""
+"""Seconds between two of these scans, at most."""
 MAX_LOOK_GAP = 5.0
-"""Looks further apart than so many seconds do not count as watching all along."""
+"""Ticks further apart than so many seconds do not count as watching all along."""
 
 
 class Reaper:
@@ -60,7 +60,7 @@ class Reaper:
         self._watch: Watch[SessionId] | None = None
         self._shortest_period = beat_period
         self._watching_since = 0.0
-        self._looked_at: float | None = None
+        self._observed_at: float | None = None
         self._overdue_due = float("-inf")
         self._sessions_lost = 0
         self._taken_back = {"lost": 0, "deadline": 0}
@@ -72,7 +72,7 @@ class Reaper:
             yield Measure("attempts_taken_back_total", count, (reason,))
 
     async def tick(self, now: datetime) -> float:
-        """Look once at everything; a full batch is followed by another look at once."""
+        """Examine everything once; a full batch is followed by another tick at once."""
         await self._judge_sessions(now)
         orphans = await self._store.list_orphans(limit=BATCH)
         self._taken_back["lost"] += await self._end(orphans, self._lose)
@@ -93,11 +93,11 @@ class Reaper:
             overdue = await self._store.list_overdue(now=now - DEADLINE_MARGIN, limit=BATCH)
             begun, at = at, self._clock.monotonic()
             self._overdue_due = at + min((at - begun) / OVERDUE_SHARE, OVERDUE_PAUSE)
-        is_first = self._looked_at is None or at - self._looked_at > MAX_LOOK_GAP
+        is_first = self._observed_at is None or at - self._observed_at > MAX_LOOK_GAP
         if is_first or self._write_health.has_reports:
             self._watching_since = at
         self._write_health.has_reports = False
-        self._looked_at = at
+        self._observed_at = at
         margin = DEADLINE_MARGIN.total_seconds()
         is_watching = at - self._watching_since >= margin and self._write_health.is_clear(at, margin)
         return overdue if is_watching else []
@@ -110,7 +110,7 @@ class Reaper:
             self._watch = forget(self._watch, self._write_health.sessions)
         self._write_health.sessions.clear()
         at = self._clock.monotonic()
-        self._watch, found = look(self._watch, pulses, at=at)
+        self._watch, found = observe(self._watch, pulses, at=at)
         silent = [
             key for key in found if self._write_health.is_clear(at, PERIODS_OF_SILENCE * pulses[key].period)
         ]

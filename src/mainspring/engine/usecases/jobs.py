@@ -1,4 +1,4 @@
-"""Use cases on jobs: create, edit, pause, resume, delete, look at."""
+"""Use cases on jobs: create, edit, pause, resume, delete, inspect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mainspring.core.definition import edit_definition, read_definition
 from mainspring.core.ids import JobId, RunId, format_job_id
 from mainspring.core.ledger import Ledger
 from mainspring.core.model import FireRange, FireRangeKind, Job, JobSpec, JobStatus
-from mainspring.core.planning import first_fire_at, overdue_stretch, settle_overdue
+from mainspring.core.planning import first_fire_at, overdue_range, settle_overdue
 from mainspring.core.states import LIVE_STATES, RunState
 from mainspring.core.triggers import Interval, Trigger
 from mainspring.engine.common.group_commit import GroupCommit
@@ -61,7 +61,7 @@ class Jobs:
         self._adds: GroupCommit[tuple[str, JobSpec], Job | None] = GroupCommit(
             self._add_all, most=_MOST_TOGETHER
         )
-        self._looks: GroupCommit[None, frozenset[str]] = GroupCommit(self._list_functions)
+        self._function_reads: GroupCommit[None, frozenset[str]] = GroupCommit(self._list_functions)
 
     async def create(self, tenant: str, body: Mapping[str, Any]) -> Job:
         """Add a job from what a user wrote (short or full forms).
@@ -159,7 +159,7 @@ class Jobs:
         elif has_other_trigger:
             owed = settle_overdue(job.spec, job.next_fire_at, now=now, reason="edited")
             fire_ranges = tuple(
-                fire_range_of(stretch, job_id=job.id, version=job.version) for stretch in owed
+                fire_range_of(planned, job_id=job.id, version=job.version) for planned in owed
             )
             next_fire_at = first_fire_at(spec.trigger, now=now, fired_through=job.fired_through)
         edit = JobEdit(
@@ -309,7 +309,7 @@ class Jobs:
         own = self._accepted.functions()
         if not any("function" in body or "target" in body for body in bodies):
             return own
-        (offered,) = await self._looks([None])
+        (offered,) = await self._function_reads([None])
         return own | offered
 
     async def _list_functions(self, askers: Sequence[None]) -> list[frozenset[str]]:
@@ -382,7 +382,7 @@ def _resume(job: Job, now: datetime) -> ClockChange:
 
 
 def _delete(job: Job, now: datetime) -> ClockChange:
-    overdue = overdue_stretch(
+    overdue = overdue_range(
         job.spec.trigger, job.next_fire_at, now=now, kind=FireRangeKind.GAP, reason="deleted"
     )
     fire_ranges = (fire_range_of(overdue, job_id=job.id, version=job.version),) if overdue is not None else ()

@@ -1,4 +1,4 @@
-"""Use cases on runs: submit, cancel, look at."""
+"""Use cases on runs: submit, cancel, inspect."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Cluster:
 
     Attributes:
         tzdata: the version of the zone data that nodes must have to own shards; None before the first one.
-        nodes: in order of id, dead ones that nobody has found yet among them.
+        nodes: in order of id, including dead ones that were not found yet.
     """
 
     tzdata: str | None

@@ -93,7 +93,7 @@ class Fire:
         next_fire_at: the following one; None when the trigger is exhausted.
         fired_through: the newest instant that this fire accounts for.
         runs: runs to insert, those with a `skip_reason` as SKIPPED records.
-        fire_ranges: stretches that this fire accounts for otherwise.
+        fire_ranges: what this fire accounts for otherwise.
         skip_if_live: overlap policy skip.
     """
 

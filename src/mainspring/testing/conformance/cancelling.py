@@ -1,4 +1,4 @@
-"""Cancel and expiry: a run ends once, by whoever came first."""
+"""Cancel and expiry: a run ends once, by the first to end it."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class ClaimRepeats:
         request, _ = await self._first(store)
         newer = replace(request, number=request.number + 1, limit=1)
         [result] = await store.claim_runs([newer], now=at(1))
-        # The worker gave it up long ago: whatever it took would be held by nobody.
+        # The worker gave it up long ago: no worker would hold what it took.
         assert await store.claim_runs([request], now=at(2)) == [ClaimResult(())]
         assert await store.claim_runs([newer], now=at(3)) == [result]
         assert (await store.count_runs("default"))[RunState.RUNNING] == 4

@@ -102,7 +102,7 @@ class RunsThatCrashedAreClaimedAlone:
         )
         assert sum(len(runs) for runs in answers) == 1
 
-    async def test_snoozed_and_failed_runs_are_not_suspects(self, store: Store) -> None:
+    async def test_snoozed_and_failed_runs_are_not_quarantined(self, store: Store) -> None:
         job = await add_job(store)
         held = await running_run(store, job)
         await store.apply([transitions.snoozed(facts_of(held), until=at(5))], now=at(1))

@@ -35,7 +35,7 @@ from mainspring.testing.factories import (
 
 
 class StaleTokenIsRefusedLaw3:
-    """Whoever does not hold the lease any more changes nothing, whatever it reports."""
+    """A worker that does not hold the lease any more changes nothing, whatever it reports."""
 
     __test__ = False
 

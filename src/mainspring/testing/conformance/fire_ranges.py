@@ -46,7 +46,7 @@ def make_step(job: Job, fire_range: FireRange, second: float, **overrides: Any) 
 
 
 class FireRanges:
-    """Stretches of fire times are one row each, read by the oldest first and drained by a cursor."""
+    """Ranges of fire times are one row each, read by the oldest first and drained by a cursor."""
 
     __test__ = False
 

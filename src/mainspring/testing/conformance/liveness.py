@@ -185,7 +185,7 @@ class Reconciliation:
         assert (await beat(store, session_id, now=5)).unknown == (held,)
 
     async def test_old_lease_is_found_behind_the_claims_and_beats_that_came_since(self, store: Store) -> None:
-        """A store may keep where it has to look from, but only where that leaves nothing out."""
+        """A store may keep where its scan has to begin, but only where that leaves nothing out."""
         job = await add_job(store, make_spec(timeout=timedelta(seconds=60)))
         session_id = await add_session(store)
 
@@ -219,7 +219,7 @@ class Reconciliation:
 
 
 class Orphans:
-    """Runs without a live session, and runs past their deadline, are found by whoever looks."""
+    """Runs without a live session, and runs past their deadline, are found by every reader."""
 
     __test__ = False
 

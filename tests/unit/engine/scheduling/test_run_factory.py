@@ -4,7 +4,7 @@ import pytest
 
 from mainspring.core.ids import FireRangeId
 from mainspring.core.model import FireRangeKind, LaneKey, Priority, RunKind, Target
-from mainspring.core.planning import Stretch, jittered
+from mainspring.core.planning import PlannedRange, jittered
 from mainspring.engine.scheduling.run_factory import (
     fire_range_of,
     lane_of,
@@ -72,8 +72,10 @@ def test_caught_up_run_is_due_now_and_expires_from_now(kind: RunKind) -> None:
     assert (run.kind, run.fire_range_id, run.version) == (kind, 9, 2)
 
 
-def test_fire_range_takes_over_its_stretch() -> None:
-    fire_range = fire_range_of(Stretch(FireRangeKind.GAP, START, at(60), "misfire"), job_id=JOB, version=4)
+def test_fire_range_takes_over_its_planned_range() -> None:
+    fire_range = fire_range_of(
+        PlannedRange(FireRangeKind.GAP, START, at(60), "misfire"), job_id=JOB, version=4
+    )
     assert (fire_range.kind, fire_range.from_at, fire_range.to_at, fire_range.reason) == (
         FireRangeKind.GAP,
         START,

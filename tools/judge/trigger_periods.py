@@ -1,4 +1,4 @@
-"""A job's life as stretches during which one trigger held: what it owed, and what it may have fired."""
+"""A job's life as periods during which one trigger held: what it owed, and what it may have fired."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SETTLE = timedelta(seconds=3)
 
 
 @dataclass(slots=True)
-class Stretch:
-    """A time during which one trigger held and the job was paused or was not, whatever else of it was edited.
+class TriggerPeriod:
+    """A period during which one trigger held and the job was paused or was not, whatever else of it was edited.
 
     The first pair of instants says when it surely and when it possibly had begun; the second the same of its end.
     """
@@ -46,12 +46,12 @@ class Stretch:
         return sure, widest
 
 
-def read_stretches(history: History) -> dict[JobId, list[Stretch]]:
-    """Return each job's stretches in order."""
-    stretches: dict[JobId, list[Stretch]] = defaultdict(list)
+def read_trigger_periods(history: History) -> dict[JobId, list[TriggerPeriod]]:
+    """Return each job's periods in order."""
+    periods: dict[JobId, list[TriggerPeriod]] = defaultdict(list)
     horizon = history.read_at - SETTLE
     for change in history.changes:
-        mine = stretches[change.job_id]
+        mine = periods[change.job_id]
         current = mine[-1] if mine and mine[-1].ended_by == _FAR else None
         is_paused = current is not None and current.is_paused
         if change.kind is ChangeKind.EDITED and current and current.trigger == change.spec.trigger:
@@ -63,15 +63,15 @@ def read_stretches(history: History) -> dict[JobId, list[Stretch]]:
         if change.kind is not ChangeKind.DELETED:
             is_paused = change.kind is ChangeKind.PAUSED or (change.kind is ChangeKind.EDITED and is_paused)
             mine.append(_begin(change, is_first=not mine, is_paused=is_paused))
-    for mine in stretches.values():
-        for stretch in mine:
-            stretch.ended_after = min(stretch.ended_after, horizon)
-            stretch.ended_by = min(stretch.ended_by, history.read_at)
-    return stretches
+    for mine in periods.values():
+        for period in mine:
+            period.ended_after = min(period.ended_after, horizon)
+            period.ended_by = min(period.ended_by, history.read_at)
+    return periods
 
 
-def _begin(change: Change, *, is_first: bool, is_paused: bool) -> Stretch:
-    return Stretch(
+def _begin(change: Change, *, is_first: bool, is_paused: bool) -> TriggerPeriod:
+    return TriggerPeriod(
         trigger=change.spec.trigger,
         began_by=change.until,
         began_after=change.at,

@@ -1,4 +1,4 @@
-"""Where the claim matcher begins to look at each lane, and that it finds what was committed late."""
+"""Where the matcher begins to scan each lane, and that it finds what was committed late."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from tests.unit.engine.conftest import Bench
 
 
 class Spy:
-    """Notes the lower bounds of the looks at lanes and of the claims."""
+    """Notes the lower bounds of the scans of lanes and of the claims."""
 
     def __init__(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.looks: list[Mapping[LaneId, datetime]] = []
+        self.scans: list[Mapping[LaneId, datetime]] = []
         self.claims: list[Mapping[LaneId, datetime]] = []
         store = bench.runtime.store
         read_lanes, claim_runs = store.read_lanes, store.claim_runs
 
-        async def look(queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None) -> list[Lane]:
-            self.looks.append(lows or {})
+        async def scan(queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None) -> list[Lane]:
+            self.scans.append(lows or {})
             return await read_lanes(queues, lows=lows)
 
         async def claim(requests: Sequence[ClaimRequest], **named: Any) -> list[ClaimResult]:
             self.claims += [request.lows for request in requests if request.lanes]
             return await claim_runs(requests, **named)
 
-        monkeypatch.setattr(store, "read_lanes", look)
+        monkeypatch.setattr(store, "read_lanes", scan)
         monkeypatch.setattr(store, "claim_runs", claim)
 
 
@@ -55,9 +55,9 @@ async def test_lane_that_nobody_serves_holds_back_no_other(
     bench.runtime.clock.advance(1)
     assert len(await worker.claim()) == 1
     lanes = {lane.key.queue: lane.id for lane in await bench.runtime.store.read_lanes([])}
-    [look] = spy.looks[:1]
+    [scan] = spy.scans[:1]
     [claim] = spy.claims
-    assert look[lanes["away"]] == at(0)
+    assert scan[lanes["away"]] == at(0)
     assert claim[lanes["default"]] == at(3600)
 
 
