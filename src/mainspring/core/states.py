@@ -62,8 +62,3 @@ _ALLOWED = frozenset((edge.source, edge.target) for edge in EDGES)
 def is_legal(source: RunState, target: RunState) -> bool:
     """Say whether a run may go from one state to the other."""
     return (source, target) in _ALLOWED
-
-
-def is_final(state: RunState) -> bool:
-    """Say whether a run in this state never changes again."""
-    return state in FINAL_STATES

@@ -12,7 +12,6 @@ from mainspring.core.ids import JobId, LaneId, RunId, SessionId
 from mainspring.core.model import Lane
 from mainspring.core.transitions import Transition
 from mainspring.core.values import value
-from mainspring.ports.store.runs import Followup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +116,7 @@ class ClaimStore(Protocol):
         """
         ...
 
-    async def apply(
-        self, transitions: Sequence[Transition], *, now: datetime, followups: Sequence[Followup] = ()
-    ) -> list[ApplyResult]:
+    async def apply(self, transitions: Sequence[Transition], *, now: datetime) -> list[ApplyResult]:
         """End attempts, where the run is RUNNING under the transition's token and for its session (law 3).
 
         SUCCEEDED and CANCELLED go to the history, FAILED to the dead runs, RETRYING and PENDING stay with a new
@@ -127,8 +124,7 @@ class ClaimStore(Protocol):
         CANCELLED where a cancel was asked for. All outcomes but a success write an attempt row; so does a success of a
         run that has earlier attempt rows. A repeat of what was applied (same run, token and outcome) is `APPLIED`
         again, whoever repeats it; another writer's token, and another session than the holder's, is `STALE`; an
-        unknown run is `MISSING`. Of several for one run in a call, the first that fits takes effect. Followups are
-        inserted where their parent's transition was applied now.
+        unknown run is `MISSING`. Of several for one run in a call, the first that fits takes effect.
         """
         ...
 

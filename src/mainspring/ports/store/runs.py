@@ -79,14 +79,6 @@ class CancelResult(StrEnum):
     MISSING = "missing"
 
 
-@dataclass(frozen=True, slots=True)
-class Followup:
-    """A run to insert in the transaction that applies its parent's transition."""
-
-    parent: RunId
-    run: NewRun
-
-
 class RunStore(Protocol):
     """Runs from submission to history."""
 

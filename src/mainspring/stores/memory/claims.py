@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
@@ -14,7 +13,6 @@ from mainspring.core.settlement import is_held, is_repeat, settle
 from mainspring.core.states import RunState
 from mainspring.core.transitions import Transition
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
-from mainspring.ports.store.runs import Followup, NewRun
 from mainspring.stores.memory.index import LAST_ID
 from mainspring.stores.memory.rows import LaneRow, RunRow, SessionRow
 from mainspring.stores.memory.tables import Tables
@@ -96,12 +94,7 @@ class ClaimVerbs:
 
     # -- the ends of attempts ----------------------------------------------------------------------------------
 
-    async def apply(
-        self, transitions: Sequence[Transition], *, now: datetime, followups: Sequence[Followup] = ()
-    ) -> list[ApplyResult]:
-        children: dict[RunId, list[NewRun]] = defaultdict(list)
-        for followup in followups:
-            children[followup.parent].append(followup.run)
+    async def apply(self, transitions: Sequence[Transition], *, now: datetime) -> list[ApplyResult]:
         results = []
         for transition in transitions:
             run = self._tables.runs.get(transition.run_id)
@@ -109,8 +102,6 @@ class ClaimVerbs:
                 results.append(ApplyResult.MISSING)
             elif is_held(run, transition.token, transition.session_id):
                 self._end(run, transition, now)
-                for new in children.pop(run.id, ()):
-                    self._tables.add_run(new, now=now)
                 results.append(ApplyResult.APPLIED)
             else:
                 outcome = self._kept_outcome(run.id, transition.token)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
@@ -15,18 +14,16 @@ from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane, LaneKey, Priority
 from mainspring.core.transitions import Transition
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
-from mainspring.ports.store.runs import Followup, NewRun
 from mainspring.stores.postgres.completion import (
     answer,
     apply_any,
     apply_successes,
     are_distinct,
     is_plain,
-    took,
 )
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
-from mainspring.stores.postgres.inserts import LaneIds, insert_planned
+from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.rows import EVER, held_of
 
 _Rows = list[Record]
@@ -126,13 +123,11 @@ class ClaimVerbs:
         ):
             self._tenants[row["id"]] = row["tenant"]
 
-    async def apply(
-        self, transitions: Sequence[Transition], *, now: datetime, followups: Sequence[Followup] = ()
-    ) -> list[ApplyResult]:
+    async def apply(self, transitions: Sequence[Transition], *, now: datetime) -> list[ApplyResult]:
         if not transitions:
             return []
         # Where a call names a run twice, the first one that fits is to win: that is left to the slower way.
-        if not followups and all(map(is_plain, transitions)) and are_distinct(transitions):
+        if all(map(is_plain, transitions)) and are_distinct(transitions):
 
             async def work_plain(transaction: Transaction) -> list[ApplyResult]:
                 is_done = await apply_successes(transaction, transitions, now)
@@ -143,12 +138,7 @@ class ClaimVerbs:
             return await self._connections.run(Role.APPLY, work_plain, is_repeatable=True, is_atomic=True)
 
         async def work(transaction: Transaction) -> list[ApplyResult]:
-            applied, known = await apply_any(transaction, transitions, now)
-            children: dict[RunId, list[NewRun]] = defaultdict(list)
-            for followup in followups:
-                children[followup.parent].append(followup.run)
-            new = [run for end in transitions if took(end, applied) for run in children.get(end.run_id, ())]
-            await insert_planned(transaction, self._lane_ids, [(new, False)], now=now)
+            _, known = await apply_any(transaction, transitions, now)
             return await answer(transaction, transitions, known)
 
         return await self._connections.transact(Role.APPLY, work, is_repeatable=True)

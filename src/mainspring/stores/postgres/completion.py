@@ -189,10 +189,6 @@ async def answer(
     return results
 
 
-def took(transition: Transition, applied: Applied) -> bool:
-    return applied.get(transition.run_id) is transition
-
-
 async def finish_waiting(
     transaction: Transaction, run_ids: Sequence[RunId], state: RunState, reason: str, now: datetime
 ) -> None:

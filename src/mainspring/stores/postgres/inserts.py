@@ -1,4 +1,4 @@
-"""Inserting runs, with their lanes: shared by submission, fires, fire ranges and followups."""
+"""Inserting runs, with their lanes: shared by submission, fires and fire ranges."""
 
 from __future__ import annotations
 

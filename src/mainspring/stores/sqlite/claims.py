@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -13,7 +12,6 @@ from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane
 from mainspring.core.transitions import Transition
 from mainspring.ports.store.claims import ApplyResult, ClaimRequest, ClaimResult, HeldRun
-from mainspring.ports.store.runs import Followup, NewRun
 from mainspring.stores.sqlite.base import Part, execute, fetch_all, fetch_first, fetch_named
 from mainspring.stores.sqlite.completion import apply_others, apply_successes
 from mainspring.stores.sqlite.rows import (
@@ -48,39 +46,11 @@ class ClaimPart(Part):
         at = to_micros(now)
         return await self._write(lambda db: [_claim(db, request, at) for request in requests])
 
-    async def apply(
-        self, transitions: Sequence[Transition], *, now: datetime, followups: Sequence[Followup] = ()
-    ) -> list[ApplyResult]:
+    async def apply(self, transitions: Sequence[Transition], *, now: datetime) -> list[ApplyResult]:
         """See `RunStore`."""
         if not transitions:
             return []
-        return await self._write(lambda db: self._apply(db, transitions, followups, now))
-
-    def _apply(
-        self,
-        db: apsw.Connection,
-        transitions: Sequence[Transition],
-        followups: Sequence[Followup],
-        now: datetime,
-    ) -> list[ApplyResult]:
-        applied = apply_successes(db, transitions, to_micros(now))
-        if len(applied) == len(transitions):
-            results = [ApplyResult.APPLIED] * len(transitions)
-        else:
-            results = apply_others(db, transitions, applied, now)
-        if followups:
-            children: dict[RunId, list[NewRun]] = defaultdict(list)
-            for followup in followups:
-                if followup.parent in applied:
-                    children[followup.parent].append(followup.run)
-            new = [
-                run
-                for end, result in zip(transitions, results, strict=True)
-                if result is ApplyResult.APPLIED
-                for run in children.pop(end.run_id, ())
-            ]
-            self._insert_runs(db, new, to_micros(now))
-        return results
+        return await self._write(lambda db: _apply(db, transitions, now))
 
     async def list_orphans(self, *, limit: int) -> list[HeldRun]:
         """See `RunStore`."""
@@ -155,3 +125,10 @@ def _allowance(db: apsw.Connection, request: ClaimRequest) -> int:
 def _low_of(request: ClaimRequest, lane_id: LaneId) -> int:
     low = request.lows.get(lane_id)
     return _EARLIEST if low is None else to_micros(low)
+
+
+def _apply(db: apsw.Connection, transitions: Sequence[Transition], now: datetime) -> list[ApplyResult]:
+    applied = apply_successes(db, transitions, to_micros(now))
+    if len(applied) == len(transitions):
+        return [ApplyResult.APPLIED] * len(transitions)
+    return apply_others(db, transitions, applied, now)

@@ -6,13 +6,12 @@ from datetime import timedelta
 
 from mainspring.core import transitions
 from mainspring.core.ids import RunId
-from mainspring.core.model import Delivery, JobSpec, Run, RunKind
+from mainspring.core.model import Delivery, JobSpec, Run
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.states import RunState
 from mainspring.core.transitions import Failure, Transition
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, HeldRun
-from mainspring.ports.store.runs import Followup
 from mainspring.testing.factories import (
     START,
     add_job,
@@ -21,7 +20,6 @@ from mainspring.testing.factories import (
     claim,
     facts_of,
     make_change,
-    make_new_run,
     make_spec,
     read_held,
     running_run,
@@ -208,57 +206,7 @@ class Completion:
         assert await store.apply(batch, now=at(5)) == [ApplyResult.APPLIED] * 2
         assert await store.count_runs("default") == {RunState.SUCCEEDED: 1}
 
-
-class Followups:
-    """What rides along is inserted where its parent's transition was applied now, and only there."""
-
-    __test__ = False
-
-    async def _children(self, store: Store) -> list[Run]:
-        return [run for run in await store.list_runs("default") if run.kind is RunKind.CHILD]
-
-    async def test_followups_of_applied_transitions_are_inserted(self, store: Store) -> None:
-        job = await add_job(store)
-        held = [await running_run(store, job) for _ in range(2)]
-        child = make_new_run(job, kind=RunKind.CHILD, payload=b"1", due_at=at(5))
-        followups = [Followup(held[0].run_id, child), Followup(held[0].run_id, child)]
-        await store.apply([succeed(run) for run in held], now=at(5), followups=followups)
-        children = await self._children(store)
-        assert [(run.state, run.payload, run.ready_at) for run in children] == [
-            (RunState.PENDING, b"1", at(5))
-        ] * 2
-        leased = await claim(store, await add_session(store), now=at(5), limit=9)
-        assert {run.run_id for run in leased} == {run.id for run in children}
-
-    async def test_followups_of_repeats_and_stale_reports_are_not(self, store: Store) -> None:
-        job = await add_job(store)
-        held, lost = await running_run(store, job), await running_run(store, job)
-        report = succeed(held)
-        await store.apply([report, lose(lost, now=5)], now=at(5))
-        child = make_new_run(job, kind=RunKind.CHILD)
-        parents = (held.run_id, lost.run_id, UNKNOWN_RUN)
-        followups = [Followup(parent, child) for parent in parents]
-        reports = [report, succeed(lost), transitions.succeeded(UNKNOWN_RUN, 1, held.session_id)]
-        results = await store.apply(reports, now=at(6), followups=followups)
-        assert results == [ApplyResult.APPLIED, ApplyResult.STALE, ApplyResult.MISSING]
-        assert await self._children(store) == []
-
-    async def test_followups_without_a_transition_are_not_inserted(self, store: Store) -> None:
-        job = await add_job(store)
-        held = await running_run(store, job)
-        child = make_new_run(job, kind=RunKind.CHILD)
-        await store.apply([], now=at(5), followups=[Followup(held.run_id, child)])
-        assert await self._children(store) == []
-
-    async def test_followup_in_a_new_lane_interns_it(self, store: Store) -> None:
-        parent, child_job = await add_job(store), await add_job(store, make_spec(queue="children"))
-        held = await running_run(store, parent)
-        followup = Followup(held.run_id, make_new_run(child_job, kind=RunKind.CHILD))
-        await store.apply([succeed(held)], now=at(5), followups=[followup])
-        [lane] = await store.read_lanes(["children"])
-        assert lane.earliest_ready_at == at(5)
-
-    async def test_parent_of_a_deleted_job_still_ends(self, store: Store) -> None:
+    async def test_run_of_a_deleted_job_still_ends(self, store: Store) -> None:
         job = await add_job(store)
         held = await running_run(store, job)
         await store.delete_jobs([make_change(job)], now=at(1))

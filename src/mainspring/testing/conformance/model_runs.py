@@ -8,7 +8,7 @@ from typing import Any
 
 from mainspring.core import transitions
 from mainspring.core.ids import RunId, SessionId
-from mainspring.core.model import JobSpec, RunKind
+from mainspring.core.model import JobSpec
 from mainspring.core.states import RunState
 from mainspring.core.transitions import AttemptFacts, AttemptOutcome, Failure, Transition
 from mainspring.ports.store.runs import IdempotencyKey
@@ -97,12 +97,7 @@ class RunMoves(WalkBase):
             batch.append((lease.serial, self._end(facts, lease.spec)))
             if self.chance(0.1):  # the same run once more, with the same end or with another
                 batch.append(batch[-1] if self.chance(0.3) else (lease.serial, self._end(facts, lease.spec)))
-        children = []
-        job = await self.some_job(stale=0)
-        if job is not None and self.chance(0.5):
-            parents = list(dict(batch))[:2]
-            children = [(serial, self.new_run(job, kind=RunKind.CHILD)) for serial in parents]
-        await self.agree(lambda side: side.apply(batch, children, self.now))
+        await self.agree(lambda side: side.apply(batch, self.now))
         self.ends += batch
 
     def _end(self, facts: AttemptFacts, spec: JobSpec) -> Transition:
@@ -130,7 +125,7 @@ class RunMoves(WalkBase):
                 end = replace(end, outcome=self.random.choice(list(AttemptOutcome)))
             if self.chance(0.2):
                 end = replace(end, session_id=SessionId(self.random.randrange(len(self.numbers))))
-            await self.agree(lambda side: side.apply([(serial, end)], [], self.now))
+            await self.agree(lambda side: side.apply([(serial, end)], self.now))
 
     async def cancel(self) -> None:
         if self.reference.run_ids:

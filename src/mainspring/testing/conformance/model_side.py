@@ -17,7 +17,7 @@ from mainspring.core.states import FINAL_STATES
 from mainspring.core.transitions import Transition
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, ClaimRequest, HeldRun
-from mainspring.ports.store.runs import Followup, NewRun
+from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult
 from mainspring.ports.store.sessions import Beat, NewSession
 
@@ -150,15 +150,12 @@ class Side:
     async def held(self, serial: int) -> HeldRun | None:
         return (await self.store.read_held([self.run_ids[serial]]))[0]
 
-    async def apply(
-        self, ends: Sequence[tuple[int, Transition]], children: Sequence[tuple[int, NewRun]], now: datetime
-    ) -> list[ApplyResult]:
+    async def apply(self, ends: Sequence[tuple[int, Transition]], now: datetime) -> list[ApplyResult]:
         real = [
             replace(end, run_id=self.run_ids[serial], session_id=self.sessions[end.session_id])
             for serial, end in ends
         ]
-        followups = [Followup(self.run_ids[serial], run) for serial, run in children]
-        results = await self.store.apply(real, now=now, followups=followups)
+        results = await self.store.apply(real, now=now)
         await self.learn_runs()
         return results
 

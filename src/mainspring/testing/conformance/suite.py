@@ -45,7 +45,6 @@ SUITE: tuple[type, ...] = (
     fencing.StaleTokenIsRefusedLaw3,
     fencing.AnotherSessionIsRefusedLaw3,
     fencing.RepeatedReportIsApplied,
-    completion.Followups,
     cancelling.Cancel,
     cancelling.Expiry,
     liveness.Sessions,
