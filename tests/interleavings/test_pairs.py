@@ -21,7 +21,10 @@ PIECEMEAL = {
     frozenset(
         {"claim_batch", "hand_back"}
     ): "requests of one call are claims one after the other, not at one instant",
-    frozenset({"claim_batch", "lose"}): "the same",
+    **dict.fromkeys(
+        (frozenset({"claim_batch", other}) for other in ("lose", "apply_batch", "apply_backwards")),
+        "the same: each of these makes a run ready again",
+    ),
     **dict.fromkeys(
         (frozenset({"take_batch", other}) for other in ("take", "fire", "fire_batch", "advance")),
         "passes over the one shard that the other one holds, and takes the other",
