@@ -6,6 +6,8 @@
     ├── InvalidInput          a field of a request or definition is wrong (also a ValueError)
     ├── NotFound              no such job, run or session for this tenant
     ├── Conflict              what you edit changed meanwhile, or a name or key is taken
+    │   └── UnknownType       the job has a trigger of a type that this process does not know
+    ├── PluginError           a package that extends Mainspring cannot be used
     ├── PayloadTooLarge       a payload or result is over the inline limit
     ├── StoreUnavailable      the store did not answer; nothing is known to be lost
     │   └── StoreLocked       another process owns this data folder
@@ -62,6 +64,24 @@ class Conflict(MainspringError):
         super().__init__(f"{field}: {message}")
         self.field = field
         self.message = message
+
+
+class UnknownType(Conflict):
+    """A kept job has a trigger of a type that this process does not know, and what was asked for needs it.
+
+    Attributes:
+        name: the type's name.
+    """
+
+    def __init__(self, sort: str, name: str) -> None:
+        super().__init__(
+            f"{sort}.type", f"{name!r} is not known here; install the package that adds it and start again"
+        )
+        self.name = name
+
+
+class PluginError(MainspringError):
+    """A package that extends Mainspring cannot be used; the message names it and says what would be right."""
 
 
 class PayloadTooLarge(InvalidInput):

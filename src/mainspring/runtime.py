@@ -16,12 +16,13 @@ import structlog
 
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, monotonic, system_random
 from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
+from mainspring.core.targets import TARGETS, accepted_types
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.jobs import Accepted
+from mainspring.plugins import ExecutorContext, load_plugins
 from mainspring.ports.clock import Clock, Waiter
-from mainspring.ports.executor import MAX_THREADS, Executor
 from mainspring.ports.gateway import Registration, WorkerGateway
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
@@ -58,9 +59,11 @@ def make_store(location: StoreLocation, *, statement_timeout: timedelta | None =
         from mainspring.stores.sqlite import SqliteStore
 
         return SqliteStore(Path(location.target) / DATABASE_NAME)
-    from mainspring.stores.memory import MemoryStore
+    if location.scheme == "memory":
+        from mainspring.stores.memory import MemoryStore
 
-    return MemoryStore(time=host_time)
+        return MemoryStore(time=host_time)
+    return load_plugins().make_store(location.scheme, location.target)
 
 
 def make_hints(location: StoreLocation, store: Store) -> HintChannel | None:
@@ -88,38 +91,6 @@ def _connection_options(location: StoreLocation) -> ConnectionOptions:
     )
 
 
-def make_executors(settings: Settings, registry: FunctionRegistry) -> dict[str, Executor]:
-    """Make the executors that a worker with these settings offers."""
-    from mainspring.executors import FunctionExecutor, HttpExecutor, ShellExecutor
-    from mainspring.executors.runners import LoopThreadRunner
-
-    threads = min(settings.slots, settings.threads or MAX_THREADS)
-    executors: list[Executor] = [
-        FunctionExecutor(
-            registry,
-            runner=LoopThreadRunner(threads=threads),
-            grace=settings.function_grace,
-        ),
-        HttpExecutor(
-            allow=settings.callback_allow,
-            allow_http=settings.callback_allow_http,
-            connect_timeout=settings.callback_connect_timeout,
-            timeout=settings.callback_timeout,
-        ),
-    ]
-    if settings.allow_shell:
-        executors.append(
-            ShellExecutor(
-                enabled=True,
-                allow=settings.shell_allow,
-                grace=settings.shell_grace,
-                limits=dict(settings.shell_limits),
-                path=settings.shell_path,
-            )
-        )
-    return {executor.type: executor for executor in executors}
-
-
 class ClockSampler:
     """Keeps the process's clock at the store's."""
 
@@ -141,6 +112,7 @@ async def open_engine(
     settings: Settings, *, registry: FunctionRegistry | None = None, with_scheduler: bool = True
 ) -> AsyncIterator[Engine]:
     """Open the store and run the engine's services on it until the block ends."""
+    load_plugins()  # before a stored job is read
     store = make_store(settings.store, statement_timeout=settings.statement_timeout)
     await store.open()
     try:
@@ -183,9 +155,9 @@ def _node_facts() -> NodeFacts:
 def _accepted(settings: Settings, registry: FunctionRegistry | None) -> Accepted:
     from mainspring.executors.egress import check_url
 
-    types = {"function", "http"} | ({"shell"} if settings.allow_shell else set())
     functions = (lambda: frozenset(registry.names())) if registry is not None else frozenset
-    return Accepted(types=frozenset(types), functions=functions, check_url=check_url)
+    switches = {one.switch for one in TARGETS if one.switch is not None and getattr(settings, one.switch)}
+    return Accepted(types=accepted_types(switches), functions=functions, check_url=check_url)
 
 
 def make_worker(
@@ -202,7 +174,8 @@ def make_worker(
         telemetry: gets what the worker and its executors count.
         name: what it is called, where the settings do not say.
     """
-    executors = make_executors(settings, registry)
+    context = ExecutorContext(settings=settings, functions=registry, slots=settings.slots)
+    executors = load_plugins().make_executors(context)
     host = socket.gethostname()
     registration = Registration(
         name=name or settings.worker_name or f"{host}-{os.getpid()}",

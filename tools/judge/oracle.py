@@ -25,7 +25,9 @@ def expected_fires(trigger: Trigger | None, after: datetime, through: datetime) 
         return [trigger.at] if after < trigger.at <= through else []
     if isinstance(trigger, Interval):
         return _add_up(trigger, after, through)
-    return _try_seconds(trigger, after, through)
+    if isinstance(trigger, Cron):
+        return _try_seconds(trigger, after, through)
+    raise ValueError(f"the oracle knows no {type(trigger).__name__}")
 
 
 def _add_up(trigger: Interval, after: datetime, through: datetime) -> list[datetime]:

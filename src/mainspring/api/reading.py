@@ -11,7 +11,7 @@ import msgspec
 from starlette.types import Message, Receive
 
 from mainspring.api.errors import Rejected
-from mainspring.core.definition.fields import MAX_DEPTH, check_known, is_deep
+from mainspring.core.fields import MAX_DEPTH, check_known, is_deep
 from mainspring.core.ids import JobId, RunId, parse_job_id, parse_run_id
 from mainspring.errors import InvalidInput, NotFound
 from mainspring.wire.operation import JSON, MERGE_PATCH, Body, Parameter

@@ -26,6 +26,8 @@ _COMMANDS = {
     "up": ("up", "up_command", "Run scheduler, API and a worker in one process."),
     "worker": ("worker", "worker_command", "Run jobs for a server, or straight from PostgreSQL."),
 }
+_EXTENSIBLE = frozenset({"import", "job", "server", "up", "worker"})
+"""Commands to which packages add triggers, targets, executors or stores."""
 _INTERRUPTED = 130
 _GC_THRESHOLD = 50_000
 """Loading modules makes many objects and hardly any garbage: looking for it at each 700 costs a start 0.1 s."""
@@ -42,6 +44,10 @@ class LazyGroup(click.Group):
         """Load a command; None when there is none of that name."""
         if cmd_name not in _COMMANDS:
             return None
+        if cmd_name in _EXTENSIBLE:
+            from mainspring.plugins import load_plugins
+
+            load_plugins()  # first, since options and descriptions are made of what it finds
         module, attribute, _ = _COMMANDS[cmd_name]
         command: click.Command = getattr(
             importlib.import_module(f"mainspring.cli.commands.{module}"), attribute

@@ -194,7 +194,7 @@ class Duration:
         return f"duration, {show_duration(self.low)} to {show_duration(self.high)}"
 
     def read(self, value: object, name: str) -> timedelta:
-        from mainspring.core.definition.fields import read_duration  # costs a start of 40 ms, and few need it
+        from mainspring.core.fields import read_duration  # costs a start of 40 ms, and few need it
 
         if isinstance(value, float) and not math.isfinite(value):
             raise InvalidInput(name, f"{value} is not a number of seconds, nor text like '30s', '10m', '30d'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +16,12 @@ from mainspring.errors import InvalidInput
 _ADDRESS = ("host", "port", "trusted_network", "allow_host")
 
 
-def settings_of(process: str, choices: Choices) -> Settings:
+def settings_of(process: str, choices: Choices, *, schemes: Collection[str] = ()) -> Settings:
     """Return the settings of a process; what it does not use stays at its default, whatever the sources say.
 
     Args:
         process: `up`, `server` or `worker`.
+        schemes: the schemes of stores that packages add.
 
     Raises:
         InvalidInput: a source is wrong, or what the sources come to.
@@ -39,7 +41,7 @@ def settings_of(process: str, choices: Choices) -> Settings:
         if process == SERVER:
             chosen["slots"] = 0
             _refuse_address(choices)
-        return Settings(**chosen, store=read_location(choices))
+        return Settings(**chosen, store=read_location(choices, schemes=schemes))
     except InvalidInput as error:
         raise choices.tell(error) from None
 
@@ -50,8 +52,11 @@ def store_option(choices: Choices) -> str:
     return choices.tell(InvalidInput(name, "")).field
 
 
-def read_location(choices: Choices) -> StoreLocation:
+def read_location(choices: Choices, *, schemes: Collection[str] = ()) -> StoreLocation:
     """Return the store that `store` (with `listen_store`) or `data` names, whichever was given later.
+
+    Args:
+        schemes: the schemes of stores that packages add.
 
     Raises:
         InvalidInput: both were given in one place, or it cannot be read.
@@ -60,7 +65,7 @@ def read_location(choices: Choices) -> StoreLocation:
     if data.level is not Level.DEFAULT and store.level is data.level:
         raise InvalidInput("store", f"says the same as {_written('data', data)}; give one of them")
     if store.level > data.level:
-        return StoreLocation.parse(store.value, listen=listen.value)
+        return StoreLocation.parse(store.value, listen=listen.value, others=schemes)
     if listen.value is not None and listen.level >= data.level:
         raise InvalidInput("listen_store", "goes with --store postgresql://…")
     return StoreLocation("sqlite", data.value)
@@ -94,10 +99,14 @@ def read_direct_store(choices: Choices) -> StoreLocation | None:
     return location
 
 
-def check(process: str, choices: Choices) -> list[InvalidInput]:
-    """Return what is wrong with the settings of a process beyond what the sources say themselves."""
+def check(process: str, choices: Choices, *, schemes: Collection[str] = ()) -> list[InvalidInput]:
+    """Return what is wrong with the settings of a process beyond what the sources say themselves.
+
+    Args:
+        schemes: the schemes of stores that packages add.
+    """
     try:
-        settings_of(process, replace(choices, problems=()))
+        settings_of(process, replace(choices, problems=()), schemes=schemes)
     except InvalidInput as error:
         return [error]
     return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -16,7 +17,7 @@ _MAX_STATEMENTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """Where the store is: a folder for SQLite, a DSN for PostgreSQL, or this process's memory.
+    """Where the store is: a folder for SQLite, a DSN for PostgreSQL, this process's memory, or a package's URL.
 
     Attributes:
         is_pooled: the DSN leads to a pooler that lends connections for a transaction at a time.
@@ -35,14 +36,15 @@ class StoreLocation:
     ignored: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, url: str, *, listen: str | None = None) -> StoreLocation:
-        """Read `postgresql://…`, `sqlite:///FOLDER` or `memory://`.
+    def parse(cls, url: str, *, listen: str | None = None, others: Collection[str] = ()) -> StoreLocation:
+        """Read `postgresql://…`, `sqlite:///FOLDER`, `memory://`, or a URL of a scheme that a package adds.
 
         A PostgreSQL DSN may name several hosts, and bear the parameters `pooler=transaction`, `statement_cache=N` and
         `connect_timeout=SECONDS` beside the driver's own.
 
         Args:
             listen: a second DSN, for wake-ups past a pooler.
+            others: the schemes that packages add; such a URL is theirs to read.
 
         Raises:
             InvalidInput: the scheme is unknown, the folder is missing, a parameter is wrong.
@@ -56,9 +58,10 @@ class StoreLocation:
             return cls("sqlite", rest.removeprefix("/") if rest.startswith("//") else rest)
         if separator and scheme == "memory":
             return cls("memory", "")
-        raise InvalidInput(
-            "store", f"{hide_password(url)!r} is not postgresql://…, sqlite:///FOLDER or memory://"
-        )
+        if separator and scheme in others:
+            return cls(scheme, url)
+        known = ", ".join(["postgresql://…", "sqlite:///FOLDER", *(f"{other}://…" for other in others)])
+        raise InvalidInput("store", f"{hide_password(url)!r} is not {known} or memory://")
 
     @classmethod
     def _parse_dsn(cls, url: str, listen: str | None) -> StoreLocation:
@@ -170,7 +173,7 @@ class Settings:
         if not self.has_api and not self.has_scheduler:
             message = "together with no_api it leaves nothing to run; give one of the two, or neither"
             raise InvalidInput("scheduler.enabled", message)
-        if self.store.scheme != "postgresql":
+        if self.store.scheme in {"sqlite", "memory"}:
             name = "scheduler.enabled" if self.has_api else "api.enabled"
             kind = "SQLite" if self.store.scheme == "sqlite" else "memory"
             message = (

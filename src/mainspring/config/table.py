@@ -28,7 +28,7 @@ _YEARS = 3650 * _DAY
 
 
 def _check_name(word: str, name: str) -> None:
-    from mainspring.core.definition.fields import read_word  # costs a start of 40 ms, and few need it
+    from mainspring.core.fields import read_word  # costs a start of 40 ms, and few need it
 
     read_word(word, name)
 

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.states import RunState
-from mainspring.core.triggers import Trigger
 from mainspring.core.values import value
+
+if TYPE_CHECKING:
+    from mainspring.core.triggers import Trigger
 
 DEFAULT_TENANT = "default"
 DEFAULT_QUEUE = "default"

@@ -13,11 +13,12 @@ from hashlib import blake2b
 
 from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, JobSpec, Misfire
-from mainspring.core.triggers import EPOCH, Once, Trigger
+from mainspring.core.triggers import EPOCH, Once, Trigger, UnknownTrigger
 
 _TICK = timedelta(microseconds=1)
 REASON_MISFIRE = "misfire"
 REASON_MISFIRE_LIMIT = "misfire_limit"
+REASON_UNKNOWN_TRIGGER = "unknown_trigger"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,9 @@ def plan_fires(spec: JobSpec, fire_at: datetime, *, now: datetime) -> Plan | Non
     A fire no later than the grace (its end included) fires as if on time. An older one is a misfire: the clock
     jumps past all missed fires in one step, and the fires in between become a record (law 4). With `skip` and
     `fire_all` the fires still within the grace come next, one plan each; `fire_latest` takes them into its one run.
+
+    Raises:
+        UnknownType: this process does not know the trigger's type. Such a job waits for a process that does.
     """
     trigger = spec.trigger
     if trigger is None or fire_at > now:
@@ -123,6 +127,10 @@ def overdue_range(
     """Return the range of fires that are due but not yet made, for an edit or a delete at `now`."""
     if trigger is None or fire_at is None or fire_at > now:
         return None
+    if isinstance(
+        trigger, UnknownTrigger
+    ):  # which instants these are, a process that knows the type can tell
+        return PlannedRange(kind, fire_at, now, reason)
     return PlannedRange(kind, fire_at, _last_through(trigger, fire_at, now), reason)
 
 
@@ -132,8 +140,14 @@ def settle_overdue(
     """Account for every fire of the old definition that is due but not yet made, when an edit at `now` replaces it.
 
     What the misfire policy would have made is caught up (with the edit's `reason` where the fire was not late), what it
-    would have left out becomes gaps, so an edit brings back no fires that the policy drops.
+    would have left out becomes gaps, so an edit brings back no fires that the policy drops. Of a trigger of an unknown
+    type nobody here can tell which fires those are: all become a gap.
     """
+    if isinstance(spec.trigger, UnknownTrigger):
+        gap = overdue_range(
+            spec.trigger, fire_at, now=now, kind=FireRangeKind.GAP, reason=REASON_UNKNOWN_TRIGGER
+        )
+        return () if gap is None else (gap,)
     plan = plan_fires(spec, fire_at, now=now) if fire_at is not None else None
     if plan is None or fire_at is None or spec.trigger is None:
         return ()

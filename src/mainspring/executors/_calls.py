@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from mainspring.core.definition.fields import MAX_DEPTH, is_deep
+from mainspring.core.fields import MAX_DEPTH, is_deep
 from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.transitions import Failure
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean

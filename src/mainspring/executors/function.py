@@ -7,15 +7,30 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from mainspring.core.transitions import Failure
 from mainspring.executors._calls import Call
 from mainspring.executors._deadlines import Deadlines
 from mainspring.executors._text import seconds
 from mainspring.executors.runners import LoopThreadRunner, Runner
-from mainspring.ports.executor import GENTLY, AttemptContext, OnEnd, Outcome
+from mainspring.ports.executor import GENTLY, MAX_THREADS, AttemptContext, OnEnd, Outcome
 from mainspring.ports.telemetry import Measure
 from mainspring.registry import FunctionRegistry
+
+if TYPE_CHECKING:
+    from mainspring.plugins import ExecutorContext
+
+
+def make_executor(context: ExecutorContext) -> FunctionExecutor:
+    """Make a worker's executor."""
+    settings = context.settings
+    threads = min(context.slots, settings.threads or MAX_THREADS)
+    return FunctionExecutor(
+        context.functions,
+        runner=LoopThreadRunner(threads=threads),
+        grace=settings.function_grace,
+    )
 
 
 class FunctionExecutor:

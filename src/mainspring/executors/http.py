@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -18,6 +17,7 @@ from yarl import URL
 
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.model import DEFAULT_TIMEOUT
+from mainspring.core.targets.http import HttpType
 from mainspring.core.transitions import Failure
 from mainspring.errors import InvalidInput
 from mainspring.executors._names import NameLookups, SlowName, with_zone
@@ -25,25 +25,12 @@ from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean, decode,
 from mainspring.executors.egress import Blocked, EgressPolicy, Endpoint, check_url, make_policy, parse_url
 from mainspring.ports.executor import AttemptContext, Outcome, Success
 
-__all__ = ["HttpExecutor", "check_url"]
+if TYPE_CHECKING:
+    from mainspring.plugins import ExecutorContext
 
-METHODS = frozenset({"DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"})
+__all__ = ["HttpExecutor", "check_url", "make_executor"]
+
 _BODILESS = frozenset({"GET", "HEAD"})
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}\Z")
-_HEADER_TEXT = re.compile(r"[\t\x20-\x7e\x80-\uffff]*\Z")
-_OURS = frozenset(
-    {
-        "connection",
-        "content-length",
-        "host",
-        "idempotency-key",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
-_HEADER_LIMIT = 8192
 _RETRY_AFTER_LIMIT = timedelta(hours=1)
 _GONE = 410
 _THROTTLED = frozenset({429, 503})
@@ -173,6 +160,17 @@ class HttpExecutor:
         return socket.socket(family, kind, protocol)
 
 
+def make_executor(context: ExecutorContext) -> HttpExecutor:
+    """Make a worker's executor."""
+    settings = context.settings
+    return HttpExecutor(
+        allow=settings.callback_allow,
+        allow_http=settings.callback_allow_http,
+        connect_timeout=settings.callback_connect_timeout,
+        timeout=settings.callback_timeout,
+    )
+
+
 class _CheckedResolver(AbstractResolver):
     """Resolves a host once and hands out its addresses only when every one of them is allowed."""
 
@@ -202,20 +200,9 @@ class _CheckedResolver(AbstractResolver):
 
 
 def _read_params(params: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    method = params.get("method", "POST")
-    if not isinstance(method, str) or method.upper() not in METHODS:
-        raise InvalidInput("target.method", f"one of {', '.join(sorted(METHODS))}")
-    headers = params.get("headers") or {}
-    if not isinstance(headers, Mapping):
-        raise InvalidInput("target.headers", "an object of names and texts")
-    for name, value in headers.items():
-        if not isinstance(value, str) or not _HEADER_NAME.match(name) or not _HEADER_TEXT.match(value):
-            raise InvalidInput("target.headers", f"{name[:80]!r} is not a header with a text of one line")
-        if name.lower() in _OURS or name.lower().startswith(("mainspring-", "proxy-")):
-            raise InvalidInput("target.headers", f"{name} is given by the worker")
-    if sum(len(name) + len(value) for name, value in headers.items()) > _HEADER_LIMIT:
-        raise InvalidInput("target.headers", f"at most {_HEADER_LIMIT} characters in all")
-    return method.upper(), {name.title(): value for name, value in headers.items()}
+    """Hold a job to the rules under which it was defined, however it came here."""
+    values = HttpType.options.read_all(params, lambda name: f"target.{name}")
+    return values["method"], {name.title(): value for name, value in values["headers"].items()}
 
 
 def _describe(context: AttemptContext) -> dict[str, str]:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.transitions import Failure
@@ -24,10 +24,25 @@ from mainspring.executors._spawner import Spawner
 from mainspring.executors._text import ERROR_LIMIT, clean, decode, join_cut, seconds
 from mainspring.ports.executor import AttemptContext, Outcome, Success
 
+if TYPE_CHECKING:
+    from mainspring.plugins import ExecutorContext
+
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LIMITS = frozenset({"as", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "stack"})
 _RESERVED = "MAINSPRING_"
 _SLACK = 15.0  # how long after its own deadline a supervisor may stay silent
+
+
+def make_executor(context: ExecutorContext) -> ShellExecutor:
+    """Make a worker's executor."""
+    settings = context.settings
+    return ShellExecutor(
+        enabled=settings.allow_shell,
+        allow=settings.shell_allow,
+        grace=settings.shell_grace,
+        limits=dict(settings.shell_limits),
+        path=settings.shell_path,
+    )
 
 
 class ShellExecutor:

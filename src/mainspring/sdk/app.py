@@ -7,8 +7,9 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from mainspring.core.definition.fields import read_payload
+from mainspring.core.fields import read_payload
 from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
+from mainspring.plugins import load_plugins
 from mainspring.registry import FunctionRegistry
 from mainspring.sdk.definitions import job_body
 from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions
@@ -42,6 +43,7 @@ class App:
     """
 
     def __init__(self, server: str | None = None) -> None:
+        load_plugins()  # a job may have a trigger that a package adds
         self.registry = FunctionRegistry()
         self._server = server
         self._host_server: str | None = None

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from mainspring.core.definition.fields import read_choice, read_delay, read_instant
+from mainspring.core.fields import read_choice, read_delay, read_instant
 from mainspring.core.model import Priority
 from mainspring.errors import InvalidInput
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from mainspring.core.definition import plain_from_spec, spec_from_plain
-from mainspring.core.definition.fields import MAX_DEPTH, is_deep
+from mainspring.core.fields import MAX_DEPTH, is_deep
 from mainspring.core.ids import SessionId, format_job_id, format_run_id, parse_job_id, parse_run_id
 from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.text import storable

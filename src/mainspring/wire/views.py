@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, defstruct
 
 from mainspring.core.definition import plain_from_spec
+from mainspring.core.definition.schema import view_schemas
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.ledger import Ledger
 from mainspring.core.model import Attempt, FireRange, Job, JobStatus, Run
+from mainspring.core.triggers import UnknownTrigger
 from mainspring.ports.store.sessions import SessionFacts
 
 JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r4w4te7zsh3z3qydmr3kc"])]
@@ -21,9 +23,7 @@ Instant = Annotated[datetime, Meta(tz=True, description="An instant in UTC, ISO 
 NEXT_FIRES = 5
 
 
-class JobView(Struct, kw_only=True):
-    """A job: its full definition and where its clock stands."""
-
+class _JobHead(Struct, kw_only=True):
     job_id: JobIdText
     name: str
     version: Annotated[int, Meta(description="Grows with each edit.")]
@@ -32,21 +32,25 @@ class JobView(Struct, kw_only=True):
     next_fire_times: Annotated[list[Instant], Meta(description="The next five fires.")]
     created_at: Instant
     updated_at: Instant
-    target: dict[str, Any]
-    trigger: dict[str, Any] | None
-    payload: Any
-    priority: str
-    queue: str
-    labels: list[str]
-    retry: dict[str, Any]
-    misfire: dict[str, Any]
-    overlap: str
-    delivery: str
-    timeout_seconds: float
-    soft_timeout_seconds: float | None
-    jitter_seconds: float
-    expires_after_seconds: float | None
-    poison_limit: int
+
+
+if TYPE_CHECKING:
+
+    class JobView(_JobHead, kw_only=True):
+        """A job: its full definition and where its clock stands."""
+
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    # What a definition has is said once, in the core.
+    JobView = defstruct(
+        "JobView",
+        [(field, Annotated[Any, Meta(extra_json_schema=schema)]) for field, schema in view_schemas().items()],
+        bases=(_JobHead,),
+        module=__name__,
+        namespace={"__doc__": "A job: its full definition and where its clock stands."},
+        kw_only=True,
+    )
 
 
 class StatusView(Struct, kw_only=True):
@@ -233,12 +237,15 @@ def view_job(job: Job) -> JobView:
 
 
 def next_fires(job: Job) -> list[datetime]:
-    """Return the next fires of a job from where its clock stands."""
-    fires: list[datetime] = []
-    fire = job.next_fire_at
-    while fire is not None and len(fires) < NEXT_FIRES:
+    """Return the next fires of a job from where its clock stands; of a trigger of an unknown type, the next one."""
+    if job.next_fire_at is None:
+        return []
+    fires = [job.next_fire_at]
+    trigger = job.spec.trigger
+    if trigger is None or isinstance(trigger, UnknownTrigger):
+        return fires
+    while len(fires) < NEXT_FIRES and (fire := trigger.next_after(fires[-1])) is not None:
         fires.append(fire)
-        fire = job.spec.trigger.next_after(fire) if job.spec.trigger is not None else None
     return fires
 
 

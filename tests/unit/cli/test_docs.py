@@ -13,7 +13,7 @@ import pytest
 from mainspring.cli.main import cli
 from mainspring.core.cron.fields import MACROS
 from mainspring.core.definition import read_definition
-from mainspring.core.definition.read import KNOWN_FIELDS
+from mainspring.core.definition.read import known_fields
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 PAGES = {name: (REFERENCE / f"{name}.md").read_text() for name in ("cli", "cron", "job-definition", "sdk")}
@@ -32,7 +32,7 @@ def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Com
 COMMANDS = dict(commands(cli, "mainspring"))
 
 
-@pytest.mark.parametrize("field", sorted(KNOWN_FIELDS))
+@pytest.mark.parametrize("field", sorted(known_fields()))
 def test_every_field_of_a_definition_is_described(field: str) -> None:
     assert re.search(rf"[`\"]{field}[`\":]", PAGES["job-definition"])
 

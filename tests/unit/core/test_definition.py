@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from mainspring.core.cron import Cron
 from mainspring.core.definition import edit_definition, plain_from_spec, read_definition, spec_from_plain
-from mainspring.core.definition.plain import encode_payload
-from mainspring.core.definition.read import KNOWN_FIELDS
+from mainspring.core.definition.read import known_fields
+from mainspring.core.fields import encode_payload
 from mainspring.core.model import Delivery, JobSpec, Misfire, MisfireRule, Overlap, Priority, Target
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.triggers import Interval, Once, Trigger
@@ -223,7 +223,7 @@ INNER = [
 TYPES = ["cron", "interval", "once", "http", "function", "shell"]
 wild_objects = st.dictionaries(st.sampled_from(INNER), wild_values | st.sampled_from(TYPES), max_size=6)
 wild_bodies = st.dictionaries(
-    st.sampled_from(sorted(KNOWN_FIELDS)) | st.text(st.characters(), max_size=8),
+    st.sampled_from(sorted(known_fields())) | st.text(st.characters(), max_size=8),
     wild_values | wild_objects,
     max_size=6,
 )

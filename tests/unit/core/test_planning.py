@@ -223,7 +223,7 @@ def test_fire_all_age_includes_its_end() -> None:
 def test_plan_after_a_year_of_seconds_takes_few_steps() -> None:
     trigger = CountingTrigger(Interval(SECOND, START))
     for policy in Misfire:
-        spec = make_job(trigger, MisfireRule(policy=policy, max_count=100))  # type: ignore[arg-type]
+        spec = make_job(trigger, MisfireRule(policy=policy, max_count=100))
         assert plan_fires(spec, at(1), now=START + 365 * DAY) is not None
     assert trigger.calls < 120
 

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from mainspring.api.call import Answer, Call, Endpoint, handles
 from mainspring.api.reading import path_job_id, path_run_id, query_job_id, query_run_id
-from mainspring.core.definition.fields import (
+from mainspring.core.fields import (
     MAX_NAME,
     read_choice,
     read_delay,

@@ -11,7 +11,7 @@ import msgspec
 from mainspring.api.call import Call, Endpoint, handles
 from mainspring.api.openapi import describe
 from mainspring.core.cron import Cron, CronError
-from mainspring.core.definition.fields import read_instant
+from mainspring.core.fields import read_instant
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
 from mainspring.wire.health import HealthView, view_failover, view_scheduler

@@ -83,13 +83,14 @@ def check_command(context: click.Context, /, file: str | None, as_json: bool, **
     from mainspring.config.sources import find_misspelt
     from mainspring.errors import InvalidInput
     from mainspring.executors.egress import make_policy
+    from mainspring.plugins import load_plugins
 
     if file is not None:
         context.params["config"] = file
     choices = read_choices(context)
     problems = [*choices.problems, *find_misspelt(os.environ)]
     for process in PROCESSES:
-        problems += check(process, choices)
+        problems += check(process, choices, schemes=load_plugins().schemes)
     try:
         make_policy(choices["executors.http.allow"].value)
     except InvalidInput as error:

@@ -267,7 +267,7 @@ def run_command(
     job: str, key: str | None, seconds: float | None, server: str, *, as_json: bool, **given: Any
 ) -> int:
     """Submit a run of a job."""
-    from mainspring.core.definition.fields import read_instant
+    from mainspring.core.fields import read_instant
     from mainspring.sdk.runs import wait_for_run
 
     if seconds is not None and not seconds >= 0:  # so written, it refuses NaN too

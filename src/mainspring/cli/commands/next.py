@@ -27,7 +27,7 @@ def next_command(expression: str, tz: str, dst: str, count: int, after: str | No
     such as @daily. Quote it.
     """
     from mainspring.core.cron import Cron, CronError
-    from mainspring.core.definition.fields import read_instant
+    from mainspring.core.fields import read_instant
     from mainspring.errors import InvalidInput
 
     try:
@@ -74,6 +74,6 @@ def _utc(instant: datetime) -> str:
 
 
 def _shown(distance: timedelta) -> str:
-    from mainspring.core.definition.fields import show
+    from mainspring.core.fields import show
 
     return show(timedelta(seconds=round(distance.total_seconds())))

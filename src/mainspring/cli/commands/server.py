@@ -21,8 +21,9 @@ def server_command(context: click.Context, /, **_: Any) -> None:
     from mainspring.config.processes import settings_of, store_option
     from mainspring.executors.egress import make_policy
     from mainspring.host.hosting import run_host
+    from mainspring.plugins import load_plugins
 
     choices = read_choices(context)
-    settings = settings_of("server", choices)
+    settings = settings_of("server", choices, schemes=load_plugins().schemes)
     make_policy(settings.callback_allow)  # workers use it; a server only says what is wrong with it
     run_host(settings, store_option=store_option(choices))

@@ -22,8 +22,9 @@ def up_command(context: click.Context, /, app_reference: str | None, **_: Any) -
     from mainspring.config.processes import settings_of, store_option
     from mainspring.host.hosting import run_host
     from mainspring.host.loading import load_app
+    from mainspring.plugins import load_plugins
 
     choices = read_choices(context)
-    settings = settings_of("up", choices)
+    settings = settings_of("up", choices, schemes=load_plugins().schemes)
     app = load_app(app_reference) if app_reference else None
     run_host(settings, app=app, store_option=store_option(choices))

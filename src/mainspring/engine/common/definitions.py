@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from mainspring.core.ids import JobId
+import structlog
+
+from mainspring.core.ids import JobId, format_job_id
 from mainspring.core.model import JobSpec
+from mainspring.core.targets import TARGETS
+from mainspring.core.triggers import UnknownTrigger
 from mainspring.ports.store import Store
 
+_log = structlog.get_logger(__name__)
 _CAPACITY = 30_000
 
 
@@ -29,6 +34,7 @@ class Definitions:
             specs = await self._store.read_versions(missing)
             read = {key: spec for key, spec in zip(missing, specs, strict=True) if spec is not None}
             self._keep(read)
+            _warn_of_unknown_types(read)
             wanted |= read
         return {key: spec for key, spec in wanted.items() if spec is not None}
 
@@ -39,3 +45,14 @@ class Definitions:
             for key in list(islice(self._known, max(excess, _CAPACITY // 10))):
                 del self._known[key]
         self._known |= read
+
+
+def _warn_of_unknown_types(read: dict[tuple[JobId, int], JobSpec]) -> None:
+    """Name what this process does not know; it keeps such jobs, and leaves them to processes that do."""
+    for (job_id, version), spec in read.items():
+        if isinstance(spec.trigger, UnknownTrigger):
+            name = spec.trigger.type
+            _log.warning("trigger_type_unknown", job=format_job_id(job_id), version=version, type=name)
+        if spec.target.type not in TARGETS.by_name:
+            name = spec.target.type
+            _log.warning("target_type_unknown", job=format_job_id(job_id), version=version, type=name)

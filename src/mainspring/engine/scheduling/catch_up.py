@@ -10,6 +10,7 @@ from itertools import islice
 from mainspring.core.ids import job_shard
 from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Overlap, RunKind
 from mainspring.core.planning import walk_range
+from mainspring.core.triggers import UnknownTrigger
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.ownership import Ownership
@@ -57,9 +58,11 @@ class CatchUp:
         )
         share = max(RUNS_PER_TICK // len(fire_ranges), 1)
         steps = [
-            make_step(fire_range, specs[fire_range.job_id, fire_range.version], share, now)
+            make_step(fire_range, spec, share, now)
             for fire_range in fire_ranges
-            if (fire_range.job_id, fire_range.version) in specs
+            # One whose trigger type is not known here waits for a server that knows it.
+            if (spec := specs.get((fire_range.job_id, fire_range.version))) is not None
+            and not isinstance(spec.trigger, UnknownTrigger)
         ]
         results = await self._store.advance_fire_ranges(steps, epochs=epochs, now=now)
         fenced = {

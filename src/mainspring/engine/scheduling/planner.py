@@ -19,6 +19,7 @@ from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.run_factory import fire_range_of, make_fired_run
 from mainspring.engine.scheduling.window import Entry, Window, entry_of
+from mainspring.errors import UnknownType
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
 from mainspring.ports.store.schedule import DueClock, Fire, FireStatus
@@ -262,6 +263,9 @@ def _plan(
             continue
         try:
             fire = make_fire(clock, spec, now)
+        except UnknownType as error:
+            _log.warning("job_waits_for_its_trigger_type", job=format_job_id(clock.job_id), type=error.name)
+            continue
         except Exception:  # noqa: BLE001 - whatever is wrong with one job holds up no other
             _log.exception("job_cannot_be_planned", job=format_job_id(clock.job_id), version=clock.version)
             continue

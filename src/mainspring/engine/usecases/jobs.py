@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,8 @@ from mainspring.core.ledger import Ledger
 from mainspring.core.model import FireRange, FireRangeKind, Job, JobSpec, JobStatus
 from mainspring.core.planning import first_fire_at, overdue_range, settle_overdue
 from mainspring.core.states import LIVE_STATES, RunState
-from mainspring.core.triggers import Interval, Trigger
+from mainspring.core.targets import accepted_types
+from mainspring.core.triggers import Trigger, carry_over
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.planner import WINDOW
@@ -36,12 +37,12 @@ class Accepted:
     """What a server accepts in definitions.
 
     Attributes:
-        types: target types, `shell` only where it is enabled.
+        types: target types; those with a switch, like `shell`, only where it is on.
         functions: names of Python functions that the process has itself; those of live sessions count too.
         check_url: refuses callback URLs by their form (raises `InvalidInput`).
     """
 
-    types: frozenset[str] = frozenset({"function", "http"})
+    types: frozenset[str] = field(default_factory=accepted_types)
     functions: Callable[[], frozenset[str]] = frozenset
     check_url: Callable[[str], None] | None = None
 
@@ -344,10 +345,7 @@ def _added(new: NewJob, now: datetime) -> Job:
 
 def _with_anchor_of(old: JobSpec, new: JobSpec) -> JobSpec:
     """Keep an interval's anchor when only the anchor differs, so that a restart does not shift its fires."""
-    before, after = old.trigger, new.trigger
-    if isinstance(before, Interval) and isinstance(after, Interval) and before.every == after.every:
-        return replace(new, trigger=before)
-    return new
+    return replace(new, trigger=carry_over(old.trigger, new.trigger))
 
 
 def _pause(job: Job, now: datetime) -> ClockChange:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from mainspring.core.definition.fields import read_instant
+from mainspring.core.fields import read_instant
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
 from mainspring.core.model import INLINE_LIMIT, Attempt, Job, LaneKey, Priority, Run, RunKind
 from mainspring.core.states import RunState

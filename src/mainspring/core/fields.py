@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -9,17 +10,17 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import Any, TypeVar
 
-from mainspring.core.definition.plain import encode_payload
 from mainspring.core.model import INLINE_LIMIT
 from mainspring.errors import InvalidInput, PayloadTooLarge
 
 MAX_DEPTH = 64
 MAX_NAME = 200
+MAX_WORD = 64
 DAY = timedelta(days=1)
 # Possessive, and an unterminated string ends with the text: no byte is looked at twice, whatever is given.
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
-_WORD = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_WORD = re.compile(rf"[A-Za-z0-9._-]{{1,{MAX_WORD}}}", re.ASCII)
 _DURATION = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,6})?(?:ms|s|m|h|d))+", re.ASCII)
 _DURATION_PART = re.compile(r"([0-9.]+)(ms|s|m|h|d)", re.ASCII)
 _UNITS = {
@@ -36,6 +37,14 @@ _LONGEST_DELAY = 3650 * DAY
 _MAX_SECONDS = 100_000_000_000
 """More than any limit, and little enough for a timedelta."""
 E = TypeVar("E", bound=Enum)
+
+
+def one_of(given: Mapping[str, Any], *names: str, prefix: str = "") -> str | None:
+    """Return which of several forms of one thing is given; refuse two."""
+    found = [name for name in names if name in given]
+    if len(found) > 1:
+        raise InvalidInput(f"{prefix}{found[1]}", f"says the same as {found[0]!r}; give one of them")
+    return found[0] if found else None
 
 
 def check_known(given: Iterable[object], known: Collection[str], *, prefix: str = "") -> None:
@@ -65,6 +74,17 @@ def read_mapping(value: object, field: str) -> Mapping[str, Any]:
     return value
 
 
+def read_entries(value: object, field: str, *, most: int) -> list[tuple[str, object]]:
+    """Return the entries of an object whose keys are text."""
+    full = read_mapping(value, field)
+    if len(full) > most:
+        raise InvalidInput(field, f"must have at most {most} entries")
+    for name in full:
+        if not isinstance(name, str):
+            raise InvalidInput(f"{field}.{show_key(name)}", "a name is text")
+    return list(full.items())
+
+
 def read_text(value: object, field: str, *, longest: int) -> str:
     """Return text of 1 to `longest` printable characters."""
     if not isinstance(value, str):
@@ -76,11 +96,29 @@ def read_text(value: object, field: str, *, longest: int) -> str:
     return value
 
 
+def read_free_text(value: object, field: str, *, longest: int, shortest: int = 1) -> str:
+    """Return text of any characters but NUL, which no program can be given."""
+    if (
+        not isinstance(value, str)
+        or not shortest <= len(value) <= longest
+        or "\0" in value
+        or not is_unicode(value)
+    ):
+        length = f"{shortest} to {longest}" if shortest else f"at most {longest}"
+        raise InvalidInput(field, f"must be text of {length} characters without NUL")
+    return value
+
+
+def is_unicode(text: str) -> bool:
+    """Say whether text can be written as UTF-8 (a lone surrogate cannot)."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def read_word(value: object, field: str) -> str:
     """Return a queue's or label's name."""
     if not isinstance(value, str) or not _WORD.fullmatch(value):
         shown = repr(value[:60]) if isinstance(value, str) else kind(value)
-        raise InvalidInput(field, f"must be 1 to 64 of A-Z a-z 0-9 . _ -, not {shown}")
+        raise InvalidInput(field, f"must be 1 to {MAX_WORD} of A-Z a-z 0-9 . _ -, not {shown}")
     return value
 
 
@@ -193,6 +231,21 @@ def read_payload(value: object, field: str = "payload") -> bytes | None:
         message = f"{len(text)} bytes; at most {INLINE_LIMIT} fit, put large data elsewhere and pass a link"
         raise PayloadTooLarge(field, message)
     return text
+
+
+def encode_payload(value: object) -> bytes:
+    """Return the one JSON text of a payload that is kept: compact, in UTF-8.
+
+    Raises:
+        ValueError: it holds NaN or an infinity, or text that is not Unicode.
+        RecursionError: it is nested too deep.
+    """
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def decode_payload(text: bytes) -> Any:
+    """Return what a payload's text stands for."""
+    return json.loads(text)
 
 
 def check_depth(value: object, field: str) -> None:

@@ -1,0 +1,151 @@
+"""The options of a job, each described once.
+
+A new option is an attribute of `JobSpec`, which holds its default, an entry here, and an argument in
+`sdk.definitions.JobOptions`. Bodies, edits, the kept form, the API's schema, the command line and the reference page
+follow from the entry; a test compares the arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from mainspring.core.definition.policies import MISFIRE, RETRY
+from mainspring.core.fields import DAY, MAX_NAME, read_text
+from mainspring.core.ids import looks_like_job_id, looks_like_run_id
+from mainspring.core.kinds import Choice, Duration, Payload, Text, Whole, Word, Words
+from mainspring.core.model import Delivery, JobSpec, Overlap, Priority
+from mainspring.core.options import Option, Options
+from mainspring.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Text):
+    """A job's name."""
+
+    longest: int = MAX_NAME
+    metavar: ClassVar[str] = "NAME"
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Read a name; what looks like an id is none, because whoever says it means the other one."""
+        del old
+        name = read_text(value, path, longest=self.longest)
+        if not name.strip():
+            raise InvalidInput(path, "is blank; give at least one character that can be seen")
+        for owner, looks_like_id in (("job", looks_like_job_id), ("run", looks_like_run_id)):
+            if looks_like_id(name):
+                raise InvalidInput(path, f"{name!r} looks like a {owner}'s id; choose another name")
+        return name
+
+
+NAME = Option(
+    name="name",
+    kind=Name(),
+    summary="The job's name.",
+    detail=(
+        "Unique among jobs that exist; not blank, and nothing that looks like an id "
+        "(`job_` or `run_` and its 26 or 13 characters)."
+    ),
+    example="daily-report",
+)
+"""The one option that must be given."""
+
+
+def _job_options(*options: Option) -> Options:
+    """Return options whose defaults are those of `JobSpec`."""
+    defaults = {field.name: field.default for field in fields(JobSpec)}
+    apart = {"name", "target", "trigger"}
+    assert defaults.keys() - apart == {option.name for option in options}, "options are JobSpec's attributes"
+    return Options(*(replace(option, default=defaults[option.name]) for option in options))
+
+
+OPTIONS = _job_options(
+    Option(
+        name="payload",
+        kind=Payload(),
+        summary="What the target is given, unless a run brings its own.",
+    ),
+    Option(
+        name="priority",
+        kind=Choice(Priority, by_name=True),
+        summary="The tier in which its runs are claimed.",
+        example="HIGH",
+    ),
+    Option(
+        name="queue",
+        kind=Word(),
+        summary="The queue of its runs.",
+        detail="Workers may serve some queues only.",
+    ),
+    Option(
+        name="labels",
+        kind=Words(16, "labels"),
+        summary="What a worker must offer to be handed its runs.",
+        example=["gpu"],
+    ),
+    Option(
+        name="retry",
+        kind=RETRY,
+        summary="What follows a failed attempt.",
+        example={"max_retries": 5, "delay": "10s"},
+    ),
+    Option(
+        name="misfire",
+        kind=MISFIRE,
+        summary="What becomes of fires that were missed.",
+        example="fire_all",
+    ),
+    Option(
+        name="overlap",
+        kind=Choice(Overlap),
+        summary="What a scheduled fire does while an earlier run of the job is live.",
+        detail=(
+            "`skip`: it makes no run, however the live one came about, and is recorded as skipped. "
+            "A run submitted by hand is never skipped."
+        ),
+    ),
+    Option(
+        name="delivery",
+        kind=Choice(Delivery),
+        summary="What becomes of a run whose worker is lost.",
+    ),
+    Option(
+        name="timeout",
+        kind=Duration(timedelta(milliseconds=1), 30 * DAY),
+        summary="Hard limit of one attempt.",
+        example="10m",
+    ),
+    Option(
+        name="soft_timeout",
+        kind=Duration(timedelta(milliseconds=1), 30 * DAY),
+        summary="When to ask the job to end, before the hard limit.",
+        detail="It must be shorter than `timeout`.",
+        is_nullable=True,
+        example="9m",
+    ),
+    Option(
+        name="jitter",
+        kind=Duration(high=timedelta(hours=1)),
+        summary="Delay each start by 0 to this much.",
+        detail="The delay of a fire is the same on every node.",
+        example="30s",
+    ),
+    Option(
+        name="expires_after",
+        kind=Duration(timedelta(milliseconds=1), 365 * DAY),
+        summary="Skip a run not started this long after it was due.",
+        detail=(
+            "A fire that `fire_all` catches up, or that an edit left to be caught up, counts from when it was "
+            "made up; the one run of `fire_latest` from its fire time."
+        ),
+        is_nullable=True,
+        example="1h",
+    ),
+    Option(
+        name="poison_limit",
+        kind=Whole(1, 100),
+        summary="Fail a run after this many crashes of a worker that carried out it alone.",
+    ),
+)
+"""All others, in the order in which they are shown. Each has a default, that of `JobSpec`."""

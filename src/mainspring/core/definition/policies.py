@@ -1,0 +1,164 @@
+"""Policies: options that are a group of options, merged by key when a job is edited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from mainspring.core.fields import DAY, check_known, one_of, read_mapping
+from mainspring.core.kinds import Choice, Duration, Durations, Kind, Schema, Share, Whole
+from mainspring.core.model import Misfire, MisfireRule
+from mainspring.core.options import Option, Options
+from mainspring.core.retry import Backoff, RetryPolicy
+from mainspring.errors import InvalidInput
+
+P = TypeVar("P", RetryPolicy, MisfireRule)
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Kind):
+    """A policy: a value made of options.
+
+    Attributes:
+        value: the policy as it is where nothing is given.
+        settle: makes the policy of the old one and what was read; refuses what does not go together. It is given the
+            old policy, the checked changes, and what the user wrote.
+        short: the option that text alone stands for.
+    """
+
+    value: Any
+    options: Options
+    settle: Callable[[Any, dict[str, Any], Mapping[str, Any]], Any] = lambda old, changes, _: replace(
+        old, **changes
+    )
+    short: str | None = None
+
+    def read(self, value: object, path: str, old: Any) -> Any:
+        """Read what is given of the policy; the rest stays as it was."""
+        before = self.value if old is None else old
+        if self.short is not None and isinstance(value, str):
+            return replace(before, **{self.short: self.options.get(self.short).read(value, path)})
+        given = read_mapping(value, path)
+        check_known(given, self.options.by_form, prefix=f"{path}.")
+        changes = self.options.read_given(given, lambda name: f"{path}.{name}")
+        return self.settle(before, changes, given)
+
+    def store(self, value: Any) -> dict[str, Any]:
+        """Return an object of the options."""
+        return {**_store(self.options, value)}
+
+    def load(self, plain: Mapping[str, Any]) -> Any:
+        """Return the policy."""
+        return type(self.value)(**self.options.load(plain))
+
+    def schema(self) -> Schema:
+        """Return the schema of an object, or of text alone."""
+        schema = self.options.schema()
+        if self.short is None:
+            return schema
+        return {"anyOf": [self.options.get(self.short).kind.schema(), schema]}
+
+    def stored_schema(self) -> Schema:
+        """Return the schema of an object."""
+        properties = {option.key: option.stored_schema() for option in self.options}
+        return {"type": "object", "properties": properties, "required": list(properties)}
+
+    def limits(self) -> str:
+        """Say its form."""
+        return "an object" if self.short is None else f"an object, or `{self.short}` alone"
+
+
+@lru_cache(maxsize=1024)
+def _store(options: Options, value: Any) -> dict[str, Any]:
+    """Return the kept form of a policy; most jobs have one of few."""
+    plain: dict[str, Any] = {}
+    options.store_into(plain, value)
+    return plain
+
+
+def policy_options(default: P, *options: Option) -> Options:
+    """Return options whose defaults are the attributes of a policy."""
+    names = {each.name for each in fields(default)}
+    assert names == {option.name for option in options}, "a policy's options are its attributes"
+    return Options(*(replace(option, default=getattr(default, option.name)) for option in options))
+
+
+def _settle_retry(old: RetryPolicy, changes: dict[str, Any], given: Mapping[str, Any]) -> RetryPolicy:
+    form = one_of(given, "delays", "delays_seconds")
+    if changes.get("delays"):
+        changes.setdefault("backoff", Backoff.LIST)  # what else could they be meant for?
+    policy = replace(old, **changes)
+    if policy.backoff is Backoff.LIST:
+        if not policy.delays:
+            message = "is missing; backoff 'list' needs at least one delay"
+            raise InvalidInput(f"retry.{form or 'delays'}", message)
+    elif changes.get("delays"):
+        message = f"goes with backoff 'list', not {policy.backoff.value!r}, which takes delay"
+        raise InvalidInput(f"retry.{form}", message)
+    elif "backoff" in changes:
+        policy = replace(policy, delays=())  # those of a list that is no more
+    return policy
+
+
+RETRY = Group(
+    RetryPolicy(),
+    policy_options(
+        RetryPolicy(),
+        Option(name="max_retries", kind=Whole(0, 1000), summary="Retries after the first attempt."),
+        Option(name="backoff", kind=Choice(Backoff), summary="How the waits grow."),
+        Option(
+            name="delay",
+            kind=Duration(),
+            summary="The first wait.",
+            detail="`linear` adds it each time, `exponential` doubles it.",
+        ),
+        Option(name="cap", kind=Duration(), summary="The longest wait, before jitter."),
+        Option(
+            name="delays",
+            kind=Durations(100),
+            summary="For `list`: the waits in order; the last one is repeated.",
+            detail="Given without `backoff`, they mean `list`.",
+        ),
+        Option(name="jitter", kind=Share(), summary="Each wait varies by up to this share, both ways."),
+    ),
+    settle=_settle_retry,
+)
+
+MISFIRE = Group(
+    MisfireRule(),
+    policy_options(
+        MisfireRule(),
+        Option(
+            name="policy",
+            kind=Choice(Misfire),
+            summary="What becomes of fires that were missed.",
+            detail=(
+                "`skip` records them; `fire_latest` makes one run, that of the newest; `fire_all` makes each."
+            ),
+        ),
+        Option(
+            name="grace",
+            kind=Duration(
+                timedelta(seconds=1),
+                3650 * DAY,
+                too_short="no fire is made sooner, and each would count as missed",
+            ),
+            summary="How late a fire may be and still count as on time.",
+            detail="No fire is made at the very instant.",
+        ),
+        Option(
+            name="max_count",
+            kind=Whole(1, 100_000),
+            summary="`fire_all`: how many of the newest missed fires are made up after one outage.",
+        ),
+        Option(
+            name="max_age",
+            kind=Duration(high=3650 * DAY),
+            summary="`fire_all`: how old a missed fire may be when the outage is over.",
+        ),
+    ),
+    short="policy",
+)

@@ -1,0 +1,408 @@
+"""Kinds of values that a definition holds: how each is read, kept, described, and bounded.
+
+A kind is told once which values are right. What reads a definition, the kept form, the API's schema, the command
+line's help and the reference page all ask it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import mainspring.core.fields as read
+from mainspring.core.model import INLINE_LIMIT
+from mainspring.errors import InvalidInput
+
+Schema = dict[str, Any]
+_REMEMBERED = 1024
+"""Durations of which one value serves all definitions: most are alike, and a scheduler holds many."""
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def to_seconds(duration: timedelta) -> int | float:
+    """Return whole seconds as an int, others as the float that gives the same duration back."""
+    whole, rest = divmod(duration, timedelta(seconds=1))
+    return whole if not rest else duration / timedelta(seconds=1)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def from_seconds(seconds: float) -> timedelta:
+    """Return the duration of so many seconds."""
+    return timedelta(microseconds=round(seconds * 1_000_000))
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Any value that JSON has, as it is. The other kinds narrow this one.
+
+    Attributes:
+        metavar: what stands for a value in the command line's help.
+        is_json: the command line takes it as JSON text.
+        is_list: the command line takes it as an option that may be repeated.
+    """
+
+    metavar: ClassVar[str] = "JSON"
+    is_json: ClassVar[bool] = True
+    is_list: ClassVar[bool] = False
+
+    def forms(self, name: str) -> tuple[str, ...]:
+        """Return the field's names in a body: the usual one first, that of the full form last."""
+        return (name,)
+
+    def read(self, value: object, path: str, old: Any) -> Any:
+        """Return the checked value of what a user wrote; `old` is the value that a patch changes.
+
+        Raises:
+            InvalidInput: it is wrong; `path` is the field as the user wrote it.
+        """
+        del path, old
+        return value
+
+    def store(self, value: Any) -> Any:
+        """Return the kept form, which JSON can carry and `GET` shows."""
+        return value
+
+    def load(self, plain: Any) -> Any:
+        """Read what `store` wrote; it is trusted, not checked."""
+        return plain
+
+    def schema(self) -> Schema:
+        """Return the JSON schema of what a user may write."""
+        return {}
+
+    def stored_schema(self) -> Schema:
+        """Return the JSON schema of the kept form."""
+        return self.schema()
+
+    def limits(self) -> str:
+        """Say which values are right, for the reference page."""
+        return "any JSON"
+
+
+@dataclass(frozen=True, slots=True)
+class Payload(Kind):
+    """JSON that is kept as its text."""
+
+    def read(self, value: object, path: str, old: Any) -> bytes | None:
+        """Read JSON within the limits of a payload."""
+        del old
+        return read.read_payload(value, path)
+
+    def store(self, value: bytes | None) -> Any:
+        """Return what the text stands for."""
+        return None if value is None else read.decode_payload(value)
+
+    def load(self, plain: Any) -> bytes | None:
+        """Return the text."""
+        return None if plain is None else read.encode_payload(plain)
+
+    def limits(self) -> str:
+        """Say how large it may be."""
+        return f"JSON, at most {INLINE_LIMIT // 1024} KiB and {read.MAX_DEPTH} levels"
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Kind):
+    """Printable text of a bounded length."""
+
+    longest: int = 200
+    metavar: ClassVar[str] = "TEXT"
+    is_json: ClassVar[bool] = False
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Read text."""
+        del old
+        return read.read_text(value, path, longest=self.longest)
+
+    def schema(self) -> Schema:
+        """Return a string's schema."""
+        return {"type": "string", "minLength": 1, "maxLength": self.longest}
+
+    def limits(self) -> str:
+        """Say how long it may be."""
+        return f"1 to {self.longest} printable characters"
+
+
+@dataclass(frozen=True, slots=True)
+class FreeText(Text):
+    """Text of several lines, without NUL."""
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Read text that any program can be given."""
+        del old
+        return read.read_free_text(value, path, longest=self.longest)
+
+    def limits(self) -> str:
+        """Say how long it may be."""
+        return f"1 to {self.longest} characters, no NUL"
+
+
+@dataclass(frozen=True, slots=True)
+class Word(Text):
+    """A queue's or a label's name."""
+
+    longest: int = field(default=read.MAX_WORD, init=False)
+    metavar: ClassVar[str] = "NAME"
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Read a word."""
+        del old
+        return read.read_word(value, path)
+
+    def limits(self) -> str:
+        """Say which characters it may have."""
+        return f"1 to {self.longest} of `A-Z a-z 0-9 . _ -`"
+
+
+@dataclass(frozen=True, slots=True)
+class Words(Kind):
+    """A set of words, kept sorted."""
+
+    most: int
+    noun: str
+    metavar: ClassVar[str] = "NAME"
+    is_json: ClassVar[bool] = False
+    is_list: ClassVar[bool] = True
+
+    def read(self, value: object, path: str, old: Any) -> tuple[str, ...]:
+        """Read a list of words."""
+        del old
+        if not isinstance(value, list | tuple) or len(value) > self.most:
+            raise InvalidInput(path, f"must be a list of at most {self.most} {self.noun}")
+        return tuple(sorted({read.read_word(item, f"{path}[{n}]") for n, item in enumerate(value)}))
+
+    def store(self, value: tuple[str, ...]) -> list[str]:
+        """Return a list."""
+        return list(value)
+
+    def load(self, plain: list[str]) -> tuple[str, ...]:
+        """Return the words."""
+        return tuple(plain)
+
+    def schema(self) -> Schema:
+        """Return a list's schema."""
+        return {"type": "array", "maxItems": self.most, "items": Word().schema()}
+
+    def limits(self) -> str:
+        """Say how many there may be."""
+        return f"at most {self.most} {self.noun}, each {Word().limits()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Flag(Kind):
+    """True or false."""
+
+    metavar: ClassVar[str] = ""
+    is_json: ClassVar[bool] = False
+
+    def read(self, value: object, path: str, old: Any) -> bool:
+        """Read true or false."""
+        del old
+        return read.read_bool(value, path)
+
+    def schema(self) -> Schema:
+        """Return a boolean's schema."""
+        return {"type": "boolean"}
+
+    def limits(self) -> str:
+        """Name both."""
+        return "`true` or `false`"
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Kind):
+    """A whole number within bounds."""
+
+    low: int
+    high: int
+    metavar: ClassVar[str] = "N"
+
+    def read(self, value: object, path: str, old: Any) -> int:
+        """Read a whole number."""
+        del old
+        return read.read_int(value, path, low=self.low, high=self.high)
+
+    def schema(self) -> Schema:
+        """Return an integer's schema."""
+        return {"type": "integer", "minimum": self.low, "maximum": self.high}
+
+    def limits(self) -> str:
+        """Say its bounds."""
+        return f"{self.low:,} to {self.high:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Share(Kind):
+    """A number from 0 to 1."""
+
+    metavar: ClassVar[str] = "SHARE"
+
+    def read(self, value: object, path: str, old: Any) -> float:
+        """Read a share."""
+        del old
+        return read.read_share(value, path)
+
+    def schema(self) -> Schema:
+        """Return a number's schema."""
+        return {"type": "number", "minimum": 0, "maximum": 1}
+
+    def limits(self) -> str:
+        """Say its bounds."""
+        return "0 to 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Kind):
+    """A member of an enum, by its value or by its name in any case."""
+
+    members: type[Enum]
+    by_name: bool = False
+    metavar: ClassVar[str] = "WORD"
+    is_json: ClassVar[bool] = False
+
+    def read(self, value: object, path: str, old: Any) -> Enum:
+        """Read one of the words."""
+        del old
+        return read.read_choice(value, path, self.members, by_name=self.by_name)
+
+    def store(self, value: Enum) -> str:
+        """Return its word."""
+        return value.name if self.by_name else str(value.value)
+
+    def load(self, plain: str) -> Enum:
+        """Return the member."""
+        return self.members[plain] if self.by_name else self.members(plain)
+
+    def words(self) -> tuple[str, ...]:
+        """Return the words, in order."""
+        return tuple(self.store(member) for member in self.members)
+
+    def schema(self) -> Schema:
+        """Return the words; a name is taken in any case, which a schema cannot say."""
+        return {"type": "string", "examples": list(self.words())} if self.by_name else self.stored_schema()
+
+    def stored_schema(self) -> Schema:
+        """Return the words."""
+        return {"type": "string", "enum": list(self.words())}
+
+    def limits(self) -> str:
+        """Name the words."""
+        return ", ".join(f"`{word}`" for word in self.words())
+
+
+@dataclass(frozen=True, slots=True)
+class Duration(Kind):
+    """A time fire range: seconds, or text like `90s`. In the full form it is seconds, and the field's name says so.
+
+    Attributes:
+        too_short: why nothing below `low` is right, for the refusal.
+    """
+
+    low: timedelta = timedelta(0)
+    high: timedelta = 30 * read.DAY
+    too_short: str = ""
+    metavar: ClassVar[str] = "DURATION"
+    is_json: ClassVar[bool] = False
+
+    def forms(self, name: str) -> tuple[str, ...]:
+        """Return the name, and the name with its unit."""
+        return name, f"{name}_seconds"
+
+    def read(self, value: object, path: str, old: Any) -> timedelta:
+        """Read a duration."""
+        del old
+        low = timedelta(0) if self.too_short else self.low
+        duration = read.read_duration(value, path, low=low, high=self.high)
+        if duration < self.low:
+            message = f"must be at least {read.show(self.low)}, not {read.show(duration)}; {self.too_short}"
+            raise InvalidInput(path, message)
+        return duration
+
+    store = staticmethod(to_seconds)
+    load = staticmethod(from_seconds)
+
+    def schema(self) -> Schema:
+        """Return the schema of seconds or text."""
+        return {
+            "anyOf": [{"type": "number"}, {"type": "string"}],
+            "examples": ["90s", 90],
+        }
+
+    def stored_schema(self) -> Schema:
+        """Return the schema of seconds."""
+        return {"type": "number"}
+
+    def limits(self) -> str:
+        """Say its bounds."""
+        return f"{read.show(self.low)} to {read.show(self.high)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Durations(Kind):
+    """A list of durations."""
+
+    most: int
+    metavar: ClassVar[str] = "JSON"
+
+    def forms(self, name: str) -> tuple[str, ...]:
+        """Return the name, and the name with its unit."""
+        return Duration().forms(name)
+
+    def read(self, value: object, path: str, old: Any) -> tuple[timedelta, ...]:
+        """Read a list of durations."""
+        del old
+        if not isinstance(value, list | tuple) or len(value) > self.most:
+            raise InvalidInput(path, f"must be a list of at most {self.most} durations")
+        return tuple(read.read_duration(item, f"{path}[{n}]") for n, item in enumerate(value))
+
+    def store(self, value: tuple[timedelta, ...]) -> list[int | float]:
+        """Return seconds."""
+        return [to_seconds(item) for item in value]
+
+    def load(self, plain: list[float]) -> tuple[timedelta, ...]:
+        """Return the durations."""
+        return tuple(from_seconds(item) for item in plain)
+
+    def schema(self) -> Schema:
+        """Return a list's schema."""
+        return {"type": "array", "maxItems": self.most, "items": Duration().schema()}
+
+    def stored_schema(self) -> Schema:
+        """Return the schema of a list of seconds."""
+        return {"type": "array", "maxItems": self.most, "items": Duration().stored_schema()}
+
+    def limits(self) -> str:
+        """Say how many there may be."""
+        return f"at most {self.most}, each {Duration().limits()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Instant(Kind):
+    """An instant: ISO 8601 with an offset; kept in UTC."""
+
+    metavar: ClassVar[str] = "INSTANT"
+    is_json: ClassVar[bool] = False
+
+    def read(self, value: object, path: str, old: Any) -> datetime:
+        """Read an instant."""
+        del old
+        return read.read_instant(value, path)
+
+    def store(self, value: datetime) -> str:
+        """Return its text."""
+        return value.isoformat()
+
+    def load(self, plain: str) -> datetime:
+        """Return the instant."""
+        return datetime.fromisoformat(plain)
+
+    def schema(self) -> Schema:
+        """Return the schema of an instant's text."""
+        return {"type": "string", "format": "date-time"}
+
+    def limits(self) -> str:
+        """Say its form."""
+        return "ISO 8601 with an offset, of the years 1970 to 9000"

@@ -1,0 +1,186 @@
+"""Options: the named values of which a definition, a policy, a trigger or a target consists, each described once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, overload
+
+from mainspring.core.fields import check_known
+from mainspring.core.kinds import Kind, Schema
+from mainspring.errors import InvalidInput
+
+Path = Callable[[str], str]
+"""From a field's name to its path as the user wrote it, for errors."""
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED: Final = _Required()
+"""Stands for the default of an option that must be given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option.
+
+    Attributes:
+        name: the field in a body, and the attribute of the value that is made.
+        kind: which values are right, and how they are read, kept and shown.
+        summary: what it is, in one sentence: for the command line, the API's description and the reference page.
+        detail: what else the reference page says, in Markdown.
+        default: the checked value where none is given; `REQUIRED` where one must be.
+        is_nullable: null is allowed, and means none.
+        elsewhere: in a short form, what to write instead beside the short form of another type.
+        example: a value as a user would write it.
+    """
+
+    name: str
+    kind: Kind
+    summary: str
+    detail: str = ""
+    default: Any = REQUIRED
+    is_nullable: bool = False
+    elsewhere: str = ""
+    example: Any = None
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """Its names in a body; one of them at a time."""
+        return self.kind.forms(self.name)
+
+    @property
+    def key(self) -> str:
+        """Its name in the full form, which is kept and shown."""
+        return self.forms[-1]
+
+    def read(self, value: object, path: str, old: Any = None) -> Any:
+        """Return the checked value of what a user wrote.
+
+        Raises:
+            InvalidInput: it is wrong.
+        """
+        return None if value is None and self.is_nullable else self.kind.read(value, path, old)
+
+    def store(self, value: Any) -> Any:
+        """Return the kept form of a value."""
+        return None if value is None else self.kind.store(value)
+
+    def load(self, plain: Any) -> Any:
+        """Read what `store` wrote."""
+        return None if plain is None else self.kind.load(plain)
+
+    def schema(self) -> Schema:
+        """Return the JSON schema of what a user may write, with its default and its words."""
+        schema = self._described(self.kind.schema())
+        if self.default is REQUIRED or self.default is None:
+            return schema
+        return {**schema, "default": self.kind.store(self.default)}
+
+    def stored_schema(self) -> Schema:
+        """Return the JSON schema of the kept form, with its words."""
+        return self._described(self.kind.stored_schema())
+
+    def _described(self, schema: Schema) -> Schema:
+        if self.is_nullable and schema:
+            schema = {"anyOf": [schema, {"type": "null"}]}
+        schema = {**schema, "description": self.summary}
+        return schema if self.example is None else {**schema, "examples": [self.example]}
+
+
+class Options(Sequence[Option]):
+    """The options of one thing, in the order in which they are shown.
+
+    Attributes:
+        by_form: each option by every name that it has in a body.
+    """
+
+    def __init__(self, *options: Option) -> None:
+        self._options = options
+        self.by_form: Mapping[str, Option] = {form: option for option in options for form in option.forms}
+        self._store = tuple((option.name, option.key, option.kind.store) for option in options)
+
+    @overload
+    def __getitem__(self, index: int) -> Option: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Option, ...]: ...
+    def __getitem__(self, index: int | slice) -> Option | tuple[Option, ...]:
+        return self._options[index]
+
+    def __iter__(self) -> Iterator[Option]:
+        return iter(self._options)
+
+    def __len__(self) -> int:
+        return len(self._options)
+
+    def get(self, name: str) -> Option:
+        """Return the option of that name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return next((option for option in self if option.name == name), None) or self.by_form[name]
+
+    def read_given(self, given: Mapping[str, Any], path: Path, old: object = None) -> dict[str, Any]:
+        """Return the checked values of those options that are given, by name; other fields are left alone.
+
+        Args:
+            old: the value that is changed; an option that merges starts from its part of it.
+
+        Raises:
+            InvalidInput: one is wrong, or is given in two forms.
+        """
+        read: dict[str, Any] = {}
+        first: dict[str, str] = {}
+        for form in given:
+            option = self.by_form.get(form)
+            if option is None:
+                continue
+            if option.name in read:
+                other, late = sorted((first[option.name], form), key=option.forms.index)
+                raise InvalidInput(path(late), f"says the same as {other!r}; give one of them")
+            first[option.name] = form
+            before = None if old is None else getattr(old, option.name)
+            read[option.name] = option.read(given[form], path(form), before)
+        return read
+
+    def read_all(self, given: Mapping[str, Any], path: Path) -> dict[str, Any]:
+        """Return the checked values of all options by name, defaults where none is given; unknown fields are refused.
+
+        Raises:
+            InvalidInput: one is wrong or missing, or there is no such field.
+        """
+        if not self.by_form.keys() >= given.keys():
+            check_known(given, self.by_form, prefix=path(""))
+        read = self.read_given(given, path)
+        values: dict[str, Any] = {}
+        for option in self:
+            value = read.get(option.name, option.default)
+            if value is REQUIRED:
+                raise InvalidInput(path(option.key), "is missing")
+            values[option.name] = value
+        return values
+
+    def store_into(self, plain: dict[str, Any], value: object) -> None:
+        """Add the kept form of all options, which are attributes of a value."""
+        for name, key, store in self._store:
+            given = getattr(value, name)
+            plain[key] = None if given is None else store(given)
+
+    def load(self, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """Read what `store` wrote; an option that is younger than the kept form has its default."""
+        return {
+            option.name: option.load(plain[option.key]) if option.key in plain else option.default
+            for option in self
+        }
+
+    def schema(self, **fixed: Any) -> Schema:
+        """Return the JSON schema of an object of these options; `fixed` are fields of one value."""
+        properties = {name: {"const": value} for name, value in fixed.items()}
+        properties |= {form: option.schema() for form, option in self.by_form.items()}
+        # One that has two names cannot be asked for by either.
+        required = [*fixed, *(o.name for o in self if o.default is REQUIRED and len(o.forms) == 1)]
+        return {"type": "object", "properties": properties, "required": required}

@@ -1,0 +1,60 @@
+"""Function: a registered Python function. Carried out by `executors.function`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, ClassVar
+
+from mainspring.core.fields import read_text
+from mainspring.core.kinds import Text
+from mainspring.core.options import Option, Options, Path
+from mainspring.core.targets.base import TargetType
+from mainspring.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionName(Text):
+    """A name under which a function is registered."""
+
+    metavar: ClassVar[str] = "NAME"
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Read a name; `+` is taken by the routes of labels."""
+        del old
+        name = read_text(value, path, longest=self.longest)
+        if "+" in name:
+            raise InvalidInput(path, "a function's name holds no '+'")
+        return name
+
+    def limits(self) -> str:
+        """Say how long it may be."""
+        return f"1 to {self.longest} printable characters, no `+`"
+
+
+class FunctionType(TargetType):
+    """`function`."""
+
+    name = "function"
+    summary = "Calls a function that the app registered: the server's own app, or that of a worker."
+    options = Options(
+        Option(
+            name="function",
+            kind=FunctionName(),
+            summary="Call a registered function.",
+            example="mail.send",
+        ),
+    )
+    short: ClassVar = {"function": "function"}
+
+    def make(
+        self, values: Mapping[str, Any], path: Path, *, functions: frozenset[str] | None
+    ) -> dict[str, Any]:
+        """Return the parameters; refuse a function that nobody offers."""
+        name = values["function"]
+        if functions is not None and name not in functions:
+            near = get_close_matches(name, functions, n=3) or sorted(functions)[:5]
+            hint = f"known are {', '.join(near)}" if near else "no worker has registered any"
+            raise InvalidInput(path("function"), f"no worker has registered {name!r}; {hint}")
+        return {"function": name}

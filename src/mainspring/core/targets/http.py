@@ -1,0 +1,134 @@
+"""HTTP: a callback to a URL. Carried out by `executors.http`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from mainspring.core.fields import kind as kind_of
+from mainspring.core.fields import read_entries, read_text, show_key
+from mainspring.core.kinds import Kind, Schema
+from mainspring.core.options import Option, Options
+from mainspring.core.targets.base import TargetType
+from mainspring.errors import InvalidInput
+
+METHODS = ("POST", "PUT", "PATCH", "GET", "HEAD", "DELETE")
+_MAX_ENTRIES = 64
+_MAX_TEXT = 4096
+_HEADERS_LIMIT = 8192
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", re.ASCII)
+_HEADER_TEXT = re.compile(r"[\t\x20-\x7e\x80-\ud7ff\ue000-\uffff]*")
+_RESERVED = frozenset(
+    {
+        "connection",
+        "content-length",
+        "host",
+        "idempotency-key",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+_RESERVED_STARTS = ("mainspring-", "proxy-")
+
+
+@dataclass(frozen=True, slots=True)
+class Url(Kind):
+    """The address of an HTTP call; which hosts may be reached is the executor's to say."""
+
+    longest: int = 2048
+    metavar: ClassVar[str] = "URL"
+    is_json: ClassVar[bool] = False
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Read a URL."""
+        del old
+        url = read_text(value, path, longest=self.longest)
+        if not url.lower().startswith(("http://", "https://")):
+            raise InvalidInput(path, "must begin with https:// (or http://)")
+        return url
+
+    def schema(self) -> Schema:
+        """Return a string's schema."""
+        return {"type": "string", "minLength": 1, "maxLength": self.longest}
+
+    def limits(self) -> str:
+        """Say how long it may be."""
+        return f"`https://…` or `http://…`, at most {self.longest} characters"
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Kind):
+    """A method of HTTP, in any case."""
+
+    metavar: ClassVar[str] = "METHOD"
+    is_json: ClassVar[bool] = False
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Read a method."""
+        del old
+        method = value.upper() if isinstance(value, str) else value
+        if method not in METHODS:
+            shown = repr(value[:60]) if isinstance(value, str) else kind_of(value)
+            raise InvalidInput(path, f"must be one of {', '.join(METHODS)}, not {shown}")
+        return str(method)
+
+    def schema(self) -> Schema:
+        """Return the methods; they are taken in any case, which a schema cannot say."""
+        return {"type": "string", "examples": list(METHODS)}
+
+    def limits(self) -> str:
+        """Name the methods."""
+        return ", ".join(f"`{method}`" for method in METHODS)
+
+
+@dataclass(frozen=True, slots=True)
+class Headers(Kind):
+    """Header fields that a job adds to its calls. The executor holds its jobs to the same rules."""
+
+    def read(self, value: object, path: str, old: Any) -> dict[str, str]:
+        """Read names and texts."""
+        del old
+        headers: dict[str, str] = {}
+        for name, item in read_entries(value, path, most=_MAX_ENTRIES):
+            where = f"{path}.{show_key(name)}"
+            if not _HEADER_NAME.fullmatch(name):
+                raise InvalidInput(where, "is not a header's name: 1 to 100 letters, digits and - _ .")
+            if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_STARTS):
+                raise InvalidInput(where, "is set by the scheduler")
+            if not isinstance(item, str) or len(item) > _MAX_TEXT or not _HEADER_TEXT.fullmatch(item):
+                raise InvalidInput(where, f"must be text of at most {_MAX_TEXT} characters in one line")
+            headers[name] = item
+        if sum(len(name) + len(item) for name, item in headers.items()) > _HEADERS_LIMIT:
+            raise InvalidInput(path, f"must have at most {_HEADERS_LIMIT} characters in all")
+        return headers
+
+    def store(self, value: dict[str, str]) -> dict[str, str]:
+        """Return an object of one's own."""
+        return dict(value)
+
+    def schema(self) -> Schema:
+        """Return the schema of an object of texts."""
+        return {"type": "object", "additionalProperties": {"type": "string"}}
+
+    def limits(self) -> str:
+        """Say how many there may be, and which are taken."""
+        return (
+            f"{_MAX_ENTRIES} entries of {_MAX_TEXT} characters, {_HEADERS_LIMIT} in all; "
+            "`Mainspring-…`, `Proxy-…` and those of the connection are reserved"
+        )
+
+
+class HttpType(TargetType):
+    """`callback_url`."""
+
+    name = "http"
+    summary = "Calls a URL."
+    options = Options(
+        Option(name="url", kind=Url(), summary="Call this URL.", example="https://example.com/hooks/report"),
+        Option(name="method", kind=Method(), summary="The call's method, in any case.", default="POST"),
+        Option(name="headers", kind=Headers(), summary="Further header fields.", default={}),
+    )
+    short: ClassVar = {"callback_url": "url"}

@@ -1,0 +1,76 @@
+"""Triggers: pure rules that give the next instant after another (design 1, 5).
+
+`TRIGGERS` has every type that this process knows. A new one is a module beside these and one more entry here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from mainspring.core.triggers.base import Trigger, TriggerType, UnknownTrigger
+from mainspring.core.triggers.cron import CronType
+from mainspring.core.triggers.interval import Interval, IntervalType
+from mainspring.core.triggers.once import Once, OnceType
+from mainspring.core.types import Types
+
+__all__ = [
+    "EPOCH",
+    "TRIGGERS",
+    "Interval",
+    "Once",
+    "Trigger",
+    "TriggerType",
+    "UnknownTrigger",
+    "carry_over",
+    "load_trigger",
+    "store_trigger",
+    "tell_trigger",
+    "type_of",
+]
+
+TRIGGERS: Types[TriggerType] = Types("trigger", CronType(), IntervalType(), OnceType())
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def type_of(trigger: Trigger | None) -> TriggerType | None:
+    """Return a trigger's type; None for no trigger, and for one of an unknown type."""
+    for one in TRIGGERS:
+        if type(trigger) is one.value:
+            return one
+    return None
+
+
+def store_trigger(trigger: Trigger | None) -> dict[str, Any] | None:
+    """Return a trigger's full form: what is kept, and what `GET` shows."""
+    if trigger is None:
+        return None
+    kind = type_of(trigger)
+    if kind is not None:
+        return {"type": kind.name, **kind.store(trigger)}
+    if isinstance(trigger, UnknownTrigger):
+        return dict(trigger.plain)
+    raise TypeError(f"{type(trigger).__name__} is the class of no known trigger type")
+
+
+def load_trigger(plain: Mapping[str, Any] | None) -> Trigger | None:
+    """Read what `store_trigger` wrote; what has an unknown type is kept as it is."""
+    if plain is None:
+        return None
+    kind = TRIGGERS.by_name.get(plain["type"])
+    return UnknownTrigger(plain) if kind is None else kind.load(plain)
+
+
+def carry_over(old: Trigger | None, new: Trigger | None) -> Trigger | None:
+    """Return what becomes of a job's trigger where an app that starts again defines it as `new`."""
+    kind = type_of(new)
+    return kind.carry_over(old, new) if kind is not None and kind is type_of(old) else new
+
+
+def tell_trigger(plain: Mapping[str, Any] | None) -> str:
+    """Say briefly when a trigger fires, for a list of jobs, from its full form."""
+    if plain is None:
+        return "on submit"
+    kind = TRIGGERS.by_name.get(plain["type"])
+    return str(plain["type"]) if kind is None else kind.tell(plain)

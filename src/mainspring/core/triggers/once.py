@@ -1,0 +1,62 @@
+"""Once: a single instant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+from mainspring.core.kinds import Instant
+from mainspring.core.options import Option, Options, Path
+from mainspring.core.triggers.base import Trigger, TriggerType
+from mainspring.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """Fires at one instant and never again."""
+
+    at: datetime
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        """Return the instant if it lies in the future."""
+        return self.at if self.at > instant else None
+
+    def previous_before(self, instant: datetime) -> datetime | None:
+        """Return the instant if it has passed."""
+        return self.at if self.at < instant else None
+
+
+class OnceType(TriggerType):
+    """`run_at`."""
+
+    name = "once"
+    summary = "Fires at one instant and never again."
+    value = Once
+    options = Options(
+        Option(
+            name="at",
+            kind=Instant(),
+            summary="When to fire: ISO 8601 with an offset.",
+            detail="It must lie ahead.",
+            example="2026-11-21T09:00:00+01:00",
+        ),
+    )
+    short: ClassVar = {"run_at": "at"}
+
+    def make(self, values: Mapping[str, Any], path: Path, *, now: datetime, old: Trigger | None) -> Once:
+        """Make a trigger; an instant that has passed is right only where the job has it already."""
+        once = Once(values["at"])
+        if once.at <= now and old != once:
+            message = f"{once.at.isoformat()} has passed; give an instant after {now.isoformat()}"
+            raise InvalidInput(path("at"), message)
+        return once
+
+    def load(self, plain: Mapping[str, Any]) -> Once:
+        """Read the full form."""
+        return Once(datetime.fromisoformat(plain["at"]))
+
+    def tell(self, plain: Mapping[str, Any]) -> str:
+        """Name the instant."""
+        return f"at {plain['at']}"

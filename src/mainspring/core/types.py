@@ -1,0 +1,109 @@
+"""Lists of trigger and target types: ours, and those that packages add when a process starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Generic, TypeVar
+
+from mainspring.core.fields import read_word
+from mainspring.core.options import Option, Options
+from mainspring.errors import InvalidInput
+
+
+class DefinedType:
+    """What trigger types and target types have in common.
+
+    Attributes:
+        name: what stands in `type` of the full form.
+        summary: what it is, in one sentence.
+        options: the fields of the full form beside `type`.
+        short: the short form: fields of a job's body, and the options that they stand for. The first field says that
+            this type is meant, the others go with it.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    options: ClassVar[Options]
+    short: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def head(self) -> str | None:
+        """The short form's first field."""
+        return next(iter(self.short), None)
+
+    def short_options(self) -> Iterator[tuple[str, Option]]:
+        """Yield each field of the short form with its option."""
+        return ((field, self.options.get(name)) for field, name in self.short.items())
+
+    def check(self) -> None:
+        """Refuse a type that is described in a way that could not work.
+
+        Raises:
+            InvalidInput: it is; the field is the attribute that is wrong.
+        """
+        read_word(getattr(self, "name", None), "name")
+        if not isinstance(getattr(self, "options", None), Options):
+            raise InvalidInput("options", "must be Options(Option(...), ...)")
+        if "type" in self.options.by_form:
+            raise InvalidInput(
+                "options", "'type' is the field of the type's own name; give the option another"
+            )
+        for field, name in self.short.items():
+            if name not in self.options.by_form:
+                raise InvalidInput("short", f"{field!r} stands for {name!r}, which is not among the options")
+
+
+T = TypeVar("T", bound=DefinedType)
+
+
+class Types(Generic[T]):
+    """Types by name and by the fields of their short forms.
+
+    Args:
+        sort: what they are types of: `trigger` or `target`.
+
+    Attributes:
+        by_name: every type by its name.
+        by_field: every type by each field of its short form.
+        heads: the fields that say by themselves which type is meant.
+        companions: the other fields of short forms.
+    """
+
+    def __init__(self, sort: str, *known: T) -> None:
+        self.sort = sort
+        self.by_name: dict[str, T] = {}
+        self.by_field: dict[str, T] = {}
+        self.heads: list[str] = []
+        self.companions: list[str] = []
+        for one in known:
+            self.add(one)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.by_name.values())
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    def add(self, new: T) -> None:
+        """Add a type.
+
+        Raises:
+            InvalidInput: its name, or a field of its short form, is taken, or its description could not work.
+        """
+        new.check()
+        if new.name in self.by_name:
+            raise InvalidInput(
+                "name", f"the {self.sort} type {new.name!r} exists already; choose another name"
+            )
+        for field in new.short:
+            if field in self.by_field:
+                owner = self.by_field[field].name
+                raise InvalidInput("short", f"the field {field!r} is taken by the {self.sort} type {owner!r}")
+        self.by_name[new.name] = new
+        self.by_field.update(dict.fromkeys(new.short, new))
+        self.heads += list(new.short)[:1]
+        self.companions += list(new.short)[1:]
+
+    def names(self) -> str:
+        """Return the names as a message lists them."""
+        return ", ".join(sorted(self.by_name))
