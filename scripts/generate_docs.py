@@ -5,16 +5,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from mainspring.config.setting import PROCESSES, Setting
 from mainspring.config.table import GROUPS
+from mainspring.core.definition.options import NAME, OPTIONS
+from mainspring.core.definition.policies import MISFIRE, RETRY, Group
+from mainspring.core.fields import show
+from mainspring.core.options import REQUIRED, Option
 from mainspring.core.states import EDGES, FINAL_STATES, READY_STATES, RunState
+from mainspring.core.targets import TARGETS
+from mainspring.core.triggers import TRIGGERS
+from mainspring.core.types import DefinedType
 from mainspring.ports.telemetry import METRICS
 from mainspring.wire.operation import Parameter
 from mainspring.wire.operations import OPERATIONS
@@ -174,12 +183,68 @@ def queries() -> str:
     return "\n".join(lines) + "\n"
 
 
+DESCRIBED = re.compile(
+    r"(<!-- Made by `make docs-generate` from ([a-z-]+);[^>]*-->\n\n).*?(\n<!-- end -->)", re.DOTALL
+)
+
+
+def job_definition() -> str:
+    """Return the page on a job's definition, with the tables that its descriptions make."""
+    page = (ROOT / "docs" / "reference" / "job-definition.md").read_text()
+    tables = {
+        "targets": lambda: _forms(TARGETS),
+        "triggers": lambda: _forms(TRIGGERS),
+        "options": lambda: _table([NAME, *OPTIONS]),
+        "retry": lambda: _table(RETRY.options),
+        "misfire": lambda: _table(MISFIRE.options),
+    }
+    return DESCRIBED.sub(lambda found: found[1] + tables[found[2]]() + found[3], page)
+
+
+def _table(options: Iterable[Option]) -> str:
+    lines = ["| field | default | values | meaning |", "|---|---|---|---|"]
+    for option in options:
+        fields = f"`{option.name}`"
+        meaning = " ".join(filter(None, (option.summary, option.detail)))
+        lines.append(f"| {fields} | {_default(option)} | {option.kind.limits()} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _default(option: Option) -> str:
+    if option.default is REQUIRED:
+        return "required"
+    if isinstance(option.kind, Group):
+        return "see below"
+    if option.default is None:
+        return "none"
+    if isinstance(option.default, timedelta):
+        return f"`{show(option.default)}`"
+    kept = option.store(option.default)
+    return f"`{kept}`" if isinstance(kept, str) else f"`{json.dumps(kept)}`"
+
+
+def _forms(types: Iterable[DefinedType]) -> str:
+    parts = []
+    for one in types:
+        shorts = {name: field for field, name in one.short.items()}
+        lines = [f'#### `"type": "{one.name}"`', "", one.summary, ""]
+        lines += ["| field | short form | default | values | meaning |", "|---|---|---|---|---|"]
+        for option in one.options:
+            names = " or ".join(f"`{form}`" for form in option.forms)
+            short = f"`{shorts[option.name]}`" if option.name in shorts else ""
+            meaning = " ".join(filter(None, (option.summary, option.detail)))
+            lines.append(f"| {names} | {short} | {_default(option)} | {option.kind.limits()} | {meaning} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
 PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "explanation" / "state_machine.md": state_machine,
     ROOT / "docs" / "howto" / "write-a-worker.md": write_a_worker,
     ROOT / "docs" / "reference" / "configuration.md": configuration,
     ROOT / "docs" / "reference" / "telemetry.md": telemetry,
     ROOT / "docs" / "reference" / "http-api.md": http_api,
+    ROOT / "docs" / "reference" / "job-definition.md": job_definition,
 }
 
 

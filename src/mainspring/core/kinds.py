@@ -41,11 +41,15 @@ class Kind:
     Attributes:
         metavar: what stands for a value in the command line's help.
         is_json: the command line takes it as JSON text.
+        opens_json: with `is_json`, how such text begins; any other is taken as it is. Empty: all is JSON.
+        is_number: the command line takes text that is a number as one.
         is_list: the command line takes it as an option that may be repeated.
     """
 
     metavar: ClassVar[str] = "JSON"
     is_json: ClassVar[bool] = True
+    opens_json: ClassVar[str] = ""
+    is_number: ClassVar[bool] = False
     is_list: ClassVar[bool] = False
 
     def forms(self, name: str) -> tuple[str, ...]:
@@ -219,6 +223,8 @@ class Whole(Kind):
     low: int
     high: int
     metavar: ClassVar[str] = "N"
+    is_json: ClassVar[bool] = False
+    is_number: ClassVar[bool] = True
 
     def read(self, value: object, path: str, old: Any) -> int:
         """Read a whole number."""
@@ -239,6 +245,8 @@ class Share(Kind):
     """A number from 0 to 1."""
 
     metavar: ClassVar[str] = "SHARE"
+    is_json: ClassVar[bool] = False
+    is_number: ClassVar[bool] = True
 
     def read(self, value: object, path: str, old: Any) -> float:
         """Read a share."""
@@ -306,6 +314,7 @@ class Duration(Kind):
     too_short: str = ""
     metavar: ClassVar[str] = "DURATION"
     is_json: ClassVar[bool] = False
+    is_number: ClassVar[bool] = True
 
     def forms(self, name: str) -> tuple[str, ...]:
         """Return the name, and the name with its unit."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
 
 from mainspring.core.fields import read_payload
 from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
 from mainspring.plugins import load_plugins
 from mainspring.registry import FunctionRegistry
-from mainspring.sdk.definitions import job_body
+from mainspring.sdk.definitions import JobOptions, job_body
 from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions
 from mainspring.sdk.portal import Portal
 from mainspring.sdk.runs import RunHandle
@@ -71,7 +71,9 @@ class App:
         """Tell the app which server its process works for. An address given to `App` wins."""
         self._host_server = server
 
-    def job(self, name: str | None = None, **definition: Any) -> Callable[[Callable[P, R]], Function[P, R]]:
+    def job(
+        self, name: str | None = None, **definition: Unpack[JobOptions]
+    ) -> Callable[[Callable[P, R]], Function[P, R]]:
         """Make a function a job.
 
         Args:

@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import Any
+from typing import Any, TypedDict
 
 from mainspring.core.definition import read_definition
-from mainspring.core.model import Priority
+from mainspring.core.model import Delivery, Misfire, Overlap, Priority
+from mainspring.core.targets import TARGETS
 from mainspring.errors import InvalidInput
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-_TARGETS = ("target", "callback_url", "function", "command", "shell")
+Duration = timedelta | float | str
+"""A `timedelta`, seconds, or text like `90s`."""
+
+
+class JobOptions(TypedDict, total=False):
+    """The arguments of `@app.job`, written out for editors and type checkers.
+
+    A test compares them with the options of a job and the short forms of Mainspring's own triggers. The trigger of a
+    package goes into `trigger`, in full form.
+    """
+
+    cron: str | None
+    tz: str
+    dst: str
+    every: Duration | None
+    run_at: datetime | str | None
+    trigger: Mapping[str, Any] | None
+    payload: Any
+    priority: Priority | str
+    queue: str
+    labels: Sequence[str] | set[str] | frozenset[str]
+    retry: Mapping[str, Any]
+    retries: int
+    misfire: Mapping[str, Any] | Misfire | str
+    overlap: Overlap | str
+    delivery: Delivery | str
+    timeout: Duration
+    soft_timeout: Duration | None
+    jitter: Duration
+    expires_after: Duration | None
+    poison_limit: int
 
 
 def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,7 +56,7 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InvalidInput: a field is wrong.
     """
-    for field in _TARGETS:
+    for field in ("target", *TARGETS.by_field):
         if field in options:
             raise InvalidInput(field, "is not needed: the job runs the decorated function")
     body: dict[str, Any] = {"name": name, "function": name}

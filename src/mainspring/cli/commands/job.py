@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mainspring.cli.calling import call, find_job, plain, read_json_text, read_text_file
+from mainspring.cli.definition import definition_options, read_definition_options
 from mainspring.cli.options import json_option, server_option
 from mainspring.cli.output import print_fields, print_json, print_table
+from mainspring.core.triggers import tell_trigger
 from mainspring.errors import InvalidInput
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
     from mainspring.wire.views import JobView, LedgerView
 
-_JSON_FIELDS = ("payload", "retry", "misfire", "target")
 _PAGE = 1000
 
 
@@ -29,34 +30,7 @@ def job_group() -> None:
 @click.option(
     "--body", metavar="FILE", help="A job's fields as JSON; - is standard input. Options override it."
 )
-@click.option("--cron", metavar="EXPR", help="Fire by a cron expression.")
-@click.option("--tz", metavar="ZONE", help="Zone of --cron, like Europe/Berlin.")
-@click.option("--dst", metavar="RULE", help="vixie, or GAP/OVERLAP.")
-@click.option("--every", metavar="DURATION", help="Fire at an interval, like 90s.")
-@click.option("--run-at", metavar="INSTANT", help="Fire once: ISO 8601 with an offset.")
-@click.option("--callback-url", metavar="URL", help="Call this URL.")
-@click.option("--function", metavar="NAME", help="Call a registered function.")
-@click.option(
-    "--command", metavar="JSON", help='Run a command: ["program", "argument"], or text with --shell.'
-)
-@click.option("--shell", is_flag=True, help="The command is one text for /bin/sh -c.")
-@click.option("--target", metavar="JSON", help="The target in full form.")
-@click.option("--payload", metavar="JSON", help="The JSON that the target gets.")
-@click.option("--priority", metavar="TIER", help="HIGH, MEDIUM or LOW.")
-@click.option("--queue", metavar="NAME", help="The queue.")
-@click.option(
-    "--label", "labels", multiple=True, metavar="NAME", help="A label that a worker must offer; repeatable."
-)
-@click.option("--retry", metavar="JSON", help='Like {"max_retries": 5, "delay": "10s"}.')
-@click.option("--retries", type=int, metavar="N", help="Short for max_retries.")
-@click.option("--misfire", metavar="JSON", help="skip, fire_latest, fire_all, or an object.")
-@click.option("--overlap", metavar="POLICY", help="allow or skip.")
-@click.option("--delivery", metavar="POLICY", help="at_least_once, at_most_once or exactly_once.")
-@click.option("--timeout", metavar="DURATION", help="Hard limit of one attempt.")
-@click.option("--jitter", metavar="DURATION", help="Delay each start by up to this much.")
-@click.option(
-    "--expires-after", metavar="DURATION", help="Skip a run that has not started this long after it was due."
-)
+@definition_options
 @click.option("--update", is_flag=True, help="If a job of that name exists, give it this definition.")
 @server_option
 @json_option
@@ -89,30 +63,13 @@ def _definition(name: str | None, file: str | None, given: dict[str, Any]) -> di
     if name is not None:
         definition["name"] = name
     retries = given.pop("retries")
-    for field, value in given.items():
-        if value in (None, (), False):
-            continue
-        definition[field] = _value(field, value, given)
+    definition |= read_definition_options(given)
     if retries is not None:
         retry = definition.get("retry", {})
         if not isinstance(retry, dict) or "max_retries" in retry:
             raise InvalidInput("retries", "says the same as 'retry.max_retries'; give one of them")
         definition["retry"] = {**retry, "max_retries": retries}
     return definition
-
-
-def _value(field: str, value: Any, given: dict[str, Any]) -> Any:
-    if field == "labels":
-        return list(value)
-    if field == "command":
-        return value if given["shell"] else read_json_text(value, "command")
-    if field == "misfire" and not value.lstrip().startswith("{"):
-        return value
-    if field in _JSON_FIELDS:
-        return read_json_text(value, field)
-    if field in {"every", "timeout", "jitter", "expires_after"} and value.replace(".", "", 1).isdigit():
-        return float(value)
-    return value
 
 
 @job_group.command("list")
@@ -139,7 +96,7 @@ def list_command(limit: int, server: str, *, as_json: bool) -> None:
     if as_json:
         print_json(plain(jobs))
         return
-    rows = [(job.name, job.job_id, _when(job.trigger), job.target["type"], _next(job)) for job in jobs]
+    rows = [(job.name, job.job_id, tell_trigger(job.trigger), job.target["type"], _next(job)) for job in jobs]
     print_table(("NAME", "ID", "WHEN", "TARGET", "NEXT FIRE"), rows, empty="no jobs")
 
 
@@ -300,17 +257,6 @@ def run_command(
     else:
         click.echo(run.run_id if status is None else f"{run.run_id}  {status}")
     return 0 if status in {None, "SUCCEEDED"} else 1
-
-
-def _when(trigger: dict[str, Any] | None) -> str:
-    if trigger is None:
-        return "on submit"
-    if trigger["type"] == "cron":
-        zone = "" if trigger["tz"] == "UTC" else f" ({trigger['tz']})"
-        return f"{trigger['expression']}{zone}"
-    if trigger["type"] == "interval":
-        return f"every {trigger['every_seconds']:g} s"
-    return f"at {trigger['at']}"
 
 
 def _next(job: JobView) -> str:

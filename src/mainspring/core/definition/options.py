@@ -145,7 +145,7 @@ OPTIONS = _job_options(
     Option(
         name="poison_limit",
         kind=Whole(1, 100),
-        summary="Fail a run after this many crashes of a worker that carried out it alone.",
+        summary="Fail a run after it has crashed this many workers, each while it was alone there.",
     ),
 )
 """All others, in the order in which they are shown. Each has a default, that of `JobSpec`."""

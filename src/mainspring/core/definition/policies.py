@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from mainspring.core.fields import DAY, check_known, one_of, read_mapping
 from mainspring.core.kinds import Choice, Duration, Durations, Kind, Schema, Share, Whole
@@ -35,6 +35,7 @@ class Group(Kind):
         old, **changes
     )
     short: str | None = None
+    opens_json: ClassVar[str] = "{"
 
     def read(self, value: object, path: str, old: Any) -> Any:
         """Read what is given of the policy; the rest stays as it was."""

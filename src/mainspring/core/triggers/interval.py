@@ -53,7 +53,7 @@ class IntervalType(TriggerType):
         Option(
             name="every",
             kind=Duration(timedelta(seconds=1), 3650 * DAY),
-            summary="Fire at an interval, like 90s.",
+            summary="Fire at an interval.",
             example="90s",
         ),
         Option(

@@ -38,7 +38,7 @@ class OnceType(TriggerType):
         Option(
             name="at",
             kind=Instant(),
-            summary="When to fire: ISO 8601 with an offset.",
+            summary="Fire once, at this instant: ISO 8601 with an offset.",
             detail="It must lie ahead.",
             example="2026-11-21T09:00:00+01:00",
         ),

@@ -1,0 +1,92 @@
+"""A job's fields as options of the command line, made of their descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from mainspring.cli.calling import read_json_text
+from mainspring.core.definition.options import OPTIONS
+from mainspring.core.kinds import Choice, Flag, Kind
+from mainspring.core.options import Option
+from mainspring.core.targets import TARGETS
+from mainspring.core.triggers import TRIGGERS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def definition_options(function: F) -> F:
+    """Add an option for every field of a job's definition but its name."""
+    options = [_click_option(field, option) for field, option in _fields()]
+    options.append(click.option("--retries", type=int, metavar="N", help="Short for max_retries of --retry."))
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def read_definition_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that were given, as a body has them."""
+    kinds = {field: option.kind for field, option in _fields()}
+    # A shell's text may begin like JSON.
+    texts = {"command"} if given.get("shell") else set()
+    return {
+        field: value if field in texts else _read(kinds[field], value, field)
+        for field, value in given.items()
+        if value not in (None, (), False)
+    }
+
+
+def _fields() -> Iterator[tuple[str, Option]]:
+    """Yield every field with its option: when, what, how."""
+    for trigger in TRIGGERS:
+        yield from trigger.short_options()
+    yield "trigger", Option(name="trigger", kind=Kind(), summary="When to fire, in full form.")
+    for target in TARGETS:
+        yield from target.short_options()
+    yield "target", Option(name="target", kind=Kind(), summary="What to carry out, in full form.")
+    for option in OPTIONS:
+        yield option.name, option
+
+
+def _click_option(field: str, option: Option) -> Callable[[F], F]:
+    kind = option.kind
+    flag = f"--{field.replace('_', '-')}"
+    words = option.summary.replace("`", "")
+    if isinstance(kind, Flag):
+        return click.option(flag, field, is_flag=True, help=words)
+    if kind.is_list:
+        return click.option(
+            flag.removesuffix("s"), field, multiple=True, metavar=kind.metavar, help=f"{words} Repeatable."
+        )
+    if isinstance(kind, Choice):
+        words = f"{words} One of {', '.join(kind.words())}."
+    elif option.example is not None:
+        words = f"{words} Example: {_show(option.example)}"
+    return click.option(flag, field, metavar=kind.metavar, help=words)
+
+
+def _show(example: object) -> str:
+    if isinstance(example, str):
+        return example
+    import json
+
+    return json.dumps(example)
+
+
+def _read(kind: Kind, value: Any, field: str) -> Any:
+    if kind.is_list:
+        return list(value)
+    if kind.is_number:
+        return _number(value)
+    if kind.is_json and value.lstrip().startswith(kind.opens_json):
+        return read_json_text(value, field)
+    return value
+
+
+def _number(text: str) -> Any:
+    """Return what is a number as one; the server says what is wrong with anything else."""
+    if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20:
+        return int(text)
+    return float(text) if text.isascii() and text.replace(".", "", 1).isdigit() and len(text) < 40 else text

@@ -1,0 +1,143 @@
+"""A job's options are described once, and everything else agrees with the description."""
+
+from dataclasses import fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import get_type_hints
+
+import click
+import msgspec
+import pytest
+
+from mainspring.cli.main import cli
+from mainspring.core.definition import plain_from_spec, read_definition, spec_from_plain
+from mainspring.core.definition.options import NAME, OPTIONS
+from mainspring.core.definition.read import known_fields
+from mainspring.core.definition.schema import body_schemas, view_schemas
+from mainspring.core.kinds import Flag
+from mainspring.core.model import JobSpec
+from mainspring.core.options import REQUIRED
+from mainspring.core.targets import TARGETS
+from mainspring.core.triggers import TRIGGERS
+from mainspring.sdk.definitions import JobOptions
+from mainspring.wire.views import JobView
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+SPEC = read_definition({"name": "x", "function": "f"}, now=NOW)
+SOURCE = Path(__file__).parents[3] / "src"
+
+
+def test_the_options_are_the_attributes_of_a_spec_and_have_its_defaults() -> None:
+    defaults = {field.name: field.default for field in fields(JobSpec)}
+    assert {option.name: option.default for option in OPTIONS} == {
+        name: defaults[name] for name in defaults if name not in {"name", "target", "trigger"}
+    }
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_an_example_is_read_stored_and_loaded(option: object) -> None:
+    found = OPTIONS.get(option.name)  # type: ignore[attr-defined]
+    if found.example is not None:
+        value = found.read(found.example, found.name)
+        assert found.load(found.store(value)) == value
+
+
+@pytest.mark.parametrize("types", [TRIGGERS, TARGETS], ids=["triggers", "targets"])
+def test_examples_of_types_are_read(types: object) -> None:
+    for one in types:  # type: ignore[attr-defined]
+        for option in one.options:
+            if option.example is not None:
+                option.read(option.example, option.name)
+            else:
+                assert option.default is not REQUIRED
+
+
+def test_the_sdk_takes_every_option_and_the_short_form_of_every_trigger() -> None:
+    wanted = {option.name for option in OPTIONS} | set(TRIGGERS.by_field) | {"trigger", "retries"}
+    assert set(get_type_hints(JobOptions)) == wanted
+
+
+def test_the_command_line_takes_every_option() -> None:
+    group = cli.get_command(click.Context(cli), "job")
+    assert isinstance(group, click.Group)
+    command = group.commands["add"]
+    flags = {parameter.name: parameter for parameter in command.params}
+    wanted = {option.name for option in OPTIONS} | set(TRIGGERS.by_field) | set(TARGETS.by_field)
+    assert wanted | {"trigger", "target", "retries"} <= flags.keys()
+    assert flags["poison_limit"].opts == ["--poison-limit"]
+    assert flags["labels"].opts == ["--label"]
+
+
+def test_bodies_and_views_describe_every_field() -> None:
+    assert body_schemas().keys() == {
+        form for form in known_fields() if form not in OPTIONS.by_form or form in {o.name for o in OPTIONS}
+    }
+    assert body_schemas().keys() >= {NAME.name, "target", "trigger"}
+    shown = plain_from_spec(SPEC)
+    assert list(view_schemas()) == [field for field in shown if field != "name"]
+    assert {field.name for field in msgspec.structs.fields(JobView)} >= shown.keys()
+
+
+def test_a_schema_tells_bounds_defaults_and_words() -> None:
+    schema = body_schemas()["poison_limit"]
+    assert (schema["minimum"], schema["maximum"], schema["default"]) == (1, 100, 3)
+    assert schema["description"] == OPTIONS.get("poison_limit").summary
+    forms = body_schemas()["target"]["anyOf"]
+    assert [form["properties"]["type"]["const"] for form in forms] == ["http", "function", "shell"]
+
+
+def test_what_was_kept_before_an_option_existed_has_its_default() -> None:
+    plain = plain_from_spec(SPEC)
+    del plain["poison_limit"]
+    assert spec_from_plain(plain) == SPEC
+
+
+def test_definitions_of_the_release_before_are_loaded_unchanged() -> None:
+    kept = {
+        "name": "daily-report",
+        "target": {"type": "http", "url": "https://a.example", "method": "POST", "headers": {"X-A": "b"}},
+        "trigger": {"type": "interval", "every_seconds": 1.5, "anchor": "2026-01-05T12:00:00+00:00"},
+        "payload": {"a": [1, None]},
+        "priority": "HIGH",
+        "queue": "q",
+        "labels": ["eu", "gpu"],
+        "retry": {
+            "max_retries": 5,
+            "backoff": "list",
+            "delay_seconds": 5,
+            "cap_seconds": 3600,
+            "delays_seconds": [1, 2.5],
+            "jitter": 0.2,
+        },
+        "misfire": {"policy": "skip", "grace_seconds": 60, "max_count": 1000, "max_age_seconds": 604800},
+        "overlap": "skip",
+        "delivery": "at_most_once",
+        "timeout_seconds": 600,
+        "soft_timeout_seconds": 540,
+        "jitter_seconds": 0,
+        "expires_after_seconds": None,
+        "poison_limit": 2,
+    }
+    shown = plain_from_spec(spec_from_plain(kept))
+    assert list(shown.items()) == list(kept.items())
+    assert shown["retry"] is not kept["retry"]
+
+
+def test_flags_of_the_command_line_need_no_value() -> None:
+    assert [
+        option.name for target in TARGETS for option in target.options if isinstance(option.kind, Flag)
+    ] == ["shell"]
+
+
+def test_no_other_source_file_names_an_option_in_words_of_its_own() -> None:
+    """Three files at most: the attribute, the description, the argument."""
+    allowed = {"core/model.py", "core/definition/options.py", "sdk/definitions.py"}
+    named = {
+        path.relative_to(SOURCE / "mainspring").as_posix()
+        for path in (SOURCE / "mainspring").rglob("*.py")
+        if "poison_limit" in path.read_text()
+    }
+    users = {
+        name for name in named - allowed if not name.startswith(("engine/", "stores/", "testing/", "worker/"))
+    }
+    assert users <= {"core/transitions.py"}  # which carries it out
