@@ -77,10 +77,14 @@ def state_machine() -> str:
 SHOWN = re.compile(r"(<!-- Shows (\S+); [^>]*-->\n\n```\w+\n).*?(```\n)", re.DOTALL)
 
 
-def write_a_worker() -> str:
-    """Return the page on writing a worker, with the files in it that it says it shows."""
-    page = (ROOT / "docs" / "howto" / "write-a-worker.md").read_text()
-    return SHOWN.sub(lambda found: found[1] + (ROOT / found[2]).read_text() + found[3], page)
+def shows_files(name: str) -> Callable[[], str]:
+    """Make what returns a how-to page with the files in it that it says it shows."""
+
+    def page() -> str:
+        text = (ROOT / "docs" / "howto" / name).read_text()
+        return SHOWN.sub(lambda found: found[1] + (ROOT / found[2]).read_text() + found[3], text)
+
+    return page
 
 
 CONFIGURATION = re.compile(
@@ -240,7 +244,8 @@ def _forms(types: Iterable[DefinedType]) -> str:
 
 PAGES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "explanation" / "state_machine.md": state_machine,
-    ROOT / "docs" / "howto" / "write-a-worker.md": write_a_worker,
+    ROOT / "docs" / "howto" / "extend.md": shows_files("extend.md"),
+    ROOT / "docs" / "howto" / "write-a-worker.md": shows_files("write-a-worker.md"),
     ROOT / "docs" / "reference" / "configuration.md": configuration,
     ROOT / "docs" / "reference" / "telemetry.md": telemetry,
     ROOT / "docs" / "reference" / "http-api.md": http_api,

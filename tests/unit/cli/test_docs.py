@@ -78,7 +78,8 @@ def test_every_command_and_option_has_a_help_text() -> None:
         line
         for page in [
             *REFERENCE.glob("*.md"),
-            *REFERENCE.parent.glob("howto/*.md"),
+            # That page's commands need a package: tests/plugins carries them out.
+            *(page for page in REFERENCE.parent.glob("howto/*.md") if page.name != "extend.md"),
             REFERENCE.parents[1] / "README.md",
         ]
         for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL)

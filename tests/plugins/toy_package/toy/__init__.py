@@ -1,0 +1,1 @@
+"""A toy that adds one of each thing to Mainspring."""
