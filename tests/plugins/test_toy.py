@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 def ask(url: str, *arguments: object, **more: str) -> Any:
-    done = run(*arguments, "--server", url, "--json", **more)
+    done = run(*arguments, "--server", url, "--json", cwd=None, text="", **more)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -42,7 +42,7 @@ def test_a_server_and_a_worker_run_jobs_of_added_types_on_an_added_store(
             assert len(job["next_fire_times"]) == 5
             with pipe.open() as lines:  # opens when the executor does
                 assert lines.readline() == '"fired"\n'
-            listed = run("job", "list", "--server", url, **more)
+            listed = run("job", "list", "--server", url, cwd=None, text="", **more)
             assert "step 1" in listed.stdout
 
 

@@ -49,7 +49,7 @@ class FaxType(TargetType):
     name = "fax"
     summary = "Sends a fax."
     options = OPTIONS
-    switch: ClassVar = None
+    switch: ClassVar[str | None] = None
 
 
 class FaxExecutor:
@@ -155,7 +155,7 @@ def test_an_executor_that_is_none_is_refused_when_a_worker_starts(made: Any, wor
 
 def test_executors_are_made_for_what_is_switched_on() -> None:
     class Switched(FaxType):
-        switch: ClassVar = "allow_shell"
+        switch: ClassVar[str | None] = "allow_shell"
 
     on = load(Entry("targets", "fax", FaxType()), Entry("executors", "fax", lambda _: FaxExecutor()))
     off = load(Entry("targets", "fax", Switched()), Entry("executors", "fax", lambda _: FaxExecutor()))

@@ -25,8 +25,6 @@ _RESERVED = "MAINSPRING_"
 class Command(Kind):
     """Arguments, or one text; which of them is right depends on `shell`, see `ShellType.make`."""
 
-    opens_json: ClassVar[str] = "["
-
     def schema(self) -> Schema:
         """Return the schema of both."""
         text = {"type": "string", "maxLength": _MAX_COMMAND}
