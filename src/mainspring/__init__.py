@@ -17,9 +17,11 @@ if _typing.TYPE_CHECKING:
         MainspringError,
         NotFound,
         PayloadTooLarge,
+        PluginError,
         SchemaMismatch,
         StoreLocked,
         StoreUnavailable,
+        UnknownType,
         Unreachable,
     )
     from mainspring.sdk.app import App
@@ -37,6 +39,7 @@ __all__ = [
     "MainspringError",
     "NotFound",
     "PayloadTooLarge",
+    "PluginError",
     "Priority",
     "RetryRun",
     "RunState",
@@ -44,6 +47,7 @@ __all__ = [
     "SnoozeRun",
     "StoreLocked",
     "StoreUnavailable",
+    "UnknownType",
     "Unreachable",
     "__version__",
     "current_attempt",
