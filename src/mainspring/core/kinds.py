@@ -354,7 +354,6 @@ class Durations(Kind):
     """A list of durations."""
 
     most: int
-    metavar: ClassVar[str] = "JSON"
 
     def forms(self, name: str) -> tuple[str, ...]:
         """Return the name, and the name with its unit."""

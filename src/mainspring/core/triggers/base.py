@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn, Protocol
 
 from mainspring.core.options import Path
 from mainspring.core.types import DefinedType
-from mainspring.errors import UnknownType
+from mainspring.errors import InvalidInput, UnknownType
 
 
 class Trigger(Protocol):
@@ -80,8 +80,6 @@ class TriggerType(DefinedType):
         if not (
             isinstance(value, type) and hasattr(value, "next_after") and hasattr(value, "previous_before")
         ):
-            from mainspring.errors import InvalidInput
-
             raise InvalidInput("value", "must be a class with the methods next_after and previous_before")
 
 
