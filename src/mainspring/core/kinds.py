@@ -7,9 +7,7 @@ line's help and the reference page all ask it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from enum import Enum
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import mainspring.core.fields as read
@@ -17,21 +15,6 @@ from mainspring.core.model import INLINE_LIMIT
 from mainspring.errors import InvalidInput
 
 Schema = dict[str, Any]
-_REMEMBERED = 1024
-"""Durations of which one value serves all definitions: most are alike, and a scheduler holds many."""
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def to_seconds(duration: timedelta) -> int | float:
-    """Return whole seconds as an int, others as the float that gives the same duration back."""
-    whole, rest = divmod(duration, timedelta(seconds=1))
-    return whole if not rest else duration / timedelta(seconds=1)
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def from_seconds(seconds: float) -> timedelta:
-    """Return the duration of so many seconds."""
-    return timedelta(microseconds=round(seconds * 1_000_000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,118 +282,3 @@ class Choice(Kind):
     def limits(self) -> str:
         """Name the words."""
         return ", ".join(f"`{word}`" for word in self.words())
-
-
-@dataclass(frozen=True, slots=True)
-class Duration(Kind):
-    """A time fire range: seconds, or text like `90s`. In the full form it is seconds, and the field's name says so.
-
-    Attributes:
-        too_short: why nothing below `low` is right, for the refusal.
-    """
-
-    low: timedelta = timedelta(0)
-    high: timedelta = 30 * read.DAY
-    too_short: str = ""
-    metavar: ClassVar[str] = "DURATION"
-    is_json: ClassVar[bool] = False
-    is_number: ClassVar[bool] = True
-
-    def forms(self, name: str) -> tuple[str, ...]:
-        """Return the name, and the name with its unit."""
-        return name, f"{name}_seconds"
-
-    def read(self, value: object, path: str, old: Any) -> timedelta:
-        """Read a duration."""
-        del old
-        low = timedelta(0) if self.too_short else self.low
-        duration = read.read_duration(value, path, low=low, high=self.high)
-        if duration < self.low:
-            message = f"must be at least {read.show(self.low)}, not {read.show(duration)}; {self.too_short}"
-            raise InvalidInput(path, message)
-        return duration
-
-    store = staticmethod(to_seconds)
-    load = staticmethod(from_seconds)
-
-    def schema(self) -> Schema:
-        """Return the schema of seconds or text."""
-        return {
-            "anyOf": [{"type": "number"}, {"type": "string"}],
-            "examples": ["90s", 90],
-        }
-
-    def stored_schema(self) -> Schema:
-        """Return the schema of seconds."""
-        return {"type": "number"}
-
-    def limits(self) -> str:
-        """Say its bounds."""
-        return f"{read.show(self.low)} to {read.show(self.high)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Durations(Kind):
-    """A list of durations."""
-
-    most: int
-
-    def forms(self, name: str) -> tuple[str, ...]:
-        """Return the name, and the name with its unit."""
-        return Duration().forms(name)
-
-    def read(self, value: object, path: str, old: Any) -> tuple[timedelta, ...]:
-        """Read a list of durations."""
-        del old
-        if not isinstance(value, list | tuple) or len(value) > self.most:
-            raise InvalidInput(path, f"must be a list of at most {self.most} durations")
-        return tuple(read.read_duration(item, f"{path}[{n}]") for n, item in enumerate(value))
-
-    def store(self, value: tuple[timedelta, ...]) -> list[int | float]:
-        """Return seconds."""
-        return [to_seconds(item) for item in value]
-
-    def load(self, plain: list[float]) -> tuple[timedelta, ...]:
-        """Return the durations."""
-        return tuple(from_seconds(item) for item in plain)
-
-    def schema(self) -> Schema:
-        """Return a list's schema."""
-        return {"type": "array", "maxItems": self.most, "items": Duration().schema()}
-
-    def stored_schema(self) -> Schema:
-        """Return the schema of a list of seconds."""
-        return {"type": "array", "maxItems": self.most, "items": Duration().stored_schema()}
-
-    def limits(self) -> str:
-        """Say how many there may be."""
-        return f"at most {self.most}, each {Duration().limits()}"
-
-
-@dataclass(frozen=True, slots=True)
-class Instant(Kind):
-    """An instant: ISO 8601 with an offset; kept in UTC."""
-
-    metavar: ClassVar[str] = "INSTANT"
-    is_json: ClassVar[bool] = False
-
-    def read(self, value: object, path: str, old: Any) -> datetime:
-        """Read an instant."""
-        del old
-        return read.read_instant(value, path)
-
-    def store(self, value: datetime) -> str:
-        """Return its text."""
-        return value.isoformat()
-
-    def load(self, plain: str) -> datetime:
-        """Return the instant."""
-        return datetime.fromisoformat(plain)
-
-    def schema(self) -> Schema:
-        """Return the schema of an instant's text."""
-        return {"type": "string", "format": "date-time"}
-
-    def limits(self) -> str:
-        """Say its form."""
-        return "ISO 8601 with an offset, of the years 1970 to 9000"

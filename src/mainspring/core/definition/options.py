@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 from mainspring.core.definition.policies import MISFIRE, RETRY
 from mainspring.core.fields import DAY, MAX_NAME, read_text
 from mainspring.core.ids import looks_like_job_id, looks_like_run_id
-from mainspring.core.kinds import Choice, Duration, Payload, Text, Whole, Word, Words
+from mainspring.core.kinds import Choice, Payload, Text, Whole, Word, Words
 from mainspring.core.model import Delivery, JobSpec, Overlap, Priority
 from mainspring.core.options import Option, Options
+from mainspring.core.times import Duration
 from mainspring.errors import InvalidInput
 
 

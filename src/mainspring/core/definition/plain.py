@@ -9,9 +9,10 @@ from typing import Any
 from mainspring.core.definition.options import OPTIONS
 from mainspring.core.definition.policies import Group
 from mainspring.core.fields import encode_payload
-from mainspring.core.kinds import Durations, Words
+from mainspring.core.kinds import Words
 from mainspring.core.model import JobSpec, Target
 from mainspring.core.options import Option, Options
+from mainspring.core.times import Durations
 from mainspring.core.triggers import load_trigger, store_trigger
 
 _REMEMBERED = 1024

@@ -9,10 +9,11 @@ from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 from mainspring.core.fields import DAY, check_known, one_of, read_mapping
-from mainspring.core.kinds import Choice, Duration, Durations, Kind, Schema, Share, Whole
+from mainspring.core.kinds import Choice, Kind, Schema, Share, Whole
 from mainspring.core.model import Misfire, MisfireRule
 from mainspring.core.options import Option, Options
 from mainspring.core.retry import Backoff, RetryPolicy
+from mainspring.core.times import Duration, Durations
 from mainspring.errors import InvalidInput
 
 P = TypeVar("P", RetryPolicy, MisfireRule)

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from mainspring.core.fields import DAY
-from mainspring.core.kinds import Duration, Instant, from_seconds
 from mainspring.core.options import Option, Options, Path
+from mainspring.core.times import Duration, Instant, from_seconds
 from mainspring.core.triggers.base import Trigger, TriggerType
 from mainspring.errors import InvalidInput
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
-from mainspring.core.kinds import Instant
 from mainspring.core.options import Option, Options, Path
+from mainspring.core.times import Instant
 from mainspring.core.triggers.base import Trigger, TriggerType
 from mainspring.errors import InvalidInput
 
