@@ -55,7 +55,7 @@ class ExecutorContext:
     Attributes:
         settings: the worker's settings.
         functions: the functions that the worker's app registered.
-        slots: how many attempts the worker carries out at a time.
+        slots: how many attempts the worker runs at a time.
     """
 
     settings: Settings

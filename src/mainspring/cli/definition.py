@@ -42,10 +42,10 @@ def _fields() -> Iterator[tuple[str, Option]]:
     """Yield every field with its option: when, what, how."""
     for trigger in TRIGGERS:
         yield from trigger.short_options()
-    yield "trigger", Option(name="trigger", kind=Kind(), summary="When to fire, in full form.")
+    yield "trigger", Option(name="trigger", kind=Kind(), summary="The trigger in full form.")
     for target in TARGETS:
         yield from target.short_options()
-    yield "target", Option(name="target", kind=Kind(), summary="What to carry out, in full form.")
+    yield "target", Option(name="target", kind=Kind(), summary="The target in full form.")
     for option in OPTIONS:
         yield option.name, option
 

@@ -140,8 +140,8 @@ def settle_overdue(
     """Account for every fire of the old definition that is due but not yet made, when an edit at `now` replaces it.
 
     What the misfire policy would have made is caught up (with the edit's `reason` where the fire was not late), what it
-    would have left out becomes gaps, so an edit brings back no fires that the policy drops. Of a trigger of an unknown
-    type nobody here can tell which fires those are: all become a gap.
+    would have left out becomes gaps, so an edit brings back no fires that the policy drops. If the trigger's type is
+    unknown, this process cannot tell which fires those are, and all become a gap.
     """
     if isinstance(spec.trigger, UnknownTrigger):
         gap = overdue_range(

@@ -65,7 +65,7 @@ OPTIONS = _job_options(
     Option(
         name="payload",
         kind=Payload(),
-        summary="What the target is given, unless a run brings its own.",
+        summary="The JSON that the target gets, unless a run brings its own.",
     ),
     Option(
         name="priority",
@@ -82,7 +82,7 @@ OPTIONS = _job_options(
     Option(
         name="labels",
         kind=Words(16, "labels"),
-        summary="What a worker must offer to be handed its runs.",
+        summary="What a worker must offer to get its runs.",
         example=["gpu"],
     ),
     Option(
@@ -135,10 +135,10 @@ OPTIONS = _job_options(
     Option(
         name="expires_after",
         kind=Duration(timedelta(milliseconds=1), 365 * DAY),
-        summary="Skip a run not started this long after it was due.",
+        summary="Skip a run that has not started this long after it was due.",
         detail=(
-            "A fire that `fire_all` catches up, or that an edit left to be caught up, counts from when it was "
-            "made up; the one run of `fire_latest` from its fire time."
+            "The time counts from when a fire was made up, if `fire_all` or an edit left it to be caught up. "
+            "For the one run of `fire_latest` it counts from its fire time."
         ),
         is_nullable=True,
         example="1h",

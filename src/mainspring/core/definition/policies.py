@@ -149,12 +149,12 @@ MISFIRE = Group(
                 too_short="no fire is made sooner, and each would count as missed",
             ),
             summary="How late a fire may be and still count as on time.",
-            detail="No fire is made at the very instant.",
+            detail="No fire is made exactly at its instant.",
         ),
         Option(
             name="max_count",
             kind=Whole(1, 100_000),
-            summary="`fire_all`: how many of the newest missed fires are made up after one outage.",
+            summary="`fire_all`: how many of the newest missed fires are made up for after one outage.",
         ),
         Option(
             name="max_age",

@@ -15,7 +15,7 @@ def body_schemas() -> dict[str, Schema]:
     schemas: dict[str, Schema] = {NAME.name: NAME.schema()}
     for target in TARGETS:
         schemas |= {field: option.schema() for field, option in target.short_options()}
-    schemas["target"] = _one_of("What to carry out, in full form.", TARGETS, can_be_null=False)
+    schemas["target"] = _one_of("What to run, in full form.", TARGETS, can_be_null=False)
     for trigger in TRIGGERS:
         for field, option in trigger.short_options():
             schema = option.schema()
@@ -33,7 +33,7 @@ def view_schemas() -> dict[str, Schema]:
         "required": ["type"],
     }
     return {
-        "target": {**kept, "description": f"What it carries out: {TARGETS.names()}, or another type."},
+        "target": {**kept, "description": f"What it runs: {TARGETS.names()}, or another type."},
         "trigger": _or_null({**kept, "description": f"When it fires: {TRIGGERS.names()}, or another type."}),
         **{option.key: option.stored_schema() for option in OPTIONS},
     }

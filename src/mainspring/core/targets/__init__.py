@@ -1,4 +1,4 @@
-"""Targets: what a job carries out.
+"""Targets: what a job runs.
 
 `TARGETS` has every type that this process knows. A new one is a module beside these, one more entry here, and a module
 of the same name in `executors` with its `make_executor`.

@@ -12,10 +12,10 @@ from mainspring.core.types import DefinedType
 class TargetType(DefinedType):
     """A type of target. Subclass it, and give one instance to the entry point group `mainspring.targets`.
 
-    A worker carries it out by an executor of the same name, from the group `mainspring.executors`.
+    A worker runs it with the executor of the same name, from the group `mainspring.executors`.
 
     Attributes:
-        switch: the setting that has to be on where such jobs are accepted and carried out; None is always on.
+        switch: the setting that must be on where such jobs are accepted and run; None is always on.
     """
 
     switch: ClassVar[str | None] = None

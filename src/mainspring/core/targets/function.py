@@ -51,7 +51,7 @@ class FunctionType(TargetType):
     def make(
         self, values: Mapping[str, Any], path: Path, *, functions: frozenset[str] | None
     ) -> dict[str, Any]:
-        """Return the parameters; refuse a function that nobody offers."""
+        """Return the parameters; refuse a function that no worker offers."""
         name = values["function"]
         if functions is not None and name not in functions:
             near = get_close_matches(name, functions, n=3) or sorted(functions)[:5]

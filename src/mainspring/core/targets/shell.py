@@ -68,13 +68,13 @@ class ShellType(TargetType):
     """`command`, with `shell`."""
 
     name = "shell"
-    summary = "Carries out a command. Server and worker need --allow-shell."
+    summary = "Runs a command. Server and worker need --allow-shell."
     switch = "allow_shell"
     options = Options(
         Option(
             name="command",
             kind=Command(),
-            summary="Carry out a command: a list of arguments, or one text together with shell.",
+            summary="Run a command: a list of arguments, or one text together with shell.",
             example=["program", "argument"],
         ),
         Option(

@@ -39,7 +39,7 @@ class OnceType(TriggerType):
             name="at",
             kind=Instant(),
             summary="Fire once, at this instant: ISO 8601 with an offset.",
-            detail="It must lie ahead.",
+            detail="It must lie in the future.",
             example="2026-11-21T09:00:00+01:00",
         ),
     )
