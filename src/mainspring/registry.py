@@ -18,7 +18,7 @@ _NAME_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Function:
+class RegisteredFunction:
     """A registered callable with what a call needs to know of it.
 
     Attributes:
@@ -42,9 +42,9 @@ class FunctionRegistry:
     """Functions by registered name."""
 
     def __init__(self) -> None:
-        self._functions: dict[str, Function] = {}
+        self._functions: dict[str, RegisteredFunction] = {}
 
-    def add(self, name: str, call: Callable[..., Any]) -> Function:
+    def add(self, name: str, call: Callable[..., Any]) -> RegisteredFunction:
         """Register a callable; registering the same one again changes nothing.
 
         Raises:
@@ -63,7 +63,7 @@ class FunctionRegistry:
         self._functions[name] = function
         return function
 
-    def get(self, name: str) -> Function | None:
+    def get(self, name: str) -> RegisteredFunction | None:
         """Return the function of that name, or None."""
         return self._functions.get(name)
 
@@ -72,7 +72,7 @@ class FunctionRegistry:
         return tuple(sorted(self._functions))
 
 
-def _describe(name: str, call: Callable[..., Any]) -> Function:
+def _describe(name: str, call: Callable[..., Any]) -> RegisteredFunction:
     try:
         signature = inspect.signature(call)
     except (TypeError, ValueError):
@@ -84,7 +84,7 @@ def _describe(name: str, call: Callable[..., Any]) -> Function:
             named.append(parameter)
         else:
             is_plain = False
-    return Function(
+    return RegisteredFunction(
         name=name,
         call=call,
         is_async=_is_async(call),

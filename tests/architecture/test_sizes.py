@@ -5,13 +5,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
-MODULE_LINES = 600
-FUNCTION_LINES = 80
+MODULE_LINES = 400
+FUNCTION_LINES = 40
 
 # path below src -> why it may be longer
-LONG_MODULES: dict[str, str] = {}
+LONG_MODULES: dict[str, str] = {"mainspring/wire/protocol.py": "each call of the protocol with its bodies"}
 # "path below src:name" -> why it may be longer
-LONG_FUNCTIONS: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {
+    "mainspring/engine/assembly.py:__init__": "hands each part what it needs, by name",
+    "mainspring/engine/assembly.py:_make_scheduler": "the same for the services of a scheduler",
+    "mainspring/host/serving.py:serve": "the same for the API",
+    "mainspring/stores/postgres/connection.py:_carry_out": "one loop of tries, with what each failure means for the next",
+    "mainspring/testing/conformance/model_side.py:snapshot": "lists all that two stores are compared by",
+    "mainspring/worker/worker.py:__init__": "hands each loop what it needs, by name",
+}
 
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mainspring.stores.sqlite import SqliteStore
-from mainspring.stores.sqlite.connection import Call, Database, DatabaseThread, Transactions
+from mainspring.stores.sqlite.connection import Database, DatabaseCall, DatabaseThread, Transactions
 from tests.chaos.fuses import current_verb, fuse_of_process, name_verbs
 
 
@@ -15,7 +15,7 @@ class FusedTransactions(Transactions):
 
     fuse = fuse_of_process()
 
-    def commit(self, group: list[Call]) -> None:
+    def commit(self, group: list[DatabaseCall]) -> None:
         self.fuse.pass_by("before")
         super().commit(group)
         self.fuse.pass_by("after")

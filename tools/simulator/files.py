@@ -12,7 +12,7 @@ import apsw
 
 from mainspring.errors import StoreUnavailable
 from mainspring.stores.sqlite import SqliteStore
-from mainspring.stores.sqlite.connection import GROUP, Call, Database, Transactions, answer
+from mainspring.stores.sqlite.connection import GROUP, Database, DatabaseCall, Transactions, answer
 
 R = TypeVar("R")
 
@@ -25,7 +25,7 @@ class LoopLane:
     def __init__(self, transactions: Transactions, *, delay: Callable[[], float]) -> None:
         self._transactions = transactions
         self._delay = delay
-        self._calls: list[Call] = []
+        self._calls: list[DatabaseCall] = []
         self._news = asyncio.Event()
         self._is_open = False
         self._serving: asyncio.Task[None] | None = None
@@ -54,7 +54,7 @@ class LoopLane:
         """Carry out `work`; for a writer, return once it is committed."""
         if not self._is_open:
             raise StoreUnavailable("the store is closed")
-        call = Call(work, asyncio.get_running_loop().create_future())
+        call = DatabaseCall(work, asyncio.get_running_loop().create_future())
         self._calls.append(call)
         self._news.set()
         result: R = await call.future

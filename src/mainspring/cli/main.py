@@ -106,21 +106,21 @@ def run_command(arguments: list[str]) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        _say("interrupted")
+        _print_error("interrupted")
         return _INTERRUPTED
     except MainspringError as error:
-        _say(str(error))
+        _print_error(str(error))
         return 2 if isinstance(error, InvalidInput | Conflict | NotFound) else 1
     except BrokenPipeError:
         _abandon_output()
         return 1
     except OSError as error:
-        _say(str(error))
+        _print_error(str(error))
         return 1
     return result if isinstance(result, int) else 0
 
 
-def _say(message: str) -> None:
+def _print_error(message: str) -> None:
     click.echo(f"error: {' '.join(message.split())}", err=True)
 
 

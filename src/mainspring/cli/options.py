@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from mainspring.config.kinds import Switch, Words
+from mainspring.config.kinds import SwitchKind, WordsKind
 from mainspring.config.setting import PROCESSES, Setting
 from mainspring.config.table import DEFAULT_SERVER, SETTINGS
 
@@ -112,16 +112,16 @@ def _option(setting: Setting) -> Callable[[F], F]:
     assert flag is not None
     assert word is not None
     text = f"{setting.words}  [env var: {setting.variable}{_show_default(setting)}]"
-    if isinstance(setting.kind, Switch):
+    if isinstance(setting.kind, SwitchKind):
         return click.option(flag, word, is_flag=True, help=text)
-    is_list = isinstance(setting.kind, Words)
+    is_list = isinstance(setting.kind, WordsKind)
     return click.option(flag, word, multiple=is_list, metavar=setting.kind.metavar, help=text)
 
 
 def _show_default(setting: Setting) -> str:
     if setting.default_words:
         return f"; default: {setting.default_words}"
-    if isinstance(setting.kind, Switch) or setting.default in {None, ()}:
+    if isinstance(setting.kind, SwitchKind) or setting.default in {None, ()}:
         return ""
     plain: Any = setting.kind.plain(setting.default)
     return f"; default: {' '.join(plain) if isinstance(plain, list) else plain}"

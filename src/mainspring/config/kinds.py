@@ -23,7 +23,7 @@ _OFF = frozenset({"0", "false", "no", "off"})
 LONGEST_TEXT = 4096
 
 
-class Kind(Protocol):
+class SettingKind(Protocol):
     """How the values of a setting are written."""
 
     @property
@@ -66,7 +66,7 @@ class Kind(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextKind:
     """Text of one line."""
 
     metavar: str = "TEXT"
@@ -92,7 +92,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChoiceKind:
     """One of several words."""
 
     words: tuple[str, ...]
@@ -123,7 +123,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
+class SwitchKind:
     """On or off."""
 
     metavar: str = ""
@@ -148,7 +148,7 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class NumberKind:
     """A whole number within bounds."""
 
     low: int
@@ -182,7 +182,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Duration:
+class DurationKind:
     """A length of time within bounds: a number of seconds, or text like `90s`, `10m`, `1h30m`, `30d`."""
 
     low: timedelta
@@ -221,7 +221,7 @@ class Duration:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class WordsKind:
     """A list of texts; as text separated by blanks or commas.
 
     Attributes:
@@ -253,14 +253,14 @@ class Words:
             if self.check_word is not None:
                 self.check_word(word, name)
             else:
-                Text().check(word, name)
+                TextKind().check(word, name)
 
     def plain(self, value: tuple[str, ...]) -> object:
         return list(value)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LimitsKind:
     """A table of names and whole numbers; as text `NAME=NUMBER`, separated by blanks or commas."""
 
     names: Collection[str]

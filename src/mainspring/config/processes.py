@@ -9,7 +9,7 @@ from typing import Any
 from mainspring.config.dsn import hide_password
 from mainspring.config.setting import SERVER, WORKER, Setting
 from mainspring.config.settings import Settings, StoreLocation
-from mainspring.config.sources import Choice, Choices, Level
+from mainspring.config.sources import Choices, ChosenValue, Level
 from mainspring.config.table import SETTINGS
 from mainspring.errors import InvalidInput
 
@@ -112,7 +112,7 @@ def check(process: str, choices: Choices, *, schemes: Collection[str] = ()) -> l
     return []
 
 
-def shown(setting: Setting, choice: Choice) -> object:
+def shown(setting: Setting, choice: ChosenValue) -> object:
     """Return a value as it may be shown, in JSON: without passwords."""
     if choice.value is None:
         return None
@@ -132,7 +132,7 @@ def _refuse_address(choices: Choices) -> None:
             raise InvalidInput(name, message)
 
 
-def _written(name: str, choice: Choice) -> str:
+def _written(name: str, choice: ChosenValue) -> str:
     if choice.level is Level.FLAG:
         return SETTINGS[name].flag or name
     return SETTINGS[name].variable if choice.level is Level.ENVIRONMENT else name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mainspring.config.kinds import Kind
+from mainspring.config.kinds import SettingKind
 
 PREFIX = "MAINSPRING_"
 UP, SERVER, WORKER = "up", "server", "worker"
@@ -27,7 +27,7 @@ class Setting:
     """
 
     name: str
-    kind: Kind
+    kind: SettingKind
     default: Any
     words: str
     used_by: tuple[str, ...] = PROCESSES

@@ -34,7 +34,7 @@ class Level(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenValue:
     """A setting's value and where it came from.
 
     Attributes:
@@ -56,18 +56,18 @@ class Choices:
         problems: what is wrong, each named by its setting.
     """
 
-    values: Mapping[str, Choice]
+    values: Mapping[str, ChosenValue]
     file: Path | None = None
     file_place: str = ""
     problems: tuple[InvalidInput, ...] = field(default=())
 
-    def __getitem__(self, name: str) -> Choice:
+    def __getitem__(self, name: str) -> ChosenValue:
         return self.values[name]
 
     def with_defaults(self, *names: str) -> Choices:
         """Return the same without what was said of some settings."""
         return replace(
-            self, values={**self.values, **{name: Choice(SETTINGS[name].default) for name in names}}
+            self, values={**self.values, **{name: ChosenValue(SETTINGS[name].default) for name in names}}
         )
 
     def tell(self, error: InvalidInput) -> InvalidInput:
@@ -92,7 +92,7 @@ class Choices:
         raise InvalidInput(first.field, f"{first.message} (and {count}: see `mainspring config check`)")
 
 
-def told(error: InvalidInput, choice: Choice, setting: Setting) -> InvalidInput:
+def told(error: InvalidInput, choice: ChosenValue, setting: Setting) -> InvalidInput:
     """Return an error with the option's word as its field, or with the file or variable in its message."""
     if choice.level is Level.FLAG and setting.flag_word is not None:
         return InvalidInput(setting.flag_word, error.message)
@@ -116,17 +116,17 @@ def read_sources(
     """
     variables = os.environ if environment is None else environment
     problems: list[InvalidInput] = []
-    values = {name: Choice(setting.default) for name, setting in SETTINGS.items()}
+    values = {name: ChosenValue(setting.default) for name, setting in SETTINGS.items()}
     path, place, found = _find_file(config, variables)
     problems += found
     if path is not None:
         given, found = read_file(path)
         problems += found
-        values |= {name: Choice(value, Level.FILE, str(path)) for name, value in given.items()}
+        values |= {name: ChosenValue(value, Level.FILE, str(path)) for name, value in given.items()}
     for level, texts in ((Level.ENVIRONMENT, _from_environment(variables)), (Level.FLAG, flags or {})):
         for name, text in texts.items():
             setting = SETTINGS[name]
-            choice = Choice(
+            choice = ChosenValue(
                 None, level, setting.variable if level is Level.ENVIRONMENT else setting.flag or ""
             )
             try:
@@ -175,7 +175,7 @@ def read_file(path: Path) -> tuple[dict[str, Any], list[InvalidInput]]:
     for name, value in _flatten(content):
         setting = SETTINGS.get(name)
         if setting is None:
-            problem = InvalidInput(_shown(name), _say_unknown(name, value))
+            problem = InvalidInput(_shown(name), _unknown_name_message(name, value))
         else:
             try:
                 values[name] = setting.kind.read(value, name)
@@ -259,7 +259,7 @@ def _flatten(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
             yield name, value
 
 
-def _say_unknown(name: str, value: object) -> str:
+def _unknown_name_message(name: str, value: object) -> str:
     tables = {known.rpartition(".")[0] for known in SETTINGS if "." in known}
     if any(table == name or table.startswith(f"{name}.") for table in tables):
         return f"is a table; write [{name}] on a line of its own, and its settings below"

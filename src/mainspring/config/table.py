@@ -13,7 +13,15 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
-from mainspring.config.kinds import Choice, Duration, Limits, Number, Switch, Text, Words
+from mainspring.config.kinds import (
+    ChoiceKind,
+    DurationKind,
+    LimitsKind,
+    NumberKind,
+    SwitchKind,
+    TextKind,
+    WordsKind,
+)
 from mainspring.config.setting import PREFIX, SERVER, UP, WORKER, Setting
 
 DEFAULT_PORT = 8620
@@ -36,7 +44,7 @@ def _check_name(word: str, name: str) -> None:
 _STORES = (
     Setting(
         name="store",
-        kind=Text("URL"),
+        kind=TextKind("URL"),
         default=None,
         default_words="SQLite in the folder `data`",
         flag="--store",
@@ -46,7 +54,7 @@ _STORES = (
     ),
     Setting(
         name="data",
-        kind=Text("DIR"),
+        kind=TextKind("DIR"),
         default="mainspring-data",
         flag="--data",
         used_by=_HOSTS,
@@ -54,7 +62,7 @@ _STORES = (
     ),
     Setting(
         name="listen_store",
-        kind=Text("URL"),
+        kind=TextKind("URL"),
         default=None,
         default_words="wake-ups come by polling",
         flag="--listen-store",
@@ -63,7 +71,7 @@ _STORES = (
     ),
     Setting(
         name="server",
-        kind=Words("URL", form="list of addresses, or one", is_needed=True),
+        kind=WordsKind("URL", form="list of addresses, or one", is_needed=True),
         default=(DEFAULT_SERVER,),
         flag="--server",
         used_by=(WORKER,),
@@ -73,7 +81,7 @@ _STORES = (
     ),
     Setting(
         name="postgresql.statement_timeout",
-        kind=Duration(timedelta(seconds=1), timedelta(minutes=10)),
+        kind=DurationKind(timedelta(seconds=1), timedelta(minutes=10)),
         default=timedelta(seconds=30),
         field="statement_timeout",
         words="How long a statement on PostgreSQL may take before it is given up and tried again.",
@@ -83,7 +91,7 @@ _STORES = (
 _API = (
     Setting(
         name="host",
-        kind=Text("ADDRESS"),
+        kind=TextKind("ADDRESS"),
         default="127.0.0.1",
         field="host",
         flag="--host",
@@ -92,7 +100,7 @@ _API = (
     ),
     Setting(
         name="port",
-        kind=Number(0, 65535),
+        kind=NumberKind(0, 65535),
         default=DEFAULT_PORT,
         field="port",
         flag="--port",
@@ -101,7 +109,7 @@ _API = (
     ),
     Setting(
         name="trusted_network",
-        kind=Switch(),
+        kind=SwitchKind(),
         default=False,
         field="trusted_network",
         flag="--trusted-network",
@@ -110,7 +118,7 @@ _API = (
     ),
     Setting(
         name="allow_host",
-        kind=Words(),
+        kind=WordsKind(),
         default=(),
         field="allow_hosts",
         flag="--allow-host",
@@ -119,7 +127,7 @@ _API = (
     ),
     Setting(
         name="api.enabled",
-        kind=Switch(),
+        kind=SwitchKind(),
         default=True,
         field="has_api",
         flag="--no-api",
@@ -131,7 +139,7 @@ _API = (
 _SCHEDULER = (
     Setting(
         name="scheduler.enabled",
-        kind=Switch(),
+        kind=SwitchKind(),
         default=True,
         field="has_scheduler",
         flag="--no-scheduler",
@@ -140,7 +148,7 @@ _SCHEDULER = (
     ),
     Setting(
         name="scheduler.node_period",
-        kind=Duration(_SHORTEST_PERIOD, timedelta(minutes=1)),
+        kind=DurationKind(_SHORTEST_PERIOD, timedelta(minutes=1)),
         default=timedelta(seconds=1.4),
         field="node_period",
         flag="--node-period",
@@ -150,7 +158,7 @@ _SCHEDULER = (
     ),
     Setting(
         name="scheduler.clock_limit",
-        kind=Duration(_SHORTEST_PERIOD, _DAY),
+        kind=DurationKind(_SHORTEST_PERIOD, _DAY),
         default=timedelta(seconds=5),
         field="clock_limit",
         flag="--clock-limit",
@@ -159,7 +167,7 @@ _SCHEDULER = (
     ),
     Setting(
         name="history.keep",
-        kind=Duration(timedelta(minutes=1), _YEARS),
+        kind=DurationKind(timedelta(minutes=1), _YEARS),
         default=30 * _DAY,
         field="history",
         used_by=_HOSTS,
@@ -167,7 +175,7 @@ _SCHEDULER = (
     ),
     Setting(
         name="sessions.keep",
-        kind=Duration(timedelta(minutes=1), _YEARS),
+        kind=DurationKind(timedelta(minutes=1), _YEARS),
         default=_DAY,
         field="keep_sessions",
         used_by=_HOSTS,
@@ -175,7 +183,7 @@ _SCHEDULER = (
     ),
     Setting(
         name="idempotency.keep",
-        kind=Duration(timedelta(minutes=1), 365 * _DAY),
+        kind=DurationKind(timedelta(minutes=1), 365 * _DAY),
         default=_DAY,
         field="keep_keys",
         words="How long an idempotency key is known after it was used: until then the same key gives the same run.",
@@ -185,7 +193,7 @@ _SCHEDULER = (
 _WORKER = (
     Setting(
         name="worker.slots",
-        kind=Number(0, 10_000),
+        kind=NumberKind(0, 10_000),
         default=100,
         field="slots",
         flag="--slots",
@@ -194,7 +202,7 @@ _WORKER = (
     ),
     Setting(
         name="worker.queues",
-        kind=Words(form="list of names", check_word=_check_name),
+        kind=WordsKind(form="list of names", check_word=_check_name),
         default=(),
         default_words="all",
         field="queues",
@@ -204,7 +212,7 @@ _WORKER = (
     ),
     Setting(
         name="worker.labels",
-        kind=Words(form="list of names", check_word=_check_name),
+        kind=WordsKind(form="list of names", check_word=_check_name),
         default=(),
         field="labels",
         flag="--label",
@@ -213,7 +221,7 @@ _WORKER = (
     ),
     Setting(
         name="worker.name",
-        kind=Text("NAME"),
+        kind=TextKind("NAME"),
         default=None,
         default_words="HOST-PID",
         field="worker_name",
@@ -223,7 +231,7 @@ _WORKER = (
     ),
     Setting(
         name="worker.processes",
-        kind=Number(1, 10_000),
+        kind=NumberKind(1, 10_000),
         default=1,
         field="processes",
         flag="--processes",
@@ -232,7 +240,7 @@ _WORKER = (
     ),
     Setting(
         name="worker.beat_period",
-        kind=Duration(_SHORTEST_PERIOD, timedelta(minutes=5)),
+        kind=DurationKind(_SHORTEST_PERIOD, timedelta(minutes=5)),
         default=timedelta(seconds=10),
         field="beat_period",
         flag="--beat-period",
@@ -241,7 +249,7 @@ _WORKER = (
     ),
     Setting(
         name="worker.long_poll",
-        kind=Duration(timedelta(0), timedelta(seconds=30)),
+        kind=DurationKind(timedelta(0), timedelta(seconds=30)),
         default=timedelta(seconds=20),
         field="long_poll",
         used_by=_EXECUTING,
@@ -249,7 +257,7 @@ _WORKER = (
     ),
     Setting(
         name="drain",
-        kind=Duration(timedelta(0), _DAY),
+        kind=DurationKind(timedelta(0), _DAY),
         default=timedelta(seconds=30),
         field="drain",
         flag="--drain",
@@ -260,7 +268,7 @@ _WORKER = (
 _EXECUTORS = (
     Setting(
         name="executors.function.threads",
-        kind=Number(1, 1000),
+        kind=NumberKind(1, 1000),
         default=None,
         default_words="as many as slots, up to a bound",
         field="threads",
@@ -270,7 +278,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.function.grace",
-        kind=Duration(timedelta(0), timedelta(hours=1)),
+        kind=DurationKind(timedelta(0), timedelta(hours=1)),
         default=timedelta(seconds=1),
         field="function_grace",
         used_by=_EXECUTING,
@@ -278,7 +286,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.shell.enabled",
-        kind=Switch(),
+        kind=SwitchKind(),
         default=False,
         field="allow_shell",
         flag="--allow-shell",
@@ -286,7 +294,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.shell.allow",
-        kind=Words("PATH", form="list of paths"),
+        kind=WordsKind("PATH", form="list of paths"),
         default=(),
         default_words="any program",
         field="shell_allow",
@@ -295,7 +303,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.shell.path",
-        kind=Text("PATH"),
+        kind=TextKind("PATH"),
         default="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         field="shell_path",
         used_by=_EXECUTING,
@@ -303,7 +311,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.shell.grace",
-        kind=Duration(timedelta(0), timedelta(hours=1)),
+        kind=DurationKind(timedelta(0), timedelta(hours=1)),
         default=timedelta(seconds=5),
         field="shell_grace",
         used_by=_EXECUTING,
@@ -311,7 +319,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.shell.limits",
-        kind=Limits(("as", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "stack")),
+        kind=LimitsKind(("as", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "stack")),
         default=(),
         field="shell_limits",
         used_by=_EXECUTING,
@@ -319,7 +327,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.http.allow",
-        kind=Words("ENTRY", form="list of networks or hosts, with or without `:PORT`"),
+        kind=WordsKind("ENTRY", form="list of networks or hosts, with or without `:PORT`"),
         default=(),
         field="callback_allow",
         flag="--callback-allow",
@@ -327,7 +335,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.http.allow_http",
-        kind=Switch(),
+        kind=SwitchKind(),
         default=False,
         field="callback_allow_http",
         used_by=_EXECUTING,
@@ -335,7 +343,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.http.connect_timeout",
-        kind=Duration(_SHORTEST_PERIOD, timedelta(minutes=10)),
+        kind=DurationKind(_SHORTEST_PERIOD, timedelta(minutes=10)),
         default=timedelta(seconds=10),
         field="callback_connect_timeout",
         used_by=_EXECUTING,
@@ -343,7 +351,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.http.timeout",
-        kind=Duration(_SHORTEST_PERIOD, 30 * _DAY),
+        kind=DurationKind(_SHORTEST_PERIOD, 30 * _DAY),
         default=timedelta(seconds=30),
         field="callback_timeout",
         used_by=_EXECUTING,
@@ -354,7 +362,7 @@ _EXECUTORS = (
 _LOGGING = (
     Setting(
         name="logging.format",
-        kind=Choice(("auto", "logfmt", "json")),
+        kind=ChoiceKind(("auto", "logfmt", "json")),
         default="auto",
         field="log_format",
         flag="--log-format",
@@ -362,7 +370,7 @@ _LOGGING = (
     ),
     Setting(
         name="logging.level",
-        kind=Choice(("debug", "info", "warning", "error")),
+        kind=ChoiceKind(("debug", "info", "warning", "error")),
         default="info",
         field="log_level",
         flag="--log-level",

@@ -20,7 +20,7 @@ class KnownKey:
     expires_at: datetime
 
 
-class Admission(StrEnum):
+class SubmissionVerdict(StrEnum):
     """What becomes of a submission."""
 
     SUBMITTED = "submitted"
@@ -37,7 +37,7 @@ def admit(
     newest_version: int | None,
     wanted_version: int | None,
     now: datetime,
-) -> Admission:
+) -> SubmissionVerdict:
     """Decide a submission. A key that is known and has not expired answers first, even where the job is gone.
 
     Args:
@@ -48,12 +48,12 @@ def admit(
     """
     if known is not None and known.expires_at > now:
         is_same = known.request_hash == request_hash
-        return Admission.DUPLICATE if is_same else Admission.KEY_MISMATCH
+        return SubmissionVerdict.DUPLICATE if is_same else SubmissionVerdict.KEY_MISMATCH
     if newest_version is None:
-        return Admission.JOB_MISSING
+        return SubmissionVerdict.JOB_MISSING
     if wanted_version is not None and wanted_version != newest_version:
-        return Admission.JOB_CHANGED
-    return Admission.SUBMITTED
+        return SubmissionVerdict.JOB_CHANGED
+    return SubmissionVerdict.SUBMITTED
 
 
 def skip_overlaps(reasons: Sequence[str | None], *, is_live: bool) -> list[str | None]:

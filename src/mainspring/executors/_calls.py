@@ -17,7 +17,7 @@ from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.transitions import Failure
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean
 from mainspring.ports.executor import AttemptContext, OnEnd, Outcome, Snooze, Success
-from mainspring.registry import Function
+from mainspring.registry import RegisteredFunction
 from mainspring.signals import FailRun, RetryRun, SnoozeRun, enter_attempt
 
 _OWN_FILES = tuple(str(Path(__file__).with_name(name)) for name in ("_calls.py", "_driver.py", "_threads.py"))
@@ -28,7 +28,7 @@ class BadArguments(Exception):
     """The payload does not fit the function; trying again would not help."""
 
 
-class Call:
+class FunctionCall:
     """An attempt on its way from the control loop to where it runs, and back.
 
     The control loop owns `answer`, `on_end`, `home`, `timer`, `is_delivered`, `is_on_thread`, `is_soft`,
@@ -57,7 +57,7 @@ class Call:
     timer: asyncio.TimerHandle | None = None
     was_given_up = False
 
-    def __init__(self, function: Function, context: AttemptContext, on_end: OnEnd) -> None:
+    def __init__(self, function: RegisteredFunction, context: AttemptContext, on_end: OnEnd) -> None:
         self.function = function
         self.context = context
         self.on_end = on_end
@@ -78,7 +78,7 @@ class Call:
         return function.call(*args, **keywords)
 
 
-def run_sync(call: Call) -> Outcome:
+def run_sync(call: FunctionCall) -> Outcome:
     """Carry out a sync function to its end in a context of its own."""
     if call.is_cancelled:
         return not_started()
@@ -147,7 +147,7 @@ def _arguments(payload: bytes | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (tuple(value) if isinstance(value, list) else (value,)), {}
 
 
-def _check(function: Function, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+def _check(function: RegisteredFunction, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
     if function.signature is None:
         return
     if function.has_plain_keywords and not args and function.required <= keywords.keys() <= function.names:

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
-from mainspring.executors._calls import Call
+from mainspring.executors._calls import FunctionCall
 
 _SWEEP = 0.25
 _SHORT = timedelta(seconds=2 * _SWEEP)
@@ -27,13 +27,15 @@ class Deadlines:
         on_hard: called at the hard limit.
     """
 
-    def __init__(self, on_soft: Callable[[Call], None], on_hard: Callable[[Call], None]) -> None:
+    def __init__(
+        self, on_soft: Callable[[FunctionCall], None], on_hard: Callable[[FunctionCall], None]
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._on_soft = on_soft
         self._on_hard = on_hard
-        self._noted: list[Call] = []
+        self._noted: list[FunctionCall] = []
 
-    def watch(self, call: Call) -> None:
+    def watch(self, call: FunctionCall) -> None:
         """Watch a call from the beginning of its code on; one that is watched already keeps its limits."""
         if call.timer is not None:
             return
@@ -53,26 +55,26 @@ class Deadlines:
             if call.answer is None and not call.is_cancelled and call.timer is None:
                 self._set_first_timer(call)
 
-    def _set_first_timer(self, call: Call) -> None:
+    def _set_first_timer(self, call: FunctionCall) -> None:
         soft, hard = call.context.soft_timeout, call.context.timeout
         if soft is not None and soft < hard:
             self._set_timer(call, soft, self._reach_soft)
         else:
             self._set_timer(call, hard, self._on_hard)
 
-    def _set_timer(self, call: Call, limit: timedelta, reach: Callable[[Call], None]) -> None:
+    def _set_timer(self, call: FunctionCall, limit: timedelta, reach: Callable[[FunctionCall], None]) -> None:
         counted_from = self._loop.time() if call.began is None else call.began
         at = counted_from + limit.total_seconds()
         call.timer = self._loop.call_at(at, self._end_wait, call, counted_from, limit, reach)
 
     def _end_wait(
-        self, call: Call, counted_from: float, limit: timedelta, reach: Callable[[Call], None]
+        self, call: FunctionCall, counted_from: float, limit: timedelta, reach: Callable[[FunctionCall], None]
     ) -> None:
         if call.began is None or call.began > counted_from:
             self._set_timer(call, limit, reach)  # it waited for its thread, or still does
         else:
             reach(call)
 
-    def _reach_soft(self, call: Call) -> None:
+    def _reach_soft(self, call: FunctionCall) -> None:
         self._set_timer(call, call.context.timeout, self._on_hard)
         self._on_soft(call)

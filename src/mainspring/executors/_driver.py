@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import Context, copy_context
 from typing import Any
 
-from mainspring.executors._calls import Call, failed, not_started, succeeded
+from mainspring.executors._calls import FunctionCall, failed, not_started, succeeded
 from mainspring.ports.executor import Outcome
 
 _CHUNK = 128
@@ -24,17 +24,19 @@ _CHUNK = 128
 class Driver:
     """Carries out async calls on a loop; every method is to be called on that loop's thread."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, deliver: Callable[[list[Call]], object]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, deliver: Callable[[list[FunctionCall]], object]
+    ) -> None:
         self._loop = loop
         self._deliver = deliver
-        self._ended: list[Call] = []
+        self._ended: list[FunctionCall] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def receive(self, calls: Sequence[Call]) -> None:
+    def receive(self, calls: Sequence[FunctionCall]) -> None:
         """Start these calls."""
         self._start(deque(calls))
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: FunctionCall) -> None:
         """Cancel a call that has not ended."""
         call.is_cancel_seen = True
         if call.task is not None and not call.is_ended:
@@ -47,16 +49,16 @@ class Driver:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace)
 
-    def _start(self, calls: deque[Call]) -> None:
+    def _start(self, calls: deque[FunctionCall]) -> None:
         task = self._loop.create_task(self._run(calls))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, calls: deque[Call]) -> None:
+    async def _run(self, calls: deque[FunctionCall]) -> None:
         await self._drive(calls)
 
     @types.coroutine
-    def _drive(self, calls: deque[Call]) -> Generator[Any, Any, None]:
+    def _drive(self, calls: deque[FunctionCall]) -> Generator[Any, Any, None]:
         task = asyncio.current_task()
         assert task is not None
         for _ in range(min(len(calls), _CHUNK)):
@@ -85,7 +87,7 @@ class Driver:
         if calls:
             self._start(calls)
 
-    def _report(self, call: Call, outcome: Outcome) -> None:
+    def _report(self, call: FunctionCall, outcome: Outcome) -> None:
         call.is_ended = True
         call.task = None
         call.outcome = outcome
@@ -98,7 +100,7 @@ class Driver:
         self._deliver(ended)
 
 
-def _first_step(call: Call) -> tuple[Coroutine[Any, Any, Any], Any]:
+def _first_step(call: FunctionCall) -> tuple[Coroutine[Any, Any, Any], Any]:
     """Step the coroutine up to its first wait; `StopIteration` carries the result of one that has none."""
     try:
         coroutine: Coroutine[Any, Any, Any] = call.begin()

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from mainspring.executors._calls import Call, run_sync
+from mainspring.executors._calls import FunctionCall, run_sync
 
 _LEAST_SPARE = 32
 """So many threads may be left behind, however few calls run at a time, before any is missed."""
@@ -30,16 +30,16 @@ class SyncThreads:
     """
 
     def __init__(
-        self, limit: int, deliver: Callable[[list[Call]], object], tell_return: Callable[[], object]
+        self, limit: int, deliver: Callable[[list[FunctionCall]], object], tell_return: Callable[[], object]
     ) -> None:
         self._limit = limit
         self._spare = max(limit, _LEAST_SPARE)
         self._deliver = deliver
         self._tell_return = tell_return
-        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[FunctionCall | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._running: set[Call] = set()
-        self._left_behind: set[Call] = set()
+        self._running: set[FunctionCall] = set()
+        self._left_behind: set[FunctionCall] = set()
         self._threads = 0  # without those that are left behind
         self._open_calls = 0  # running or waiting for a thread, without those that were given up
 
@@ -48,7 +48,7 @@ class SyncThreads:
         with self._lock:
             return max(0, self._places() - self._open_calls)
 
-    def submit(self, call: Call) -> None:
+    def submit(self, call: FunctionCall) -> None:
         """Have a call carried out by the next free thread; `call.began` says when its code began.
 
         Raises:
@@ -63,7 +63,7 @@ class SyncThreads:
                 raise
         self._calls.put(call)
 
-    def withdraw(self, call: Call) -> bool:
+    def withdraw(self, call: FunctionCall) -> bool:
         """Keep a call from beginning; False when it has begun."""
         with self._lock:
             if call in self._running or call.is_ended:
@@ -71,7 +71,7 @@ class SyncThreads:
             call.is_cancelled = True
         return True
 
-    def give_up(self, call: Call) -> bool:
+    def give_up(self, call: FunctionCall) -> bool:
         """Take the place away from a call; True when its thread is left behind in the function."""
         with self._lock:
             if call not in self._running:
@@ -136,7 +136,7 @@ class SyncThreads:
                 if not is_needed:
                     return
 
-    def _note_end(self, call: Call) -> bool:
+    def _note_end(self, call: FunctionCall) -> bool:
         """Return whether somebody still waits for the call."""
         with self._lock:
             call.is_ended = True

@@ -43,7 +43,7 @@ class Blocked(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class Destination:
     """What a URL asks to connect to.
 
     Attributes:
@@ -63,7 +63,7 @@ class AllowEntry:
     name: str | None
     port: int | None
 
-    def covers(self, endpoint: Endpoint, address: Address) -> bool:
+    def covers(self, endpoint: Destination, address: Address) -> bool:
         """Tell whether a connection to this address is one that the operator allows."""
         if self.port is not None and self.port != endpoint.port:
             return False
@@ -86,7 +86,7 @@ class EgressPolicy:
     allow_http: bool = False
     ports: frozenset[int] = field(default=DEFAULT_PORTS)
 
-    def check(self, endpoint: Endpoint, addresses: Iterable[str]) -> None:
+    def check(self, endpoint: Destination, addresses: Iterable[str]) -> None:
         """Judge every address that a host resolved to.
 
         Raises:
@@ -99,7 +99,7 @@ class EgressPolicy:
         if is_empty:
             raise Blocked(f"{endpoint.host} has no address")
 
-    def _check_one(self, endpoint: Endpoint, text: str) -> None:
+    def _check_one(self, endpoint: Destination, text: str) -> None:
         address = _parse_address(text)
         refused = f"{endpoint.host} is not a public address, and not on the allow-list"
         if address is None or any(form in _METADATA for form in _forms(address)):
@@ -132,7 +132,7 @@ def check_url(url: str, field: str = "callback_url") -> None:
     parse_url(url, field)
 
 
-def parse_url(url: object, field: str = "target.url") -> Endpoint:
+def parse_url(url: object, field: str = "target.url") -> Destination:
     """Read what a URL asks to connect to. Strict, so that no other parser can read something else.
 
     Raises:
@@ -159,7 +159,7 @@ def parse_url(url: object, field: str = "target.url") -> Endpoint:
             field, "a host name (letters, digits, - and .), an IPv4 address, or [IPv6] without a zone"
         )
     scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
-    return Endpoint(scheme, host, port if port is not None else 443 if scheme == "https" else 80)
+    return Destination(scheme, host, port if port is not None else 443 if scheme == "https" else 80)
 
 
 def is_public(address: Address) -> bool:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mainspring.core.transitions import Failure
-from mainspring.executors._calls import Call
+from mainspring.executors._calls import FunctionCall
 from mainspring.executors._deadlines import Deadlines
 from mainspring.executors._text import seconds
 from mainspring.executors.runners import LoopThreadRunner, Runner
@@ -107,19 +107,19 @@ class FunctionExecutor:
         except asyncio.CancelledError as error:
             return await self.halt(call, error.args[0] if error.args else None)
 
-    def begin(self, context: AttemptContext, on_end: OnEnd) -> Call | None:
+    def begin(self, context: AttemptContext, on_end: OnEnd) -> FunctionCall | None:
         assert self._deadlines is not None, "start() comes first"
         name = context.params.get("function")
         function = self._registry.get(name) if isinstance(name, str) else None
         if function is None:
             return None
-        call = Call(function, context, on_end)
+        call = FunctionCall(function, context, on_end)
         self._runner.submit(call)
         self._deadlines.watch(call)
         return call
 
     async def halt(self, handle: object, message: str | None) -> Outcome:
-        assert isinstance(handle, Call)
+        assert isinstance(handle, FunctionCall)
         if not handle.function.is_async:
             return await self._see_through(handle, message)
         await self._end(handle)
@@ -128,7 +128,7 @@ class FunctionExecutor:
     async def stop(self) -> None:
         await self._runner.stop()
 
-    async def _end(self, call: Call) -> None:
+    async def _end(self, call: FunctionCall) -> None:
         """Cancel a call on the worker's behalf, and give it a little while to end."""
         future = self._listen(call)
         if call.is_ended or call.was_given_up:
@@ -143,7 +143,7 @@ class FunctionExecutor:
                 self._give_up(call)
                 future.cancel()
 
-    async def _see_through(self, call: Call, message: str | None) -> Outcome:
+    async def _see_through(self, call: FunctionCall, message: str | None) -> Outcome:
         """Say how a sync function ended that was to be cancelled: in its thread nothing can stop it.
 
         One that has not begun never does. For one that has begun a gentle cancellation changes nothing: its own end
@@ -170,14 +170,14 @@ class FunctionExecutor:
             except asyncio.CancelledError as again:
                 message = again.args[0] if again.args else None
 
-    def _listen(self, call: Call) -> asyncio.Future[Outcome]:
+    def _listen(self, call: FunctionCall) -> asyncio.Future[Outcome]:
         """Have the call's end told to a new future, and to nobody else."""
         assert self._loop is not None
         future: asyncio.Future[Outcome] = self._loop.create_future()
         call.on_end = partial(_resolve, future)
         return future
 
-    def _deliver(self, calls: list[Call]) -> None:
+    def _deliver(self, calls: list[FunctionCall]) -> None:
         for call in calls:
             call.is_delivered = True
             if call.timer is not None:
@@ -185,12 +185,12 @@ class FunctionExecutor:
             if call.answer is None:
                 _answer(call, _final(call))
 
-    def _reach_soft(self, call: Call) -> None:
+    def _reach_soft(self, call: FunctionCall) -> None:
         call.is_soft = True
         if call.function.is_async:  # a thread cannot be asked to end
             self._runner.cancel(call)
 
-    def _reach_hard(self, call: Call) -> None:
+    def _reach_hard(self, call: FunctionCall) -> None:
         assert self._loop is not None
         call.is_timed_out = True
         if call.function.is_async:
@@ -199,14 +199,14 @@ class FunctionExecutor:
         else:
             self._reach_end(call)
 
-    def _reach_end(self, call: Call) -> None:
+    def _reach_end(self, call: FunctionCall) -> None:
         if call.answer is not None:
             return
         self._give_up(call)
         text = f"timed out after {seconds(call.context.timeout)}, and is still running"
         _answer(call, Failure(error=text, is_timeout=True))
 
-    def _give_up(self, call: Call) -> bool:
+    def _give_up(self, call: FunctionCall) -> bool:
         """Wait for a call no longer; True when it is left behind."""
         call.was_given_up = True
         is_left = self._runner.give_up(call)
@@ -214,7 +214,7 @@ class FunctionExecutor:
         return is_left
 
 
-def _answer(call: Call, outcome: Outcome) -> None:
+def _answer(call: FunctionCall, outcome: Outcome) -> None:
     call.answer = outcome
     tell, call.on_end = call.on_end, _tell_nobody  # whoever is told need not last as long as the call
     tell(outcome)
@@ -233,11 +233,11 @@ def _as_arguments(message: str | None) -> tuple[str, ...]:
     return () if message is None else (message,)
 
 
-def _final(call: Call) -> Outcome:
+def _final(call: FunctionCall) -> Outcome:
     return _judged(call) if call.is_soft or call.is_timed_out else call.outcome
 
 
-def _judged(call: Call) -> Outcome:
+def _judged(call: FunctionCall) -> Outcome:
     """Say how a call ended that had passed a time limit before."""
     outcome = call.outcome
     if call.is_timed_out:

@@ -22,7 +22,7 @@ from mainspring.core.transitions import Failure
 from mainspring.errors import InvalidInput
 from mainspring.executors._names import NameLookups, SlowName, with_zone
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean, decode, seconds
-from mainspring.executors.egress import Blocked, EgressPolicy, Endpoint, check_url, make_policy, parse_url
+from mainspring.executors.egress import Blocked, Destination, EgressPolicy, check_url, make_policy, parse_url
 from mainspring.ports.executor import AttemptContext, Outcome, Success
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _THROTTLED = frozenset({429, 503})
 
 Lookup = Callable[[str, int], Awaitable[list[str]]]
 
-_endpoint: ContextVar[Endpoint] = ContextVar("mainspring_http_endpoint")
+_endpoint: ContextVar[Destination] = ContextVar("mainspring_http_endpoint")
 
 
 class HttpExecutor:
@@ -267,7 +267,7 @@ def _parse_date(text: str) -> datetime | None:
     return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 
-def _explain(error: Exception, endpoint: Endpoint) -> str:
+def _explain(error: Exception, endpoint: Destination) -> str:
     """Say what went wrong, without addresses or anything that the other side sent."""
     where = f"{endpoint.host}:{endpoint.port}"
     if isinstance(error, aiohttp.ClientConnectorDNSError) and isinstance(error.os_error, SlowName):

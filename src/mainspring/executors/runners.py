@@ -9,14 +9,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from mainspring.executors._calls import Call, run_sync
+from mainspring.executors._calls import FunctionCall, run_sync
 from mainspring.executors._driver import Driver
 from mainspring.executors._threads import SyncThreads
 
 _log = logging.getLogger(__name__)
 _STOP_GRACE = 1.0
 
-Deliver = Callable[[list[Call]], None]
+Deliver = Callable[[list[FunctionCall]], None]
 
 
 class Runner(Protocol):
@@ -39,19 +39,19 @@ class Runner(Protocol):
         """
         ...
 
-    def submit(self, call: Call) -> None:
+    def submit(self, call: FunctionCall) -> None:
         """Begin a call soon."""
         ...
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: FunctionCall) -> None:
         """Ask a call to end; one that has not begun never will."""
         ...
 
-    def withdraw(self, call: Call) -> bool:
+    def withdraw(self, call: FunctionCall) -> bool:
         """Keep the call of a sync function from beginning; False when it has begun, and so cannot be stopped."""
         ...
 
-    def give_up(self, call: Call) -> bool:
+    def give_up(self, call: FunctionCall) -> bool:
         """Wait for a call no longer; True when it is still running and was left behind."""
         ...
 
@@ -82,7 +82,7 @@ class InlineRunner:
         self._deliver = deliver
         self._driver = Driver(self._loop, deliver)
 
-    def submit(self, call: Call) -> None:
+    def submit(self, call: FunctionCall) -> None:
         assert self._loop is not None
         assert self._driver is not None
         if call.function.is_async:
@@ -90,16 +90,16 @@ class InlineRunner:
         else:
             self._loop.call_soon(self._run_sync, call)
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: FunctionCall) -> None:
         assert self._driver is not None
         call.is_cancelled = True
         self._driver.cancel(call)
 
-    def withdraw(self, call: Call) -> bool:
+    def withdraw(self, call: FunctionCall) -> bool:
         call.is_cancelled = True
         return not call.is_ended
 
-    def give_up(self, call: Call) -> bool:
+    def give_up(self, call: FunctionCall) -> bool:
         call.is_cancelled = True
         return not call.is_ended and call.task is not None
 
@@ -110,7 +110,7 @@ class InlineRunner:
         if self._driver is not None:
             await self._driver.stop(_STOP_GRACE)
 
-    def _run_sync(self, call: Call) -> None:
+    def _run_sync(self, call: FunctionCall) -> None:
         assert self._deliver is not None
         call.outcome = run_sync(call)
         call.is_ended = True
@@ -134,7 +134,7 @@ class LoopThreadRunner:
         self._jobs: _JobLoop | None = None
         self._retired: list[_JobLoop] = []
         self._threads: SyncThreads | None = None
-        self._waiting: list[Call] = []
+        self._waiting: list[FunctionCall] = []
         self.stalled_loops = 0
 
     def start(self, deliver: Deliver, tell_room: Callable[[], object]) -> None:
@@ -143,7 +143,7 @@ class LoopThreadRunner:
         self._threads = SyncThreads(self._limit, self._bring_back, partial(self._on_control, tell_room))
         self._jobs = _JobLoop(self._bring_back)
 
-    def submit(self, call: Call) -> None:
+    def submit(self, call: FunctionCall) -> None:
         if not call.function.is_async:
             assert self._threads is not None
             call.is_on_thread = True
@@ -154,16 +154,16 @@ class LoopThreadRunner:
             assert self._control is not None
             self._control.call_soon(self._hand_over)
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: FunctionCall) -> None:
         call.is_cancelled = True
         if isinstance(call.home, _JobLoop):
             call.home.cancel(call)
 
-    def withdraw(self, call: Call) -> bool:
+    def withdraw(self, call: FunctionCall) -> bool:
         assert self._threads is not None
         return self._threads.withdraw(call)
 
-    def give_up(self, call: Call) -> bool:
+    def give_up(self, call: FunctionCall) -> bool:
         call.is_cancelled = True
         if not call.function.is_async:
             assert self._threads is not None
@@ -193,7 +193,7 @@ class LoopThreadRunner:
             call.home = self._jobs
         self._jobs.receive(calls)
 
-    def _bring_back(self, calls: list[Call]) -> None:
+    def _bring_back(self, calls: list[FunctionCall]) -> None:
         """Bring ended calls to the control loop; called on job threads."""
         self._on_control(self._ended, calls)
 
@@ -204,7 +204,7 @@ class LoopThreadRunner:
         except RuntimeError:
             _log.debug("a job ended after the worker's loop was closed")
 
-    def _ended(self, calls: list[Call]) -> None:
+    def _ended(self, calls: list[FunctionCall]) -> None:
         assert self._deliver is not None
         self._deliver(calls)
 
@@ -220,17 +220,17 @@ class LoopThreadRunner:
 class _JobLoop:
     """A daemon thread with an event loop of its own (uvloop where there is one)."""
 
-    def __init__(self, bring_back: Callable[[list[Call]], object]) -> None:
+    def __init__(self, bring_back: Callable[[list[FunctionCall]], object]) -> None:
         self._loop = _new_loop()
         self._driver = Driver(self._loop, bring_back)
         self._is_stopping = False
         self._thread = threading.Thread(target=self._work, name="mainspring-job-loop", daemon=True)
         self._thread.start()
 
-    def receive(self, calls: list[Call]) -> None:
+    def receive(self, calls: list[FunctionCall]) -> None:
         self._loop.call_soon_threadsafe(self._driver.receive, calls)
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: FunctionCall) -> None:
         self._loop.call_soon_threadsafe(self._driver.cancel, call)
 
     def abandon(self) -> None:

@@ -20,7 +20,7 @@ SIZES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 """Upper bounds for numbers of items."""
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """What kind of number a metric is."""
 
     COUNTER = "counter"
@@ -41,12 +41,12 @@ class Metric:
     """
 
     name: str
-    kind: Kind
+    kind: MetricKind
     words: str
     labels: tuple[str, ...] = ()
 
 
-_COUNTER, _GAUGE, _DISTRIBUTION = Kind
+_COUNTER, _GAUGE, _DISTRIBUTION = MetricKind
 
 METRICS = MappingProxyType(
     {

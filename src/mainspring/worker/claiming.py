@@ -103,7 +103,7 @@ class Claimer:
         call = self._open_call
         if call is None or call.session_id != self._session.id:
             return
-        repeated = _ask_again(call)
+        repeated = _as_repeat(call)
         for failures in range(_RECOVERIES):
             try:
                 async with asyncio.timeout(_RECOVERY_SECONDS):
@@ -126,7 +126,7 @@ class Claimer:
         )
         known = self._open_call
         if known is not None and (known.session_id, known.number) == (call.session_id, call.number):
-            return _ask_again(call)
+            return _as_repeat(call)
         return call
 
     def _may_claim(self) -> bool:
@@ -157,5 +157,5 @@ class Claimer:
         self._execution.begin(reply.leases, call.session_id)
 
 
-def _ask_again(call: ClaimCall) -> ClaimCall:
+def _as_repeat(call: ClaimCall) -> ClaimCall:
     return replace(call, limit=0, wait=timedelta(0), is_idle=False, function_limit=None)

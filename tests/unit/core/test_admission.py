@@ -6,27 +6,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.admission import OVERLAP, Admission, KnownKey, admit, skip_overlaps
+from mainspring.core.admission import OVERLAP, KnownKey, SubmissionVerdict, admit, skip_overlaps
 from mainspring.testing.factories import START, at
 
 
 @pytest.mark.parametrize(
     ("known", "newest", "wanted", "expected"),
     [
-        (None, 3, None, Admission.SUBMITTED),
-        (None, 3, 3, Admission.SUBMITTED),
-        (None, 3, 2, Admission.JOB_CHANGED),
-        (None, None, None, Admission.JOB_MISSING),
-        (KnownKey(b"a", at(1)), 3, None, Admission.DUPLICATE),
-        (KnownKey(b"b", at(1)), 3, None, Admission.KEY_MISMATCH),
-        (KnownKey(b"a", at(1)), None, None, Admission.DUPLICATE),
-        (KnownKey(b"a", at(1)), 3, 2, Admission.DUPLICATE),
-        (KnownKey(b"b", START), 3, None, Admission.SUBMITTED),
-        (KnownKey(b"b", START), None, None, Admission.JOB_MISSING),
+        (None, 3, None, SubmissionVerdict.SUBMITTED),
+        (None, 3, 3, SubmissionVerdict.SUBMITTED),
+        (None, 3, 2, SubmissionVerdict.JOB_CHANGED),
+        (None, None, None, SubmissionVerdict.JOB_MISSING),
+        (KnownKey(b"a", at(1)), 3, None, SubmissionVerdict.DUPLICATE),
+        (KnownKey(b"b", at(1)), 3, None, SubmissionVerdict.KEY_MISMATCH),
+        (KnownKey(b"a", at(1)), None, None, SubmissionVerdict.DUPLICATE),
+        (KnownKey(b"a", at(1)), 3, 2, SubmissionVerdict.DUPLICATE),
+        (KnownKey(b"b", START), 3, None, SubmissionVerdict.SUBMITTED),
+        (KnownKey(b"b", START), None, None, SubmissionVerdict.JOB_MISSING),
     ],
 )
 def test_known_key_answers_before_the_job(
-    known: KnownKey | None, newest: int | None, wanted: int | None, expected: Admission
+    known: KnownKey | None, newest: int | None, wanted: int | None, expected: SubmissionVerdict
 ) -> None:
     admission = admit(known=known, request_hash=b"a", newest_version=newest, wanted_version=wanted, now=START)
     assert admission is expected

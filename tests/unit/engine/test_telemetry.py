@@ -20,7 +20,7 @@ from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Report
 from mainspring.ports.hints import Hint
 from mainspring.ports.store import FailoverFacts
-from mainspring.ports.telemetry import METRICS, SIZES, Distribution, Kind, Measure, Spread, Telemetry
+from mainspring.ports.telemetry import METRICS, SIZES, Distribution, Measure, MetricKind, Spread, Telemetry
 from mainspring.registry import FunctionRegistry
 from mainspring.runtime import open_engine, run_embedded_worker
 from mainspring.stores.memory import MemoryStore
@@ -219,7 +219,7 @@ async def test_a_process_with_a_worker_shows_everything_in_one_place(tmp_path: P
         for measure in engine.telemetry.snapshot():
             metric = METRICS[measure.name]
             assert len(measure.labels) == len(metric.labels)
-            assert isinstance(measure.value, Spread) == (metric.kind is Kind.DISTRIBUTION)
+            assert isinstance(measure.value, Spread) == (metric.kind is MetricKind.DISTRIBUTION)
     assert not any(name.startswith("service_") for name in engine.telemetry.figures())
 
 

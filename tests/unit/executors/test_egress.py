@@ -3,7 +3,7 @@ from ipaddress import ip_address
 import pytest
 
 from mainspring.errors import InvalidInput
-from mainspring.executors.egress import Blocked, Endpoint, check_url, is_public, make_policy, parse_url
+from mainspring.executors.egress import Blocked, Destination, check_url, is_public, make_policy, parse_url
 
 PUBLIC = [
     "8.8.8.8",
@@ -68,22 +68,22 @@ def test_is_public(text: str) -> None:
 def test_is_not_public(text: str) -> None:
     assert not is_public(ip_address(text))
     with pytest.raises(Blocked):
-        make_policy().check(Endpoint("https", "host", 443), [text])
+        make_policy().check(Destination("https", "host", 443), [text])
 
 
 @pytest.mark.parametrize(
     ("url", "endpoint"),
     [
-        ("https://example.com", Endpoint("https", "example.com", 443)),
-        ("HTTPS://Example.COM./a?b=%20#c", Endpoint("https", "example.com", 443)),
-        ("http://example.com:8080/", Endpoint("http", "example.com", 8080)),
-        ("http://[::1]:99/", Endpoint("http", "::1", 99)),
-        ("http://0x7f.1/", Endpoint("http", "0x7f.1", 80)),
-        ("http://2130706433/", Endpoint("http", "2130706433", 80)),
-        ("https://xn--bcher-kva.example/", Endpoint("https", "xn--bcher-kva.example", 443)),
+        ("https://example.com", Destination("https", "example.com", 443)),
+        ("HTTPS://Example.COM./a?b=%20#c", Destination("https", "example.com", 443)),
+        ("http://example.com:8080/", Destination("http", "example.com", 8080)),
+        ("http://[::1]:99/", Destination("http", "::1", 99)),
+        ("http://0x7f.1/", Destination("http", "0x7f.1", 80)),
+        ("http://2130706433/", Destination("http", "2130706433", 80)),
+        ("https://xn--bcher-kva.example/", Destination("https", "xn--bcher-kva.example", 443)),
     ],
 )
-def test_parse_url_reads(url: str, endpoint: Endpoint) -> None:
+def test_parse_url_reads(url: str, endpoint: Destination) -> None:
     assert parse_url(url) == endpoint
 
 
@@ -142,7 +142,7 @@ def test_check_url_names_the_field_and_asks_no_resolver() -> None:
         check_url("x", "target.url")
 
 
-HTTPS = Endpoint("https", "example.com", 443)
+HTTPS = Destination("https", "example.com", 443)
 
 
 def test_every_address_is_checked() -> None:
@@ -158,36 +158,36 @@ def test_every_address_is_checked() -> None:
 def test_http_and_odd_ports_are_for_the_allow_list() -> None:
     policy = make_policy()
     with pytest.raises(Blocked, match="https"):
-        policy.check(Endpoint("http", "example.com", 80), ["8.8.8.8"])
+        policy.check(Destination("http", "example.com", 80), ["8.8.8.8"])
     with pytest.raises(Blocked, match="port 22"):
-        policy.check(Endpoint("https", "example.com", 22), ["8.8.8.8"])
-    make_policy(allow_http=True).check(Endpoint("http", "example.com", 80), ["8.8.8.8"])
-    make_policy(["8.8.8.8:22"]).check(Endpoint("http", "example.com", 22), ["8.8.8.8"])
+        policy.check(Destination("https", "example.com", 22), ["8.8.8.8"])
+    make_policy(allow_http=True).check(Destination("http", "example.com", 80), ["8.8.8.8"])
+    make_policy(["8.8.8.8:22"]).check(Destination("http", "example.com", 22), ["8.8.8.8"])
 
 
 @pytest.mark.parametrize(
     ("entry", "endpoint", "address", "is_allowed"),
     [
-        ("127.0.0.0/8", Endpoint("http", "localhost", 5000), "127.0.0.1", True),
-        ("127.0.0.0/8", Endpoint("http", "localhost", 5000), "::ffff:127.0.0.1", True),
-        ("127.0.0.0/8", Endpoint("http", "localhost", 5000), "::1", False),
-        ("127.0.0.1:5000", Endpoint("http", "localhost", 5000), "127.0.0.1", True),
-        ("127.0.0.1:5000", Endpoint("http", "localhost", 5001), "127.0.0.1", False),
-        ("localhost:8099", Endpoint("http", "localhost", 8099), "127.0.0.1", True),
-        ("localhost:8099", Endpoint("http", "localhost", 8098), "127.0.0.1", False),
-        ("localhost:8099", Endpoint("http", "other", 8099), "127.0.0.1", False),
-        ("Api.Internal", Endpoint("https", "api.internal", 7), "10.1.1.1", True),
-        ("10.1.0.0/16", Endpoint("https", "api", 443), "10.1.255.1", True),
-        ("10.1.0.0/16", Endpoint("https", "api", 443), "10.2.0.1", False),
-        ("[::1]:80", Endpoint("http", "::1", 80), "::1", True),
-        ("::1", Endpoint("http", "::1", 81), "::1", True),
-        ("fd00::/8", Endpoint("https", "api", 443), "fd00::9", True),
-        ("fd00::/8", Endpoint("https", "api", 443), "fd00:ec2::254", False),
-        ("169.254.0.0/16", Endpoint("http", "metadata", 80), "169.254.169.254", False),
-        ("0.0.0.0/0", Endpoint("http", "metadata", 80), "::ffff:169.254.169.254", False),
+        ("127.0.0.0/8", Destination("http", "localhost", 5000), "127.0.0.1", True),
+        ("127.0.0.0/8", Destination("http", "localhost", 5000), "::ffff:127.0.0.1", True),
+        ("127.0.0.0/8", Destination("http", "localhost", 5000), "::1", False),
+        ("127.0.0.1:5000", Destination("http", "localhost", 5000), "127.0.0.1", True),
+        ("127.0.0.1:5000", Destination("http", "localhost", 5001), "127.0.0.1", False),
+        ("localhost:8099", Destination("http", "localhost", 8099), "127.0.0.1", True),
+        ("localhost:8099", Destination("http", "localhost", 8098), "127.0.0.1", False),
+        ("localhost:8099", Destination("http", "other", 8099), "127.0.0.1", False),
+        ("Api.Internal", Destination("https", "api.internal", 7), "10.1.1.1", True),
+        ("10.1.0.0/16", Destination("https", "api", 443), "10.1.255.1", True),
+        ("10.1.0.0/16", Destination("https", "api", 443), "10.2.0.1", False),
+        ("[::1]:80", Destination("http", "::1", 80), "::1", True),
+        ("::1", Destination("http", "::1", 81), "::1", True),
+        ("fd00::/8", Destination("https", "api", 443), "fd00::9", True),
+        ("fd00::/8", Destination("https", "api", 443), "fd00:ec2::254", False),
+        ("169.254.0.0/16", Destination("http", "metadata", 80), "169.254.169.254", False),
+        ("0.0.0.0/0", Destination("http", "metadata", 80), "::ffff:169.254.169.254", False),
     ],
 )
-def test_allow_entries(entry: str, endpoint: Endpoint, address: str, is_allowed: bool) -> None:
+def test_allow_entries(entry: str, endpoint: Destination, address: str, is_allowed: bool) -> None:
     policy = make_policy([entry])
     if is_allowed:
         policy.check(endpoint, [address])

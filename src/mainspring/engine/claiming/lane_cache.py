@@ -79,7 +79,7 @@ class Abilities:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LaneChoice:
     """Where sessions with the same abilities are to be given work from now.
 
     Attributes:
@@ -166,11 +166,11 @@ class LaneCache:
         latest = self._seen_at - lag
         return {lane_id: min(settled, latest) for lane_id, settled in self._settled.items()}
 
-    def choose(self, abilities: Abilities, served: Mapping[str, float], now: datetime) -> Choice:
+    def choose(self, abilities: Abilities, served: Mapping[str, float], now: datetime) -> LaneChoice:
         """Say where sessions with these abilities are to be given work from."""
         ready = [lane for lane in self._ready if abilities.serve(lane)]
         lanes = tuple(prefer_lanes(ready, now=now, served=served))
-        return Choice(
+        return LaneChoice(
             lanes, {lane_id: self._settled[lane_id] for lane_id in lanes}, self.quarantined(abilities, now)
         )
 

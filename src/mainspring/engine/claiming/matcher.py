@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from mainspring.core.fairness import charge
 from mainspring.core.ids import SessionId
-from mainspring.engine.claiming.lane_cache import POLL_PERIOD, Abilities, Choice, LaneCache
+from mainspring.engine.claiming.lane_cache import POLL_PERIOD, Abilities, LaneCache, LaneChoice
 from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCalls
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.errors import StoreUnavailable
@@ -163,7 +163,7 @@ class Matcher:
         asked: list[Waiting] = []
         requests: list[ClaimRequest] = []
         passed: list[tuple[Waiting, bool]] = []
-        choices: dict[Abilities, Choice] = {}
+        choices: dict[Abilities, LaneChoice] = {}
         turns: dict[Abilities, int] = {}
         for item in waiting:
             if item.future.done():
@@ -193,9 +193,9 @@ class Matcher:
         return abilities.without(bound.functions)
 
     def _make_request(
-        self, call: ClaimCall, abilities: Abilities, choices: dict[Abilities, Choice], now: datetime
+        self, call: ClaimCall, abilities: Abilities, choices: dict[Abilities, LaneChoice], now: datetime
     ) -> ClaimRequest:
-        def choose(abilities: Abilities) -> Choice:
+        def choose(abilities: Abilities) -> LaneChoice:
             if abilities not in choices:
                 choices[abilities] = self._view.choose(abilities, self._served, now)
             return choices[abilities]
@@ -310,7 +310,9 @@ class Matcher:
 _arrival = attrgetter("arrival")
 
 
-def _divide(choice: Choice, others: Choice, bound: FunctionLimit, limit: int) -> tuple[Choice, int]:
+def _divide(
+    choice: LaneChoice, others: LaneChoice, bound: FunctionLimit, limit: int
+) -> tuple[LaneChoice, int]:
     """Return where one claim may take how much from, so that it keeps within its bound on functions.
 
     It takes from the lanes of these functions or from the others, whichever kind is preferred first. The worker
@@ -323,7 +325,7 @@ def _divide(choice: Choice, others: Choice, bound: FunctionLimit, limit: int) ->
     return replace(choice, lanes=lanes, lows={key: choice.lows[key] for key in lanes}), bound.limit
 
 
-def _make_request(call: ClaimCall, choice: Choice, limit: int) -> ClaimRequest:
+def _make_request(call: ClaimCall, choice: LaneChoice, limit: int) -> ClaimRequest:
     if call.limit == 0:
         return ClaimRequest(session_id=call.session_id, number=call.number, lanes=(), limit=0)
     if call.is_idle and choice.quarantined:

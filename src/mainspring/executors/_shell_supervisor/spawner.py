@@ -14,7 +14,7 @@ import tempfile
 from typing import Any, NoReturn
 
 from .processes import SET_SUBREAPER, children_of, make_poll, prctl, send_signal, wake_on_child
-from .supervisor import Supervisor, folder_prefix
+from .supervisor import CommandSupervisor, folder_prefix
 
 
 def main(server_fd: int, worker_pid: int) -> NoReturn:
@@ -43,7 +43,7 @@ def main(server_fd: int, worker_pid: int) -> NoReturn:
             os._exit(0)
         if wake in ready:
             os.read(wake, 4096)
-            _bury(supervisors)
+            _reap(supervisors)
         if server.fileno() in ready:
             message, fds, _, _ = socket.recv_fds(server, 16, 1)
             if not message:
@@ -57,7 +57,7 @@ def main(server_fd: int, worker_pid: int) -> NoReturn:
                 os.close(fd)
 
 
-def _bury(supervisors: set[int]) -> None:
+def _reap(supervisors: set[int]) -> None:
     """Reap supervisors; what a crashed one left behind has become our child and is killed."""
     while True:
         try:
@@ -91,7 +91,7 @@ def _be_supervisor(control_fd: int, worker: int) -> NoReturn:
         request = _read_request(control)
         if request is not None:
             prctl(SET_SUBREAPER, 1)
-            header, output = Supervisor(request, control, worker).run()
+            header, output = CommandSupervisor(request, control, worker).run()
             control.settimeout(30)
             with contextlib.suppress(OSError):
                 control.sendall(json.dumps(header).encode() + b"\n" + output)

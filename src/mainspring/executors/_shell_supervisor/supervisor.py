@@ -26,7 +26,7 @@ def folder_prefix(supervisor: int) -> str:
     return f"mainspring-{supervisor}-"
 
 
-class Supervisor:
+class CommandSupervisor:
     """Starts one command and stays until nothing of it is left."""
 
     def __init__(self, request: dict[str, Any], control: socket.socket, worker: int) -> None:

@@ -18,7 +18,7 @@ from mainspring.stores.memory.rows import LaneRow, RunRow, SessionRow
 from mainspring.stores.memory.tables import Tables
 
 
-class ClaimVerbs:
+class MemoryClaimStore:
     """The part of `RunStore` that gives runs out and takes them back."""
 
     _tables: Tables

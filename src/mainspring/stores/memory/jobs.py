@@ -15,7 +15,7 @@ from mainspring.stores.memory.rows import JobRow
 from mainspring.stores.memory.tables import Tables
 
 
-class JobVerbs:
+class MemoryJobStore:
     """`JobStore` in memory."""
 
     _tables: Tables

@@ -11,7 +11,7 @@ from mainspring.stores.memory.rows import NodeRow
 from mainspring.stores.memory.tables import Tables
 
 
-class NodeVerbs:
+class MemoryNodeStore:
     """`NodeStore` in memory."""
 
     _tables: Tables

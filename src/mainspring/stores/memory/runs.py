@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
 
-from mainspring.core.admission import Admission, KnownKey, admit
+from mainspring.core.admission import KnownKey, SubmissionVerdict, admit
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.settlement import CancelVerdict, judge_cancel
@@ -17,7 +17,7 @@ from mainspring.stores.memory.rows import KeyRow
 from mainspring.stores.memory.tables import Tables
 
 
-class RunVerbs:
+class MemoryRunStore:
     """The part of `RunStore` that brings runs in and shows them."""
 
     _tables: Tables
@@ -38,9 +38,9 @@ class RunVerbs:
             now=now,
         )
         status = SubmitStatus(admission.value)
-        if admission in {Admission.DUPLICATE, Admission.KEY_MISMATCH} and row is not None:
+        if admission in {SubmissionVerdict.DUPLICATE, SubmissionVerdict.KEY_MISMATCH} and row is not None:
             return SubmitResult(status, row.run_id)
-        if admission is not Admission.SUBMITTED:
+        if admission is not SubmissionVerdict.SUBMITTED:
             return SubmitResult(status)
         run = tables.add_run(new, now=now)
         if submit_key is not None:

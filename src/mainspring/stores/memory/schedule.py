@@ -24,7 +24,7 @@ _LOST = FireResult(FireStatus.LOST)
 _FENCED = FireResult(FireStatus.FENCED)
 
 
-class ClockVerbs:
+class MemoryScheduleStore:
     """`ScheduleStore` in memory."""
 
     _tables: Tables

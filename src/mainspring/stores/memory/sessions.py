@@ -12,7 +12,7 @@ from mainspring.stores.memory.rows import SessionRow
 from mainspring.stores.memory.tables import Tables
 
 
-class SessionVerbs:
+class MemorySessionStore:
     """`SessionStore` in memory."""
 
     _tables: Tables

@@ -6,21 +6,29 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
-from mainspring.stores.memory.claims import ClaimVerbs
-from mainspring.stores.memory.jobs import JobVerbs
-from mainspring.stores.memory.nodes import NodeVerbs
-from mainspring.stores.memory.runs import RunVerbs
-from mainspring.stores.memory.schedule import ClockVerbs
-from mainspring.stores.memory.sessions import SessionVerbs
+from mainspring.stores.memory.claims import MemoryClaimStore
+from mainspring.stores.memory.jobs import MemoryJobStore
+from mainspring.stores.memory.nodes import MemoryNodeStore
+from mainspring.stores.memory.runs import MemoryRunStore
+from mainspring.stores.memory.schedule import MemoryScheduleStore
+from mainspring.stores.memory.sessions import MemorySessionStore
 from mainspring.stores.memory.tables import Tables
-from mainspring.stores.memory.upkeep import UpkeepVerbs
+from mainspring.stores.memory.upkeep import MemoryUpkeepStore
 
 _CAPABILITIES = StoreCapabilities(
     concurrent_writers=False, is_durable=False, time_precision=timedelta(microseconds=1)
 )
 
 
-class MemoryStore(JobVerbs, ClockVerbs, RunVerbs, ClaimVerbs, SessionVerbs, NodeVerbs, UpkeepVerbs):
+class MemoryStore(
+    MemoryJobStore,
+    MemoryScheduleStore,
+    MemoryRunStore,
+    MemoryClaimStore,
+    MemorySessionStore,
+    MemoryNodeStore,
+    MemoryUpkeepStore,
+):
     """A `Store` that lives and dies with the process.
 
     Args:

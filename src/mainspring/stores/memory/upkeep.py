@@ -11,7 +11,7 @@ from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.stores.memory.tables import Tables
 
 
-class UpkeepVerbs:
+class MemoryUpkeepStore:
     """`UpkeepStore` in memory."""
 
     _tables: Tables

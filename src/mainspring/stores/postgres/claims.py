@@ -38,7 +38,7 @@ _by_ready_at = itemgetter(_RANK, 0)
 _lane = itemgetter(_LANE)
 
 
-class ClaimVerbs:
+class PostgresClaimStore:
     """The part of `RunStore` that gives runs out and takes them back.
 
     Claims are repeatable, because each request bears a number.

@@ -53,7 +53,7 @@ _CHANGED_IN_THIS_CALL = -1
 Jobs = dict[JobId, _Locked]
 
 
-class JobVerbs:
+class PostgresJobStore:
     """`JobStore` on PostgreSQL."""
 
     _connections: Connections

@@ -13,7 +13,7 @@ from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 
 
-class NodeVerbs:
+class PostgresNodeStore:
     """`NodeStore` on PostgreSQL."""
 
     _connections: Connections

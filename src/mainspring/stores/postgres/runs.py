@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from mainspring.core.admission import Admission, KnownKey, admit
+from mainspring.core.admission import KnownKey, SubmissionVerdict, admit
 from mainspring.core.ids import JobId, RunId, job_shard
 from mainspring.core.model import Attempt, Run
 from mainspring.core.settlement import CancelVerdict, judge_cancel
@@ -26,7 +26,7 @@ from mainspring.stores.postgres.rows import (
 )
 
 
-class RunVerbs:
+class PostgresRunStore:
     """The part of `RunStore` that brings runs in and shows them."""
 
     _connections: Connections
@@ -211,11 +211,11 @@ async def _submit_carefully(
         if owner is not None and places.get(owner[0], -1) >= place:
             owner = None
         admission = _admit(run, None if owner is None else owner[1], versions, now)
-        if admission is Admission.SUBMITTED:
+        if admission is SubmissionVerdict.SUBMITTED:
             new.append((run, run_id))
             results.append(SubmitResult(SubmitStatus.SUBMITTED, run_id))
         else:
-            is_known = admission in {Admission.DUPLICATE, Admission.KEY_MISMATCH}
+            is_known = admission in {SubmissionVerdict.DUPLICATE, SubmissionVerdict.KEY_MISMATCH}
             known_id = owner[0] if owner is not None and is_known else None
             results.append(SubmitResult(SubmitStatus(admission.value), known_id))
     await insert_decided(
@@ -228,7 +228,9 @@ async def _submit_carefully(
     return results
 
 
-def _admit(run: NewRun, known: KnownKey | None, versions: Mapping[JobId, int], now: datetime) -> Admission:
+def _admit(
+    run: NewRun, known: KnownKey | None, versions: Mapping[JobId, int], now: datetime
+) -> SubmissionVerdict:
     return admit(
         known=known,
         request_hash=None if run.submit_key is None else run.submit_key.request_hash,
@@ -256,7 +258,7 @@ async def _reserve_keys(
         if run.submit_key is not None:
             pair = (run.lane.tenant, run.submit_key.key)
             asked.add(pair)
-            if _admit(run, None, versions, now) is Admission.SUBMITTED:
+            if _admit(run, None, versions, now) is SubmissionVerdict.SUBMITTED:
                 first.setdefault(pair, (run_id, run.submit_key))
     if not asked:
         return {}

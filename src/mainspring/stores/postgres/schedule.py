@@ -25,7 +25,7 @@ _LOST = FireResult(FireStatus.LOST)
 _FENCED = FireResult(FireStatus.FENCED)
 
 
-class ClockVerbs:
+class PostgresScheduleStore:
     """`ScheduleStore` on PostgreSQL."""
 
     _connections: Connections

@@ -17,7 +17,7 @@ from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.rows import held_of
 
 
-class SessionVerbs:
+class PostgresSessionStore:
     """`SessionStore` on PostgreSQL."""
 
     _connections: Connections

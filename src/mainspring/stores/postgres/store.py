@@ -12,19 +12,19 @@ import asyncpg
 from mainspring.ports.clock import RandomSource
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.queries import load_queries
-from mainspring.stores.postgres.claims import ClaimVerbs
+from mainspring.stores.postgres.claims import PostgresClaimStore
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.connection import Connections
 from mainspring.stores.postgres.inserts import LaneIds
-from mainspring.stores.postgres.jobs import JobVerbs
-from mainspring.stores.postgres.nodes import NodeVerbs
+from mainspring.stores.postgres.jobs import PostgresJobStore
+from mainspring.stores.postgres.nodes import PostgresNodeStore
 from mainspring.stores.postgres.refusals import explain_connect, explain_schema, refuse_unnamed_pooler
-from mainspring.stores.postgres.runs import RunVerbs
-from mainspring.stores.postgres.schedule import ClockVerbs
+from mainspring.stores.postgres.runs import PostgresRunStore
+from mainspring.stores.postgres.schedule import PostgresScheduleStore
 from mainspring.stores.postgres.schema import PACKAGE, migrate
 from mainspring.stores.postgres.servers import Losses
-from mainspring.stores.postgres.sessions import SessionVerbs
-from mainspring.stores.postgres.upkeep import UpkeepVerbs
+from mainspring.stores.postgres.sessions import PostgresSessionStore
+from mainspring.stores.postgres.upkeep import PostgresUpkeepStore
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -35,7 +35,15 @@ _READS_PER_LOOK = 3
 """A sample of the clock makes three reads and takes the shortest: the one with the look falls out."""
 
 
-class PostgresStore(JobVerbs, ClockVerbs, RunVerbs, ClaimVerbs, SessionVerbs, NodeVerbs, UpkeepVerbs):
+class PostgresStore(
+    PostgresJobStore,
+    PostgresScheduleStore,
+    PostgresRunStore,
+    PostgresClaimStore,
+    PostgresSessionStore,
+    PostgresNodeStore,
+    PostgresUpkeepStore,
+):
     """Implements `Store` on PostgreSQL 15 or later.
 
     A pooler in between may keep a session for each client, which needs nothing, or lend a connection for each

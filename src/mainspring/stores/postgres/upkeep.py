@@ -9,7 +9,7 @@ from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 
 
-class UpkeepVerbs:
+class PostgresUpkeepStore:
     """`UpkeepStore` on PostgreSQL. All of it may be repeated, and several nodes may do it at once."""
 
     _connections: Connections

@@ -27,7 +27,7 @@ _DEAD = ClaimResult((), is_session_live=False)
 _NOTHING = ClaimResult(())
 
 
-class ClaimPart(Part):
+class SqliteClaimStore(Part):
     """Implements what `RunStore` says of leases."""
 
     async def read_lanes(

@@ -34,7 +34,7 @@ _PRAGMAS = (
 )
 
 
-class Call:
+class DatabaseCall:
     """A call on its way through a lane."""
 
     __slots__ = ("error", "future", "result", "work")
@@ -123,7 +123,7 @@ class Transactions:
             self._connection.close()
             self._connection = None
 
-    def begin(self, group: list[Call]) -> None:
+    def begin(self, group: list[DatabaseCall]) -> None:
         """Carry out calls; what a writer did is durable after `commit`."""
         assert self._connection is not None
         if not self._is_writer:
@@ -137,7 +137,7 @@ class Transactions:
         except apsw.Error as error:
             self._fail(self._connection, group, error)
 
-    def commit(self, group: list[Call]) -> None:
+    def commit(self, group: list[DatabaseCall]) -> None:
         """Make what `begin` did durable; only then may the calls be answered."""
         assert self._connection is not None
         try:
@@ -148,14 +148,14 @@ class Transactions:
         except apsw.Error as error:
             self._fail(self._connection, group, error)
 
-    def _read(self, connection: apsw.Connection, group: list[Call]) -> None:
+    def _read(self, connection: apsw.Connection, group: list[DatabaseCall]) -> None:
         for call in group:
             try:
                 call.result = call.work(connection)
             except Exception as error:  # noqa: BLE001 - handed to whoever awaits the call
                 call.error = translate(error)
 
-    def _write_one(self, connection: apsw.Connection, call: Call, *, is_only: bool) -> None:
+    def _write_one(self, connection: apsw.Connection, call: DatabaseCall, *, is_only: bool) -> None:
         if not is_only:
             connection.execute("SAVEPOINT one")
         try:
@@ -169,7 +169,7 @@ class Transactions:
         if not is_only:
             connection.execute("RELEASE one")
 
-    def _fail(self, connection: apsw.Connection, group: list[Call], error: apsw.Error) -> None:
+    def _fail(self, connection: apsw.Connection, group: list[DatabaseCall], error: apsw.Error) -> None:
         self._roll_back(connection)
         # Where one call failed for good reason (a full disk), that is the reason for all: nothing was committed.
         cause = next((call.error for call in group if isinstance(call.error, StoreUnavailable)), None)
@@ -203,7 +203,7 @@ class DatabaseThread:
 
     def __init__(self, transactions: Transactions, *, name: str) -> None:
         self._transactions = transactions
-        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[DatabaseCall | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_open = False
@@ -225,7 +225,7 @@ class DatabaseThread:
         """Carry out `work` in the thread; for a writer, return once it is committed."""
         if not self._is_open or self._loop is None:
             raise StoreUnavailable("the store is closed")
-        call = Call(work, self._loop.create_future())
+        call = DatabaseCall(work, self._loop.create_future())
         self._calls.put(call)
         result: R = await call.future
         return result
@@ -262,7 +262,7 @@ class DatabaseThread:
             call.error = translate(error)
             self._answer([call])
 
-    def _answer(self, group: list[Call]) -> None:
+    def _answer(self, group: list[DatabaseCall]) -> None:
         assert self._loop is not None
         try:
             self._loop.call_soon_threadsafe(answer, group)
@@ -270,7 +270,7 @@ class DatabaseThread:
             self._is_open = False
 
 
-def answer(group: list[Call]) -> None:
+def answer(group: list[DatabaseCall]) -> None:
     """Give each call's result, or its error, to whoever waits for it."""
     for call in group:
         if call.future.done():

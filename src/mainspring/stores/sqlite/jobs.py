@@ -43,7 +43,7 @@ class _Locked:
     next_fire_at: datetime | None
 
 
-class JobPart(Part):
+class SqliteJobStore(Part):
     """Implements `JobStore`."""
 
     async def add_jobs(self, jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:

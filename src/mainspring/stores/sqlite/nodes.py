@@ -13,7 +13,7 @@ from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all
 from mainspring.stores.sqlite.rows import count_micros, make_node, to_micros
 
 
-class NodePart(Part):
+class SqliteNodeStore(Part):
     """Implements `NodeStore`."""
 
     async def beat_node(

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import apsw
 
-from mainspring.core.admission import Admission, KnownKey, admit
+from mainspring.core.admission import KnownKey, SubmissionVerdict, admit
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.settlement import CancelVerdict, judge_cancel
@@ -19,7 +19,7 @@ from mainspring.stores.sqlite.rows import NamedRow, make_attempt, make_run, to_i
 _LAST_ID = 2**63 - 1
 
 
-class RunPart(Part):
+class SqliteRunStore(Part):
     """Implements what `RunStore` says of runs outside their leases."""
 
     async def submit_runs(self, runs: Sequence[NewRun], *, now: datetime) -> list[SubmitResult]:
@@ -42,18 +42,18 @@ class RunPart(Part):
             plain.clear()
 
         last: NewRun | None = None
-        admission, known_id = Admission.JOB_MISSING, None
+        admission, known_id = SubmissionVerdict.JOB_MISSING, None
         for run in runs:
             if last is None or not _is_alike(run, last):  # a call's runs are mostly of one job
                 if run.job_id not in versions:
                     versions[run.job_id] = _find_version(db, run.job_id)
                 admission, known_id = _admit(db, run, versions[run.job_id], now)
             last = run
-            if admission is Admission.SUBMITTED and run.submit_key is None:
+            if admission is SubmissionVerdict.SUBMITTED and run.submit_key is None:
                 plain.append(run)
                 continue
             insert_plain()
-            if admission is Admission.SUBMITTED:
+            if admission is SubmissionVerdict.SUBMITTED:
                 results.append(self._submit_once(db, run, to_micros(now)))
             else:
                 results.append(SubmitResult(SubmitStatus(admission.value), known_id))
@@ -167,7 +167,7 @@ def _is_alike(run: NewRun, other: NewRun) -> bool:
 
 def _admit(
     db: apsw.Connection, run: NewRun, version: int | None, now: datetime
-) -> tuple[Admission, RunId | None]:
+) -> tuple[SubmissionVerdict, RunId | None]:
     """Decide a submission; a known key answers with its run."""
     key = run.submit_key
     wanted = run.version if run.must_be_newest else None
@@ -184,7 +184,7 @@ def _admit(
         wanted_version=wanted,
         now=now,
     )
-    is_known = admission in {Admission.DUPLICATE, Admission.KEY_MISMATCH}
+    is_known = admission in {SubmissionVerdict.DUPLICATE, SubmissionVerdict.KEY_MISMATCH}
     return admission, RunId(row[0]) if row is not None and is_known else None
 
 

@@ -38,7 +38,7 @@ T = TypeVar("T", Fire, FireRangeStep)
 _EARLIEST = -(2**62)
 
 
-class ClockPart(Part):
+class SqliteScheduleStore(Part):
     """Implements `ScheduleStore`."""
 
     async def read_due(

@@ -22,7 +22,7 @@ from mainspring.stores.sqlite.rows import (
 )
 
 
-class SessionPart(Part):
+class SqliteSessionStore(Part):
     """Implements `SessionStore`."""
 
     async def add_sessions(self, sessions: Sequence[NewSession], *, now: datetime) -> list[SessionId]:

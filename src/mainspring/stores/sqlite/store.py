@@ -12,15 +12,15 @@ from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.ports.telemetry import SIZES, Distribution, Measure
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
 from mainspring.stores.sqlite.base import execute, fetch_all, fetch_first
-from mainspring.stores.sqlite.claims import ClaimPart
+from mainspring.stores.sqlite.claims import SqliteClaimStore
 from mainspring.stores.sqlite.connection import Database, DatabaseThread, LockFile, Transactions, translate
-from mainspring.stores.sqlite.jobs import JobPart
-from mainspring.stores.sqlite.nodes import NodePart
+from mainspring.stores.sqlite.jobs import SqliteJobStore
+from mainspring.stores.sqlite.nodes import SqliteNodeStore
 from mainspring.stores.sqlite.rows import to_instant
-from mainspring.stores.sqlite.runs import RunPart
-from mainspring.stores.sqlite.schedule import ClockPart
-from mainspring.stores.sqlite.sessions import SessionPart
-from mainspring.stores.sqlite.upkeep import UpkeepPart
+from mainspring.stores.sqlite.runs import SqliteRunStore
+from mainspring.stores.sqlite.schedule import SqliteScheduleStore
+from mainspring.stores.sqlite.sessions import SqliteSessionStore
+from mainspring.stores.sqlite.upkeep import SqliteUpkeepStore
 
 _PACKAGE = "mainspring.stores.sqlite"
 _CAPABILITIES = StoreCapabilities(
@@ -28,7 +28,15 @@ _CAPABILITIES = StoreCapabilities(
 )
 
 
-class SqliteStore(JobPart, ClockPart, RunPart, ClaimPart, SessionPart, NodePart, UpkeepPart):
+class SqliteStore(
+    SqliteJobStore,
+    SqliteScheduleStore,
+    SqliteRunStore,
+    SqliteClaimStore,
+    SqliteSessionStore,
+    SqliteNodeStore,
+    SqliteUpkeepStore,
+):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 
     Args:

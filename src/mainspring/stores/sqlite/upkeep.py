@@ -13,7 +13,7 @@ from mainspring.stores.sqlite.rows import (
 )
 
 
-class UpkeepPart(Part):
+class SqliteUpkeepStore(Part):
     """Implements `UpkeepStore`."""
 
     async def prepare_history(self, *, now: datetime) -> None:

@@ -1,0 +1,25 @@
+"""One class name has one meaning: no two public classes of the package share one."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src" / "mainspring"
+CONFORMANCE = SOURCE / "testing" / "conformance"
+"""Its classes are named after what they test; nobody imports them by name but the suite."""
+
+
+def public_classes() -> dict[str, list[str]]:
+    """Return where each public class of the package is defined, by name."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(SOURCE.rglob("*.py")):
+        if path.is_relative_to(CONFORMANCE):
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(path.relative_to(SOURCE).as_posix())
+    return found
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    assert {name: places for name, places in public_classes().items() if len(places) > 1} == {}
