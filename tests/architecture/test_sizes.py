@@ -15,7 +15,7 @@ LONG_FUNCTIONS: dict[str, str] = {
     "mainspring/engine/assembly.py:__init__": "hands each part what it needs, by name",
     "mainspring/engine/assembly.py:_make_scheduler": "the same for the services of a scheduler",
     "mainspring/host/serving.py:serve": "the same for the API",
-    "mainspring/stores/postgres/connection.py:_carry_out": "one loop of tries, with what each failure means for the next",
+    "mainspring/stores/postgres/connection.py:_carry_out": "one loop of tries, with each failure's meaning",
     "mainspring/testing/conformance/model_side.py:snapshot": "lists all that two stores are compared by",
     "mainspring/worker/worker.py:__init__": "hands each loop what it needs, by name",
 }
