@@ -8,7 +8,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
-from tests.postgres import (
+from tests.support.postgres import (
     NO_PGBOUNCER,
     NO_POSTGRES,
     missing_pooler_reason,
@@ -17,7 +17,7 @@ from tests.postgres import (
     server_dsn,
     temporary_database,
 )
-from tests.postgres_databases import template_database
+from tests.support.postgres_databases import template_database
 
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)

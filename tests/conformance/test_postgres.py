@@ -6,7 +6,7 @@ import pytest
 
 from mainspring.ports.store import Store
 from mainspring.testing import conformance
-from tests.postgres_databases import open_store
+from tests.support.postgres_databases import open_store
 
 pytestmark = pytest.mark.postgres
 

@@ -7,7 +7,7 @@ import pytest
 from mainspring.ports.store import Store
 from mainspring.stores.postgres import ConnectionOptions
 from mainspring.testing import conformance
-from tests.postgres_databases import open_store
+from tests.support.postgres_databases import open_store
 
 CONCERNS = {
     *("cancelling", "claim_repeats", "claiming", "claiming_alone", "completion", "fencing"),

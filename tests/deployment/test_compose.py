@@ -17,7 +17,7 @@ import pytest
 from mainspring.cli.calling import call
 from mainspring.cli.main import cli
 from tests.deployment.compose import ROOT, option, read_compose, seconds
-from tests.unit.cli.processes import Running, await_that, environment, running
+from tests.processes.processes import Running, await_that, environment, running
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient

@@ -17,7 +17,7 @@ from mainspring.cli.main import cli
 from mainspring.cli.options import read_choices
 from mainspring.config.table import SETTINGS
 from tests.deployment.compose import ROOT
-from tests.unit.cli.processes import server
+from tests.processes.processes import server
 
 PAGE = (ROOT / "docs" / "howto" / "deploy.md").read_text()
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)

@@ -16,7 +16,7 @@ import pytest
 
 from mainspring.cli.calling import call
 from tests.deployment.compose import ROOT, option, seconds
-from tests.unit.cli.processes import Running, await_that, running
+from tests.processes.processes import Running, await_that, running
 
 FOLDER = ROOT / "deploy" / "systemd"
 UNITS = sorted(path.name for path in FOLDER.glob("*.service"))

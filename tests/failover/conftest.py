@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.failover.servers import NoServers, Pair, running_pair
-from tests.postgres import NO_POSTGRES
+from tests.support.postgres import NO_POSTGRES
 
 StartPair = Callable[..., Pair]
 

@@ -19,7 +19,7 @@ from typing import Any
 import asyncpg
 
 from tests.chaos.processes import descendants
-from tests.postgres import fetch
+from tests.support.postgres import fetch
 
 PATIENCE = 60.0
 DATABASE = "scheduler"

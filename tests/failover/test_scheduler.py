@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.failover.conftest import StartPair
-from tests.faketime import shifted
 from tests.integration.test_shifted_clocks import (
     APP,
     await_end,
@@ -16,7 +15,8 @@ from tests.integration.test_shifted_clocks import (
     done_runs,
     job_id,
 )
-from tests.unit.cli.processes import running, server
+from tests.processes.processes import running, server
+from tests.support.faketime import shifted
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(300)]
 SLACK = timedelta(seconds=0.1)

@@ -12,7 +12,7 @@ from mainspring.ports.store.runs import SubmitStatus
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
 from mainspring.stores.postgres.lineage import WrongServer
 from mainspring.testing.factories import add_job, at, make_new_run
-from tests.postgres_databases import open_store
+from tests.support.postgres_databases import open_store
 
 SAMPLE = 3
 """Reads of the time in one sample of the clock; one of them looks at the servers."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from aiohttp import web
 
 from mainspring.executors import HttpExecutor
-from tests.networks import raise_loopback
+from tests.support.networks import raise_loopback
 from tests.unit.executors.attempts import make_attempt
 
 _CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000

@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from mainspring.stores.postgres import PostgresStore
-from tests.clocks import SampledClock, open_trial
+from tests.support.clocks import SampledClock, open_trial
 
 FAKE_CLOCK = """
 CREATE SCHEMA fake;

@@ -33,8 +33,8 @@ from mainspring.testing.factories import (
     running_run,
     submit,
 )
-from tests.postgres_databases import open_store, wait_until_blocked
-from tests.proxy import Cut, Flow, Proxy, open_proxy
+from tests.support.postgres_databases import open_store, wait_until_blocked
+from tests.support.proxy import Cut, Flow, Proxy, open_proxy
 
 pytestmark = pytest.mark.postgres
 

@@ -24,7 +24,7 @@ from mainspring.ports.gateway import ClaimCall, ClaimReply, Registration
 from mainspring.ports.hints import Hint
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.stores.postgres import PostgresHints
-from tests.postgres_databases import open_store
+from tests.support.postgres_databases import open_store
 
 pytestmark = pytest.mark.postgres
 

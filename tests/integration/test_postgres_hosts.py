@@ -13,9 +13,9 @@ from mainspring.ports.hints import Hint
 from mainspring.stores.postgres import ConnectionOptions, PostgresHints, PostgresStore
 from mainspring.stores.postgres.connecting import Role, split_hosts
 from mainspring.testing.factories import add_job, submit
-from tests.postgres import execute, temporary_database
-from tests.postgres_databases import open_store
-from tests.proxy import Flow, open_proxy
+from tests.support.postgres import execute, temporary_database
+from tests.support.postgres_databases import open_store
+from tests.support.proxy import Flow, open_proxy
 
 pytestmark = pytest.mark.postgres
 

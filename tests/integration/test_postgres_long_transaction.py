@@ -23,8 +23,8 @@ from mainspring.testing.factories import (
     own_shards,
     submit,
 )
-from tests.postgres import temporary_database
-from tests.postgres_databases import open_store, template_database
+from tests.support.postgres import temporary_database
+from tests.support.postgres_databases import open_store, template_database
 
 pytestmark = pytest.mark.postgres
 

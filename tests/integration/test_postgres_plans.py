@@ -15,9 +15,9 @@ import pytest
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.schema import PACKAGE
-from tests.postgres import temporary_database
-from tests.postgres_databases import template_database
-from tests.postgres_plans import explain, walk
+from tests.support.postgres import temporary_database
+from tests.support.postgres_databases import template_database
+from tests.support.postgres_plans import explain, walk
 
 pytestmark = pytest.mark.postgres
 

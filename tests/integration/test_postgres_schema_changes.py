@@ -14,7 +14,7 @@ from mainspring.errors import StoreUnavailable
 from mainspring.stores._sql.migrate import Migration, make_migration, read_migrations
 from mainspring.stores.postgres import ConnectionOptions
 from mainspring.stores.postgres.schema import PACKAGE, migrate
-from tests.postgres_databases import open_store
+from tests.support.postgres_databases import open_store
 
 pytestmark = pytest.mark.postgres
 LATER = "ALTER TABLE run ADD COLUMN later text;"

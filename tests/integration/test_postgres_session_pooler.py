@@ -13,7 +13,7 @@ from mainspring.runtime import make_hints, make_store
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.postgres.connecting import Role, settings_for
 from mainspring.testing.factories import add_job, add_session, all_lanes, at, make_claim, submit
-from tests.postgres import execute
+from tests.support.postgres import execute
 
 pytestmark = pytest.mark.postgres
 

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from mainspring.errors import StoreUnavailable
-from tests.postgres import execute, fetch
-from tests.postgres_databases import open_store
-from tests.unit.cli.processes import run, running
+from tests.processes.processes import run, running
+from tests.support.postgres import execute, fetch
+from tests.support.postgres_databases import open_store
 
 pytestmark = pytest.mark.postgres
 

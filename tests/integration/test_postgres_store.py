@@ -43,7 +43,7 @@ from mainspring.testing.factories import (
     running_run,
     submit,
 )
-from tests.postgres_databases import open_store, wait_until_blocked
+from tests.support.postgres_databases import open_store, wait_until_blocked
 
 pytestmark = pytest.mark.postgres
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.faketime import shifted
-from tests.unit.cli.processes import running, server
+from tests.processes.processes import running, server
+from tests.support.faketime import shifted
 
 HOUR = 3600.0
 PATIENCE = 60.0

@@ -38,7 +38,7 @@ from mainspring.testing.factories import (
     read_job,
     submit,
 )
-from tests.postgres_databases import open_store
+from tests.support.postgres_databases import open_store
 
 CASES = 150
 NOW = at(100)

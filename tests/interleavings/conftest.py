@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.interleavings.bench import Bench, open_bench
-from tests.postgres import temporary_database
-from tests.postgres_databases import template_database
+from tests.support.postgres import temporary_database
+from tests.support.postgres_databases import template_database
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.conftest import TOY
-from tests.unit.cli.processes import await_that, environment, run, running, server
+from tests.processes.processes import await_that, environment, run, running, server
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "extend.md"
 pytestmark = pytest.mark.slow

@@ -27,7 +27,7 @@ from typing import Any
 import asyncpg
 
 from mainspring.core.ids import parse_job_id
-from tests.postgres import call, temporary_database
+from tests.support.postgres import call, temporary_database
 from tests.upgrade.before_jobs import BEGUN
 from tests.upgrade.cluster import Member, free_ports
 from tests.upgrade.versions import Version

@@ -16,7 +16,7 @@ from mainspring.ports.store import Store
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing import conformance
-from tests.postgres import temporary_database
+from tests.support.postgres import temporary_database
 
 CODE = "MAINSPRING_UPGRADE_CODE"
 FILE = "MAINSPRING_UPGRADE_FILE"

@@ -19,7 +19,7 @@ from mainspring.errors import StoreUnavailable
 from mainspring.stores._sql.migrate import Migration, read_migrations
 from mainspring.stores.postgres.schema import migrate
 from mainspring.stores.postgres.snapshot import describe
-from tests.postgres_databases import open_store
+from tests.support.postgres_databases import open_store
 
 MIGRATIONS = read_migrations("mainspring.stores.postgres")
 SNAPSHOT = Path(__file__).parents[2] / "src/mainspring/stores/postgres/schema.sql"

@@ -12,9 +12,9 @@ import pytest
 
 from mainspring.stores._sql.queries import Query, parse_fragments, parse_queries
 from mainspring.stores.postgres.connecting import Role
-from tests.postgres import temporary_database
-from tests.postgres_databases import template_database
-from tests.postgres_plans import explain
+from tests.support.postgres import temporary_database
+from tests.support.postgres_databases import template_database
+from tests.support.postgres_plans import explain
 from tests.upgrade.versions import Version
 
 pytestmark = pytest.mark.postgres

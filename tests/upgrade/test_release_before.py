@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.ids import parse_job_id, parse_run_id
-from tests.postgres import temporary_database
+from tests.support.postgres import temporary_database
 from tests.upgrade.before_jobs import MENDED
 from tests.upgrade.old_store import (
     DRAINING,

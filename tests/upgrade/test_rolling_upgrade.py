@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.postgres import fetch
+from tests.support.postgres import fetch
 from tests.upgrade.cluster import Cluster, Layout, check, running_cluster, under_load
 from tests.upgrade.test_drain import LATEST, RATE
 from tests.upgrade.versions import SUCCESSOR, Version

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.postgres import temporary_database
+from tests.support.postgres import temporary_database
 from tests.upgrade import on_given_schema
 from tests.upgrade.versions import ROOT, SUCCESSOR, Version, newest_migration
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.postgres import call, temporary_database
+from tests.support.postgres import call, temporary_database
 from tests.upgrade.before_jobs import MENDED
 from tests.upgrade.cluster import Member
 from tests.upgrade.old_store import APP, Crew, Place, crew, wait_for

@@ -7,7 +7,7 @@ import time
 from random import Random
 
 from tests.chaos.cluster.scene import Cluster
-from tests.proxy import Cut, Flow, Proxy
+from tests.support.proxy import Cut, Flow, Proxy
 
 _FLAP = (0.5, 3.0)
 _FLAPS = 3

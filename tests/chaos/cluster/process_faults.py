@@ -10,7 +10,7 @@ from random import Random
 from tests.chaos.cluster.scene import Cluster
 from tests.chaos.failpoints import CLUSTER_VERBS, COUNTS, MOMENTS, Failpoint
 from tests.chaos.processes import Ended, Process, Worker, must_be_asked
-from tests.faketime import shifted
+from tests.support.faketime import shifted
 
 _MOMENT = 1.0
 _LONGEST_ABSENCE = 5.0

@@ -26,7 +26,7 @@ from tests.chaos.processes import Ended, Process, Worker
 from tests.chaos.receiver import Receiver
 from tests.chaos.trials import Scene, stop_all
 from tests.failover.servers import DATABASE, Programs, Server
-from tests.proxy import Proxy
+from tests.support.proxy import Proxy
 
 SHARDS = 256
 _PATIENCE = 60.0

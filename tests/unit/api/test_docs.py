@@ -19,8 +19,8 @@ from mainspring.wire import protocol, views
 from mainspring.wire.bodies import BulkSubmitItem, SubmitBody
 from mainspring.wire.operation import BODY_LIMIT
 from mainspring.wire.operations import BEAT_LIMIT
-from tests.asking import ask, wait_until
-from tests.unit.cli.processes import SECONDS, environment, server
+from tests.processes.processes import SECONDS, environment, server
+from tests.support.asking import ask, wait_until
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 API = (REFERENCE / "http-api.md").read_text()

@@ -22,7 +22,7 @@ from mainspring.testing.factories import (
 from tests.chaos.failpoints import NOTES_VARIABLE, Failpoint, Fuse, read_notes
 from tests.chaos.fused_postgres import FusedConnections, FusedPostgresStore
 from tests.chaos.fuses import STALE
-from tests.postgres import fetch, temporary_database
+from tests.support.postgres import fetch, temporary_database
 
 pytestmark = pytest.mark.postgres
 

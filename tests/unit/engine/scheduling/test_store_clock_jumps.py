@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainspring.stores.memory import MemoryStore
-from tests.clocks import SampledClock, open_trial
+from tests.support.clocks import SampledClock, open_trial
 
 SLEWED = 50.0
 """Seconds in which a difference of five is made up."""

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.asking import wait_until
-from tests.unit.cli.scripted_server import (
+from tests.processes.scripted_server import (
     GONE,
     PATIENCE,
     Answer,
@@ -22,7 +21,8 @@ from tests.unit.cli.scripted_server import (
     leases,
     scripted_server,
 )
-from tests.unit.cli.written_workers import WORKERS, has_processes, written_worker
+from tests.processes.written_workers import WORKERS, has_processes, written_worker
+from tests.support.asking import wait_until
 
 pytestmark = [pytest.mark.timeout(3 * PATIENCE), pytest.mark.slow]
 KEY = {"run_id": "run_00000000001yf", "token": 1}

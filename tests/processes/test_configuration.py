@@ -13,7 +13,7 @@ import pytest
 
 from mainspring.cli.main import run_command
 from mainspring.config.table import SETTINGS
-from tests.unit.cli.processes import environment, run, running
+from tests.processes.processes import environment, run, running
 
 
 def write(folder: Path, text: str) -> None:

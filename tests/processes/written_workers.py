@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.asking import PATIENCE, ask, wait_until
-from tests.unit.cli.processes import environment
+from tests.processes.processes import environment
+from tests.support.asking import PATIENCE, ask, wait_until
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "howto" / "write-a-worker.md").read_text()
 WORKERS = ["python", "shell"]
 

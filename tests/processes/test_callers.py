@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mainspring.cli.main import run_command
-from tests.unit.cli.processes import SECONDS, command, environment, running
+from tests.processes.processes import SECONDS, command, environment, running
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process of another user"),

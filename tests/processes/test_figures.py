@@ -7,7 +7,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.unit.cli.processes import await_that, run, running
+from tests.processes.processes import await_that, run, running
 
 APP = """
 from mainspring import App

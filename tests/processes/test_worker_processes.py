@@ -13,7 +13,7 @@ import pytest
 
 from mainspring.cli.calling import call
 from mainspring.cli.main import run_command
-from tests.unit.cli.processes import Running, await_that, run, running
+from tests.processes.processes import Running, await_that, run, running
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient

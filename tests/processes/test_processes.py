@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.processes import Running, command, environment, run, running, server
+from tests.processes.processes import Running, command, environment, run, running, server
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 APP = """
 import os
 from mainspring import App, current_attempt

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mainspring.cli.calling import call
-from tests.networks import ADDRESS, on_other_network
-from tests.unit.cli.processes import await_that, running
+from tests.processes.processes import await_that, running
+from tests.support.networks import ADDRESS, on_other_network
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from mainspring.cli.main import cli
-from tests.unit.cli.processes import run, server
+from tests.processes.processes import run, server
 
 
 def preview(text: str, *options: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
-from tests.postgres import temporary_database
+from tests.support.postgres import temporary_database
 
 
 @contextmanager

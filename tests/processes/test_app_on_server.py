@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mainspring import App, Conflict, InvalidInput, NotFound, PayloadTooLarge, Unreachable
-from tests.unit.cli.processes import server
+from tests.processes.processes import server
 
 APP = """
 from mainspring import App

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.processes import SECONDS, running
+from tests.processes.processes import SECONDS, running
 
 pytestmark = pytest.mark.timeout(600)  # processes start, on a host that may be busy
 

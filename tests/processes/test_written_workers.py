@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.asking import PATIENCE, ask, wait_until
-from tests.unit.cli.processes import running, server
-from tests.unit.cli.written_workers import (
+from tests.processes.processes import running, server
+from tests.processes.written_workers import (
     PAGE,
     ROOT,
     WORKERS,
@@ -23,6 +22,7 @@ from tests.unit.cli.written_workers import (
     sessions,
     written_worker,
 )
+from tests.support.asking import PATIENCE, ask, wait_until
 
 pytestmark = [pytest.mark.timeout(4 * PATIENCE), pytest.mark.slow]
 ONCE = {"retry": {"max_retries": 0}}

@@ -1,0 +1,1 @@
+"""What tests of several kinds use: a private PostgreSQL, clocks, proxies, networks of their own."""
