@@ -1,0 +1,71 @@
+"""The open worker protocol: register, claim, beat, report, leave (design 3.2, 4); both directions."""
+
+from mainspring.wire.protocol.beats import (
+    BeatBody,
+    BeatView,
+    from_beat_reply,
+    to_beat_reply,
+)
+from mainspring.wire.protocol.claims import (
+    ClaimAnswerIn,
+    ClaimAnswerView,
+    ClaimBody,
+    DefinitionView,
+    LeaseView,
+    from_claim,
+    from_claim_reply,
+    to_claim,
+    to_claim_reply,
+)
+from mainspring.wire.protocol.leases import (
+    LeaseKey,
+    from_keys,
+    to_keys,
+)
+from mainspring.wire.protocol.reports import (
+    ReportBody,
+    ReportItem,
+    ReportView,
+    from_report,
+    to_report,
+)
+from mainspring.wire.protocol.sessions import (
+    RegisterBody,
+    SessionBody,
+    SessionGranted,
+    from_registration,
+    read_session,
+    show_session,
+    to_registration,
+)
+
+__all__ = [
+    "BeatBody",
+    "BeatView",
+    "ClaimAnswerIn",
+    "ClaimAnswerView",
+    "ClaimBody",
+    "DefinitionView",
+    "LeaseKey",
+    "LeaseView",
+    "RegisterBody",
+    "ReportBody",
+    "ReportItem",
+    "ReportView",
+    "SessionBody",
+    "SessionGranted",
+    "from_beat_reply",
+    "from_claim",
+    "from_claim_reply",
+    "from_keys",
+    "from_registration",
+    "from_report",
+    "read_session",
+    "show_session",
+    "to_beat_reply",
+    "to_claim",
+    "to_claim_reply",
+    "to_keys",
+    "to_registration",
+    "to_report",
+]

@@ -1,0 +1,201 @@
+"""Claims, and the leases that answer them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from mainspring.core.definition import plain_from_spec, spec_from_plain
+from mainspring.core.ids import format_job_id, format_run_id, parse_job_id, parse_run_id
+from mainspring.ports.gateway import ClaimCall, ClaimReply, FunctionLimit, Lease
+from mainspring.wire.protocol.leases import RunText, Token, read_json
+from mainspring.wire.protocol.sessions import Name, SessionText, read_session, show_session
+
+JOB_EXAMPLE = "job_01m7yv7wr6e6nrt8p6jmm2gz6f"
+JobText = Annotated[str, Meta(examples=[JOB_EXAMPLE], description="The job.")]
+
+
+class FunctionLimitBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A bound on the leases of certain functions, all together."""
+
+    functions: Annotated[list[Name], Meta(max_length=10_000, description="Functions by name.")]
+    limit: Annotated[int, Meta(ge=0, le=100_000, description="Leases of these at most; 0 is none.")]
+
+
+class ClaimBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A request for work; the same number again gets the same answer."""
+
+    session_id: SessionText
+    number: Annotated[
+        int,
+        Meta(ge=1, le=2**62, description="From 1, one more for each new claim; the same to repeat one."),
+    ]
+    limit: Annotated[int, Meta(ge=0, le=100_000, description="Leases at most: the free slots.")]
+    wait_seconds: Annotated[
+        float, Meta(ge=0, le=30, description="How long to hold the call while there is nothing.")
+    ] = 0
+    is_idle: Annotated[bool, Meta(description="This worker holds no lease.")] = False
+    function_limit: Annotated[
+        FunctionLimitBody | None,
+        Meta(description="What it can begin fewer of than `limit`; null is no such bound."),
+    ] = None
+
+
+class LeaseView(Struct, kw_only=True):
+    """The right to carry out one attempt."""
+
+    run_id: RunText
+    token: Token
+    job_id: JobText
+    version: Annotated[int, Meta(description="With `job_id`: which of the definitions holds.")]
+    tenant: Annotated[str, Meta(description="Whose run it is.")]
+    attempt: Annotated[int, Meta(description="From 1; a lost, handed back or snoozed one keeps its number.")]
+    fire_time: Annotated[
+        datetime | None, Meta(description="The nominal instant of a scheduled run; null for others.")
+    ]
+    due_at: Annotated[datetime, Meta(description="When it was to start.")]
+    payload: Annotated[Any, Meta(description="The run's own, else the job's; null without one.")]
+    idempotency_key: Annotated[
+        str, Meta(description="The submitter's, else the run's id: the same for all attempts.")
+    ]
+    is_quarantined: Annotated[
+        bool,
+        Meta(description="Quarantined, since it crashed a worker: claim nothing else until it has ended."),
+    ]
+    is_cancel_requested: Annotated[
+        bool, Meta(description="Its cancel was asked for: do not begin it, report `stopped`.")
+    ]
+
+
+class DefinitionView(Struct, kw_only=True):
+    """A kept definition, sent once for all leases of one answer that need it."""
+
+    job_id: JobText
+    version: Annotated[int, Meta(description="Which version of the job.")]
+    definition: Annotated[
+        dict[str, Any], Meta(description="The full form, as `GET /api/v1/jobs/{job_id}` has it.")
+    ]
+
+
+class ClaimAnswerView(Struct, kw_only=True):
+    """Leases with their definitions."""
+
+    leases: Annotated[
+        list[LeaseView], Meta(description="At most `limit`, in the order in which to begin them.")
+    ]
+    definitions: Annotated[
+        list[DefinitionView], Meta(description="Each job version that the leases name, once.")
+    ]
+    is_session_live: Annotated[bool, Meta(description="False: the session is dead, register anew.")]
+    is_quarantined_waiting: Annotated[
+        bool, Meta(description="Claim no more until nothing is held, then claim with `is_idle`.")
+    ]
+
+
+def to_claim(body: ClaimBody) -> ClaimCall:
+    """Read a claim."""
+    bound = body.function_limit
+    return ClaimCall(
+        session_id=read_session(body.session_id),
+        number=body.number,
+        limit=body.limit,
+        wait=timedelta(seconds=body.wait_seconds),
+        is_idle=body.is_idle,
+        function_limit=None
+        if bound is None
+        else FunctionLimit(functions=frozenset(bound.functions), limit=bound.limit),
+    )
+
+
+def from_claim(call: ClaimCall) -> ClaimBody:
+    """Write a claim."""
+    bound = call.function_limit
+    return ClaimBody(
+        session_id=show_session(call.session_id),
+        number=call.number,
+        limit=call.limit,
+        wait_seconds=call.wait.total_seconds(),
+        is_idle=call.is_idle,
+        function_limit=None
+        if bound is None
+        else FunctionLimitBody(functions=sorted(bound.functions), limit=bound.limit),
+    )
+
+
+def from_claim_reply(reply: ClaimReply) -> ClaimAnswerView:
+    """Write an answer to a claim; every definition once."""
+    specs = {(lease.job_id, lease.version): lease.spec for lease in reply.leases}
+    shown = {job_id: format_job_id(job_id) for job_id, _ in specs}
+    return ClaimAnswerView(
+        leases=[_from_lease(lease, shown[lease.job_id]) for lease in reply.leases],
+        definitions=[
+            DefinitionView(job_id=shown[job_id], version=version, definition=plain_from_spec(spec))
+            for (job_id, version), spec in specs.items()
+        ],
+        is_session_live=reply.is_session_live,
+        is_quarantined_waiting=reply.is_quarantined_waiting,
+    )
+
+
+def _from_lease(lease: Lease, job_id: str) -> LeaseView:
+    run_id = format_run_id(lease.run_id)
+    return LeaseView(
+        run_id=run_id,
+        token=lease.token,
+        job_id=job_id,
+        version=lease.version,
+        tenant=lease.tenant,
+        attempt=lease.attempt,
+        fire_time=lease.fire_at,
+        due_at=lease.due_at,
+        payload=None if lease.payload is None else msgspec.Raw(lease.payload),
+        idempotency_key=run_id if lease.target_key is None else lease.target_key,
+        is_quarantined=lease.is_quarantined,
+        is_cancel_requested=lease.is_cancel_requested,
+    )
+
+
+class _LeaseIn(LeaseView, kw_only=True):
+    payload: msgspec.Raw
+    is_cancel_requested: bool = False  # an older server does not say
+
+
+class ClaimAnswerIn(Struct, kw_only=True):
+    """The same answer as a client reads it: payloads stay the text that they are."""
+
+    leases: list[_LeaseIn]
+    definitions: list[DefinitionView]
+    is_session_live: bool
+    is_quarantined_waiting: bool
+
+
+def to_claim_reply(answer: ClaimAnswerIn) -> ClaimReply:
+    """Read an answer to a claim."""
+    specs = {(item.job_id, item.version): spec_from_plain(item.definition) for item in answer.definitions}
+    job_ids = {item.job_id: parse_job_id(item.job_id) for item in answer.definitions}
+    leases = tuple(
+        Lease(
+            run_id=parse_run_id(item.run_id),
+            token=item.token,
+            job_id=job_ids[item.job_id],
+            version=item.version,
+            tenant=item.tenant,
+            attempt=item.attempt,
+            fire_at=item.fire_time,
+            due_at=item.due_at,
+            payload=read_json(item.payload),
+            target_key=None if item.idempotency_key == item.run_id else item.idempotency_key,
+            is_quarantined=item.is_quarantined,
+            is_cancel_requested=item.is_cancel_requested,
+            spec=specs[item.job_id, item.version],
+        )
+        for item in answer.leases
+    )
+    return ClaimReply(
+        leases=leases,
+        is_session_live=answer.is_session_live,
+        is_quarantined_waiting=answer.is_quarantined_waiting,
+    )

@@ -1,0 +1,149 @@
+"""Reports of how attempts ended."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from mainspring.core.fields import MAX_DEPTH, is_deep
+from mainspring.core.ids import format_run_id
+from mainspring.core.model import INLINE_LIMIT
+from mainspring.core.text import storable
+from mainspring.core.transitions import Failure, clamp_snooze
+from mainspring.errors import InvalidInput
+from mainspring.ports.executor import Snooze, Success
+from mainspring.ports.gateway import Ending, HandedBack, Report, ReportResult, Stopped
+from mainspring.wire.protocol.leases import RunText, Token, read_json, read_run_id
+from mainspring.wire.protocol.sessions import SessionText
+
+OUTCOMES = ["success", "failure", "snooze", "handed_back", "stopped"]
+RESULTS = [result.value for result in ReportResult]
+
+
+class ReportItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How one attempt ended. Fields that its outcome does not take are ignored."""
+
+    run_id: RunText
+    token: Token
+    # The list is for the description alone: what is wrong is answered with the report's own place.
+    outcome: Annotated[
+        str,
+        Meta(description="How it ended; the other fields go with it.", extra_json_schema={"enum": OUTCOMES}),
+    ]
+    # By a factory, because a default of this type cannot be described in a schema.
+    result: Annotated[
+        msgspec.Raw, Meta(description="Of a success or failure: any JSON, at most 64 KiB and 64 levels deep.")
+    ] = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
+    output: Annotated[str | None, Meta(description="What the attempt printed.")] = None
+    error: Annotated[str | None, Meta(description="Of a failure or one stopped: why.")] = None
+    is_retryable: Annotated[bool, Meta(description="Of a failure; false: not to be tried again.")] = True
+    is_timeout: Annotated[bool, Meta(description="Of a failure: it ran into its time limit.")] = False
+    retry_after_seconds: Annotated[
+        Annotated[float, Meta(ge=0, le=86_400)] | None,
+        Meta(description="Of a failure: not before so long; the job's backoff holds when it is longer."),
+    ] = None
+    delay_seconds: Annotated[
+        Annotated[float, Meta(ge=0, le=31_536_000)] | None,
+        Meta(description="Of a snooze, which needs it: how long it lasts."),
+    ] = None
+    was_started: Annotated[bool, Meta(description="Of one handed back: whether anything was begun.")] = True
+
+
+class ReportBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Reports of a session."""
+
+    session_id: SessionText
+    reports: Annotated[list[ReportItem], Meta(description="One for each attempt.")]
+
+
+class ReportView(Struct, kw_only=True):
+    """What became of each report; all three are final."""
+
+    results: Annotated[
+        list[Annotated[str, Meta(extra_json_schema={"enum": RESULTS})]],
+        Meta(description="One word for each report, in order; `stale` and `missing` changed nothing."),
+    ]
+
+
+def to_report(item: ReportItem, index: int) -> Report:
+    """Read a report.
+
+    Raises:
+        InvalidInput: the outcome is unknown, or lacks what goes with it.
+    """
+    field = f"reports[{index}]"
+    return Report(
+        run_id=read_run_id(item.run_id, f"{field}.run_id"), token=item.token, ending=_to_ending(item, field)
+    )
+
+
+def _to_ending(item: ReportItem, field: str) -> Ending:
+    match item.outcome:
+        case "success":
+            return Success(result=_result(item.result, field), output=storable(item.output))
+        case "failure":
+            retry_after = item.retry_after_seconds
+            return Failure(
+                error=storable(item.error) or "the worker gave no reason",
+                output=storable(item.output),
+                result=_result(item.result, field),
+                is_retryable=item.is_retryable,
+                is_timeout=item.is_timeout,
+                retry_after=None if retry_after is None else timedelta(seconds=retry_after),
+            )
+        case "snooze":
+            if item.delay_seconds is None:
+                raise InvalidInput(f"{field}.delay_seconds", "is missing; a snooze says how long")
+            return Snooze(timedelta(seconds=item.delay_seconds))
+        case "handed_back":
+            return HandedBack(was_started=item.was_started)
+        case "stopped":
+            return Stopped(error=storable(item.error), output=storable(item.output))
+    raise InvalidInput(f"{field}.outcome", "must be success, failure, snooze, handed_back or stopped")
+
+
+def from_report(report: Report) -> ReportItem:
+    """Write a report."""
+    item = ReportItem(run_id=format_run_id(report.run_id), token=report.token, outcome="success")
+    ending = report.ending
+    if isinstance(ending, Success):
+        item.result, item.output = _raw(ending.result), storable(ending.output)
+    elif isinstance(ending, Failure):
+        item.outcome, item.error, item.output = "failure", storable(ending.error), storable(ending.output)
+        item.result, item.is_retryable, item.is_timeout = (
+            _raw(ending.result),
+            ending.is_retryable,
+            ending.is_timeout,
+        )
+        if ending.retry_after is not None:
+            item.retry_after_seconds = min(max(ending.retry_after.total_seconds(), 0.0), 86_400.0)
+    elif isinstance(ending, Snooze):
+        item.outcome, item.delay_seconds = "snooze", clamp_snooze(ending.delay).total_seconds()
+    elif isinstance(ending, HandedBack):
+        item.outcome, item.was_started = "handed_back", ending.was_started
+    else:
+        item.outcome, item.error, item.output = "stopped", storable(ending.error), storable(ending.output)
+    return item
+
+
+def _raw(text: bytes | None) -> msgspec.Raw:
+    return msgspec.Raw(b"null" if text is None else text)
+
+
+def _result(raw: msgspec.Raw, field: str) -> bytes | None:
+    text = read_json(raw)
+    if text is None:
+        return None
+    if len(text) > INLINE_LIMIT:
+        message = f"{len(text)} bytes; at most {INLINE_LIMIT} fit, put large data elsewhere and pass a link"
+        raise InvalidInput(f"{field}.result", message)
+    if is_deep(text):
+        raise InvalidInput(f"{field}.result", f"is nested deeper than {MAX_DEPTH} levels")
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"{field}.result", f"is not JSON in UTF-8: {str(error)[:200]}") from None
+    return text
