@@ -30,6 +30,7 @@ import uvloop
 from benchmarks.engine import fresh_database
 from benchmarks.idle import Usage, cpu_seconds, raise_file_limit, resident, run_servers, use
 from benchmarks.report import Row, publish
+from mainspring.wire.protocol import WORKER_PROTOCOL
 
 GENERATORS = 2
 OPEN_AT_ONCE = 20
@@ -201,7 +202,7 @@ class Generator:
     async def open(self, count: int) -> None:
         """Open so many sessions, a few at a time."""
         gate = asyncio.Semaphore(OPEN_AT_ONCE)
-        offer = {"host": "here", "slots": 1, "functions": ["noop"]}
+        offer = {"protocol": WORKER_PROTOCOL, "host": "here", "slots": 1, "functions": ["noop"]}
 
         async def open_one(number: int) -> None:
             async with gate:

@@ -1,6 +1,7 @@
 import contextlib, http.client, json, signal, sys, threading, time, typing  # python3 worker.py 127.0.0.1:8620
 
 FUNCTIONS: typing.Any = {"add": lambda _, x, y: x + y, "nap": lambda stop, seconds: stop.wait(seconds)}
+OFFER: typing.Any = {"protocol": 2, "name": "plain", "functions": [*FUNCTIONS]}
 drain, held = threading.Event(), list[typing.Any]()  # held: the lease not yet reported
 
 
@@ -59,7 +60,7 @@ def carry_out(session: typing.Any, lease: typing.Any, definition: typing.Any) ->
 
 signal.signal(signal.SIGTERM, lambda *_: drain.set())
 while not drain.is_set():
-    session = {"is_live": True, "answered": 0, **call("register", name="plain", functions=[*FUNCTIONS])}
+    session = {"is_live": True, "answered": 0, **call("register", **OFFER)}
     threading.Thread(target=beat, args=[session], daemon=True).start()
     while session["is_live"] and not drain.is_set():
         me, number = session["session_id"], session["answered"] + 1

@@ -99,7 +99,7 @@ carry_out() { # of `answer`, which holds one lease
 
 functions=$(find "$folder" -maxdepth 1 -type f -perm -u+x -printf '%f\n' | jq -Rnc '[inputs]')
 until [ "$draining" ]; do
-    call register "{\"name\":\"shell\",\"functions\":$functions}" || exit 1
+    call register "{\"protocol\":2,\"name\":\"shell\",\"functions\":$functions}" || exit 1
     # Never two substitutions in a line: bash 5.2 loses a signal that comes between them.
     session=$(jq -r .session_id <<<"$answer")
     period=$(jq .beat_period_seconds <<<"$answer")

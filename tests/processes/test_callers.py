@@ -22,7 +22,7 @@ pytestmark = [
 ]
 NOBODY = 65_534
 SHELL = {"name": "id", "command": ["id", "-u"]}
-WORKER = {"name": "w", "types": ["shell"]}
+WORKER = {"protocol": 2, "name": "w", "types": ["shell"]}
 
 
 def ask(url: str, path: str, body: object = None, *, user: str | None) -> tuple[int, Any]:

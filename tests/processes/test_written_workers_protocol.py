@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.scripted_server import (
+from mainspring.wire.protocol import WORKER_PROTOCOL
+from tests.asking import wait_until
+from tests.unit.cli.scripted_server import (
     GONE,
     PATIENCE,
     Answer,
@@ -249,3 +251,13 @@ def test_refused_registration_ends_the_worker(server: ScriptedServer, kind: str,
         assert worker.process.wait(PATIENCE) == 1
         assert b"not from here" in worker.log.read_bytes()
     assert len(server.calls) == 1
+
+
+def test_refusal_of_the_protocol_is_shown(server: ScriptedServer, kind: str, tmp_path: Path) -> None:
+    said = "this server speaks worker protocol 3; upgrade the worker"
+    server.will("register", (422, {"status": 422, "errors": [{"field": "protocol", "message": said}]}))
+    with written_worker(kind, server.address, tmp_path) as worker:
+        assert worker.process.wait(PATIENCE) == 1
+        assert said.encode() in worker.log.read_bytes()
+    (call,) = server.calls
+    assert call.body["protocol"] == WORKER_PROTOCOL

@@ -219,12 +219,13 @@ class Crew:
 
     Attributes:
         folder: where the functions write what they do, in `effects`.
+        port: the server's.
     """
 
-    def __init__(self, folder: Path, place: Place, version: Version) -> None:
+    def __init__(self, folder: Path, place: Place, version: Version, *, port: int) -> None:
         self.folder = folder
+        self.port = port
         self._version = version
-        (port,) = free_ports(1)
         self._address = f"http://127.0.0.1:{port}"
         self.api = Api(self._address)
         options = ("--port", str(port), "--beat-period", BEAT_PERIOD, "--drain", "1", "--allow-shell")
@@ -257,10 +258,14 @@ class Crew:
 
 
 @contextmanager
-def crew(folder: Path, place: Place, version: Version) -> Iterator[Crew]:
-    """Start a server, and leave nothing running."""
+def crew(folder: Path, place: Place, version: Version, *, port: int | None = None) -> Iterator[Crew]:
+    """Start a server, and leave nothing running.
+
+    Args:
+        port: the server's; None takes a free one.
+    """
     folder.mkdir()
-    made = Crew(folder, place, version)
+    made = Crew(folder, place, version, port=port or free_ports(1)[0])
     try:
         made.server.start()
         yield made

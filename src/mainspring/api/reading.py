@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -16,6 +16,7 @@ from mainspring.core.ids import JobId, RunId, parse_job_id, parse_run_id
 from mainspring.errors import InvalidInput, NotFound
 from mainspring.wire.operation import JSON, MERGE_PATCH, Body, Parameter
 
+T = TypeVar("T")
 _PATH = re.compile(r"^(.*?) - at `\$\.?(.*)`$", re.DOTALL)
 _FIELD = re.compile(r"(?:required|unknown) field `([^`]+)`")
 _LONGEST_NUMBER = 6
@@ -83,6 +84,18 @@ class BodyReader:
 def _check_depth(body: bytes) -> None:
     if is_deep(body, MAX_DEPTH + 8):  # a payload or result may have its own depth; the field is named there
         raise InvalidInput("body", f"is nested deeper than {MAX_DEPTH} levels")
+
+
+def convert(value: object, kind: type[T]) -> T:
+    """Return a decoded body as one of a given type.
+
+    Raises:
+        InvalidInput: a field is wrong, which is named.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise _named(error) from None
 
 
 def _named(error: msgspec.ValidationError) -> InvalidInput:

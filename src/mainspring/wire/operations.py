@@ -313,7 +313,8 @@ WORKER_REGISTER = Operation(
     right=Right.WORK,
     summary="Open a worker session",
     description="Open a session; beat at least once in every period.",
-    body=Body(protocol.RegisterBody, protocol.RegisterBody),
+    # Decoded by the handler: it looks at the number of the protocol first, then at the fields that go with it.
+    body=Body(protocol.RegisterBody, dict[str, Any]),
     answer=protocol.SessionGranted,
     statuses=(201,),
 )

@@ -10,8 +10,10 @@ from httpx import AsyncClient
 
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.testing.manual import ManualRuntime
+from mainspring.wire.protocol import WORKER_PROTOCOL
 
 Http = AsyncClient
+OFFER = {"protocol": WORKER_PROTOCOL, "name": "w"}
 
 
 async def test_unknown_query_parameter_is_refused_on_every_route(http: Http, job: dict[str, Any]) -> None:
@@ -65,7 +67,51 @@ async def test_unprintable_job_name_in_bulk_is_refused(http: Http) -> None:
     ],
 )
 async def test_unprintable_registration_is_refused(http: Http, field: str, body: dict[str, Any]) -> None:
-    answer = await http.post("/api/v1/worker/register", json=body)
+    answer = await http.post("/api/v1/worker/register", json=OFFER | body)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["field"] == field
+
+
+@pytest.mark.parametrize(
+    ("said", "outdated"),
+    [
+        ({}, "worker"),
+        ({"protocol": None}, "worker"),
+        ({"protocol": 1}, "worker"),
+        ({"protocol": -(2**70)}, "worker"),
+        ({"protocol": "2"}, "worker"),
+        ({"protocol": 3}, "server"),
+        ({"protocol": 2**70}, "server"),
+        # The other fields are another protocol's; what is wrong is the number.
+        ({"protocol": 3, "name": 7, "shape": "round"}, "server"),
+    ],
+)
+async def test_worker_of_another_protocol_is_told_what_to_upgrade(
+    http: Http, said: dict[str, Any], outdated: str
+) -> None:
+    answer = await http.post("/api/v1/worker/register", json={"name": "w", **said})
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0] == {
+        "field": "protocol",
+        "message": f"this server speaks worker protocol {WORKER_PROTOCOL}; upgrade the {outdated}",
+    }
+    assert (await http.get("/api/v1/workers")).json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("field", "body"),
+    [
+        ("name", {"name": ""}),
+        ("name", {"name": None}),
+        ("slots", {"slots": 0}),
+        ("shape", {"shape": "round"}),
+        ("functions[1]", {"functions": ["a", 7]}),
+    ],
+)
+async def test_wrong_registration_is_refused_by_its_field(
+    http: Http, field: str, body: dict[str, Any]
+) -> None:
+    answer = await http.post("/api/v1/worker/register", json=OFFER | body)
     assert answer.status_code == 422, answer.text
     assert answer.json()["errors"][0]["field"] == field
 
@@ -153,7 +199,7 @@ async def test_bad_result_of_a_report_is_refused_by_name(http: Http) -> None:
 
 
 async def test_beat_of_many_leases_is_read(http: Http) -> None:
-    session = (await http.post("/api/v1/worker/register", json={"name": "w"})).json()["session_id"]
+    session = (await http.post("/api/v1/worker/register", json=OFFER)).json()["session_id"]
     held = [{"run_id": format_run_id(RunId(number)), "token": 3} for number in range(30_000)]
     answer = await http.post("/api/v1/worker/beat", json={"session_id": session, "held": held})
     assert answer.status_code == 200, answer.text[:200]

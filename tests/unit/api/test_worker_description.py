@@ -32,7 +32,7 @@ CHECKS: list[Any] = [
 VERBS = ["register", "claim", "beat", "report", "leave"]
 RUN = "run_00000000001yf"
 MINIMAL: dict[str, dict[str, Any]] = {
-    "register": {"name": "described"},
+    "register": {"protocol": 2, "name": "described"},
     "claim": {"session_id": "ses_1", "number": 1, "limit": 1},
     "beat": {"session_id": "ses_1"},
     "report": {"session_id": "ses_1", "reports": [{"run_id": RUN, "token": 1, "outcome": "success"}]},
@@ -120,7 +120,7 @@ async def test_words_of_the_protocol_are_listed(api: Described) -> None:
 
 
 async def test_life_of_a_worker_is_as_described(api: Described) -> None:
-    offer = {"name": "described", "host": "here", "pid": 4711, "slots": 2, "functions": ["work"]}
+    offer = {**MINIMAL["register"], "host": "here", "pid": 4711, "slots": 2, "functions": ["work"]}
     session = {"session_id": (await api.call("register", 201, offer))["session_id"]}
     empty = await api.call("claim", 200, {**session, "number": 1, "limit": 1, "is_idle": True})
     assert (empty["leases"], empty["definitions"]) == ([], [])

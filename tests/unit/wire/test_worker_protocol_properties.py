@@ -200,7 +200,18 @@ def test_held_leases_arrive_as_they_were_said(held: tuple[tuple[RunId, int], ...
 )
 def test_registration_arrives_as_it_was_said(registration: Registration) -> None:
     body = through_json(protocol.from_registration(registration), protocol.RegisterBody)
+    protocol.check_protocol(body.protocol)
     assert protocol.to_registration(body) == registration
+
+
+@given(number=st.none() | st.integers() | st.text() | st.floats())
+def test_only_the_protocol_that_is_spoken_passes(number: object) -> None:
+    if number == protocol.WORKER_PROTOCOL:
+        protocol.check_protocol(number)
+        return
+    with pytest.raises(InvalidInput) as refused:
+        protocol.check_protocol(number)
+    assert refused.value.field == "protocol"
 
 
 def test_result_of_the_largest_size_arrives_whole() -> None:

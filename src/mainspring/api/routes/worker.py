@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from mainspring.api.call import Call, Endpoint, handles
+from mainspring.api.reading import convert
 from mainspring.ports.gateway import ClaimCall, ClaimReply
 from mainspring.wire import operations, protocol
 
 
 @handles(operations.WORKER_REGISTER)
-async def register(call: Call, body: protocol.RegisterBody) -> protocol.SessionGranted:
-    session = await call.services.gateway.register(protocol.to_registration(body))
+async def register(call: Call, body: dict[str, Any]) -> protocol.SessionGranted:
+    protocol.check_protocol(body.get("protocol"))
+    offer = convert(body, protocol.RegisterBody)
+    session = await call.services.gateway.register(protocol.to_registration(offer))
     return protocol.SessionGranted(
         session_id=protocol.show_session(session.id),
         beat_period_seconds=session.beat_period.total_seconds(),

@@ -30,9 +30,11 @@ from mainspring.wire.protocol.reports import (
     to_report,
 )
 from mainspring.wire.protocol.sessions import (
+    WORKER_PROTOCOL,
     RegisterBody,
     SessionBody,
     SessionGranted,
+    check_protocol,
     from_registration,
     read_session,
     show_session,
@@ -40,6 +42,7 @@ from mainspring.wire.protocol.sessions import (
 )
 
 __all__ = [
+    "WORKER_PROTOCOL",
     "BeatBody",
     "BeatView",
     "ClaimAnswerIn",
@@ -54,6 +57,7 @@ __all__ = [
     "ReportView",
     "SessionBody",
     "SessionGranted",
+    "check_protocol",
     "from_beat_reply",
     "from_claim",
     "from_claim_reply",

@@ -7,8 +7,12 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from mainspring.core.ids import SessionId
+from mainspring.errors import InvalidInput
 from mainspring.ports.gateway import MAX_SLOTS, Registration
 
+WORKER_PROTOCOL = 2
+"""The worker protocol that this version speaks. The number rises when calls or answers change in a way that a worker of
+the number before cannot read; fields that it may ignore leave the number as it is."""
 SessionText = Annotated[
     str,
     Meta(
@@ -23,6 +27,15 @@ Name = Annotated[str, Meta(max_length=200)]
 class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """What a worker offers for the length of a session."""
 
+    # The list is for the description alone: another number is answered with what to upgrade.
+    protocol: Annotated[
+        int,
+        Meta(
+            description="The number of the worker protocol that it speaks.",
+            examples=[WORKER_PROTOCOL],
+            extra_json_schema={"enum": [WORKER_PROTOCOL]},
+        ),
+    ]
     name: Annotated[str, Meta(min_length=1, max_length=200, description="Its name, for people.")]
     host: Annotated[str, Meta(max_length=255, description="Its host, for people.")] = ""
     pid: Annotated[int, Meta(ge=0, le=2**31 - 1, description="Its process, for people.")] = 0
@@ -64,6 +77,26 @@ def show_session(session_id: SessionId) -> str:
     return f"ses_{session_id}"
 
 
+def check_protocol(number: object) -> None:
+    """Check the number of the worker protocol that a worker says it speaks.
+
+    It is checked before the other fields, since these may differ with the number.
+
+    Args:
+        number: as the worker sent it; None if it sent none, like workers from before there were numbers.
+
+    Raises:
+        InvalidInput: it is another one than this server's; says which side to upgrade.
+    """
+    if number == WORKER_PROTOCOL:
+        return
+    is_newer = isinstance(number, int) and number > WORKER_PROTOCOL
+    outdated = "server" if is_newer else "worker"
+    raise InvalidInput(
+        "protocol", f"this server speaks worker protocol {WORKER_PROTOCOL}; upgrade the {outdated}"
+    )
+
+
 def to_registration(body: RegisterBody) -> Registration:
     """Read a registration."""
     return Registration(
@@ -81,6 +114,7 @@ def to_registration(body: RegisterBody) -> Registration:
 def from_registration(registration: Registration) -> RegisterBody:
     """Write a registration."""
     return RegisterBody(
+        protocol=WORKER_PROTOCOL,
         name=registration.name,
         host=registration.host,
         pid=registration.pid,

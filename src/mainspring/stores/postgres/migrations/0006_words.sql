@@ -23,3 +23,8 @@ ALTER VIEW ended_run RENAME COLUMN rank TO ready_at;
 ALTER VIEW ended_run RENAME COLUMN span_id TO fire_range_id;
 ALTER VIEW any_run RENAME COLUMN rank TO ready_at;
 ALTER VIEW any_run RENAME COLUMN span_id TO fire_range_id;
+
+-- A worker that reaches the store by a server's HTTP, and was left running, cannot read the leases of this version: it
+-- would claim without end. So every session ends here, the worker's next heartbeat tells it to register anew, and the
+-- server refuses that. What the session held counts as lost. Workers that were stopped left no session behind.
+UPDATE session SET state = 'dead', ended_at = last_beat_at WHERE state = 'live';

@@ -34,3 +34,8 @@ DROP INDEX run_alone;
 CREATE INDEX run_held_quarantined ON run (session_id) WHERE state = 'RUNNING' AND is_quarantined;
 DROP INDEX run_suspect;
 CREATE INDEX run_quarantined ON run (lane_id, ready_at) WHERE state IN ('PENDING', 'RETRYING') AND NOT is_parked AND crashes > 0;
+
+-- A worker that reaches the store by a server's HTTP, and was left running, cannot read the leases of this version: it
+-- would claim without end. So every session ends here, the worker's next heartbeat tells it to register anew, and the
+-- server refuses that. What the session held counts as lost. Workers that were stopped left no session behind.
+UPDATE session SET state = 'dead', ended_at = last_beat_at WHERE state = 'live';
