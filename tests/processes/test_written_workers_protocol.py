@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.wire.protocol import WORKER_PROTOCOL
-from tests.asking import wait_until
-from tests.unit.cli.scripted_server import (
+from tests.processes.scripted_server import (
     GONE,
     PATIENCE,
     Answer,

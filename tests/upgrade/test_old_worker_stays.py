@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.postgres import temporary_database
+from tests.support.postgres import temporary_database
 from tests.upgrade.before_jobs import MENDED
 from tests.upgrade.cluster import Member
 from tests.upgrade.old_store import Place, crew, wait_for
