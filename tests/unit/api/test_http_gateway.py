@@ -177,8 +177,30 @@ async def test_many_large_results_arrive_although_one_body_could_not_hold_them(
         for lease in leases
     )
     assert await far.report(session.id, reports) == (ReportResult.APPLIED,) * 40
-    assert {await state(runtime, run_id) for run_id in ids} == {RunState.SUCCEEDED}
+    runs = [await runtime.client.runs.get(TENANT, run_id) for run_id in ids]
+    assert {(run.state, run.result) for run in runs} == {(RunState.SUCCEEDED, result)}
     assert await far.report(session.id, ()) == ()
+
+
+async def test_result_over_the_limit_is_refused_and_one_up_to_it_arrives_whole(
+    runtime: ManualRuntime, far: HttpGateway
+) -> None:
+    sizes = (60_000, 60_001, INLINE_LIMIT, INLINE_LIMIT + 1)
+    ids = await submit(runtime, len(sizes))
+    session = await far.register(REGISTRATION)
+    (*within, over) = (
+        Report(run_id=lease.run_id, token=lease.token, ending=Success(result=b'"' + b"x" * (size - 2) + b'"'))
+        for lease, size in zip((await claim(far, session.id)).leases, sizes, strict=True)
+    )
+    with pytest.raises(InvalidInput) as refused:
+        await far.report(session.id, (over,))
+    assert refused.value.field == "reports[0].result"
+    assert await state(runtime, over.run_id) is RunState.RUNNING
+    assert await far.report(session.id, tuple(within)) == (ReportResult.APPLIED,) * 3
+    kept = {run_id: (await runtime.client.runs.get(TENANT, run_id)).result for run_id in ids}
+    assert kept == {over.run_id: None} | {
+        report.run_id: report.ending.result for report in within if isinstance(report.ending, Success)
+    }
 
 
 async def test_a_beat_of_as_much_as_a_worker_may_hold_fits(far: HttpGateway) -> None:

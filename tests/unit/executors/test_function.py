@@ -169,10 +169,15 @@ async def test_result_is_nested_no_deeper_than_a_payload_may_be(bench: Bench) ->
 
 
 async def test_result_over_the_limit_fails_for_good(bench: Bench) -> None:
-    failure = await bench.fail(lambda: "x" * INLINE_LIMIT)
-    assert "65,538 bytes" in failure.error
+    failure = await bench.fail(lambda: "x" * (INLINE_LIMIT - 1))
+    assert "65,537 bytes" in failure.error
     assert not failure.is_retryable
-    assert await bench.run(lambda: "x" * (INLINE_LIMIT - 2)) != failure
+
+
+@pytest.mark.parametrize("size", [60_000, 60_001, INLINE_LIMIT - 1, INLINE_LIMIT])
+async def test_result_up_to_the_limit_is_kept_whole(bench: Bench, size: int) -> None:
+    text = "x" * (size - 2)
+    assert await bench.run(lambda: text) == Success(result=f'"{text}"'.encode())
 
 
 async def test_nan_becomes_null(bench: Bench) -> None:
