@@ -50,7 +50,8 @@ def test_changes_take_effect_on_the_clock_that_was_read() -> None:
     assert decide_pause(Clock(), **READ) == done(None, is_paused=True, ends_gap=False)
     resumed = decide_resume(PAUSED, **READ_PAUSED, next_fire_at=at(90))
     assert resumed == done(at(90), is_paused=False, ends_gap=True)
-    assert decide_delete(Clock(), **READ).move is not None
+    assert decide_delete(Clock(), **READ) == done(None, is_paused=False, ends_gap=True)
+    assert decide_delete(PAUSED, **READ_PAUSED) == done(None, is_paused=True, ends_gap=True)
 
 
 def test_edit_of_a_paused_job_never_starts_its_clock() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -105,6 +106,16 @@ def test_a_run_that_goes_on_has_a_higher_token_and_no_ready_at_in_the_past(
         assert settled.reason is None
 
 
+@pytest.mark.parametrize(
+    ("asked", "given"), [(at(60), at(60)), (at(0), START), (at(-60), START), (None, START)]
+)
+def test_run_that_goes_on_is_ready_when_it_asks_to_be_and_now_where_it_does_not(
+    asked: datetime | None, given: datetime
+) -> None:
+    end = make_end(RunState.RETRYING, AttemptOutcome.SNOOZED, ready_at=asked)
+    assert settle(end, make_run(), now=START).ready_at == given
+
+
 @given(run=runs, end=ends)
 def test_crashes_are_counted_those_alone_apart(run: LiveRun, end: Transition) -> None:
     settled = settle(end, run, now=START)
@@ -116,6 +127,12 @@ def test_crashes_are_counted_those_alone_apart(run: LiveRun, end: Transition) ->
 def test_only_a_success_at_the_first_claim_leaves_no_attempt_row(run: LiveRun, end: Transition) -> None:
     is_first_success = end.outcome is AttemptOutcome.SUCCEEDED and run.token == FIRST_TOKEN
     assert settle(end, run, now=START).writes_attempt is not is_first_success
+
+
+def test_first_claim_has_the_token_1() -> None:
+    end = make_end(RunState.SUCCEEDED, AttemptOutcome.SUCCEEDED)
+    assert not settle(end, make_run(token=1), now=START).writes_attempt
+    assert settle(end, make_run(token=2), now=START).writes_attempt
 
 
 @pytest.mark.parametrize(
@@ -146,6 +163,13 @@ def test_lease_is_state_token_and_session(overrides: dict[str, Any], expected: b
 def test_repeat_of_a_success(outcome: str | None, state: RunState, token: int, expected: bool) -> None:
     end = make_end(RunState.SUCCEEDED, AttemptOutcome.SUCCEEDED)
     assert is_repeat(end, outcome=outcome, state=state, token=token) is expected
+
+
+@pytest.mark.parametrize("how", ENDS[1:])
+def test_run_that_succeeded_under_the_token_makes_no_other_end_a_repeat(
+    how: tuple[RunState, AttemptOutcome],
+) -> None:
+    assert not is_repeat(make_end(*how), outcome=None, state=RunState.SUCCEEDED, token=1)
 
 
 @given(kept=st.sampled_from(AttemptOutcome), how=st.sampled_from(ENDS), state=st.sampled_from(RunState))

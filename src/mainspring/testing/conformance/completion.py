@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from mainspring.core import transitions
 from mainspring.core.ids import RunId
-from mainspring.core.model import Delivery, JobSpec, Run
+from mainspring.core.model import INLINE_LIMIT, Delivery, JobSpec, Run
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.states import RunState
 from mainspring.core.transitions import Failure, Transition
@@ -91,6 +91,26 @@ class Completion:
         held = await running_run(store)
         await store.apply([succeed(held)], now=at(9))
         assert await store.list_attempts(held.run_id) == []
+
+    async def test_results_and_outputs_up_to_the_limit_are_kept_whole(self, store: Store) -> None:
+        job = await add_job(store)
+        for second, size in enumerate((60_000, 60_001, INLINE_LIMIT)):
+            result, output = b'"' + b"r" * (size - 2) + b'"', "o" * size
+            first, again, dead = [await running_run(store, job, now=at(second)) for _ in range(3)]
+            await store.apply([give_back(again, now=second)], now=at(second))
+            again = await take_again(store, again.run_id, now=second)
+            failure = Failure(error="boom", result=result, output=output, is_retryable=False)
+            ends = [
+                *(
+                    transitions.succeeded(held.run_id, held.token, held.session_id, result, output)
+                    for held in (first, again)
+                ),
+                transitions.failed(facts_of(dead), make_spec(), failure, now=at(second), random=lambda: 0.5),
+            ]
+            assert await store.apply(ends, now=at(second)) == [ApplyResult.APPLIED] * 3
+            for held in (first, again, dead):
+                run = await read_run(store, held.run_id)
+                assert (run.result, run.output) == (result, output)
 
     async def test_failure_with_attempts_left_waits_for_its_backoff(self, store: Store) -> None:
         held = await running_run(store)
