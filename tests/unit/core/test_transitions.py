@@ -10,12 +10,12 @@ from mainspring.core.model import Delivery, JobSpec, Target
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.states import FINAL_STATES, RunState, is_legal
 from mainspring.core.transitions import (
-    MAX_RETRY_AFTER,
     AttemptFacts,
     AttemptOutcome,
     Failure,
     Transition,
     cancelled,
+    clamp_snooze,
     failed,
     handed_back,
     lost,
@@ -183,7 +183,8 @@ def test_failed_waits_out_the_backoff_of_its_attempt() -> None:
         (timedelta(0), 5.0),
         (timedelta(seconds=3), 5.0),
         (timedelta(minutes=2), 120.0),
-        (timedelta.max, MAX_RETRY_AFTER.total_seconds()),
+        (timedelta(days=1), 86_400.0),
+        (timedelta.max, 86_400.0),
     ],
 )
 def test_failed_heeds_the_target_within_reason(asked: timedelta, waited: float) -> None:
@@ -251,6 +252,20 @@ def test_snoozed_comes_back_at_its_instant_without_counting() -> None:
         at(90),
         False,
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        (timedelta(seconds=-1), timedelta(0)),
+        (timedelta(0), timedelta(0)),
+        (timedelta(seconds=1), timedelta(seconds=1)),
+        (timedelta(days=365), timedelta(days=365)),
+        (timedelta(days=366), timedelta(days=365)),
+    ],
+)
+def test_snooze_lasts_from_nothing_to_a_year(asked: timedelta, given: timedelta) -> None:
+    assert clamp_snooze(asked) == given
 
 
 def test_snoozed_after_a_cancel_ends_cancelled() -> None:

@@ -225,6 +225,12 @@ class Claiming:
         [fresh] = await submit(store, job, expires_at=at(50))
         assert ids_of(await claim(store, await add_session(store), now=at(9), limit=9)) == [fresh]
 
+    async def test_run_is_claimed_before_it_expires_and_not_at_that_instant(self, store: Store) -> None:
+        job, session_id = await add_job(store), await add_session(store)
+        [run_id] = await submit(store, job, expires_at=at(5))
+        assert await claim(store, session_id, now=at(5)) == ()
+        assert ids_of(await claim(store, session_id, now=at(4))) == [run_id]
+
     async def test_limit_zero_takes_nothing(self, store: Store) -> None:
         await submit(store, await add_job(store))
         assert await claim(store, await add_session(store), limit=0) == ()

@@ -48,6 +48,23 @@ class RunsThatCrashedAreClaimedAlone:
         assert len(first) == 1
         assert set(ids_of(first)) < set(crashed)
 
+    async def test_alone_claim_waits_for_the_instant_and_keeps_to_the_lower_bound(self, store: Store) -> None:
+        run_id = await crashed_run(store, await add_job(store))
+        session_id = await add_session(store)
+        await claim(store, session_id, now=at(1), is_quarantined=True)
+        snoozed = transitions.snoozed(facts_of(await read_held(store, run_id)), until=at(20))
+        await store.apply([snoozed], now=at(1))
+        assert await claim(store, session_id, now=at(19), is_quarantined=True) == ()
+        assert await claim(store, session_id, now=at(20), low=at(21), is_quarantined=True) == ()
+        assert ids_of(await claim(store, session_id, now=at(20), low=at(20), is_quarantined=True)) == [run_id]
+
+    async def test_alone_claim_passes_over_what_has_expired(self, store: Store) -> None:
+        job, session_id = await add_job(store), await add_session(store)
+        held = await running_run(store, job, expires_at=at(5))
+        await store.apply([transitions.lost(facts_of(held), make_spec(), now=at(1))], now=at(1))
+        assert await claim(store, session_id, now=at(5), is_quarantined=True) == ()
+        assert ids_of(await claim(store, session_id, now=at(4), is_quarantined=True)) == [held.run_id]
+
     async def test_alone_claim_gets_nothing_while_the_session_runs_something(self, store: Store) -> None:
         job = await add_job(store)
         await crashed_run(store, job)
