@@ -43,6 +43,14 @@ class ClaimRepeats:
         )
         assert (await store.count_runs("default"))[RunState.RUNNING] == 3
 
+    async def test_repeat_gives_nothing_of_another_session(self, store: Store) -> None:
+        await submit(store, await add_job(store), 2)
+        lanes = await all_lanes(store)
+        requests = [make_claim(await add_session(store), lanes, number=1) for _ in range(2)]
+        first, second = await store.claim_runs(requests, now=START)
+        assert ids_of(first.runs) != ids_of(second.runs)
+        assert await store.claim_runs(requests, now=at(1)) == [first, second]
+
     async def test_repeat_of_an_empty_claim_stays_empty(self, store: Store) -> None:
         job = await add_job(store)
         await submit(store, job, due_at=at(100))

@@ -85,6 +85,17 @@ class RunsThatCrashedAreClaimedAlone:
         await store.apply([transitions.succeeded(leased.run_id, leased.token, session_id)], now=at(2))
         assert len(await claim(store, session_id, now=at(3), limit=9)) == 1
 
+    async def test_what_another_session_runs_does_not_count(self, store: Store) -> None:
+        job = await add_job(store)
+        crashed = [await crashed_run(store, job) for _ in range(2)]
+        await submit(store, job, 2)
+        busy, alone, idle = [await add_session(store) for _ in range(3)]
+        assert len(await claim(store, busy, now=at(1))) == 1
+        [first] = await claim(store, alone, now=at(1), is_quarantined=True)
+        [second] = await claim(store, idle, now=at(1), is_quarantined=True)
+        assert {first.run_id, second.run_id} == set(crashed)
+        assert len(await claim(store, busy, now=at(1))) == 1
+
     async def test_crashes_alone_are_counted_apart(self, store: Store) -> None:
         run_id = await crashed_run(store, await add_job(store))
         for crashes in (1, 2):

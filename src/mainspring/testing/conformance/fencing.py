@@ -28,6 +28,7 @@ from mainspring.testing.factories import (
     add_job,
     add_session,
     at,
+    claim,
     facts_of,
     read_held,
     running_run,
@@ -41,7 +42,9 @@ class StaleTokenIsRefusedLaw3:
 
     async def _assert_refused(self, store: Store, held: HeldRun, *, now: float) -> None:
         """Every kind of report under this lease is stale and leaves no trace."""
+        bare = transitions.succeeded(held.run_id, held.token, held.session_id, b"42")
         reports = [
+            bare,
             succeed(held),
             fail(held, now=now),
             lose(held, now=now),
@@ -56,6 +59,14 @@ class StaleTokenIsRefusedLaw3:
             assert await store.apply([report], now=at(now)) == STALE, report.outcome
         assert await read_run(store, held.run_id) == run
         assert await store.list_attempts(held.run_id) == attempts
+
+    async def test_late_report_of_a_session_that_has_the_run_again(self, store: Store) -> None:
+        held = await running_run(store)
+        await store.apply([give_back(held, now=1)], now=at(1))
+        [again] = await claim(store, held.session_id, now=at(2))
+        assert again.run_id == held.run_id
+        assert again.token > held.token
+        await self._assert_refused(store, held, now=3)
 
     async def test_late_report_after_a_loss(self, store: Store) -> None:
         held = await running_run(store)

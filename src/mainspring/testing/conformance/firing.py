@@ -254,6 +254,11 @@ class StalePlanLosesLaw2:
             assert statuses == [FireStatus.FIRED] + [FireStatus.LOST] * 7
         assert len(await store.list_runs("default")) == 5
 
+    async def test_plan_for_another_instant_than_the_clocks_is_lost(self, store: Store) -> None:
+        job = await add_job(store, next_fire_at=at(60))
+        for second in (59, 61):
+            await self._assert_lost(store, make_fire(job, fire_at=at(second)), now=61)
+
     async def test_plan_loses_after_an_edit(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
         await store.edit_jobs([make_edit(job)], now=at(1))
