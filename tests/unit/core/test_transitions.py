@@ -221,6 +221,7 @@ def test_lost(facts: dict[str, Any], spec: dict[str, Any], expected: tuple[RunSt
     transition = lost(make_facts(**facts), make_job(**spec), now=START)
     assert (transition.to, transition.reason) == expected
     assert transition.is_crash
+    assert transition.error == "the worker died or lost touch while it carried out this attempt"
     assert not transition.counts_attempt
     assert transition.ready_at == (START if transition.to is RunState.PENDING else None)
 
@@ -241,6 +242,7 @@ def test_handed_back(
 ) -> None:
     transition = handed_back(make_facts(**facts), make_job(**spec), now=START, was_started=was_started)
     assert (transition.to, transition.reason) == expected
+    assert transition.ready_at == (START if transition.to is RunState.PENDING else None)
     assert not transition.counts_attempt
     assert not transition.is_crash
 
@@ -280,8 +282,5 @@ def test_succeeded_wins_over_a_cancel_and_keeps_its_result() -> None:
 
 def test_cancelled_ends_the_run() -> None:
     transition = cancelled(make_facts(), error="stopped", output="log")
-    assert (transition.to, transition.reason, transition.error) == (
-        RunState.CANCELLED,
-        "cancelled",
-        "stopped",
-    )
+    assert (transition.to, transition.reason) == (RunState.CANCELLED, "cancelled")
+    assert (transition.error, transition.output) == ("stopped", "log")
