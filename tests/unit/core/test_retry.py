@@ -35,7 +35,7 @@ def waits(policy: RetryPolicy, number: int) -> list[float]:
         (EXACT, [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]),
         (RetryPolicy(jitter=0.0, backoff=Backoff.FIXED), [5, 5, 5]),
         (RetryPolicy(jitter=0.0, backoff=Backoff.FIXED, cap=timedelta(seconds=3)), [3, 3]),
-        (RetryPolicy(jitter=0.0, backoff=Backoff.LINEAR, cap=timedelta(seconds=12)), [5, 10, 12, 12]),
+        (RetryPolicy(jitter=0.0, backoff=Backoff.LINEAR, cap=timedelta(seconds=18)), [5, 10, 15, 18, 18]),
         (
             RetryPolicy(
                 jitter=0.0,
