@@ -12,8 +12,7 @@ def call(verb: str, patience: float = 40, pause: float = 0, **body: typing.Any) 
         with contextlib.suppress(OSError, http.client.HTTPException):
             link = http.client.HTTPConnection(sys.argv[1], timeout=patience)
             link.request("POST", f"/api/v1/worker/{verb}", json.dumps(body, ensure_ascii=False).encode())
-            answer = link.getresponse()
-            if answer.status < 300:
+            if (answer := link.getresponse()).status < 300:
                 return {"sent_at": sent_at, **json.loads(answer.read() or "{}")}
             if answer.status < 500:
                 raise ValueError(answer.read())  # it would be refused again

@@ -101,7 +101,7 @@ def test_queries_of_the_stores_are_one_statement_each(dialect: str) -> None:
 
 
 def test_fragment_takes_its_place_with_a_prefix_where_asked_for() -> None:
-    fragments = {"columns": "id, name,\nstate", "is_ready": "run.`ready_at` < :now"}
+    fragments = {"columns": "id, name,\nstate", "is_ready": "run.ready_at < :now"}
     [query] = parse_queries("-- name: query\nSELECT {run.columns} FROM run WHERE {is_ready};", fragments)
     assert query.text == "SELECT run.id, run.name, run.state FROM run WHERE run.ready_at < :now"
     assert query.parameters == ("now",)
