@@ -78,17 +78,17 @@ class LocalGateway:
         random: RandomSource,
         wakeups: Wakeups,
         beat_period: timedelta = timedelta(seconds=10),
-        definitions: Definitions | None = None,
-        write_health: WriteHealth | None = None,
+        definitions: Definitions,
+        write_health: WriteHealth,
     ) -> None:
         self._store = store
         self._matcher = matcher
-        self._write_health = write_health or WriteHealth()
+        self._write_health = write_health
         self._clock = clock
         self._random = random
         self._wakeups = wakeups
         self._beat_period = beat_period
-        self._definitions = definitions or Definitions(store)
+        self._definitions = definitions
         self._beats: GroupCommit[Beat, BeatResult] = GroupCommit(self._beat_all, most=MOST_BEATS)
         self._reports: GroupCommit[_SessionReport, ReportResult] = GroupCommit(self._report_all)
         self._releases: GroupCommit[HeldRun, None] = GroupCommit(self._release_all)

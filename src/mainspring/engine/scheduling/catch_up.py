@@ -37,12 +37,12 @@ class CatchUp:
         ownership: Ownership,
         wakeups: Wakeups,
         waiter: Waiter,
-        definitions: Definitions | None = None,
+        definitions: Definitions,
     ) -> None:
         self._store = store
         self._ownership = ownership
         self._wakeups = wakeups
-        self._definitions = definitions or Definitions(store)
+        self._definitions = definitions
         self.waiter = waiter
 
     async def tick(self, now: datetime) -> float:

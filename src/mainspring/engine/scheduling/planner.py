@@ -71,13 +71,13 @@ class Planner:
         ownership: Ownership,
         wakeups: Wakeups,
         waiter: Waiter,
-        definitions: Definitions | None = None,
+        definitions: Definitions,
     ) -> None:
         self._store = store
         self._clock = clock
         self._ownership = ownership
         self._wakeups = wakeups
-        self._definitions = definitions or Definitions(store)
+        self._definitions = definitions
         self.waiter = waiter
         self._window = Window()
         self._read_at: datetime | None = None

@@ -57,7 +57,7 @@ class Shards:
         clock: Clock,
         waiter: Waiter,
         settings: ShardSettings | None = None,
-        write_health: WriteHealth | None = None,
+        write_health: WriteHealth,
         host_time: Callable[[], datetime] | None = None,
     ) -> None:
         self._store = store
@@ -67,7 +67,7 @@ class Shards:
         self.waiter = waiter
         self._settings = settings or ShardSettings()
         self._period = self._settings.period.total_seconds()
-        self._write_health = write_health or WriteHealth()
+        self._write_health = write_health
         self._host_time = host_time
         self._watch: Watch[str] | None = None
         self.figures = ShardFigures(tzdata=node.tzdata)

@@ -46,17 +46,17 @@ class Reaper:
         wakeups: Wakeups,
         waiter: Waiter,
         beat_period: float = 10.0,
-        definitions: Definitions | None = None,
-        write_health: WriteHealth | None = None,
+        definitions: Definitions,
+        write_health: WriteHealth,
     ) -> None:
         self._store = store
         self._clock = clock
         self._random = random
         self._wakeups = wakeups
-        self._definitions = definitions or Definitions(store)
+        self._definitions = definitions
         self.waiter = waiter
         self._beat_period = beat_period
-        self._write_health = write_health or WriteHealth()
+        self._write_health = write_health
         self._watch: Watch[SessionId] | None = None
         self._shortest_period = beat_period
         self._watching_since = 0.0

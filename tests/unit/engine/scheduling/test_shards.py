@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from mainspring.core.ids import SHARDS
 from mainspring.core.shards import Refusal, find_owners
+from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
 from mainspring.errors import StoreUnavailable
@@ -61,6 +62,7 @@ class Node:
             clock=cluster.clock,
             waiter=ManualWaiter(),
             settings=ShardSettings(period=timedelta(seconds=period), clock_limit=timedelta(seconds=5)),
+            write_health=WriteHealth(),
             host_time=lambda: cluster.clock.now() + timedelta(seconds=self.skew),
         )
 
