@@ -1,10 +1,8 @@
 """Every setting, described once: name, kind, bounds, default, option, who uses it, and words.
 
-The options of the command line, the reading of the environment and of files, `Settings` with its defaults, and the
-reference page all come from this table. A setting's name is its place in the file (`worker.slots` is `slots` in the
-table `[worker]`), and its variable is that name with MAINSPRING_ before it, in capitals, with _ for each dot.
-
-The module is imported by every command, so it imports nothing that takes time.
+The command line's options, the reading of the environment and of files, `Settings`, and the reference page come from
+this table. A setting's name is its place in the file; its variable is MAINSPRING_ and that name in capitals, with _ for
+each dot. Every command imports this module, so it imports nothing that takes time.
 """
 
 from __future__ import annotations
