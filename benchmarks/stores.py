@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.engine import fresh_database
 from mainspring.core.ids import SessionId
-from mainspring.core.transitions import succeeded
+from mainspring.core.outcomes import succeeded
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimedRun, ClaimRequest
 from mainspring.ports.store.sessions import NewSession

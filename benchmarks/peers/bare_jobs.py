@@ -17,7 +17,7 @@ import uvloop
 from benchmarks.engine import settings_for
 from benchmarks.peers import mainspring_jobs, notes
 from mainspring.core.ids import LaneId, SessionId
-from mainspring.core.transitions import succeeded
+from mainspring.core.outcomes import succeeded
 from mainspring.engine.assembly import Engine
 from mainspring.host.process import settle_memory
 from mainspring.ports.gateway import Registration

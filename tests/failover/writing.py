@@ -10,7 +10,7 @@ from mainspring.core.model import Job
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.store.runs import SubmitStatus
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
-from mainspring.stores.postgres.lineage import WrongServer
+from mainspring.stores.postgres.failover import WrongServer
 from mainspring.testing.factories import add_job, at, make_new_run
 from tests.support.postgres_databases import open_store
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.core import transitions
+from mainspring.core import outcomes
 from mainspring.core.model import DEFAULT_TENANT, Job
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.hints import Hint
@@ -83,14 +83,14 @@ async def claiming(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
 
 async def succeeding(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
     held = await running_run(store)
-    return lambda: store.apply([transitions.succeeded(held.run_id, held.token, held.session_id)], now=at(1))
+    return lambda: store.apply([outcomes.succeeded(held.run_id, held.token, held.session_id)], now=at(1))
 
 
 async def failing(store: PostgresStore) -> Callable[[], Awaitable[Any]]:
     job = await add_job(store)
     held = await running_run(store, job)
-    failure = transitions.Failure(error="boom", is_retryable=False)
-    failed = transitions.failed(facts_of(held), job.spec, failure, now=at(1), random=lambda: 0.5)
+    failure = outcomes.Failure(error="boom", is_retryable=False)
+    failed = outcomes.failed(facts_of(held), job.spec, failure, now=at(1), random=lambda: 0.5)
     return lambda: store.apply([failed], now=at(1))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from mainspring.core.transitions import succeeded
+from mainspring.core.outcomes import succeeded
 from mainspring.ports.store.claims import ClaimRequest
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.connecting import Role, settings_for

@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from mainspring.core import transitions
+from mainspring.core import outcomes
 from mainspring.core.ids import RunId, SessionId, job_shard
 from mainspring.core.states import RunState
 from mainspring.errors import SchemaMismatch, StoreUnavailable
@@ -78,8 +78,8 @@ async def deadlocks(watch: Any) -> int:
     return int(count)
 
 
-def successes(leased: tuple[ClaimedRun, ...], session_id: SessionId) -> list[transitions.Transition]:
-    return [transitions.succeeded(run.run_id, run.token, session_id) for run in leased]
+def successes(leased: tuple[ClaimedRun, ...], session_id: SessionId) -> list[outcomes.Transition]:
+    return [outcomes.succeeded(run.run_id, run.token, session_id) for run in leased]
 
 
 # -- interleaved -----------------------------------------------------------------------------------------------
@@ -147,9 +147,9 @@ async def test_report_that_waited_for_a_loss_is_stale(
 ) -> None:
     held = await running_run(store)
     if is_plain:
-        report = transitions.succeeded(held.run_id, held.token, held.session_id)
+        report = outcomes.succeeded(held.run_id, held.token, held.session_id)
     else:
-        report = transitions.snoozed(facts_of(held), until=at(9))
+        report = outcomes.snoozed(facts_of(held), until=at(9))
     async with raw.transaction():
         await raw.execute(
             "UPDATE run SET state = 'PENDING', session_id = NULL, token = token + 1 WHERE id = $1",
@@ -244,7 +244,7 @@ async def test_opposite_orders_never_deadlock(
             ends = successes(leased, session_id)
             if number % 2:  # the general path: a second claim of the runs
                 held = [await read_held(store, run.run_id) for run in leased[:2]]
-                ends[:2] = [transitions.snoozed(facts_of(run), until=at(10**6)) for run in held]
+                ends[:2] = [outcomes.snoozed(facts_of(run), until=at(10**6)) for run in held]
             mixed = ends[::-1]
             random.Random(number).shuffle(mixed)
             run_ids = [run.run_id for run in leased]
@@ -274,7 +274,7 @@ async def test_deadlock_with_somebody_else_is_tried_again(store: PostgresStore, 
     transaction = raw.transaction()
     await transaction.start()
     await raw.execute("SELECT FROM run WHERE id = $1 FOR UPDATE", high)
-    ends = [transitions.succeeded(run.run_id, run.token, run.session_id) for run in held]
+    ends = [outcomes.succeeded(run.run_id, run.token, run.session_id) for run in held]
     applying = asyncio.create_task(store.apply(ends, now=at(1)))
     await wait_until_blocked(watch, "apply")
     await raw.execute("SELECT FROM run WHERE id = $1 FOR UPDATE", low)
@@ -302,7 +302,7 @@ async def test_killed_apply_is_done_once(store: PostgresStore, raw: Any, watch: 
     async with raw.transaction():
         await raw.execute("SELECT FROM run FOR UPDATE")
         applying = asyncio.create_task(
-            store.apply([transitions.succeeded(held.run_id, held.token, held.session_id)], now=at(1))
+            store.apply([outcomes.succeeded(held.run_id, held.token, held.session_id)], now=at(1))
         )
         pid = await wait_until_blocked(watch, "apply")
         await watch.execute("SELECT pg_terminate_backend($1)", pid)
@@ -477,7 +477,7 @@ async def test_history_has_partitions_by_day_made_ahead(
     wanted = sorted([*(f"run_history_{day}" for day in days), "run_history_default"])
     assert await partitions(watch, "run_history") == wanted
     held = await running_run(store)
-    await store.apply([transitions.succeeded(held.run_id, held.token, held.session_id)], now=at(1))
+    await store.apply([outcomes.succeeded(held.run_id, held.token, held.session_id)], now=at(1))
     assert await watch.fetchval("SELECT count(*) FROM run_history_20260105") == 1
 
 
@@ -487,9 +487,9 @@ async def test_days_are_dropped_whole_and_dead_runs_keep_their_attempts(
     await store.prepare_history(now=START)
     job = await add_job(store)
     done, dead = await running_run(store, job), await running_run(store, job)
-    failure = transitions.Failure(error="boom", is_retryable=False)
-    failed = transitions.failed(facts_of(dead), job.spec, failure, now=at(1), random=lambda: 0.5)
-    await store.apply([transitions.succeeded(done.run_id, done.token, done.session_id), failed], now=at(1))
+    failure = outcomes.Failure(error="boom", is_retryable=False)
+    failed = outcomes.failed(facts_of(dead), job.spec, failure, now=at(1), random=lambda: 0.5)
+    await store.apply([outcomes.succeeded(done.run_id, done.token, done.session_id), failed], now=at(1))
     assert await store.prune_history(before=START, limit=10) == 0
     removed = await asyncio.gather(
         *(side.prune_history(before=START + DAY, limit=10) for side in (store, other))
@@ -503,7 +503,7 @@ async def test_day_that_the_default_partition_has_rows_of_stays_there(
     store: PostgresStore, watch: Any
 ) -> None:
     held = await running_run(store)
-    await store.apply([transitions.succeeded(held.run_id, held.token, held.session_id)], now=at(1))
+    await store.apply([outcomes.succeeded(held.run_id, held.token, held.session_id)], now=at(1))
     await store.prepare_history(now=START)
     assert "run_history_20260105" not in await partitions(watch, "run_history")
     assert "run_history_20260106" in await partitions(watch, "run_history")

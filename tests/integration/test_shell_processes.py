@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.core.transitions import Failure
+from mainspring.core.outcomes import Failure
 from mainspring.executors import ShellExecutor
 from mainspring.executors._leftovers import sweep_leftovers, worker_marker
 from mainspring.executors._spawner import spawner_command

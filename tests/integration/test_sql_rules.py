@@ -17,10 +17,11 @@ import pytest
 
 from mainspring.core.claiming import is_expired, is_ready, must_be_alone
 from mainspring.core.clocks import wins_fire
+from mainspring.core.fencing import FIRST_TOKEN, is_held
 from mainspring.core.ids import RunId, SessionId
-from mainspring.core.settlement import FIRST_TOKEN, LiveRun, is_held, settle
+from mainspring.core.outcomes import succeeded
+from mainspring.core.settlement import LiveRun, settle
 from mainspring.core.states import RunState
-from mainspring.core.transitions import succeeded
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult
 from mainspring.ports.store.schedule import FireStatus

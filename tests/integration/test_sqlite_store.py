@@ -15,8 +15,8 @@ from typing import Any
 import apsw
 import pytest
 
+from mainspring.core.outcomes import AttemptOutcome, Transition, succeeded
 from mainspring.core.states import RunState
-from mainspring.core.transitions import AttemptOutcome, Transition, succeeded
 from mainspring.errors import SchemaMismatch, StoreLocked, StoreUnavailable
 from mainspring.ports.store.claims import ApplyResult
 from mainspring.ports.store.jobs import ChangeResult, EditResult
@@ -140,7 +140,7 @@ async def test_ids_grow_on_after_the_tables_were_emptied_and_the_store_reopened(
 WORK = """
 import asyncio, sys
 from pathlib import Path
-from mainspring.core.transitions import succeeded
+from mainspring.core.outcomes import succeeded
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.testing.factories import *
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mainspring.core import transitions
+from mainspring.core import outcomes
 from mainspring.core.ids import FireRangeId, JobId, RunId, SessionId
 from mainspring.core.model import Job, LaneKey, Priority
-from mainspring.core.transitions import Failure, Transition
+from mainspring.core.outcomes import Failure, Transition
 from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.runs import IdempotencyKey, NewRun
 from mainspring.ports.store.schedule import FireRangeStep
@@ -100,7 +100,7 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
     [fire_range] = await store.list_fire_ranges(quiet.id)
     first, second = await add_session(store), await add_session(store, worker="worker-2")
     crashed = await running_run(store, job, session_id=first, lane=_lane("quarantined"))
-    await store.apply([transitions.lost(facts_of(crashed), job.spec, now=START)], now=START)
+    await store.apply([outcomes.lost(facts_of(crashed), job.spec, now=START)], now=START)
     held = await running_run(store, job, session_id=first, lane=_lane("held"))
     other = await running_run(store, job, session_id=first, lane=_lane("other"))
     [waiting] = await submit(store, job, lane=_lane("waiting"), expires_at=EXPIRY)
@@ -216,12 +216,12 @@ async def claim_batch(store: PostgresStore, scene: Scene) -> Any:
 
 @_verb()
 async def succeed(store: PostgresStore, scene: Scene) -> Any:
-    end = transitions.succeeded(scene.held.run_id, scene.held.token, scene.held.session_id, b"1")
+    end = outcomes.succeeded(scene.held.run_id, scene.held.token, scene.held.session_id, b"1")
     return await store.apply([end], now=NOW)
 
 
 def failure_of(scene: Scene) -> Transition:
-    return transitions.failed(
+    return outcomes.failed(
         facts_of(scene.held), scene.job.spec, Failure(error="no"), now=NOW, random=random.Random(1).random
     )
 
@@ -234,7 +234,7 @@ async def fail(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def bury(store: PostgresStore, scene: Scene) -> Any:
     failure = Failure(error="never", is_retryable=False)
-    end = transitions.failed(
+    end = outcomes.failed(
         facts_of(scene.held), scene.job.spec, failure, now=NOW, random=random.Random(1).random
     )
     return await store.apply([end], now=NOW)
@@ -242,27 +242,27 @@ async def bury(store: PostgresStore, scene: Scene) -> Any:
 
 @_verb()
 async def hand_back(store: PostgresStore, scene: Scene) -> Any:
-    end = transitions.handed_back(facts_of(scene.held), scene.job.spec, now=NOW, was_started=False)
+    end = outcomes.handed_back(facts_of(scene.held), scene.job.spec, now=NOW, was_started=False)
     return await store.apply([end], now=NOW)
 
 
 @_verb()
 async def lose(store: PostgresStore, scene: Scene) -> Any:
-    return await store.apply([transitions.lost(facts_of(scene.held), scene.job.spec, now=NOW)], now=NOW)
+    return await store.apply([outcomes.lost(facts_of(scene.held), scene.job.spec, now=NOW)], now=NOW)
 
 
 @_verb()
 async def apply_batch(store: PostgresStore, scene: Scene) -> Any:
     ends = [
-        transitions.succeeded(scene.other.run_id, scene.other.token, scene.other.session_id, b"1"),
-        transitions.handed_back(facts_of(scene.held), scene.job.spec, now=NOW, was_started=False),
+        outcomes.succeeded(scene.other.run_id, scene.other.token, scene.other.session_id, b"1"),
+        outcomes.handed_back(facts_of(scene.held), scene.job.spec, now=NOW, was_started=False),
     ]
     return await store.apply(ends, now=NOW)
 
 
 @_verb()
 async def apply_backwards(store: PostgresStore, scene: Scene) -> Any:
-    ends = [transitions.lost(facts_of(run), scene.job.spec, now=NOW) for run in (scene.held, scene.other)]
+    ends = [outcomes.lost(facts_of(run), scene.job.spec, now=NOW) for run in (scene.held, scene.other)]
     return await store.apply(ends, now=NOW)
 
 

@@ -39,6 +39,7 @@ class Guard:
 
 
 _CLOCKS = "mainspring.core.clocks"
+_FENCING = "mainspring.core.fencing"
 _SETTLEMENT = "mainspring.core.settlement"
 _CLAIMS = "mainspring.stores.memory.claims"
 _PAUSED = "ClockMove(next_fire_at=None, is_paused=True"
@@ -92,13 +93,13 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "token match",
         "a late worker's report does not end another worker's attempt",
-        (Edit(_SETTLEMENT, " and run.token == token", ""),),
+        (Edit(_FENCING, " and run.token == token", ""),),
     ),
     Guard(
         "session match",
         "no other session ends the attempt of a session, even with a guessed token",
         (
-            Edit(_SETTLEMENT, " and run.session_id == session_id", ""),
+            Edit(_FENCING, " and run.session_id == session_id", ""),
             Edit("mainspring.engine.gateway", " or run.session_id != session_id:", ":"),
         ),
     ),
@@ -108,11 +109,11 @@ GUARDS: tuple[Guard, ...] = (
         (
             Edit(_SETTLEMENT, "run.token if is_final else run.token + 1", "run.token"),
             Edit(
-                _SETTLEMENT,
+                _FENCING,
                 "return run.state is RunState.RUNNING and",
-                "return run.state not in FINAL_STATES and",
+                "return run.state not in {'SUCCEEDED', 'FAILED', 'CANCELLED', 'SKIPPED'} and",
             ),
-            Edit(_SETTLEMENT, "run.session_id == session_id", "run.session_id in {session_id, None}"),
+            Edit(_FENCING, "run.session_id == session_id", "run.session_id in {session_id, None}"),
             Edit(_CLAIMS, "        assert run.session_id is not None\n", ""),
             Edit(_CLAIMS, "self._tables.sessions[run.session_id].offer.worker", '"?"'),
         ),
@@ -120,7 +121,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "state match",
         "a run that has ended stays ended",
-        (Edit(_SETTLEMENT, "return run.state is RunState.RUNNING and", "return"),),
+        (Edit(_FENCING, "return run.state is RunState.RUNNING and", "return"),),
     ),
     Guard(
         "live session at the claim",
@@ -148,11 +149,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "crash blame",
         "a run that keeps killing its worker ends",
-        (
-            Edit(
-                "mainspring.core.transitions", "elif quarantined_crashes >= spec.poison_limit:", "elif False:"
-            ),
-        ),
+        (Edit("mainspring.core.outcomes", "elif quarantined_crashes >= spec.poison_limit:", "elif False:"),),
     ),
     Guard(
         "idempotency key",
@@ -181,7 +178,7 @@ GUARDS: tuple[Guard, ...] = (
         "a run that started once never starts again",
         (
             Edit(
-                "mainspring.core.transitions",
+                "mainspring.core.outcomes",
                 "elif spec.delivery is Delivery.AT_MOST_ONCE:\n"
                 '        target, reason = RunState.FAILED, "lost"\n'
                 "    elif quarantined",
@@ -206,7 +203,7 @@ GUARDS: tuple[Guard, ...] = (
         (
             Edit(_SETTLEMENT, "if run.is_cancel_requested and state is not RunState.SUCCEEDED:", "if False:"),
             Edit(
-                "mainspring.core.transitions",
+                "mainspring.core.outcomes",
                 "    if facts.is_cancel_requested:\n"
                 '        target, reason = RunState.CANCELLED, "cancelled"\n'
                 "    elif not failure",

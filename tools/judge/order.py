@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
 from mainspring.core.model import Overlap
+from mainspring.core.outcomes import AttemptOutcome
 from mainspring.core.states import FINAL_STATES, RunState, is_legal
-from mainspring.core.transitions import AttemptOutcome
 from tools.judge.model import Event, Grant, History, Violation
 from tools.judge.runs import Runs
 

@@ -9,7 +9,7 @@ from functools import partial
 from random import Random
 
 from mainspring.core.ids import SessionId
-from mainspring.core.transitions import Failure
+from mainspring.core.outcomes import Failure
 from mainspring.engine.assembly import Engine
 from mainspring.errors import StoreUnavailable, Unreachable
 from mainspring.ports.executor import Success

@@ -9,8 +9,8 @@ from typing import Any
 
 from mainspring.core.ids import JobId, RunId, SessionId, job_shard
 from mainspring.core.model import JobSpec
+from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
-from mainspring.core.transitions import Transition
 from mainspring.ports.store.claims import ApplyResult, ClaimResult
 from mainspring.ports.store.jobs import AddResult, ChangeResult, EditResult
 from mainspring.ports.store.runs import CancelResult, SubmitResult, SubmitStatus

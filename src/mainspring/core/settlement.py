@@ -11,24 +11,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from mainspring.core.fencing import FIRST_TOKEN, LeaseFacts
 from mainspring.core.ids import SessionId
+from mainspring.core.outcomes import AttemptOutcome, Transition
 from mainspring.core.states import FINAL_STATES, RunState
-from mainspring.core.transitions import AttemptOutcome, Transition
 from mainspring.core.values import value
-
-FIRST_TOKEN = 1
-"""The token of a run's first claim. Every end of a lease but a success raises it, and writes an attempt row."""
-
-
-class LeaseFacts(Protocol):
-    """The lease of a live run, as its row says."""
-
-    @property
-    def state(self) -> RunState: ...
-    @property
-    def token(self) -> int: ...
-    @property
-    def session_id(self) -> SessionId | None: ...
 
 
 class RunFacts(LeaseFacts, Protocol):
@@ -89,11 +76,6 @@ class Settled:
         return self.state in FINAL_STATES
 
 
-def is_held(run: LeaseFacts, token: int, session_id: SessionId) -> bool:
-    """Say whether the run is RUNNING under this very lease (law 3)."""
-    return run.state is RunState.RUNNING and run.token == token and run.session_id == session_id
-
-
 def settle(end: Transition, run: RunFacts, *, now: datetime) -> Settled:
     """Return what becomes of a run whose lease the transition ends.
 
@@ -114,19 +96,6 @@ def settle(end: Transition, run: RunFacts, *, now: datetime) -> Settled:
         ready_at=None if is_final else max(end.ready_at or now, now),
         writes_attempt=end.outcome is not AttemptOutcome.SUCCEEDED or run.token > FIRST_TOKEN,
     )
-
-
-def is_repeat(end: Transition, *, outcome: str | None, state: RunState, token: int) -> bool:
-    """Say whether a transition that does not fit repeats one that was applied.
-
-    Args:
-        outcome: of the attempt row under the transition's token; None where there is none.
-        state, token: of the run.
-    """
-    if outcome is not None:
-        return outcome == end.outcome
-    is_success = end.outcome is AttemptOutcome.SUCCEEDED
-    return is_success and state is RunState.SUCCEEDED and token == end.token
 
 
 class CancelVerdict(StrEnum):

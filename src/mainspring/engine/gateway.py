@@ -10,8 +10,7 @@ import structlog
 
 from mainspring.core.ids import JobId, RunId, SessionId, format_run_id
 from mainspring.core.model import JobSpec
-from mainspring.core.text import storable
-from mainspring.core.transitions import (
+from mainspring.core.outcomes import (
     AttemptOutcome,
     Failure,
     Transition,
@@ -23,6 +22,7 @@ from mainspring.core.transitions import (
     snoozed,
     succeeded,
 )
+from mainspring.core.text import storable
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.group_commit import GroupCommit

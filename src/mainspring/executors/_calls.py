@@ -14,7 +14,7 @@ import msgspec
 
 from mainspring.core.fields import MAX_DEPTH, is_deep
 from mainspring.core.model import INLINE_LIMIT
-from mainspring.core.transitions import Failure
+from mainspring.core.outcomes import Failure
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean
 from mainspring.ports.executor import AttemptContext, OnEnd, Outcome, Snooze, Success
 from mainspring.registry import RegisteredFunction

@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mainspring.core.transitions import Failure
+from mainspring.core.outcomes import Failure
 from mainspring.executors._calls import FunctionCall
 from mainspring.executors._deadlines import Deadlines
 from mainspring.executors._text import seconds

@@ -17,8 +17,8 @@ from yarl import URL
 
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.model import DEFAULT_TIMEOUT
+from mainspring.core.outcomes import Failure
 from mainspring.core.targets.http import HttpType
-from mainspring.core.transitions import Failure
 from mainspring.errors import InvalidInput
 from mainspring.executors._names import NameLookups, SlowName, with_zone
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean, decode, seconds

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mainspring.core.ids import format_job_id, format_run_id
-from mainspring.core.transitions import Failure
+from mainspring.core.outcomes import Failure
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.executors._leftovers import MARKER, sweep_leftovers, worker_marker
 from mainspring.executors._spawner import Spawner

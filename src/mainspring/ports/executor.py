@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 
 from mainspring.core.ids import JobId, RunId, key_for_target
-from mainspring.core.transitions import Failure
+from mainspring.core.outcomes import Failure
 from mainspring.core.values import value
 
 GENTLY = "gently"

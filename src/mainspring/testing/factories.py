@@ -13,7 +13,7 @@ from uuid import UUID
 
 from mainspring.core.ids import SHARDS, JobId, LaneId, RunId, SessionId
 from mainspring.core.model import DEFAULT_TENANT, FireRangeKind, Job, JobSpec, LaneKey, RunKind, Target
-from mainspring.core.transitions import AttemptFacts
+from mainspring.core.outcomes import AttemptFacts
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimedRun, ClaimRequest, HeldRun
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import structlog
 
 from mainspring.core.ids import SessionId, format_run_id
-from mainspring.core.transitions import Failure
+from mainspring.core.outcomes import Failure
 from mainspring.ports.executor import GENTLY, AttemptContext, CallbackExecutor, Executor, Outcome
 from mainspring.ports.gateway import Ending, HandedBack, Lease, Stopped
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mainspring.core.ids import SessionId, format_run_id
+from mainspring.core.outcomes import Failure
 from mainspring.core.text import storable
-from mainspring.core.transitions import Failure
 from mainspring.ports.clock import RandomSource
 from mainspring.ports.gateway import HandedBack, Report, ReportResult, WorkerGateway
 from mainspring.worker.leases import HeldLeases, LeaseKey

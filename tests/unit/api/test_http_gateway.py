@@ -10,8 +10,8 @@ import pytest
 
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.model import INLINE_LIMIT
+from mainspring.core.outcomes import Failure
 from mainspring.core.states import RunState
-from mainspring.core.transitions import Failure
 from mainspring.engine.usecases.runs import Submission
 from mainspring.errors import InvalidInput, StoreUnavailable, Unreachable
 from mainspring.ports.executor import Snooze, Success

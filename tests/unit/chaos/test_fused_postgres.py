@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.core.transitions import succeeded
+from mainspring.core.outcomes import succeeded
 from mainspring.ports.store.claims import ApplyResult
 from mainspring.testing.factories import (
     add_job,

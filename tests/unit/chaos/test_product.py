@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from mainspring.core.transitions import succeeded
+from mainspring.core.outcomes import succeeded
 from mainspring.ports.store.claims import ApplyResult
 from mainspring.testing.factories import at, make_claim, make_new_job, make_new_run, make_session
 from tests.chaos.failpoints import NOTES_VARIABLE, Failpoint, Fuse, read_notes

@@ -141,4 +141,4 @@ def test_no_other_source_file_names_an_option_in_words_of_its_own() -> None:
     users = {
         name for name in named - allowed if not name.startswith(("engine/", "stores/", "testing/", "worker/"))
     }
-    assert users <= {"core/transitions.py"}  # which carries it out
+    assert users <= {"core/outcomes.py"}  # which carries it out

@@ -1,4 +1,4 @@
-"""What becomes of a run when an attempt ends, as every store writes it."""
+"""What becomes of a run when an attempt ends, as every store writes it, and which lease may end it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainspring.core.fencing import FIRST_TOKEN, is_held, is_repeat
 from mainspring.core.ids import RunId, SessionId
-from mainspring.core.settlement import (
-    FIRST_TOKEN,
-    CancelVerdict,
-    LiveRun,
-    is_held,
-    is_repeat,
-    judge_cancel,
-    settle,
-)
+from mainspring.core.outcomes import AttemptOutcome, Transition
+from mainspring.core.settlement import CancelVerdict, LiveRun, judge_cancel, settle
 from mainspring.core.states import FINAL_STATES, RunState, is_legal
-from mainspring.core.transitions import AttemptOutcome, Transition
 from mainspring.testing.factories import START, at
 
 SESSION = SessionId(3)

@@ -12,8 +12,8 @@ import pytest
 
 from mainspring.clock import LoopWaiter
 from mainspring.core.ids import SessionId
+from mainspring.core.outcomes import MAX_SNOOZE, Failure, Transition
 from mainspring.core.states import RunState
-from mainspring.core.transitions import MAX_SNOOZE, Failure, Transition
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.runs import Submission

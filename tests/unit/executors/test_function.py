@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.model import INLINE_LIMIT
-from mainspring.core.transitions import Failure
+from mainspring.core.outcomes import Failure
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import InlineRunner, LoopThreadRunner
 from mainspring.ports.executor import GENTLY, Outcome, Snooze, Success

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from mainspring.core.model import DEFAULT_TIMEOUT
-from mainspring.core.transitions import Failure
+from mainspring.core.outcomes import Failure
 from mainspring.executors import HttpExecutor
 from mainspring.ports.executor import Outcome, Success
 from tests.unit.executors.attempts import make_attempt

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from mainspring.core.transitions import Failure
+from mainspring.core.outcomes import Failure
 from mainspring.executors import HttpExecutor
 from mainspring.executors._names import MAX_LOOKUPS, MAX_UNPROVEN, NameLookups, SlowName
 from mainspring.ports.executor import Outcome, Success

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.core.transitions import Failure
+from mainspring.core.outcomes import Failure
 from mainspring.errors import InvalidInput
 from mainspring.executors import ShellExecutor
 from tests.unit.executors.attempts import make_attempt

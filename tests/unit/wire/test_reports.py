@@ -10,7 +10,7 @@ import pytest
 
 from mainspring.core.ids import RunId, SessionId, format_run_id
 from mainspring.core.model import INLINE_LIMIT
-from mainspring.core.transitions import MAX_SNOOZE, Failure
+from mainspring.core.outcomes import MAX_SNOOZE, Failure
 from mainspring.errors import InvalidInput
 from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import Ending, Report, ReportResult, Stopped

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mainspring.core.ids import JobId, RunId, SessionId, format_run_id
 from mainspring.core.model import INLINE_LIMIT, Delivery, JobSpec, Overlap, Priority, Target
-from mainspring.core.transitions import MAX_RETRY_AFTER, Failure
+from mainspring.core.outcomes import MAX_RETRY_AFTER, Failure
 from mainspring.core.triggers import Interval, Once
 from mainspring.errors import InvalidInput
 from mainspring.ports.executor import Snooze, Success

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mainspring.core.ids import SessionId
-from mainspring.core.transitions import Failure
+from mainspring.core.outcomes import Failure
 from mainspring.ports.executor import GENTLY, AttemptContext, OnEnd, Outcome, Success
 from mainspring.ports.gateway import Ending, HandedBack, Stopped
 from mainspring.worker.attempt import AttemptTask

@@ -15,7 +15,7 @@ import pytest
 from mainspring.clock import LoopWaiter
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import JobSpec, Target
-from mainspring.core.transitions import Failure
+from mainspring.core.outcomes import Failure
 from mainspring.errors import InvalidInput, MainspringError, StoreUnavailable, Unreachable
 from mainspring.ports.executor import AttemptContext, Outcome, Success
 from mainspring.ports.gateway import (

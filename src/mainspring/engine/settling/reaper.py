@@ -10,7 +10,7 @@ import structlog
 from mainspring.core.ids import SessionId
 from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, observe
 from mainspring.core.model import JobSpec
-from mainspring.core.transitions import AttemptFacts, Failure, Transition, failed, lost
+from mainspring.core.outcomes import AttemptFacts, Failure, Transition, failed, lost
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth

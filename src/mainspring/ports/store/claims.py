@@ -10,7 +10,7 @@ from typing import Protocol
 
 from mainspring.core.ids import JobId, LaneId, RunId, SessionId
 from mainspring.core.model import Lane
-from mainspring.core.transitions import Transition
+from mainspring.core.outcomes import Transition
 from mainspring.core.values import value
 
 

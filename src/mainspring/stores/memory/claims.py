@@ -7,11 +7,12 @@ from datetime import datetime
 from itertools import islice
 
 from mainspring.core.claiming import Turn, allowance, is_expired, judge_turn
+from mainspring.core.fencing import is_held, is_repeat
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Attempt, Lane
-from mainspring.core.settlement import is_held, is_repeat, settle
+from mainspring.core.outcomes import Transition
+from mainspring.core.settlement import settle
 from mainspring.core.states import RunState
-from mainspring.core.transitions import Transition
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
 from mainspring.stores.memory.index import LAST_ID
 from mainspring.stores.memory.rows import LaneRow, RunRow, SessionRow

@@ -12,9 +12,9 @@ from itertools import count
 from uuid import UUID
 
 from mainspring.core.admission import skip_overlaps
+from mainspring.core.fencing import is_held
 from mainspring.core.ids import SHARDS, FireRangeId, JobId, LaneId, RunId, SessionId, job_shard, make_run_id
 from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey
-from mainspring.core.settlement import is_held
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun

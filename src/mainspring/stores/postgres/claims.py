@@ -12,7 +12,7 @@ from asyncpg import Record
 
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane, LaneKey, Priority
-from mainspring.core.transitions import Transition
+from mainspring.core.outcomes import Transition
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
 from mainspring.stores.postgres.completion import (
     answer,

@@ -10,16 +10,11 @@ from typing import Any
 
 from asyncpg import Record
 
+from mainspring.core.fencing import FIRST_TOKEN, is_held, is_repeat
 from mainspring.core.ids import RunId
-from mainspring.core.settlement import (
-    FIRST_TOKEN,
-    Settled,
-    is_held,
-    is_repeat,
-    settle,
-)
+from mainspring.core.outcomes import Transition
+from mainspring.core.settlement import Settled, settle
 from mainspring.core.states import RunState
-from mainspring.core.transitions import Transition
 from mainspring.ports.store.claims import ApplyResult
 from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.rows import live_of, sparse

@@ -23,7 +23,7 @@ from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import RandomSource
 from mainspring.stores._sql.queries import Query
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
-from mainspring.stores.postgres.lineage import WrongServer
+from mainspring.stores.postgres.failover import WrongServer
 from mainspring.stores.postgres.pool import Slots
 from mainspring.stores.postgres.refusals import STATEMENT_GONE, describe_loss, describe_pooler
 from mainspring.stores.postgres.servers import UNSUPPORTED, Servers

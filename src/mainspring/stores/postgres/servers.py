@@ -22,7 +22,7 @@ from mainspring.stores.postgres.connecting import (
     settings_for,
     split_hosts,
 )
-from mainspring.stores.postgres.lineage import Failover, Lineage, Recent, Standing, WrongServer
+from mainspring.stores.postgres.failover import Failover, Lineage, Recent, Standing, WrongServer
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]

@@ -10,7 +10,7 @@ import apsw
 from mainspring.core.claiming import Turn, allowance, judge_turn
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane
-from mainspring.core.transitions import Transition
+from mainspring.core.outcomes import Transition
 from mainspring.ports.store.claims import ApplyResult, ClaimRequest, ClaimResult, HeldRun
 from mainspring.stores.sqlite.base import Part, execute, fetch_all, fetch_first, fetch_named
 from mainspring.stores.sqlite.completion import apply_others, apply_successes

@@ -7,10 +7,11 @@ from datetime import datetime
 
 import apsw
 
+from mainspring.core.fencing import FIRST_TOKEN, is_held, is_repeat
 from mainspring.core.ids import RunId
-from mainspring.core.settlement import FIRST_TOKEN, LiveRun, is_held, is_repeat, settle
+from mainspring.core.outcomes import AttemptOutcome, Transition
+from mainspring.core.settlement import LiveRun, settle
 from mainspring.core.states import RunState
-from mainspring.core.transitions import AttemptOutcome, Transition
 from mainspring.ports.store.claims import ApplyResult
 from mainspring.stores.sqlite.base import execute, execute_many, fetch_all, fetch_first, fetch_named
 from mainspring.stores.sqlite.rows import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from mainspring.core import transitions
+from mainspring.core import outcomes
+from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
-from mainspring.core.transitions import Transition
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, HeldRun
 from mainspring.ports.store.runs import CancelResult
@@ -110,7 +110,7 @@ class Cancel:
     async def test_obeyed_request_is_cancelled(self, store: Store) -> None:
         held = await running_run(store)
         await store.cancel_runs([held.run_id], reason="operator", now=at(1))
-        obeyed = transitions.cancelled(facts_of(await read_held(store, held.run_id)), error="stopped")
+        obeyed = outcomes.cancelled(facts_of(await read_held(store, held.run_id)), error="stopped")
         assert await store.apply([obeyed], now=at(2)) == APPLIED
         run = await read_run(store, held.run_id)
         assert (run.state, run.error) == (RunState.CANCELLED, "stopped")
@@ -140,7 +140,7 @@ class Cancel:
             if leased:
                 assert cancel is REQUESTED
                 assert (run.state, run.is_cancel_requested) == (RunState.RUNNING, True)
-                await store.apply([transitions.succeeded(run_id, leased[0].token, session_id)], now=START)
+                await store.apply([outcomes.succeeded(run_id, leased[0].token, session_id)], now=START)
             else:
                 assert cancel is CANCELLED
                 assert run.state is RunState.CANCELLED

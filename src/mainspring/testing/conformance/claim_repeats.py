@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from mainspring.core import transitions
+from mainspring.core import outcomes
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
@@ -62,7 +62,7 @@ class ClaimRepeats:
     async def test_repeat_leaves_out_leases_that_ended(self, store: Store) -> None:
         request, result = await self._first(store)
         done, lost, kept = result.runs
-        await store.apply([transitions.succeeded(done.run_id, done.token, request.session_id)], now=at(1))
+        await store.apply([outcomes.succeeded(done.run_id, done.token, request.session_id)], now=at(1))
         await hand_back(store, lost, now=1)
         assert await store.claim_runs([request], now=at(2)) == [ClaimResult((kept,))]
 

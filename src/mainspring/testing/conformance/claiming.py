@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from mainspring.core import transitions
+from mainspring.core import outcomes
 from mainspring.core.ids import LaneId, RunId, SessionId
 from mainspring.core.model import Job, LaneKey, Priority
 from mainspring.core.states import RunState
@@ -46,14 +46,14 @@ async def hand_back(store: Store, *runs: ClaimedRun, now: float) -> None:
     """Give leases back unfinished."""
     for run in runs:
         held = await read_held(store, run.run_id)
-        ending = transitions.handed_back(facts_of(held), make_spec(), now=at(now), was_started=False)
+        ending = outcomes.handed_back(facts_of(held), make_spec(), now=at(now), was_started=False)
         assert await store.apply([ending], now=at(now)) == [ApplyResult.APPLIED]
 
 
 async def crashed_run(store: Store, job: Job) -> RunId:
     """Submit a run and let it be lost with its worker."""
     held = await running_run(store, job)
-    ending = transitions.lost(facts_of(held), make_spec(), now=START)
+    ending = outcomes.lost(facts_of(held), make_spec(), now=START)
     assert await store.apply([ending], now=START) == [ApplyResult.APPLIED]
     return held.run_id
 

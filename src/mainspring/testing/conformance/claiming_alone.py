@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from mainspring.core import transitions
+from mainspring.core import outcomes
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.testing.conformance.claiming import crashed_run, ids_of
@@ -52,7 +52,7 @@ class RunsThatCrashedAreClaimedAlone:
         run_id = await crashed_run(store, await add_job(store))
         session_id = await add_session(store)
         await claim(store, session_id, now=at(1), is_quarantined=True)
-        snoozed = transitions.snoozed(facts_of(await read_held(store, run_id)), until=at(20))
+        snoozed = outcomes.snoozed(facts_of(await read_held(store, run_id)), until=at(20))
         await store.apply([snoozed], now=at(1))
         assert await claim(store, session_id, now=at(19), is_quarantined=True) == ()
         assert await claim(store, session_id, now=at(20), low=at(21), is_quarantined=True) == ()
@@ -61,7 +61,7 @@ class RunsThatCrashedAreClaimedAlone:
     async def test_alone_claim_passes_over_what_has_expired(self, store: Store) -> None:
         job, session_id = await add_job(store), await add_session(store)
         held = await running_run(store, job, expires_at=at(5))
-        await store.apply([transitions.lost(facts_of(held), make_spec(), now=at(1))], now=at(1))
+        await store.apply([outcomes.lost(facts_of(held), make_spec(), now=at(1))], now=at(1))
         assert await claim(store, session_id, now=at(5), is_quarantined=True) == ()
         assert ids_of(await claim(store, session_id, now=at(4), is_quarantined=True)) == [held.run_id]
 
@@ -82,7 +82,7 @@ class RunsThatCrashedAreClaimedAlone:
         assert leased.run_id in crashed
         assert await claim(store, session_id, now=at(1), limit=9) == ()
         assert await claim(store, session_id, now=at(1), limit=9, is_quarantined=True) == ()
-        await store.apply([transitions.succeeded(leased.run_id, leased.token, session_id)], now=at(2))
+        await store.apply([outcomes.succeeded(leased.run_id, leased.token, session_id)], now=at(2))
         assert len(await claim(store, session_id, now=at(3), limit=9)) == 1
 
     async def test_what_another_session_runs_does_not_count(self, store: Store) -> None:
@@ -103,7 +103,7 @@ class RunsThatCrashedAreClaimedAlone:
             [leased] = await claim(store, session_id, now=at(crashes), is_quarantined=True)
             held = await read_held(store, leased.run_id)
             assert (held.is_quarantined, held.quarantined_crashes) == (True, crashes - 1)
-            ending = transitions.lost(facts_of(held), make_spec(), now=at(crashes))
+            ending = outcomes.lost(facts_of(held), make_spec(), now=at(crashes))
             await store.apply([ending], now=at(crashes))
             [run] = await store.get_runs([run_id])
             assert run is not None
@@ -114,7 +114,7 @@ class RunsThatCrashedAreClaimedAlone:
         run_id = await crashed_run(store, await add_job(store, spec))
         [leased] = await claim(store, await add_session(store), now=at(1), is_quarantined=True)
         held = await read_held(store, leased.run_id)
-        await store.apply([transitions.lost(facts_of(held), spec, now=at(1))], now=at(1))
+        await store.apply([outcomes.lost(facts_of(held), spec, now=at(1))], now=at(1))
         [run] = await store.get_runs([run_id])
         assert run is not None
         assert (run.state, run.reason, run.crashes) == (RunState.FAILED, "poison", 2)
@@ -133,7 +133,7 @@ class RunsThatCrashedAreClaimedAlone:
     async def test_snoozed_and_failed_runs_are_not_quarantined(self, store: Store) -> None:
         job = await add_job(store)
         held = await running_run(store, job)
-        await store.apply([transitions.snoozed(facts_of(held), until=at(5))], now=at(1))
+        await store.apply([outcomes.snoozed(facts_of(held), until=at(5))], now=at(1))
         leased = await claim(store, await add_session(store), now=at(5))
         assert ids_of(leased) == [held.run_id]
         assert make_new_run(job).lane == lane_of(job)

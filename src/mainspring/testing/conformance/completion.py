@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from mainspring.core import transitions
+from mainspring.core import outcomes
 from mainspring.core.ids import RunId
 from mainspring.core.model import INLINE_LIMIT, Delivery, JobSpec, Run
+from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.states import RunState
-from mainspring.core.transitions import Failure, Transition
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, HeldRun
 from mainspring.testing.factories import (
@@ -33,7 +33,7 @@ UNKNOWN_RUN = RunId(10**15)
 
 def succeed(held: HeldRun, result: bytes | None = b"42") -> Transition:
     """The attempt did its work."""
-    return transitions.succeeded(held.run_id, held.token, held.session_id, result, "said something")
+    return outcomes.succeeded(held.run_id, held.token, held.session_id, result, "said something")
 
 
 def fail(
@@ -41,22 +41,22 @@ def fail(
 ) -> Transition:
     """The attempt failed."""
     failure = Failure(error=error, output="said something", is_retryable=retry)
-    return transitions.failed(facts_of(held), spec, failure, now=at(now), random=lambda: 0.5)
+    return outcomes.failed(facts_of(held), spec, failure, now=at(now), random=lambda: 0.5)
 
 
 def lose(held: HeldRun, spec: JobSpec = SPEC, *, now: float) -> Transition:
     """The worker died."""
-    return transitions.lost(facts_of(held), spec, now=at(now))
+    return outcomes.lost(facts_of(held), spec, now=at(now))
 
 
 def give_back(held: HeldRun, spec: JobSpec = SPEC, *, now: float, was_started: bool = True) -> Transition:
     """The worker gives it back."""
-    return transitions.handed_back(facts_of(held), spec, now=at(now), was_started=was_started)
+    return outcomes.handed_back(facts_of(held), spec, now=at(now), was_started=was_started)
 
 
 def snooze(held: HeldRun, *, until: float) -> Transition:
     """The job asks to be called again."""
-    return transitions.snoozed(facts_of(held), until=at(until))
+    return outcomes.snoozed(facts_of(held), until=at(until))
 
 
 async def read_run(store: Store, run_id: RunId) -> Run:
@@ -102,10 +102,10 @@ class Completion:
             failure = Failure(error="boom", result=result, output=output, is_retryable=False)
             ends = [
                 *(
-                    transitions.succeeded(held.run_id, held.token, held.session_id, result, output)
+                    outcomes.succeeded(held.run_id, held.token, held.session_id, result, output)
                     for held in (first, again)
                 ),
-                transitions.failed(facts_of(dead), make_spec(), failure, now=at(second), random=lambda: 0.5),
+                outcomes.failed(facts_of(dead), make_spec(), failure, now=at(second), random=lambda: 0.5),
             ]
             assert await store.apply(ends, now=at(second)) == [ApplyResult.APPLIED] * 3
             for held in (first, again, dead):
@@ -211,8 +211,8 @@ class Completion:
         held = [await running_run(store, job) for _ in range(3)]
         batch = [
             fail(held[2], now=5),
-            transitions.succeeded(UNKNOWN_RUN, 1, held[0].session_id),
-            transitions.succeeded(held[1].run_id, held[1].token + 1, held[1].session_id),
+            outcomes.succeeded(UNKNOWN_RUN, 1, held[0].session_id),
+            outcomes.succeeded(held[1].run_id, held[1].token + 1, held[1].session_id),
             succeed(held[0]),
         ]
         applied, stale, missing = ApplyResult.APPLIED, ApplyResult.STALE, ApplyResult.MISSING

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
-from mainspring.core import transitions
+from mainspring.core import outcomes
 from mainspring.core.ids import LaneId, SessionId
 from mainspring.core.model import INLINE_LIMIT, LaneKey, Priority
+from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
-from mainspring.core.transitions import Transition
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult
 from mainspring.ports.store.jobs import AddResult
@@ -96,9 +96,7 @@ class SizesAndText:
             [run_id] = await submit(store, job, payload=payload)
             [leased] = await claim(store, session_id, now=at(second))
             assert leased.payload == payload
-            await store.apply(
-                [transitions.succeeded(run_id, leased.token, session_id, payload)], now=at(second)
-            )
+            await store.apply([outcomes.succeeded(run_id, leased.token, session_id, payload)], now=at(second))
             run = await read_run(store, run_id)
             assert (run.payload, run.result) == (payload, payload)
 
@@ -130,7 +128,7 @@ class SizesAndText:
         held = await running_run(store)
         long = "ö" * 100_000
         await store.apply(
-            [transitions.succeeded(held.run_id, held.token, held.session_id, None, long)], now=at(1)
+            [outcomes.succeeded(held.run_id, held.token, held.session_id, None, long)], now=at(1)
         )
         assert (await read_run(store, held.run_id)).output == long
 
@@ -204,7 +202,7 @@ class LargeBatches:
         session_id = await add_session(store)
         leased = await claim(store, session_id, limit=MANY)
         assert sorted(run.run_id for run in leased) == run_ids
-        ends = [transitions.succeeded(run.run_id, run.token, session_id) for run in leased]
+        ends = [outcomes.succeeded(run.run_id, run.token, session_id) for run in leased]
         assert await store.apply(ends, now=at(1)) == [ApplyResult.APPLIED] * MANY
         assert await store.count_runs("default") == {RunState.SUCCEEDED: MANY}
         assert all(await store.get_runs(run_ids))
@@ -256,9 +254,7 @@ class Atomicity:
         for steps in range(8):
             await submit(store, job, 10)
             leased = await claim(store, session_id, lanes=[await self._lane(store, lane_of(job))], limit=10)
-            ends: list[Transition] = [
-                transitions.succeeded(run.run_id, run.token, session_id) for run in leased
-            ]
+            ends: list[Transition] = [outcomes.succeeded(run.run_id, run.token, session_id) for run in leased]
             before = (await store.count_runs("default")).get(RunState.SUCCEEDED, 0)
             await self._stop_after(steps, lambda: store.apply(ends, now=START))  # noqa: B023
             after = (await store.count_runs("default")).get(RunState.SUCCEEDED, 0)
@@ -307,7 +303,7 @@ class OppositeLockOrdersLaw6:
             await submit(store, job, 50)
             session_id = await add_session(store)
             leased = await claim(store, session_id, limit=50)
-            ends = [transitions.succeeded(run.run_id, run.token, session_id) for run in leased]
+            ends = [outcomes.succeeded(run.run_id, run.token, session_id) for run in leased]
             answers = await asyncio.gather(store.apply(ends, now=START), store.apply(ends[::-1], now=START))
             assert list(answers) == [[ApplyResult.APPLIED] * 50] * 2
 
@@ -317,7 +313,7 @@ class OppositeLockOrdersLaw6:
             await submit(store, job, 50)
             session_id = await add_session(store)
             leased = await claim(store, session_id, limit=50)
-            ends = [transitions.succeeded(run.run_id, run.token, session_id) for run in leased]
+            ends = [outcomes.succeeded(run.run_id, run.token, session_id) for run in leased]
             run_ids = [run.run_id for run in leased]
             cancels, applied = await asyncio.gather(
                 store.cancel_runs(run_ids[::-1], reason="operator", now=START), store.apply(ends, now=START)
@@ -356,7 +352,7 @@ class OppositeLockOrdersLaw6:
         async def work(session_id: SessionId) -> None:
             for _ in range(10):
                 leased = await claim(store, session_id, limit=5)
-                ends = [transitions.succeeded(run.run_id, run.token, session_id) for run in leased]
+                ends = [outcomes.succeeded(run.run_id, run.token, session_id) for run in leased]
                 assert await store.apply(ends[::-1], now=START) == [ApplyResult.APPLIED] * len(ends)
 
         async def produce() -> None:
@@ -369,7 +365,7 @@ class OppositeLockOrdersLaw6:
         await asyncio.gather(produce(), *(work(session_id) for session_id in sessions))
         session_id = sessions[0]
         while leased := await claim(store, session_id, limit=50):
-            ends = [transitions.succeeded(run.run_id, run.token, session_id) for run in leased]
+            ends = [outcomes.succeeded(run.run_id, run.token, session_id) for run in leased]
             assert await store.apply(ends, now=START) == APPLIED * len(ends)
         finished = await store.list_runs("default", limit=1000)
         assert len(finished) == 100

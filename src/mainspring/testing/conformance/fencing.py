@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from mainspring.core import transitions
-from mainspring.core.transitions import Transition
+from mainspring.core import outcomes
+from mainspring.core.outcomes import Transition
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, HeldRun
 from mainspring.ports.store.sessions import Beat
@@ -42,14 +42,14 @@ class StaleTokenIsRefusedLaw3:
 
     async def _assert_refused(self, store: Store, held: HeldRun, *, now: float) -> None:
         """Every kind of report under this lease is stale and leaves no trace."""
-        bare = transitions.succeeded(held.run_id, held.token, held.session_id, b"42")
+        bare = outcomes.succeeded(held.run_id, held.token, held.session_id, b"42")
         reports = [
             bare,
             succeed(held),
             fail(held, now=now),
             lose(held, now=now),
             snooze(held, until=now),
-            transitions.cancelled(facts_of(held)),
+            outcomes.cancelled(facts_of(held)),
         ]
         run = await read_run(store, held.run_id)
         attempts = await store.list_attempts(held.run_id)
@@ -112,14 +112,14 @@ class StaleTokenIsRefusedLaw3:
         held = await running_run(store)
         await store.apply([succeed(held)], now=at(5))
         for token in (held.token - 1, held.token + 1, held.token + 2):
-            guess = transitions.succeeded(held.run_id, token, held.session_id, b"42")
+            guess = outcomes.succeeded(held.run_id, token, held.session_id, b"42")
             assert await store.apply([guess], now=at(6)) == STALE
 
     async def test_report_without_a_claim(self, store: Store) -> None:
         held = await running_run(store)
         await store.apply([give_back(held, now=5)], now=at(5))
         token = (await read_run(store, held.run_id)).token
-        guess = transitions.succeeded(held.run_id, token, held.session_id)
+        guess = outcomes.succeeded(held.run_id, token, held.session_id)
         assert await store.apply([guess], now=at(6)) == STALE, "a token is good only while the run is RUNNING"
 
     async def test_report_of_a_cancelled_waiting_run(self, store: Store) -> None:
@@ -129,7 +129,7 @@ class StaleTokenIsRefusedLaw3:
         await self._assert_refused(store, held, now=7)
 
     async def test_report_of_an_unknown_run(self, store: Store) -> None:
-        end = transitions.succeeded(UNKNOWN_RUN, 1, await add_session(store))
+        end = outcomes.succeeded(UNKNOWN_RUN, 1, await add_session(store))
         assert await store.apply([end], now=START) == MISSING
 
     async def test_only_one_of_many_concurrent_ends_is_applied(self, store: Store) -> None:
@@ -149,13 +149,13 @@ class AnotherSessionIsRefusedLaw3:
         stranger = replace(held, session_id=await add_session(store))
         return [
             succeed(stranger),
-            transitions.succeeded(held.run_id, held.token, stranger.session_id),
+            outcomes.succeeded(held.run_id, held.token, stranger.session_id),
             fail(stranger, now=now),
             fail(stranger, now=now, retry=False),
             lose(stranger, now=now),
             give_back(stranger, now=now),
             snooze(stranger, until=now),
-            transitions.cancelled(facts_of(stranger)),
+            outcomes.cancelled(facts_of(stranger)),
         ]
 
     async def test_report_for_a_first_attempt(self, store: Store) -> None:
@@ -190,7 +190,7 @@ class AnotherSessionIsRefusedLaw3:
         job = await add_job(store)
         for end in (
             succeed,
-            lambda held: transitions.succeeded(held.run_id, held.token, held.session_id, b"1"),
+            lambda held: outcomes.succeeded(held.run_id, held.token, held.session_id, b"1"),
         ):
             for is_first in (True, False):
                 held = await running_run(store, job)
@@ -257,7 +257,7 @@ class RepeatedReportIsApplied:
     async def test_cancel(self, store: Store) -> None:
         held = await running_run(store)
         await store.cancel_runs([held.run_id], reason="operator", now=at(1))
-        await self._assert_repeats(store, transitions.cancelled(facts_of(held)))
+        await self._assert_repeats(store, outcomes.cancelled(facts_of(held)))
 
     async def test_success_of_a_second_attempt(self, store: Store) -> None:
         held = await running_run(store)

@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from mainspring.core import transitions
+from mainspring.core import outcomes
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.model import JobSpec
+from mainspring.core.outcomes import AttemptFacts, AttemptOutcome, Failure, Transition
 from mainspring.core.states import RunState
-from mainspring.core.transitions import AttemptFacts, AttemptOutcome, Failure, Transition
 from mainspring.ports.store.runs import IdempotencyKey
 from mainspring.testing.conformance.model_walk import Claimed, WalkBase
 from mainspring.testing.factories import make_session
@@ -106,17 +106,17 @@ class RunMoves(WalkBase):
         )
         instant = self.tick()
         if kind == "succeeded":
-            return transitions.succeeded(facts.run_id, facts.token, facts.session_id, b"1", "out")
+            return outcomes.succeeded(facts.run_id, facts.token, facts.session_id, b"1", "out")
         if kind == "failed":
             failure = Failure(error="boom", is_retryable=self.chance(0.8), is_timeout=self.chance(0.2))
-            return transitions.failed(facts, spec, failure, now=instant, random=self.random.random)
+            return outcomes.failed(facts, spec, failure, now=instant, random=self.random.random)
         if kind == "lost":
-            return transitions.lost(facts, spec, now=instant)
+            return outcomes.lost(facts, spec, now=instant)
         if kind == "handed_back":
-            return transitions.handed_back(facts, spec, now=instant, was_started=True)
+            return outcomes.handed_back(facts, spec, now=instant, was_started=True)
         if kind == "snoozed":
-            return transitions.snoozed(facts, until=instant)
-        return transitions.cancelled(facts, error="stopped")
+            return outcomes.snoozed(facts, until=instant)
+        return outcomes.cancelled(facts, error="stopped")
 
     async def repeat_end(self) -> None:
         if self.ends:

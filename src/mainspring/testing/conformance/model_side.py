@@ -13,8 +13,8 @@ from typing import Any
 
 from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
 from mainspring.core.model import FireRange, LaneKey, Run
+from mainspring.core.outcomes import Transition
 from mainspring.core.states import FINAL_STATES
-from mainspring.core.transitions import Transition
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, ClaimRequest, HeldRun
 from mainspring.ports.store.runs import NewRun

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, Job, JobSpec, LaneKey
-from mainspring.core.transitions import Transition
+from mainspring.core.outcomes import Transition
 from mainspring.ports.store import Store
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import NewFireRange

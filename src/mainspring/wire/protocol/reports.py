@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 from mainspring.core.fields import MAX_DEPTH, is_deep
 from mainspring.core.ids import format_run_id
 from mainspring.core.model import INLINE_LIMIT
+from mainspring.core.outcomes import Failure, clamp_snooze
 from mainspring.core.text import storable
-from mainspring.core.transitions import Failure, clamp_snooze
 from mainspring.errors import InvalidInput
 from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import Ending, HandedBack, Report, ReportResult, Stopped

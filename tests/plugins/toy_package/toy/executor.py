@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from mainspring.core.transitions import Failure
+from mainspring.core.outcomes import Failure
 from mainspring.plugins import ExecutorContext
 from mainspring.ports.executor import AttemptContext, Outcome, Success
 

@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.model import Delivery, JobSpec, Target
-from mainspring.core.retry import Backoff, RetryPolicy
-from mainspring.core.states import FINAL_STATES, RunState, is_legal
-from mainspring.core.transitions import (
+from mainspring.core.outcomes import (
     AttemptFacts,
     AttemptOutcome,
     Failure,
@@ -23,6 +21,8 @@ from mainspring.core.transitions import (
     snoozed,
     succeeded,
 )
+from mainspring.core.retry import Backoff, RetryPolicy
+from mainspring.core.states import FINAL_STATES, RunState, is_legal
 from mainspring.testing.factories import START, at
 
 RUN = RunId(4711)

@@ -5,7 +5,7 @@ import pytest
 from mainspring.core.ids import RunId
 from mainspring.ports.store.runs import SubmitResult, SubmitStatus
 from mainspring.ports.store.schedule import FireResult, FireStatus
-from mainspring.stores.postgres.lineage import Failover, Lineage, Recent, Standing, WrongServer
+from mainspring.stores.postgres.failover import Failover, Lineage, Recent, Standing, WrongServer
 from mainspring.testing.factories import at
 
 NOW = at(0)

@@ -1,0 +1,51 @@
+-- The runner's own table.
+
+-- name: lock_schema
+-- Every server may start at once; the others wait here until the transaction ends.
+SELECT pg_advisory_xact_lock(hashtextextended('mainspring.schema', 0));
+
+-- name: limit_lock_waits
+-- A change of a table waits for whoever uses it, and everybody who comes later waits behind that change.
+SET LOCAL lock_timeout = '2s';
+
+-- name: let_others_pass
+SELECT pg_sleep(:seconds);
+
+-- name: make_migration_table
+CREATE TABLE IF NOT EXISTS migration (
+    number integer PRIMARY KEY,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- name: make_compatibility_table
+-- Beside `migration`, not in it: that table is older, and every program that may start on this schema makes it alike.
+CREATE TABLE IF NOT EXISTS migration_compatibility (
+    number integer PRIMARY KEY,
+    compatible_from integer NOT NULL
+);
+
+-- name: read_migrations
+SELECT migration.number, migration.checksum, migration_compatibility.compatible_from
+FROM migration LEFT JOIN migration_compatibility ON migration_compatibility.number = migration.number;
+
+-- name: add_compatibility
+INSERT INTO migration_compatibility (number, compatible_from) VALUES (:number, :compatible_from);
+
+-- name: add_migration
+INSERT INTO migration (number, name, checksum) VALUES (:number, :name, :checksum);
+
+-- name: read_running
+-- Whatever older schema this is: some have no periods, and these are read as null.
+SELECT
+    'server' AS kind, node.id, node.version AS name, node.host, node.pid, node.beats,
+    (to_jsonb(node) ->> 'period')::interval AS period
+FROM node
+UNION ALL
+SELECT
+    'worker', session.id::text, session.worker, session.host, session.pid, session.beats,
+    (to_jsonb(session) ->> 'beat_period')::interval
+FROM session
+WHERE session.state = 'live'
+ORDER BY 1, 2;

@@ -1,0 +1,96 @@
+-- Claims, and what is known of the leases that they give. The traps of the hot path are told in `runs.sql`.
+
+-- name: read_lanes
+-- Lower bounds are for PostgreSQL: here no index holds entries of what is no longer so.
+SELECT
+    lane.id, lane.queue, lane.route, lane.tenant, lane.priority,
+    (
+        SELECT run.ready_at FROM run INDEXED BY run_ready
+        WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes = 0
+        ORDER BY run.ready_at LIMIT 1
+    ) AS earliest_ready_at,
+    (
+        SELECT run.ready_at FROM run INDEXED BY run_quarantined
+        WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes > 0
+        ORDER BY run.ready_at LIMIT 1
+    ) AS earliest_quarantined_at
+FROM lane
+WHERE :is_all OR lane.queue IN (SELECT value FROM json_each(:queues))
+ORDER BY lane.id;
+
+-- name: read_claimer
+SELECT claim_number FROM session WHERE id = :session_id AND state = 'live';
+
+-- name: set_claim_number
+UPDATE session SET claim_number = :number WHERE id = :session_id;
+
+-- name: is_holding
+SELECT EXISTS (SELECT 1 FROM run INDEXED BY run_held WHERE session_id = :session_id AND state = 'RUNNING');
+
+-- name: is_holding_quarantined
+SELECT EXISTS (SELECT 1 FROM run INDEXED BY run_held_quarantined WHERE session_id = :session_id AND state = 'RUNNING' AND is_quarantined);
+
+-- name: find_ready
+-- `lanes` is an object of lane and lower bound. The cross joins keep the order: lane after lane, and in each by `ready_at` along the index, until the limit is reached.
+SELECT
+    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.tenant
+FROM json_each(:lanes) AS wanted
+CROSS JOIN lane ON lane.id = CAST(wanted.key AS INTEGER)
+CROSS JOIN run INDEXED BY run_ready ON run.lane_id = lane.id
+WHERE
+    {is_ready} AND run.crashes = 0 AND run.ready_at BETWEEN wanted.value AND :now
+    AND (run.expires_at IS NULL OR run.expires_at > :now)
+LIMIT :limit;
+
+-- name: find_quarantined
+SELECT
+    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.tenant
+FROM json_each(:lanes) AS wanted
+CROSS JOIN lane ON lane.id = CAST(wanted.key AS INTEGER)
+CROSS JOIN run INDEXED BY run_quarantined ON run.lane_id = lane.id
+WHERE
+    {is_ready} AND run.crashes > 0 AND run.ready_at BETWEEN wanted.value AND :now
+    AND (run.expires_at IS NULL OR run.expires_at > :now)
+LIMIT :limit;
+
+-- name: claim_runs
+UPDATE run SET
+    state = 'RUNNING', token = token + 1, session_id = :session_id, claim_number = :number, is_quarantined = :is_quarantined,
+    started_at = :now, deadline_at = :now + timeout_ms * 1000
+WHERE id IN (SELECT value FROM json_each(:run_ids));
+
+-- name: repeat_claim
+SELECT
+    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.tenant
+FROM run INDEXED BY run_held
+CROSS JOIN lane ON lane.id = run.lane_id
+WHERE run.session_id = :session_id AND run.state = 'RUNNING' AND run.claim_number = :number
+ORDER BY run.id;
+
+-- name: list_orphans
+-- From the sessions that are over, which are few; prune_sessions keeps those that hold any run.
+SELECT
+    {run.held_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
+FROM session
+CROSS JOIN run INDEXED BY run_held ON run.session_id = session.id
+WHERE run.state = 'RUNNING' AND session.state <> 'live'
+LIMIT :limit;
+
+-- name: list_overdue
+SELECT
+    {run.held_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
+FROM run INDEXED BY run_held
+WHERE run.state = 'RUNNING' AND run.deadline_at <= :now
+LIMIT :limit;
+
+-- name: read_held
+SELECT
+    {run.held_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
+FROM json_each(:run_ids) AS wanted
+CROSS JOIN run ON run.id = wanted.value
+WHERE run.state = 'RUNNING';
+
+-- name: held_by_session
+SELECT run.id, run.token, run.claim_number, run.cancel_requested_at IS NOT NULL
+FROM run INDEXED BY run_held
+WHERE run.state = 'RUNNING' AND run.session_id = :session_id AND run.claim_number >= :held_from;

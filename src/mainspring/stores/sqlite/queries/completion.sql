@@ -1,0 +1,67 @@
+-- The ends of attempts. The traps of the hot path are told in `runs.sql`.
+
+-- name: lock_runs
+SELECT
+    {run.live_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
+FROM json_each(:run_ids) AS wanted
+CROSS JOIN run ON run.id = wanted.value;
+
+-- name: add_attempt
+INSERT INTO attempt (run_id, token, number, outcome, worker, started_at, finished_at, error, output)
+SELECT
+    run.id, run.token, run.attempt, :outcome,
+    coalesce((SELECT session.worker FROM session WHERE session.id = run.session_id), ''), run.started_at, :now, :error,
+    :output
+FROM run
+WHERE run.id = :run_id;
+
+-- name: finish_run
+INSERT INTO run_history (
+    {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output
+)
+SELECT
+    {run.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, :state, :reason, :now,
+    coalesce(:crashes, run.crashes), :error, :result, :output
+FROM run CROSS JOIN lane ON lane.id = run.lane_id
+WHERE run.id = :run_id;
+
+-- name: apply_successes
+-- The end of nearly every run, all at once, where it succeeded at the first go (token 1: there is no earlier attempt).
+-- `ends` is an object of run id and [session, result in hexadecimal]. Right after it, remove_runs takes the rows that it
+-- answers out of `run`.
+INSERT INTO run_history ({kept_columns}, queue, route, tenant, priority, state, finished_at, crashes, result)
+SELECT
+    {run.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, 'SUCCEEDED', :now, run.crashes,
+    unhex(success.value ->> 1)
+FROM json_each(:ends) AS success
+CROSS JOIN run
+    ON run.id = CAST(success.key AS INTEGER) AND run.token = 1 AND run.state = 'RUNNING'
+    AND run.session_id = success.value ->> 0
+CROSS JOIN lane ON lane.id = run.lane_id
+RETURNING id;
+
+-- name: bury_run
+INSERT INTO dead_run (
+    {kept_columns}, queue, route, tenant, priority, state, reason, finished_at, crashes, error, result, output
+)
+SELECT
+    {run.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, 'FAILED', :reason, :now,
+    coalesce(:crashes, run.crashes), :error, :result, :output
+FROM run CROSS JOIN lane ON lane.id = run.lane_id
+WHERE run.id = :run_id;
+
+-- name: remove_runs
+DELETE FROM run WHERE id IN (SELECT value FROM json_each(:run_ids));
+
+-- name: requeue_run
+UPDATE run SET
+    state = :state, ready_at = :ready_at, token = :token, attempt = :attempt, crashes = :crashes, quarantined_crashes = :quarantined_crashes,
+    is_quarantined = 0, session_id = NULL, claim_number = NULL, deadline_at = NULL
+WHERE id = :run_id;
+
+-- name: read_end
+-- What is known of a run that a report could not end: its state, and the outcome that was kept under the token.
+SELECT
+    (SELECT any_run.state FROM any_run WHERE any_run.id = :run_id) AS state,
+    (SELECT any_run.token FROM any_run WHERE any_run.id = :run_id) AS token,
+    (SELECT attempt.outcome FROM attempt WHERE attempt.run_id = :run_id AND attempt.token = :token) AS outcome;
