@@ -41,10 +41,10 @@ def read_definition_options(given: Mapping[str, Any]) -> dict[str, Any]:
 def _fields() -> Iterator[tuple[str, Option]]:
     """Yield every field with its option: when, what, how."""
     for trigger in TRIGGERS:
-        yield from trigger.short_options()
+        yield from trigger.short_options
     yield "trigger", Option(name="trigger", kind=Kind(), summary="The trigger in full form.")
     for target in TARGETS:
-        yield from target.short_options()
+        yield from target.short_options
     yield "target", Option(name="target", kind=Kind(), summary="The target in full form.")
     for option in OPTIONS:
         yield option.name, option

@@ -36,6 +36,10 @@ LATEST = datetime(9001, 1, 1, tzinfo=UTC)
 _LONGEST_DELAY = 3650 * DAY
 _MAX_SECONDS = 100_000_000_000
 """More than any limit, and little enough for a timedelta."""
+_LEAVES = frozenset({str, int, float, bool, type(None)})
+_TEXT = frozenset({str})
+"""Types of most values and of most keys of a payload: asked for first, because `isinstance` of a Mapping takes long."""
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 E = TypeVar("E", bound=Enum)
 
 
@@ -240,7 +244,7 @@ def encode_payload(value: object) -> bytes:
         ValueError: it holds NaN or an infinity, or text that is not Unicode.
         RecursionError: it is nested too deep.
     """
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return _encode(value).encode()
 
 
 def decode_payload(text: bytes) -> Any:
@@ -252,13 +256,17 @@ def check_depth(value: object, field: str) -> None:
     """Refuse what is nested deeper than `MAX_DEPTH`, or has keys that are not text; never recurses."""
     level: list[object] = [value]
     for _ in range(MAX_DEPTH + 1):
-        containers = [item for item in level if isinstance(item, Mapping | list | tuple)]
+        containers = [
+            item
+            for item in level
+            if type(item) not in _LEAVES and isinstance(item, dict | list | tuple | Mapping)
+        ]
         if not containers:
             return
         level = []
         for item in containers:
-            if isinstance(item, Mapping):
-                if not all(isinstance(key, str) for key in item):
+            if isinstance(item, dict | Mapping):
+                if not {*map(type, item)} <= _TEXT and not all(isinstance(key, str) for key in item):
                     raise InvalidInput(field, "keys must be text")
                 level.extend(item.values())
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, overload
+from typing import Any, Final, NamedTuple, overload
 
 from mainspring.core.fields import check_known
 from mainspring.core.kinds import Kind, Schema
@@ -91,6 +91,23 @@ class Option:
         return schema if self.example is None else {**schema, "examples": [self.example]}
 
 
+class _Stored(NamedTuple):
+    """How the kept form of an option is made: that of its default is made once."""
+
+    name: str
+    key: str
+    store: Callable[[Any], Any]
+    default: Any
+    stored: Any
+    copy: Callable[[Any], Any] | None
+
+    @classmethod
+    def of(cls, option: Option) -> _Stored:
+        stored = None if option.default is REQUIRED else option.store(option.default)
+        copy = type(stored) if isinstance(stored, dict | list) else None
+        return cls(option.name, option.key, option.kind.store, option.default, stored, copy)
+
+
 class Options(Sequence[Option]):
     """The options of one thing, in the order in which they are shown.
 
@@ -101,7 +118,9 @@ class Options(Sequence[Option]):
     def __init__(self, *options: Option) -> None:
         self._options = options
         self.by_form: Mapping[str, Option] = {form: option for option in options for form in option.forms}
-        self._store = tuple((option.name, option.key, option.kind.store) for option in options)
+        self._required = tuple(option for option in options if option.default is REQUIRED)
+        self._defaults = {option.name: option.default for option in options if option not in self._required}
+        self._stored = tuple(_Stored.of(option) for option in options)
 
     @overload
     def __getitem__(self, index: int) -> Option: ...
@@ -134,17 +153,17 @@ class Options(Sequence[Option]):
             InvalidInput: one is wrong, or is given in two forms.
         """
         read: dict[str, Any] = {}
-        first: dict[str, str] = {}
-        for form in given:
+        for form, value in given.items():
             option = self.by_form.get(form)
             if option is None:
                 continue
-            if option.name in read:
-                other, late = sorted((first[option.name], form), key=option.forms.index)
+            name = option.name
+            if name in read:
+                other, late = (one for one in option.forms if one in given)
                 raise InvalidInput(path(late), f"says the same as {other!r}; give one of them")
-            first[option.name] = form
-            before = None if old is None else getattr(old, option.name)
-            read[option.name] = option.read(given[form], path(form), before)
+            before = None if old is None else getattr(old, name)
+            is_none = value is None and option.is_nullable
+            read[name] = None if is_none else option.kind.read(value, path(form), before)
         return read
 
     def read_all(self, given: Mapping[str, Any], path: Path) -> dict[str, Any]:
@@ -155,20 +174,27 @@ class Options(Sequence[Option]):
         """
         if not self.by_form.keys() >= given.keys():
             check_known(given, self.by_form, prefix=path(""))
-        read = self.read_given(given, path)
-        values: dict[str, Any] = {}
-        for option in self:
-            value = read.get(option.name, option.default)
-            if value is REQUIRED:
+        return self.complete(self.read_given(given, path), path)
+
+    def complete(self, read: Mapping[str, Any], path: Path) -> dict[str, Any]:
+        """Return checked values with the defaults of the options that are not among them.
+
+        Raises:
+            InvalidInput: an option without a default is missing.
+        """
+        for option in self._required:
+            if option.name not in read:
                 raise InvalidInput(path(option.key), "is missing")
-            values[option.name] = value
-        return values
+        return {**self._defaults, **read}
 
     def store_into(self, plain: dict[str, Any], value: object) -> None:
         """Add the kept form of all options, which are attributes of a value."""
-        for name, key, store in self._store:
+        for name, key, store, default, stored, copy in self._stored:
             given = getattr(value, name)
-            plain[key] = None if given is None else store(given)
+            if given is default:  # as most are
+                plain[key] = stored if copy is None else copy(stored)
+            else:
+                plain[key] = None if given is None else store(given)
 
     def load(self, plain: Mapping[str, Any]) -> dict[str, Any]:
         """Read what `store` wrote; an option that is younger than the kept form has its default."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Generic, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar, Generic, TypeVar
 
 from mainspring.core.fields import read_word
-from mainspring.core.options import Option, Options
+from mainspring.core.options import Option, Options, Path
 from mainspring.errors import InvalidInput
 
 
@@ -31,9 +32,34 @@ class DefinedType:
         """The short form's first field."""
         return next(iter(self.short), None)
 
-    def short_options(self) -> Iterator[tuple[str, Option]]:
-        """Yield each field of the short form with its option."""
-        return ((field, self.options.get(name)) for field, name in self.short.items())
+    @cached_property
+    def short_options(self) -> tuple[tuple[str, Option], ...]:
+        """Each field of the short form with its option."""
+        return tuple((field, self.options.get(name)) for field, name in self.short.items())
+
+    @cached_property
+    def path_of_short(self) -> Path:
+        """From an option's name to its field in the short form."""
+        fields = {option.name: field for field, option in self.short_options}
+        return lambda name: fields.get(name, name)
+
+    def read_short(self, body: Mapping[str, Any], base: object = None) -> dict[str, Any]:
+        """Return the checked values of all options from the short form that a body gives.
+
+        Args:
+            base: what the body changes; it keeps those of its values that the short form could name and does not.
+
+        Raises:
+            InvalidInput: a value is wrong or missing; the field is that of the body.
+        """
+        read = {
+            option.name: option.read(body[field], field)
+            for field, option in self.short_options
+            if field in body
+        }
+        if base is not None:
+            read = {option.name: getattr(base, option.name) for _, option in self.short_options} | read
+        return self.options.complete(read, self.path_of_short)
 
     def check(self) -> None:
         """Refuse a type that is described in a way that could not work.

@@ -10,7 +10,7 @@ from mainspring.core.model import JobSpec
 
 def encode_spec(spec: JobSpec) -> bytes:
     """Return the definition as JSON text in UTF-8."""
-    return msgspec.json.encode(plain_from_spec(spec))
+    return msgspec.json.encode(plain_from_spec(spec, msgspec.Raw))
 
 
 def decode_spec(text: bytes | str) -> JobSpec:

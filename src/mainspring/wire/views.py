@@ -232,7 +232,7 @@ def view_job(job: Job) -> JobView:
         next_fire_times=next_fires(job),
         created_at=job.created_at,
         updated_at=job.updated_at,
-        **plain_from_spec(job.spec),
+        **plain_from_spec(job.spec, msgspec.Raw),
     )
 
 

@@ -11,7 +11,6 @@ from mainspring.core.model import INLINE_LIMIT, Target
 from mainspring.core.options import Path
 from mainspring.core.targets import TARGETS, TargetType, unknown_type
 from mainspring.core.triggers import TRIGGERS, Trigger, TriggerType, type_of
-from mainspring.core.types import DefinedType
 from mainspring.errors import InvalidInput
 
 _SMALL = 4096
@@ -61,11 +60,8 @@ def read_trigger(
 def _read_short_trigger(
     kind: TriggerType, body: Mapping[str, Any], *, base: Trigger | None, old: Trigger | None, now: datetime
 ) -> Trigger:
-    given, path = _short_form(kind, body)
-    if base is not None and type_of(base) is kind:
-        kept = kind.store(base)
-        given = {name: kept[kind.options.get(name).key] for name in kind.short.values()} | given
-    return kind.make(kind.options.read_all(given, path), path, now=now, old=old)
+    values = kind.read_short(body, base if base is not None and type_of(base) is kind else None)
+    return kind.make(values, kind.path_of_short, now=now, old=old)
 
 
 def read_target(
@@ -89,20 +85,20 @@ def read_target(
         kind = TARGETS.by_field[form]
         if types is not None and kind.name not in types:
             raise InvalidInput(form, unknown_type(kind.name, types))
-        values, path = _short_form(kind, body)
-        return _make_target(kind, values, path, functions, form)
+        return _make_target(kind, kind.read_short(body), kind.path_of_short, functions, form)
     full = read_mapping(body["target"], "target")
     name = full.get("type")
     if not isinstance(name, str) or name not in TARGETS.by_name or (types is not None and name not in types):
         raise InvalidInput("target.type", unknown_type(name, types))
-    values = {field: value for field, value in full.items() if field != "type"}
-    return _make_target(TARGETS.by_name[name], values, _path_of_full("target"), functions, "target")
+    kind, path = TARGETS.by_name[name], _path_of_full("target")
+    values = kind.options.read_all({field: value for field, value in full.items() if field != "type"}, path)
+    return _make_target(kind, values, path, functions, "target")
 
 
 def _make_target(
-    kind: TargetType, given: Mapping[str, Any], path: Path, functions: frozenset[str] | None, form: str
+    kind: TargetType, values: Mapping[str, Any], path: Path, functions: frozenset[str] | None, form: str
 ) -> Target:
-    params = kind.make(kind.options.read_all(given, path), path, functions=functions)
+    params = kind.make(values, path, functions=functions)
     if not _is_small(params) and (size := len(encode_payload(params))) > INLINE_LIMIT:
         raise InvalidInput(form, f"has {size} bytes; at most {INLINE_LIMIT} fit, put large data elsewhere")
     return Target(kind.name, params)
@@ -111,13 +107,6 @@ def _make_target(
 def _is_small(params: Mapping[str, Any]) -> bool:
     """Say whether the size of parameters is beyond doubt: most are a short text or two."""
     return all(len(value) <= _SMALL if isinstance(value, str) else not value for value in params.values())
-
-
-def _short_form(kind: DefinedType, body: Mapping[str, Any]) -> tuple[dict[str, Any], Path]:
-    """Return what a body gives of a type's short form, by option, and from an option to its field."""
-    fields = {name: field for field, name in kind.short.items()}
-    given = {name: body[field] for field, name in kind.short.items() if field in body}
-    return given, lambda name: fields.get(name, name)
 
 
 def _path_of_full(field: str) -> Path:

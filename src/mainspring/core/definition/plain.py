@@ -8,7 +8,7 @@ from typing import Any
 
 from mainspring.core.definition.options import OPTIONS
 from mainspring.core.definition.policies import Group
-from mainspring.core.fields import encode_payload
+from mainspring.core.fields import decode_payload, encode_payload
 from mainspring.core.kinds import Words
 from mainspring.core.model import JobSpec, Target
 from mainspring.core.options import Option, Options
@@ -19,14 +19,20 @@ _REMEMBERED = 1024
 """Sets of options of which one serves all definitions: most are alike, and a scheduler holds many."""
 
 
-def plain_from_spec(spec: JobSpec) -> dict[str, Any]:
-    """Return the full form: dicts, lists, strings, numbers and None only."""
+def plain_from_spec(spec: JobSpec, show_payload: Callable[[bytes], Any] = decode_payload) -> dict[str, Any]:
+    """Return the full form: dicts, lists, strings, numbers and None only.
+
+    Args:
+        show_payload: makes of a payload's JSON text what stands in the full form. An encoder that can take the text as
+            it is need not decode it first.
+    """
     plain: dict[str, Any] = {
         "name": spec.name,
         "target": {"type": spec.target.type, **spec.target.params},
         "trigger": store_trigger(spec.trigger),
+        "payload": None if spec.payload is None else show_payload(spec.payload),
     }
-    OPTIONS.store_into(plain, spec)
+    _SHARED.store_into(plain, spec)
     return plain
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 from mainspring.core.definition.forms import read_target, read_trigger
@@ -22,14 +21,14 @@ OWN_FIELDS = frozenset({NAME.name, *OPTIONS.by_form, "trigger", "target"})
 
 def known_fields() -> frozenset[str]:
     """Return the names of all fields of a job's body, short forms included."""
-    return _known_fields(len(TRIGGERS), len(TARGETS))
-
-
-@lru_cache(maxsize=8)
-def _known_fields(triggers: int, targets: int) -> frozenset[str]:
-    """Return the fields with so many types; no type ever goes."""
-    del triggers, targets
     return OWN_FIELDS.union(TRIGGERS.by_field, TARGETS.by_field)
+
+
+def _check_fields(body: Mapping[str, Any]) -> None:
+    """Refuse a field that does not exist."""
+    for name in body:
+        if name not in OWN_FIELDS and name not in TRIGGERS.by_field and name not in TARGETS.by_field:
+            check_known(body, known_fields())
 
 
 def read_definition(
@@ -53,7 +52,7 @@ def read_definition(
         InvalidInput: a field is wrong; its path and what would be right are in the error.
     """
     read_mapping(body, "body")
-    check_known(body, known_fields())
+    _check_fields(body)
     if "name" not in body:
         raise InvalidInput("name", "is missing; every job has a name")
     target = read_target(body, types=types, functions=functions)
@@ -79,7 +78,7 @@ def edit_definition(
         InvalidInput: as for `read_definition`.
     """
     read_mapping(patch, "body")
-    check_known(patch, known_fields())
+    _check_fields(patch)
     changes = OPTIONS.read_given(patch, str, spec)
     if "name" in patch:
         changes["name"] = NAME.read(patch["name"], "name")

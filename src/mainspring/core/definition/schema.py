@@ -14,10 +14,10 @@ def body_schemas() -> dict[str, Schema]:
     """Return the schema of every field that a job may be sent with, short and full forms, in order."""
     schemas: dict[str, Schema] = {NAME.name: NAME.schema()}
     for target in TARGETS:
-        schemas |= {field: option.schema() for field, option in target.short_options()}
+        schemas |= {field: option.schema() for field, option in target.short_options}
     schemas["target"] = _one_of("What to run, in full form.", TARGETS, can_be_null=False)
     for trigger in TRIGGERS:
-        for field, option in trigger.short_options():
+        for field, option in trigger.short_options:
             schema = option.schema()
             schemas[field] = _or_null(schema) if field == trigger.head else schema
     schemas["trigger"] = _one_of("When to fire, in full form; null is never.", TRIGGERS, can_be_null=True)

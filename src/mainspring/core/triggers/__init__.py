@@ -36,8 +36,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def type_of(trigger: Trigger | None) -> TriggerType | None:
     """Return a trigger's type; None for no trigger, and for one of an unknown type."""
-    for one in TRIGGERS:
-        if type(trigger) is one.value:
+    value = type(trigger)
+    for one in TRIGGERS.by_name.values():
+        if value is one.value:
             return one
     return None
 
