@@ -6,13 +6,12 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from enum import Enum
 from typing import Any, TypeVar
 
-from mainspring.core.model import INLINE_LIMIT
 from mainspring.errors import InvalidInput, PayloadTooLarge
 
+MAX_PAYLOAD = 64 * 1024
 MAX_DEPTH = 64
 MAX_NAME = 200
 MAX_WORD = 64
@@ -57,6 +56,8 @@ def check_known(given: Iterable[object], known: Collection[str], *, prefix: str 
         if not isinstance(name, str):
             raise InvalidInput(f"{prefix}{show_key(name)}", "a field's name is text")
         if name not in known:
+            from difflib import get_close_matches  # costs a start of 2 ms, and only a refusal needs it
+
             near = get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             if known and not near:
@@ -231,8 +232,8 @@ def read_payload(value: object, field: str = "payload") -> bytes | None:
     except (TypeError, ValueError) as error:
         reason = str(error).partition(";")[0][:100]
         raise InvalidInput(field, f"is not JSON: {reason}") from None
-    if len(text) > INLINE_LIMIT:
-        message = f"{len(text)} bytes; at most {INLINE_LIMIT} fit, put large data elsewhere and pass a link"
+    if len(text) > MAX_PAYLOAD:
+        message = f"{len(text)} bytes; at most {MAX_PAYLOAD} fit, put large data elsewhere and pass a link"
         raise PayloadTooLarge(field, message)
     return text
 

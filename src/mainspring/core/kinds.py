@@ -11,7 +11,6 @@ from enum import Enum
 from typing import Any, ClassVar
 
 import mainspring.core.fields as read
-from mainspring.core.model import INLINE_LIMIT
 from mainspring.errors import InvalidInput
 
 Schema = dict[str, Any]
@@ -88,7 +87,7 @@ class Payload(Kind):
 
     def limits(self) -> str:
         """Say how large it may be."""
-        return f"JSON, at most {INLINE_LIMIT // 1024} KiB and {read.MAX_DEPTH} levels"
+        return f"JSON, at most {read.MAX_PAYLOAD // 1024} KiB and {read.MAX_DEPTH} levels"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
+from mainspring.core.fields import MAX_PAYLOAD
 from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.states import RunState
@@ -20,7 +21,7 @@ DEFAULT_TENANT = "default"
 DEFAULT_QUEUE = "default"
 DEFAULT_TIMEOUT = timedelta(hours=24)
 """The time limit of an attempt whose job names none."""
-INLINE_LIMIT = 64 * 1024
+INLINE_LIMIT = MAX_PAYLOAD
 """The most bytes of a payload or result that a row may hold (design 8)."""
 
 
