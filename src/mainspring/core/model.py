@@ -12,6 +12,7 @@ from mainspring.core.fields import MAX_PAYLOAD
 from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.states import RunState
+from mainspring.core.targets import TARGETS
 from mainspring.core.values import value
 
 if TYPE_CHECKING:
@@ -141,10 +142,16 @@ class JobSpec:
 
     @property
     def route(self) -> str:
-        """The lane's route: job type and label requirement (design 6); `%` and `+` within a part are escaped."""
-        base = self.target.type
-        if base == "function":
-            base = f"function:{self.target.params.get('function', '')}"
+        """The lane's route: what the target's type says, and the labels; `%` and `+` within a part are escaped.
+
+        A target of a type that this process does not know has the type's name.
+        """
+        target = self.target
+        known = TARGETS.by_name.get(target.type)
+        base = target.type if known is None else known.route(target.params)
+        route = "+".join((base, *self.labels))
+        if "%" not in route and route.count("+") == len(self.labels):
+            return route
         return "+".join(part.replace("%", "%25").replace("+", "%2B") for part in (base, *self.labels))
 
 

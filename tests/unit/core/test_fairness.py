@@ -1,6 +1,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from mainspring.core.fairness import DEFAULT_AGING, accepts_route, charge, prefer_lanes
 from mainspring.core.ids import LaneId
 from mainspring.core.model import JobSpec, Lane, LaneKey, Priority, Target
+from mainspring.core.targets import TARGETS, TargetType
 from mainspring.testing.factories import START, at
 
 HIGH, MEDIUM, LOW = Priority
@@ -214,6 +216,29 @@ def test_charge_leaves_its_argument_alone() -> None:
 
 def route_of(target: Target, *labels: str) -> str:
     return JobSpec(name="job", target=target, labels=labels).route
+
+
+def test_each_type_says_the_route_of_its_targets() -> None:
+    routes = {kind.name: kind.route({"function": "send"}) for kind in TARGETS}
+    assert routes == {"http": "http", "function": "function:send", "shell": "shell"}
+    assert {name: route_of(Target(name, {"function": "send"})) for name in routes} == routes
+
+
+def test_a_type_of_a_package_says_its_route(monkeypatch: pytest.MonkeyPatch) -> None:
+    class FaxType(TargetType):
+        name = "fax"
+
+        def route(self, params: Mapping[str, Any]) -> str:
+            return f"fax:{params['number']}"
+
+    target = Target("fax", {"number": "1+2"})
+    assert route_of(target, "gpu") == "fax+gpu"  # a process without the package
+    monkeypatch.setitem(TARGETS.by_name, "fax", FaxType())
+    assert route_of(target) == "fax:1%2B2"
+    nothing: frozenset[str] = frozenset()
+    for labels, is_accepted in ((frozenset({"gpu"}), True), (nothing, False)):
+        route = route_of(target, "gpu")
+        assert accepts_route(route, types=frozenset({"fax"}), functions=nothing, labels=labels) is is_accepted
 
 
 @pytest.mark.parametrize(

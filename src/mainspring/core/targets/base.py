@@ -35,3 +35,16 @@ class TargetType(DefinedType):
         """
         del path, functions
         return {option.name: option.store(values[option.name]) for option in self.options}
+
+    def route(self, params: Mapping[str, Any]) -> str:
+        """Return what a worker must offer to get the runs of a target, labels apart: the type's name.
+
+        A session names the types that it carries out, and beside them its functions, nothing finer. So a route that
+        begins otherwise than with the type's name, alone or with a colon behind it, would match no session (see
+        `core.fairness.accepts_route`), and what follows the colon is compared for functions only.
+
+        Args:
+            params: as `make` returned them.
+        """
+        del params
+        return self.name

@@ -58,3 +58,7 @@ class FunctionType(TargetType):
             hint = f"known are {', '.join(near)}" if near else "no worker has registered any"
             raise InvalidInput(path("function"), f"no worker has registered {name!r}; {hint}")
         return {"function": name}
+
+    def route(self, params: Mapping[str, Any]) -> str:
+        """Return the type with the function's name: each worker offers functions of its own."""
+        return f"function:{params.get('function', '')}"
