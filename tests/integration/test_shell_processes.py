@@ -135,8 +135,8 @@ async def test_stdin_is_the_text_the_payload_or_nothing(shell: ShellExecutor) ->
     assert await output(shell, ["cat"]) == ""
     assert await output(shell, ["cat"], payload=b'{"a": "\xc3\xa9"}') == '{"a": "é"}'
     assert await output(shell, ["cat"], payload=b"{}", stdin="line 1\nline 2\n") == "line 1\nline 2\n"
-    assert await output(shell, ["wc", "-c"], stdin="x" * 5_000_000) == "5000000\n"
-    assert await run(shell, ["true"], stdin="x" * 5_000_000) == Success(result=b'{"exit_code":0}')
+    assert await output(shell, ["wc", "-c"], payload=b"x" * 5_000_000) == "5000000\n"
+    assert await run(shell, ["true"], payload=b"x" * 5_000_000) == Success(result=b'{"exit_code":0}')
 
 
 async def test_folder_is_private_and_removed_unless_given(shell: ShellExecutor, tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Literal
 from urllib.parse import urlsplit
 
+from mainspring.core.targets.http import MAX_URL
 from mainspring.errors import InvalidInput
 
 DEFAULT_PORTS = frozenset({80, 443, 8080, 8443})
-URL_LENGTH = 2048
 
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?\Z")
 _GLOBAL_V6 = IPv6Network("2000::/3")
@@ -138,8 +138,8 @@ def parse_url(url: object, field: str = "target.url") -> Destination:
     Raises:
         InvalidInput: names `field`.
     """
-    if not isinstance(url, str) or not url or len(url) > URL_LENGTH:
-        raise InvalidInput(field, f"a URL of at most {URL_LENGTH} characters")
+    if not isinstance(url, str) or not url or len(url) > MAX_URL:
+        raise InvalidInput(field, f"a URL of at most {MAX_URL} characters")
     if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
         raise InvalidInput(field, "ASCII without blanks and backslashes; encode the rest (punycode, percent)")
     try:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HttpExecutor", "check_url", "make_executor"]
 
+_TYPE = HttpType()
 _BODILESS = frozenset({"GET", "HEAD"})
 _RETRY_AFTER_LIMIT = timedelta(hours=1)
 _GONE = 410
@@ -43,8 +44,8 @@ _endpoint: ContextVar[Destination] = ContextVar("mainspring_http_endpoint")
 class HttpExecutor:
     """Carries out attempts of target type `http`.
 
-    `params` is `{"url", "method" = "POST", "headers" = {}}`. The payload is the body (`{}` without one); what the
-    target may want to know of the attempt is in headers. Success is a status of 2xx; redirects are not followed.
+    `params` is what `core.targets.http` describes, and is held to it. The payload is the body (`{}` without one); what
+    the target may want to know of the attempt is in headers. Success is a status of 2xx; redirects are not followed.
 
     Args:
         allow: internal targets: networks or hosts, with or without a port (`10.1.0.0/16`, `localhost:8099`).
@@ -100,13 +101,13 @@ class HttpExecutor:
     async def execute(self, context: AttemptContext) -> Outcome:
         try:
             endpoint = parse_url(context.params.get("url"))
-            method, headers = _read_params(context.params)
+            params = _TYPE.read_kept(context.params)
         except InvalidInput as error:
             return Failure(error=clean(str(error), ERROR_LIMIT), is_retryable=False)
         limit = self._timeout if context.timeout == DEFAULT_TIMEOUT else context.timeout
         _endpoint.set(endpoint)
         try:
-            return await self._call(context, method, headers, limit)
+            return await self._call(context, params, limit)
         except Blocked as error:
             return Failure(error=f"blocked: {error}", is_retryable=False)
         except TimeoutError:
@@ -124,11 +125,11 @@ class HttpExecutor:
             self._session = None
         self._names.close()
 
-    async def _call(
-        self, context: AttemptContext, method: str, headers: dict[str, str], limit: timedelta
-    ) -> Outcome:
+    async def _call(self, context: AttemptContext, params: Mapping[str, Any], limit: timedelta) -> Outcome:
         assert self._session is not None, "start() comes first"
-        url = URL(context.params["url"], encoded=True)
+        method: str = params["method"]
+        headers = {name.title(): text for name, text in params["headers"].items()}
+        url = URL(params["url"], encoded=True)
         endpoint = _endpoint.get()
         if (url.host or "").lower().removesuffix(".") != endpoint.host or url.port != endpoint.port:
             raise Blocked("the URL can be read in two ways")
@@ -197,12 +198,6 @@ class _CheckedResolver(AbstractResolver):
 
     async def close(self) -> None:
         """Nothing is held."""
-
-
-def _read_params(params: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    """Hold a job to the rules under which it was defined, however it came here."""
-    values = HttpType.options.read_all(params, lambda name: f"target.{name}")
-    return values["method"], {name.title(): value for name, value in values["headers"].items()}
 
 
 def _describe(context: AttemptContext) -> dict[str, str]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.outcomes import Failure
+from mainspring.core.targets.shell import ShellType
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.executors._leftovers import MARKER, sweep_leftovers, worker_marker
 from mainspring.executors._spawner import Spawner
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LIMITS = frozenset({"as", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "stack"})
-_RESERVED = "MAINSPRING_"
+_TYPE = ShellType()
 _SLACK = 15.0  # how long after its own deadline a supervisor may stay silent
 
 
@@ -48,9 +49,8 @@ def make_executor(context: ExecutorContext) -> ShellExecutor:
 class ShellExecutor:
     """Carries out attempts of target type `shell`.
 
-    `params` is `{"command": [program, argument, …]}` or `{"command": text, "shell": true}`, and optionally
-    `env`, `cwd` (`~` is the home folder), `stdin` (text) and `user` (another than the worker's own only where
-    the worker is root).
+    `params` is what `core.targets.shell` describes, and is held to it. In `cwd`, `~` is the home folder. A `user` other
+    than the worker's own needs a worker that runs as root.
 
     Args:
         enabled: must be True: commands are carried out only by workers that say so (`--allow-shell`).
@@ -127,8 +127,8 @@ class ShellExecutor:
                 await _read_all(control)
 
     def _request(self, context: AttemptContext) -> bytes:
-        params = context.params
-        argv = _argv(params)
+        params = _TYPE.read_kept(context.params)
+        argv = ["/bin/sh", "-c", params["command"]] if params["shell"] else params["command"]
         if self._allow:
             self._check_allowed(argv[0])
         stdin = params.get("stdin")
@@ -136,9 +136,9 @@ class ShellExecutor:
             stdin = context.payload.decode()
         request = {
             "argv": argv,
-            "env": self._environment(context),
-            "cwd": params.get("cwd") or ("~" if params.get("user") else None),
-            "user": _user(params.get("user")),
+            "env": self._environment(context, params.get("env", {})),
+            "cwd": params.get("cwd") or ("~" if "user" in params else None),
+            "user": _check_user(params.get("user")),
             "stdin": stdin,
             "limits": self._limits,
             "timeout": context.timeout.total_seconds(),
@@ -148,15 +148,7 @@ class ShellExecutor:
         body = json.dumps(request).encode()
         return b"%08x" % len(body) + body
 
-    def _environment(self, context: AttemptContext) -> dict[str, str]:
-        given = context.params.get("env") or {}
-        if not isinstance(given, Mapping):
-            raise InvalidInput("target.env", "an object of names and texts")
-        for name, value in given.items():
-            if not isinstance(value, str) or "\0" in value or not name or "=" in name or "\0" in name:
-                raise InvalidInput("target.env", f"{name[:80]!r} is not a variable with a text")
-            if name.startswith(_RESERVED):
-                raise InvalidInput("target.env", f"names that begin with {_RESERVED} are given by the worker")
+    def _environment(self, context: AttemptContext, given: Mapping[str, str]) -> dict[str, str]:
         environment = {
             "PATH": self._path,
             "LANG": "C.UTF-8",
@@ -184,30 +176,8 @@ class ShellExecutor:
         raise InvalidInput("target.command", f"{program[:200]!r} is not on this worker's allow-list")
 
 
-def _argv(params: Mapping[str, Any]) -> list[str]:
-    argv: list[Any]
-    command = params.get("command")
-    if params.get("shell") is True and isinstance(command, str):
-        argv = ["/bin/sh", "-c", command]
-    elif isinstance(command, list | tuple) and not params.get("shell"):
-        argv = list(command)
-    else:
-        raise InvalidInput("target.command", 'a list of texts; a single text only with "shell": true')
-    if not argv or argv[0] == "" or any(not isinstance(part, str) or "\0" in part for part in argv):
-        raise InvalidInput("target.command", "one or more texts without NUL, the first of them not empty")
-    for name in ("cwd", "stdin"):
-        value = params.get(name)
-        if value is not None and (not isinstance(value, str) or (name == "cwd" and "\0" in value)):
-            raise InvalidInput(f"target.{name}", "a text")
-    return argv
-
-
-def _user(name: object) -> str | None:
-    if name is None:
-        return None
-    if not isinstance(name, str) or not name or "\0" in name:
-        raise InvalidInput("target.user", "a user's name")
-    if os.geteuid() != 0 and not _is_own(name):
+def _check_user(name: str | None) -> str | None:
+    if name is not None and os.geteuid() != 0 and not _is_own(name):
         raise InvalidInput(
             "target.user", "only a worker that runs as root can carry out commands as other users"
         )

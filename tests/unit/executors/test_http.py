@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from mainspring.core.definition import read_definition
 from mainspring.core.model import DEFAULT_TIMEOUT
 from mainspring.core.outcomes import Failure
+from mainspring.errors import InvalidInput
 from mainspring.executors import HttpExecutor
 from mainspring.ports.executor import Outcome, Success
+from mainspring.testing.factories import START
 from tests.unit.executors.attempts import make_attempt
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -331,10 +334,17 @@ async def test_proxies_of_the_environment_are_not_used(
         {"headers": {"a": 1}},
         {"headers": {"a": "\0"}},
         {"headers": {"a": "x" * 10_000}},
+        {"methods": "GET"},
     ],
 )
-async def test_params_that_are_refused(receiver: Receiver, params: dict[str, Any]) -> None:
-    failure = await fail({"url": receiver.url(), **params}, allow=LOOPBACK)
+async def test_params_are_held_to_the_rules_of_a_definition(
+    receiver: Receiver, params: dict[str, Any]
+) -> None:
+    target = {"url": receiver.url(), **params}
+    with pytest.raises(InvalidInput) as refused:
+        read_definition({"name": "x", "target": {"type": "http", **target}}, now=START)
+    failure = await fail(target, allow=LOOPBACK)
+    assert failure.error == str(refused.value)
     assert not failure.is_retryable
     assert receiver.requests == []
 

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from mainspring.core.definition import read_definition
 from mainspring.core.outcomes import Failure
 from mainspring.errors import InvalidInput
 from mainspring.executors import ShellExecutor
+from mainspring.testing.factories import START
 from tests.unit.executors.attempts import make_attempt
 
 
@@ -26,27 +28,34 @@ def test_unknown_limits_are_refused() -> None:
     [
         ({}, "command"),
         ({"command": "echo hi"}, "command"),
-        ({"command": "echo hi", "shell": 1}, "command"),
+        ({"command": "echo hi", "shell": 1}, "shell"),
         ({"command": ["echo"], "shell": True}, "command"),
         ({"command": []}, "command"),
-        ({"command": [""]}, "command"),
-        ({"command": ["a", 1]}, "command"),
-        ({"command": [1]}, "command"),
-        ({"command": ["a\0b"]}, "command"),
+        ({"command": [""]}, "command[0]"),
+        ({"command": ["a", 1]}, "command[1]"),
+        ({"command": [1]}, "command[0]"),
+        ({"command": ["a\0b"]}, "command[0]"),
+        ({"command": ["a"] * 257}, "command"),
         ({"command": ["a"], "env": ["A=1"]}, "env"),
-        ({"command": ["a"], "env": {"A": 1}}, "env"),
-        ({"command": ["a"], "env": {"A=B": "1"}}, "env"),
-        ({"command": ["a"], "env": {"": "1"}}, "env"),
-        ({"command": ["a"], "env": {"MAINSPRING_TOKEN": "1"}}, "env"),
-        ({"command": ["a"], "env": {"MAINSPRING_WORKER": "1"}}, "env"),
+        ({"command": ["a"], "env": {"A": 1}}, "env.A"),
+        ({"command": ["a"], "env": {"A=B": "1"}}, "env.A=B"),
+        ({"command": ["a"], "env": {"A B": "1"}}, "env.A B"),
+        ({"command": ["a"], "env": {"": "1"}}, "env.''"),
+        ({"command": ["a"], "env": {"MAINSPRING_TOKEN": "1"}}, "env.MAINSPRING_TOKEN"),
+        ({"command": ["a"], "env": {"MAINSPRING_WORKER": "1"}}, "env.MAINSPRING_WORKER"),
         ({"command": ["a"], "cwd": 1}, "cwd"),
+        ({"command": ["a"], "cwd": "a\nb"}, "cwd"),
         ({"command": ["a"], "stdin": b"x"}, "stdin"),
         ({"command": ["a"], "user": 0}, "user"),
+        ({"command": ["a"], "usr": "me"}, "usr"),
     ],
 )
-async def test_params_that_are_refused(params: dict[str, Any], field: str) -> None:
+async def test_params_are_held_to_the_rules_of_a_definition(params: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read_definition({"name": "x", "target": {"type": "shell", **params}}, now=START)
     outcome = await ShellExecutor(enabled=True).execute(make_attempt(params))
     assert isinstance(outcome, Failure)
+    assert outcome.error == str(refused.value)
     assert outcome.error.startswith(f"target.{field}: ")
     assert not outcome.is_retryable
 

@@ -36,6 +36,14 @@ class TargetType(DefinedType):
         del path, functions
         return {option.name: option.store(values[option.name]) for option in self.options}
 
+    def read_kept(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of an attempt, held to the rules of a definition however they came to the worker.
+
+        Raises:
+            InvalidInput: they break one; the field begins with `target.`.
+        """
+        return self.make(self.options.read_all(params, _path_of_kept), _path_of_kept, functions=None)
+
     def route(self, params: Mapping[str, Any]) -> str:
         """Return what a worker must offer to get the runs of a target, labels apart: the type's name.
 
@@ -48,3 +56,7 @@ class TargetType(DefinedType):
         """
         del params
         return self.name
+
+
+def _path_of_kept(name: str) -> str:
+    return f"target.{name}"

@@ -13,6 +13,7 @@ from mainspring.core.options import Option, Options
 from mainspring.core.targets.base import TargetType
 from mainspring.errors import InvalidInput
 
+MAX_URL = 2048
 METHODS = ("POST", "PUT", "PATCH", "GET", "HEAD", "DELETE")
 _MAX_ENTRIES = 64
 _MAX_TEXT = 4096
@@ -38,7 +39,7 @@ _RESERVED_STARTS = ("mainspring-", "proxy-")
 class Url(Kind):
     """The address of an HTTP call; which hosts may be reached is the executor's to say."""
 
-    longest: int = 2048
+    longest: int = MAX_URL
     metavar: ClassVar[str] = "URL"
     is_json: ClassVar[bool] = False
 
