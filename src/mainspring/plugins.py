@@ -15,7 +15,8 @@ A package names its objects in its metadata::
     toy = "package.module:make_store"       # called with the URL, returns the Store of `toy://…`
 
 Triggers and targets are loaded by every process at its start. An executor is loaded by workers only, a store by the
-processes that are told its URL.
+processes that are told its URL. A store says by its `capabilities`, before it is opened, whether several processes may
+have it at once.
 """
 
 from __future__ import annotations
@@ -131,11 +132,24 @@ class Plugins:
         """Make the store of a URL; it is not open yet.
 
         Raises:
-            PluginError: what makes it cannot be loaded, or is not callable.
+            PluginError: what makes it cannot be loaded, is not callable, or does not make a store.
         """
+        from mainspring.ports.store import StoreCapabilities  # costs a start, and commands make no store
+
         entry = self._stores[scheme]
         store: Store = _callable(entry)(url)
+        if not isinstance(getattr(store, "capabilities", None), StoreCapabilities):
+            right = "mainspring.ports.store.Store"
+            raise _error(entry, f"must return a {right}, not {_kind(store)}")
         return store
+
+    def is_shared(self, scheme: str, url: str) -> bool:
+        """Say whether several processes may have a store at once, by its capabilities; it is made, but not opened.
+
+        Raises:
+            PluginError: as with `make_store`.
+        """
+        return self.make_store(scheme, url).capabilities.concurrent_writers
 
     def make_executors(self, context: ExecutorContext) -> dict[str, Executor]:
         """Make the executors that a worker with these settings offers, by target type.

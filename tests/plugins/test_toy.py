@@ -87,6 +87,21 @@ def test_a_server_without_the_package_names_the_type_and_keeps_the_job(
         await_that("a line after the package is back", lambda: file.read_bytes() != before)
 
 
+@pytest.mark.parametrize("option", ["--no-api", "--no-scheduler"])
+def test_half_a_server_is_refused_on_a_store_for_one_process(
+    installed: Path, tmp_path: Path, option: str
+) -> None:
+    more = {"PYTHONPATH": str(installed)}
+    refused = run("server", "--store", "toy://here", option, cwd=tmp_path, text="", **more)
+    field = option.removeprefix("--").replace("-", "_")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith(f"error: {field}: a store of toy:// can have one process only")
+    (tmp_path / "mainspring.toml").write_text('store = "toy://here"\nscheduler.enabled = false\n')
+    checked = run("config", "check", cwd=tmp_path, text="", **more)
+    assert checked.returncode == 1
+    assert checked.stdout.startswith("scheduler.enabled: a store of toy:// can have one process only")
+
+
 @pytest.mark.timeout(180)
 def test_the_toy_store_passes_the_shipped_suite(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "test_store.py").write_text((TOY / "test_store.py").read_text())

@@ -1,6 +1,7 @@
 """What packages add is checked when a process starts, and a refusal names the package."""
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from importlib.metadata import EntryPoint
 from types import SimpleNamespace
@@ -8,7 +9,11 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
+from mainspring.clock import host_time
+from mainspring.config.processes import check, settings_of
 from mainspring.config.settings import Settings, StoreLocation
+from mainspring.config.sources import Choices, read_sources
+from mainspring.config.table import SETTINGS
 from mainspring.core.kinds import Whole
 from mainspring.core.options import Option, Options
 from mainspring.core.targets import TargetType
@@ -21,7 +26,9 @@ from mainspring.core.triggers.interval import IntervalType
 from mainspring.core.types import Types
 from mainspring.errors import InvalidInput, PluginError
 from mainspring.plugins import ExecutorContext, Plugins
+from mainspring.ports.store import StoreCapabilities
 from mainspring.registry import FunctionRegistry
+from mainspring.stores.memory import MemoryStore
 
 OPTIONS = Options(Option(name="n", kind=Whole(1, 9), summary="A number."))
 
@@ -164,10 +171,71 @@ def test_executors_are_made_for_what_is_switched_on() -> None:
 
 
 def test_a_stores_scheme_is_read_where_a_package_has_it() -> None:
-    plugins = load(Entry("stores", "toy", lambda url: f"the store of {url}"))
+    urls: list[str] = []
+
+    def make(url: str) -> MemoryStore:
+        urls.append(url)
+        return MemoryStore(time=host_time)
+
+    plugins = load(Entry("stores", "toy", make))
     location = StoreLocation.parse("toy://a:b@here", others=plugins.schemes)
     assert (location.scheme, location.target) == ("toy", "toy://a:b@here")
     assert "b@" not in location.label
-    assert cast("object", plugins.make_store("toy", "toy://x")) == "the store of toy://x"
+    assert isinstance(plugins.make_store("toy", "toy://x"), MemoryStore)
+    assert urls == ["toy://x"]
     with pytest.raises(InvalidInput, match="postgresql://…, sqlite:///FOLDER, toy://… or memory://"):
         StoreLocation.parse("fax://", others=plugins.schemes)
+
+
+class SharedStore(MemoryStore):
+    """Says that several processes may have it."""
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return replace(super().capabilities, concurrent_writers=True)
+
+
+def chosen(name: str, level: str = "flag") -> Choices:
+    """Return the choices of a server that leaves one half out, on the store of a package."""
+    if level == "flag":
+        return read_sources({"store": "toy://a:b@here", name: True}, environment={}, config=os.devnull)
+    variables = {"MAINSPRING_STORE": "toy://here", SETTINGS[name].variable: "off"}
+    return read_sources(environment=variables, config=os.devnull)
+
+
+@pytest.mark.parametrize(("name", "flag"), [("api.enabled", "no_api"), ("scheduler.enabled", "no_scheduler")])
+def test_a_store_for_one_process_refuses_a_server_that_leaves_half_out(name: str, flag: str) -> None:
+    plugins = load(Entry("stores", "toy", lambda _: MemoryStore(time=host_time)))
+    message = (
+        "a store of toy:// can have one process only, which must do everything; "
+        "leave it out, or give --store postgresql://…"
+    )
+    (problem,) = check("server", chosen(name), stores=plugins)
+    assert (problem.field, problem.message) == (flag, message)
+    (problem,) = check("server", chosen(name, "environment"), stores=plugins)
+    assert (problem.field, problem.message) == (name, f"{message} (in {SETTINGS[name].variable})")
+    assert check("up", chosen(name), stores=plugins) == []
+
+
+@pytest.mark.parametrize("name", ["api.enabled", "scheduler.enabled"])
+def test_a_store_for_several_processes_takes_a_server_that_leaves_half_out(name: str) -> None:
+    plugins = load(Entry("stores", "toy", lambda _: SharedStore(time=host_time)))
+    settings = settings_of("server", chosen(name), stores=plugins)
+    assert settings.store == StoreLocation("toy", "toy://a:b@here", is_shared=True)
+    assert (settings.has_api, settings.has_scheduler) == (name != "api.enabled", name != "scheduler.enabled")
+
+
+def test_a_store_is_made_for_its_capabilities_only_where_they_decide() -> None:
+    plugins = load(Entry("stores", "toy", ImportError("no driver")))
+    whole = read_sources({"store": "toy://here"}, environment={}, config=os.devnull)
+    assert settings_of("server", whole, stores=plugins).store.scheme == "toy"
+    with pytest.raises(PluginError, match="cannot be loaded: ImportError: no driver"):
+        check("server", chosen("api.enabled"), stores=plugins)
+
+
+def test_what_is_no_store_is_refused_by_name() -> None:
+    plugins = load(Entry("stores", "toy", lambda _: 7))
+    with pytest.raises(
+        PluginError, match=r"acme 2\.1: .*must return a mainspring\.ports\.store\.Store, not a int"
+    ):
+        plugins.make_store("toy", "toy://here")

@@ -11,7 +11,11 @@ def test_location_leaves_the_drivers_parameters_and_takes_its_own() -> None:
         "postgres://u@h/db?sslmode=require&pooler=transaction&statement_cache=20&a=%20"
     )
     assert location == StoreLocation(
-        "postgresql", "postgres://u@h/db?sslmode=require&a=%20", is_pooled=True, statement_cache=20
+        "postgresql",
+        "postgres://u@h/db?sslmode=require&a=%20",
+        is_shared=True,
+        is_pooled=True,
+        statement_cache=20,
     )
     assert StoreLocation.parse("postgresql://h/db?pooler=transaction").target == "postgresql://h/db"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from mainspring.config.dsn import hide_password
 from mainspring.config.setting import SERVER, WORKER, Setting
@@ -16,15 +16,33 @@ from mainspring.errors import InvalidInput
 _ADDRESS = ("host", "port", "trusted_network", "allow_host")
 
 
-def settings_of(process: str, choices: Choices, *, schemes: Collection[str] = ()) -> Settings:
+class AddedStores(Protocol):
+    """The stores that packages add."""
+
+    @property
+    def schemes(self) -> Collection[str]:
+        """The schemes of their URLs."""
+        ...
+
+    def is_shared(self, scheme: str, url: str) -> bool:
+        """Say whether several processes may have a store at once.
+
+        Raises:
+            PluginError: the package has no such store to show.
+        """
+        ...
+
+
+def settings_of(process: str, choices: Choices, *, stores: AddedStores | None = None) -> Settings:
     """Return the settings of a process; what it does not use stays at its default, whatever the sources say.
 
     Args:
         process: `up`, `server` or `worker`.
-        schemes: the schemes of stores that packages add.
+        stores: those that packages add; one is asked only by a server that leaves the API or the scheduler out.
 
     Raises:
         InvalidInput: a source is wrong, or what the sources come to.
+        PluginError: a package's store had to be asked, and could not be.
     """
     choices.require()
     chosen: dict[str, Any] = {
@@ -41,7 +59,11 @@ def settings_of(process: str, choices: Choices, *, schemes: Collection[str] = ()
         if process == SERVER:
             chosen["slots"] = 0
             _refuse_address(choices)
-        return Settings(**chosen, store=read_location(choices, schemes=schemes))
+        location = read_location(choices, schemes=stores.schemes if stores is not None else ())
+        is_split = process == SERVER and not (chosen["has_api"] and chosen["has_scheduler"])
+        if is_split and stores is not None and location.scheme in stores.schemes:
+            location = replace(location, is_shared=stores.is_shared(location.scheme, location.target))
+        return Settings(**chosen, store=location)
     except InvalidInput as error:
         raise choices.tell(error) from None
 
@@ -99,14 +121,17 @@ def read_direct_store(choices: Choices) -> StoreLocation | None:
     return location
 
 
-def check(process: str, choices: Choices, *, schemes: Collection[str] = ()) -> list[InvalidInput]:
+def check(process: str, choices: Choices, *, stores: AddedStores | None = None) -> list[InvalidInput]:
     """Return what is wrong with the settings of a process beyond what the sources say themselves.
 
     Args:
-        schemes: the schemes of stores that packages add.
+        stores: those that packages add.
+
+    Raises:
+        PluginError: as with `settings_of`.
     """
     try:
-        settings_of(process, replace(choices, problems=()), schemes=schemes)
+        settings_of(process, replace(choices, problems=()), stores=stores)
     except InvalidInput as error:
         return [error]
     return []

@@ -20,6 +20,7 @@ class StoreLocation:
     """Where the store is: a folder for SQLite, a DSN for PostgreSQL, this process's memory, or a package's URL.
 
     Attributes:
+        is_shared: several processes may have it at once.
         is_pooled: the DSN leads to a pooler that lends connections for a transaction at a time.
         statement_cache: prepared statements that each connection keeps; None is what suits the DSN.
         connect_timeout: seconds for opening a connection; None is the usual time.
@@ -29,6 +30,7 @@ class StoreLocation:
 
     scheme: str
     target: str
+    is_shared: bool = False
     is_pooled: bool = False
     statement_cache: int | None = None
     connect_timeout: float | None = None
@@ -85,6 +87,7 @@ class StoreLocation:
         return cls(
             "postgresql",
             dsn,
+            is_shared=True,
             is_pooled=pooler is not None,
             statement_cache=int(cache) if cache is not None else None,
             connect_timeout=read_connect_timeout(patience, "store") if patience is not None else None,
@@ -173,11 +176,13 @@ class Settings:
         if not self.has_api and not self.has_scheduler:
             message = "together with no_api it leaves nothing to run; give one of the two, or neither"
             raise InvalidInput("scheduler.enabled", message)
-        if self.store.scheme in {"sqlite", "memory"}:
+        if not self.store.is_shared:
             name = "scheduler.enabled" if self.has_api else "api.enabled"
-            kind = "SQLite" if self.store.scheme == "sqlite" else "memory"
+            kind = {"sqlite": "in SQLite", "memory": "in memory"}.get(
+                self.store.scheme, f"of {self.store.scheme}://"
+            )
             message = (
-                f"a store in {kind} can have one process only, which must do everything; "
+                f"a store {kind} can have one process only, which must do everything; "
                 "leave it out, or give --store postgresql://…"
             )
             raise InvalidInput(name, message)

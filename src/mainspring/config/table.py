@@ -130,7 +130,7 @@ _API = (
         field="has_api",
         flag="--no-api",
         used_by=(SERVER,),
-        words="Serve the API. Without it a server only schedules and takes no port; needs PostgreSQL.",
+        words="Serve the API. Without it a server only schedules and takes no port; needs a shared store.",
     ),
 )
 
@@ -142,7 +142,7 @@ _SCHEDULER = (
         field="has_scheduler",
         flag="--no-scheduler",
         used_by=(SERVER,),
-        words="Schedule. Without it a server only serves the API and gives out work; needs PostgreSQL.",
+        words="Schedule. Without it a server only serves the API and gives out work; needs a shared store.",
     ),
     Setting(
         name="scheduler.node_period",

@@ -37,7 +37,9 @@ def location(process: str, *arguments: str) -> StoreLocation | None:
 
 @pytest.mark.parametrize("process", COMMANDS)
 def test_store_of_the_environment_is_taken(named: None, process: str) -> None:
-    assert location(process) == StoreLocation("postgresql", STORE, listen="postgresql://listen/mainspring")
+    assert location(process) == StoreLocation(
+        "postgresql", STORE, is_shared=True, listen="postgresql://listen/mainspring"
+    )
 
 
 @pytest.mark.parametrize("process", COMMANDS)

@@ -90,7 +90,7 @@ def check_command(context: click.Context, /, file: str | None, as_json: bool, **
     choices = read_choices(context)
     problems = [*choices.problems, *find_misspelt(os.environ)]
     for process in PROCESSES:
-        problems += check(process, choices, schemes=load_plugins().schemes)
+        problems += check(process, choices, stores=load_plugins())
     try:
         make_policy(choices["executors.http.allow"].value)
     except InvalidInput as error:

@@ -24,6 +24,6 @@ def server_command(context: click.Context, /, **_: Any) -> None:
     from mainspring.plugins import load_plugins
 
     choices = read_choices(context)
-    settings = settings_of("server", choices, schemes=load_plugins().schemes)
+    settings = settings_of("server", choices, stores=load_plugins())
     make_policy(settings.callback_allow)  # workers use it; a server only says what is wrong with it
     run_host(settings, store_option=store_option(choices))

@@ -25,6 +25,6 @@ def up_command(context: click.Context, /, app_reference: str | None, **_: Any) -
     from mainspring.plugins import load_plugins
 
     choices = read_choices(context)
-    settings = settings_of("up", choices, schemes=load_plugins().schemes)
+    settings = settings_of("up", choices, stores=load_plugins())
     app = load_app(app_reference) if app_reference else None
     run_host(settings, app=app, store_option=store_option(choices))
