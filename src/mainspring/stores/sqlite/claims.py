@@ -12,8 +12,8 @@ from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane
 from mainspring.core.outcomes import Transition
 from mainspring.ports.store.claims import ApplyResult, ClaimRequest, ClaimResult, HeldRun
-from mainspring.stores.sqlite.base import Part, execute, fetch_all, fetch_first, fetch_named
 from mainspring.stores.sqlite.completion import apply_others, apply_successes
+from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import (
     make_claimed,
     make_held,
@@ -21,14 +21,18 @@ from mainspring.stores.sqlite.rows import (
     to_json,
     to_micros,
 )
+from mainspring.stores.sqlite.statements import execute, fetch_rows, fetch_tuples, fetch_value
 
 _EARLIEST = -(2**62)
 _DEAD = ClaimResult((), is_session_live=False)
 _NOTHING = ClaimResult(())
 
 
-class SqliteClaimStore(Part):
+class SqliteClaimStore:
     """Implements what `RunStore` says of leases."""
+
+    _reader: Database
+    _writer: Database
 
     async def read_lanes(
         self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
@@ -36,7 +40,7 @@ class SqliteClaimStore(Part):
         """See `RunStore`."""
         del lows  # there are no dead entries to be spared
         values = {"queues": to_json(list(queues)), "is_all": not queues}
-        rows = await self._read(lambda db: fetch_all(db, "read_lanes", values))
+        rows = await self._reader.call(lambda db: fetch_rows(db, "read_lanes", values))
         return [make_lane(row) for row in rows]
 
     async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
@@ -44,13 +48,13 @@ class SqliteClaimStore(Part):
         if not requests:
             return []
         at = to_micros(now)
-        return await self._write(lambda db: [_claim(db, request, at) for request in requests])
+        return await self._writer.call(lambda db: [_claim(db, request, at) for request in requests])
 
     async def apply(self, transitions: Sequence[Transition], *, now: datetime) -> list[ApplyResult]:
         """See `RunStore`."""
         if not transitions:
             return []
-        return await self._write(lambda db: _apply(db, transitions, now))
+        return await self._writer.call(lambda db: _apply(db, transitions, now))
 
     async def list_orphans(self, *, limit: int) -> list[HeldRun]:
         """See `RunStore`."""
@@ -70,18 +74,18 @@ class SqliteClaimStore(Part):
         return [found.get(run_id) for run_id in run_ids]
 
     async def _held(self, name: str, values: dict[str, object]) -> list[HeldRun]:
-        rows = await self._read(lambda db: fetch_named(db, name, values))
+        rows = await self._reader.call(lambda db: fetch_rows(db, name, values))
         return [make_held(row) for row in rows]
 
 
 def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
-    claimer = fetch_first(db, "read_claimer", {"session_id": request.session_id})
-    if claimer is None:
+    last_number = fetch_value(db, "read_claimer", {"session_id": request.session_id})
+    if last_number is None:
         return _DEAD
     session = {"session_id": request.session_id, "number": request.number}
-    turn = judge_turn(request.number, claimer[0])
+    turn = judge_turn(request.number, last_number)
     if turn is Turn.REPEAT:
-        again = fetch_all(db, "repeat_claim", session)
+        again = fetch_tuples(db, "repeat_claim", session)
         return ClaimResult(tuple([make_claimed(row, is_repeat=True) for row in again]))
     if turn is Turn.LATE:
         return _NOTHING
@@ -95,25 +99,23 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
         "now": now,
         "limit": limit,
     }
-    rows = fetch_all(db, "find_quarantined" if request.is_quarantined else "find_ready", wanted)
+    rows = fetch_tuples(db, "find_quarantined" if request.is_quarantined else "find_ready", wanted)
     if not rows:
         return _NOTHING
+    runs = [make_claimed(row, is_repeat=False, is_quarantined=request.is_quarantined) for row in rows]
     claim = {
-        "run_ids": to_json([row[0] for row in rows]),
+        "run_ids": to_json([run.run_id for run in runs]),
         "is_quarantined": request.is_quarantined,
         "now": now,
     }
     execute(db, "claim_runs", {**session, **claim})
-    return ClaimResult(
-        tuple([make_claimed(row, is_repeat=False, is_quarantined=request.is_quarantined) for row in rows])
-    )
+    return ClaimResult(tuple(runs))
 
 
 def _allowance(db: apsw.Connection, request: ClaimRequest) -> int:
     """Return how many runs the session may be given; looks only for what matters to the kind of claim."""
     name = "is_holding" if request.is_quarantined else "is_holding_quarantined"
-    held = fetch_first(db, name, {"session_id": request.session_id})
-    is_holding = held is not None and bool(held[0])
+    is_holding = bool(fetch_value(db, name, {"session_id": request.session_id}))
     return allowance(
         request.limit,
         is_quarantined=request.is_quarantined,

@@ -13,11 +13,17 @@ from mainspring.core.outcomes import AttemptOutcome, Transition
 from mainspring.core.settlement import LiveRun, settle
 from mainspring.core.states import RunState
 from mainspring.ports.store.claims import ApplyResult
-from mainspring.stores.sqlite.base import execute, execute_many, fetch_all, fetch_first, fetch_named
 from mainspring.stores.sqlite.rows import (
     make_live,
     to_json,
     to_micros,
+)
+from mainspring.stores.sqlite.statements import (
+    execute,
+    execute_many,
+    fetch_row,
+    fetch_rows,
+    fetch_values,
 )
 
 
@@ -31,7 +37,7 @@ def apply_successes(db: apsw.Connection, transitions: Sequence[Transition], now:
     # Where a call names a run twice, the first one is to win: that is left to the slower way.
     if not ends or len({end.run_id for end in transitions}) < len(transitions):
         return set()
-    applied = [row[0] for row in fetch_all(db, "apply_successes", {"ends": to_json(ends), "now": now})]
+    applied = fetch_values(db, "apply_successes", {"ends": to_json(ends), "now": now})
     execute(db, "remove_runs", {"run_ids": to_json(applied)})
     return set(applied)
 
@@ -41,7 +47,7 @@ def apply_others(
 ) -> list[ApplyResult]:
     """Apply what is not in `applied` yet, and add it there; answer for all transitions."""
     ids = to_json([end.run_id for end in transitions if end.run_id not in applied])
-    live = {row["id"]: make_live(row) for row in fetch_named(db, "lock_runs", {"run_ids": ids})}
+    live = {row["id"]: make_live(row) for row in fetch_rows(db, "lock_runs", {"run_ids": ids})}
     ends = _Ends(now)
     results: list[ApplyResult] = []
     for end in transitions:
@@ -118,8 +124,10 @@ def _answer_late(db: apsw.Connection, transition: Transition, ends: _Ends) -> Ap
     in_this_call = ends.outcome(transition.run_id)
     if in_this_call is not None and in_this_call[0] == transition.token:
         return ApplyResult.APPLIED if in_this_call[1] is transition.outcome else ApplyResult.STALE
-    row = fetch_first(db, "read_end", {"run_id": transition.run_id, "token": transition.token})
-    if row is None or row[0] is None:
+    row = fetch_row(db, "read_end", {"run_id": transition.run_id, "token": transition.token})
+    if row is None or row["state"] is None:
         return ApplyResult.MISSING
-    was_applied = is_repeat(transition, outcome=row[2], state=RunState(row[0]), token=row[1])
+    was_applied = is_repeat(
+        transition, outcome=row["outcome"], state=RunState(row["state"]), token=row["token"]
+    )
     return ApplyResult.APPLIED if was_applied else ApplyResult.STALE

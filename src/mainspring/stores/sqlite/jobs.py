@@ -20,7 +20,8 @@ from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Job, JobSpec
 from mainspring.ports.codec import decode_spec, encode_spec
 from mainspring.ports.store.jobs import AddResult, ChangeResult, ClockChange, EditResult, JobEdit, NewJob
-from mainspring.stores.sqlite.base import Part, execute, fetch_all, fetch_first
+from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.inserts import insert_fire_ranges
 from mainspring.stores.sqlite.rows import (
     make_job,
     make_job_id,
@@ -30,6 +31,7 @@ from mainspring.stores.sqlite.rows import (
     to_optional_instant,
     to_optional_micros,
 )
+from mainspring.stores.sqlite.statements import execute, fetch_row, fetch_rows, fetch_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +45,11 @@ class _Locked:
     next_fire_at: datetime | None
 
 
-class SqliteJobStore(Part):
+class SqliteJobStore:
     """Implements `JobStore`."""
+
+    _reader: Database
+    _writer: Database
 
     async def add_jobs(self, jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:
         """See `JobStore`."""
@@ -52,7 +57,7 @@ class SqliteJobStore(Part):
             return []
         at = to_micros(now)
         encoded = [encode_spec(job.spec) for job in jobs]
-        return await self._write(
+        return await self._writer.call(
             lambda db: [_add(db, job, spec, at) for job, spec in zip(jobs, encoded, strict=True)]
         )
 
@@ -61,7 +66,7 @@ class SqliteJobStore(Part):
         if not edits:
             return []
         at = to_micros(now)
-        return await self._write(lambda db: [self._edit(db, edit, at) for edit in edits])
+        return await self._writer.call(lambda db: [self._edit(db, edit, at) for edit in edits])
 
     def _edit(self, db: apsw.Connection, edit: JobEdit, now: int) -> EditResult:
         job = _lock(db, edit.job_id)
@@ -113,7 +118,7 @@ class SqliteJobStore(Part):
         if move.ends_gap:
             execute(db, "drop_empty_gap", {"job_id": job_id, "now": now})
             execute(db, "close_gap", {"job_id": job_id, "now": now})
-        self._insert_fire_ranges(db, change.fire_ranges, now)
+        insert_fire_ranges(db, change.fire_ranges, now)
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
         """See `JobStore`."""
@@ -126,7 +131,7 @@ class SqliteJobStore(Part):
     def _delete(self, db: apsw.Connection, change: ClockChange, move: ClockMove, now: int) -> None:
         del move  # the clock goes
         values = {"job_id": change.job_id.bytes, "now": now}
-        self._insert_fire_ranges(db, change.fire_ranges, now)
+        insert_fire_ranges(db, change.fire_ranges, now)
         execute(db, "drop_empty_gap", values)
         execute(db, "close_fire_range", values)
         execute(db, "delete_clock", {"job_id": change.job_id.bytes})
@@ -152,14 +157,14 @@ class SqliteJobStore(Part):
                 results.append(ChangeResult(decision.verdict.value))
             return results
 
-        return await self._write(work)
+        return await self._writer.call(work)
 
     async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
         """See `JobStore`."""
         if not job_ids:
             return []
         values = {"job_ids": to_hexes(job_ids)}
-        rows = await self._read(lambda db: fetch_all(db, "get_jobs", values))
+        rows = await self._reader.call(lambda db: fetch_rows(db, "get_jobs", values))
         found = {job.id: job for job in map(make_job, rows)}
         return [found.get(job_id) for job_id in job_ids]
 
@@ -168,14 +173,14 @@ class SqliteJobStore(Part):
         if not names:
             return []
         values = {"tenant": tenant, "names": to_json(names)}
-        rows = await self._read(lambda db: fetch_all(db, "find_jobs", values))
+        rows = await self._reader.call(lambda db: fetch_rows(db, "find_jobs", values))
         found = {job.spec.name: job for job in map(make_job, rows)}
         return [found.get(name) for name in names]
 
     async def list_jobs(self, tenant: str, *, after: JobId | None = None, limit: int = 100) -> list[Job]:
         """See `JobStore`."""
         values = {"tenant": tenant, "after": after.bytes if after is not None else b"", "limit": limit}
-        rows = await self._read(lambda db: fetch_all(db, "list_jobs", values))
+        rows = await self._reader.call(lambda db: fetch_rows(db, "list_jobs", values))
         return [make_job(row) for row in rows]
 
     async def read_versions(self, keys: Sequence[tuple[JobId, int]]) -> list[JobSpec | None]:
@@ -183,13 +188,13 @@ class SqliteJobStore(Part):
         if not keys:
             return []
         values = {"keys": to_json([[job_id.hex, version] for job_id, version in keys])}
-        rows = await self._read(lambda db: fetch_all(db, "read_versions", values))
-        found = {(make_job_id(row[0]), row[1]): decode_spec(row[2]) for row in rows}
+        rows = await self._reader.call(lambda db: fetch_rows(db, "read_versions", values))
+        found = {(make_job_id(row["job_id"]), row["version"]): decode_spec(row["spec"]) for row in rows}
         return [found.get(key) for key in keys]
 
 
 def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
-    if fetch_first(db, "find_name", {"tenant": job.tenant, "name": job.spec.name}) is not None:
+    if fetch_value(db, "find_name", {"tenant": job.tenant, "name": job.spec.name}) is not None:
         return AddResult.NAME_TAKEN
     shard, job_id = job_shard(job.id), job.id.bytes
     values = {"job_id": job_id, "shard": shard, "tenant": job.tenant, "name": job.spec.name, "now": now}
@@ -201,19 +206,18 @@ def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
 
 
 def _lock(db: apsw.Connection, job_id: JobId) -> _Locked | None:
-    row = fetch_first(db, "lock_job", {"job_id": job_id.bytes})
+    row = fetch_row(db, "lock_job", {"job_id": job_id.bytes})
     if row is None:
         return None
-    tenant, version, is_paused, revision, next_fire_at = row
     return _Locked(
-        tenant=tenant,
-        version=version,
-        is_paused=bool(is_paused),
-        revision=revision,
-        next_fire_at=to_optional_instant(next_fire_at),
+        tenant=row["tenant"],
+        version=row["version"],
+        is_paused=bool(row["is_paused"]),
+        revision=row["revision"],
+        next_fire_at=to_optional_instant(row["next_fire_at"]),
     )
 
 
 def _is_taken(db: apsw.Connection, tenant: str, edit: JobEdit) -> bool:
-    holder = fetch_first(db, "find_name", {"tenant": tenant, "name": edit.spec.name})
-    return holder is not None and holder[0] != edit.job_id.bytes
+    holder = fetch_value(db, "find_name", {"tenant": tenant, "name": edit.spec.name})
+    return holder is not None and holder != edit.job_id.bytes

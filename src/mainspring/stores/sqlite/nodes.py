@@ -9,12 +9,22 @@ import apsw
 
 from mainspring.core.shards import Refusal
 from mainspring.ports.store.nodes import Cluster, Epochs, NodeFacts, ShardLease
-from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all, fetch_first
+from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import count_micros, make_node, to_micros
+from mainspring.stores.sqlite.statements import (
+    execute,
+    execute_many,
+    fetch_rows,
+    fetch_tuples,
+    fetch_value,
+)
 
 
-class SqliteNodeStore(Part):
+class SqliteNodeStore:
     """Implements `NodeStore`."""
+
+    _reader: Database
+    _writer: Database
 
     async def beat_node(
         self,
@@ -35,18 +45,18 @@ class SqliteNodeStore(Part):
             "refusal": refusal,
             "now": to_micros(now),
         }
-        await self._write(lambda db: fetch_all(db, "beat_node", values))
+        await self._writer.call(lambda db: execute(db, "beat_node", values))
 
     async def read_cluster(self) -> Cluster:
         """See `NodeStore`."""
-        rows = await self._read(lambda db: fetch_all(db, "read_cluster"))
-        return Cluster(rows[0][0], tuple(make_node(row[1:]) for row in rows if row[1] is not None))
+        rows = await self._reader.call(lambda db: fetch_rows(db, "read_cluster"))
+        return Cluster(rows[0]["recorded"], tuple(make_node(row) for row in rows if row["id"] is not None))
 
     async def record_tzdata(self, version: str, *, expected: str | None, now: datetime) -> bool:
         """See `NodeStore`."""
         del now
         values = {"version": version, "expected": expected}
-        return await self._write(lambda db: fetch_first(db, "record_tzdata", values)) is not None
+        return await self._writer.call(lambda db: fetch_value(db, "record_tzdata", values)) is not None
 
     async def expire_nodes(self, judged: Sequence[tuple[str, int]], *, now: datetime) -> list[bool]:
         """See `NodeStore`."""
@@ -56,15 +66,15 @@ class SqliteNodeStore(Part):
 
         def work(db: apsw.Connection) -> list[bool]:
             return [
-                fetch_first(db, "expire_node", {"node_id": node_id, "beats": beats}) is not None
+                fetch_value(db, "expire_node", {"node_id": node_id, "beats": beats}) is not None
                 for node_id, beats in judged
             ]
 
-        return await self._write(work)
+        return await self._writer.call(work)
 
     async def read_shards(self) -> list[ShardLease]:
         """See `NodeStore`."""
-        rows = await self._read(lambda db: fetch_all(db, "read_shards"))
+        rows = await self._reader.call(lambda db: fetch_tuples(db, "read_shards"))
         return [ShardLease(*row) for row in rows]
 
     async def take_shards(
@@ -76,18 +86,19 @@ class SqliteNodeStore(Part):
         def work(db: apsw.Connection) -> dict[int, int]:
             taken = {}
             for shard, epoch in sorted(expected.items()):
-                row = fetch_first(db, "take_shard", {"node_id": node_id, "shard": shard, "epoch": epoch})
-                if row is not None:
-                    taken[shard] = row[0]
+                values = {"node_id": node_id, "shard": shard, "epoch": epoch}
+                taken_epoch = fetch_value(db, "take_shard", values)
+                if taken_epoch is not None:
+                    taken[shard] = taken_epoch
             return taken
 
-        return await self._write(work)
+        return await self._writer.call(work)
 
     async def release_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:
         """See `NodeStore`."""
         del now
         if epochs:
-            await self._write(lambda db: _release(db, node_id, epochs))
+            await self._writer.call(lambda db: _release(db, node_id, epochs))
 
     async def leave_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:
         """See `NodeStore`."""
@@ -97,7 +108,7 @@ class SqliteNodeStore(Part):
             _release(db, node_id, epochs)
             execute(db, "remove_node", {"node_id": node_id})
 
-        await self._write(work)
+        await self._writer.call(work)
 
 
 def _release(db: apsw.Connection, node_id: str, epochs: Epochs) -> None:

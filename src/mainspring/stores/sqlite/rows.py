@@ -89,29 +89,29 @@ def make_job_id(blob: bytes) -> JobId:
     return JobId(UUID(bytes=blob))
 
 
-def make_job(row: Row) -> Job:
+def make_job(row: NamedRow) -> Job:
     """Make a job from the columns of `get_jobs`."""
     return Job(
-        id=make_job_id(row[0]),
-        tenant=row[1],
-        spec=decode_spec(row[2]),
-        version=row[3],
-        revision=row[4],
-        is_paused=bool(row[5]),
-        next_fire_at=to_optional_instant(row[6]),
-        fired_through=to_optional_instant(row[7]),
-        created_at=to_instant(row[8]),
-        updated_at=to_instant(row[9]),
+        id=make_job_id(row["id"]),
+        tenant=row["tenant"],
+        spec=decode_spec(row["spec"]),
+        version=row["version"],
+        revision=row["revision"],
+        is_paused=bool(row["is_paused"]),
+        next_fire_at=to_optional_instant(row["next_fire_at"]),
+        fired_through=to_optional_instant(row["fired_through"]),
+        created_at=to_instant(row["created_at"]),
+        updated_at=to_instant(row["updated_at"]),
     )
 
 
-def make_lane(row: Row) -> Lane:
+def make_lane(row: NamedRow) -> Lane:
     """Make a lane from the columns of `read_lanes`."""
     return Lane(
-        id=LaneId(row[0]),
-        key=LaneKey(row[1], row[2], row[3], Priority(row[4])),
-        earliest_ready_at=to_optional_instant(row[5]),
-        earliest_quarantined_at=to_optional_instant(row[6]),
+        id=LaneId(row["id"]),
+        key=LaneKey(row["queue"], row["route"], row["tenant"], Priority(row["priority"])),
+        earliest_ready_at=to_optional_instant(row["earliest_ready_at"]),
+        earliest_quarantined_at=to_optional_instant(row["earliest_quarantined_at"]),
     )
 
 
@@ -222,49 +222,51 @@ def make_attempt(row: NamedRow) -> Attempt:
     return Attempt(**row | instants)
 
 
-def make_fire_range(row: Row) -> FireRange:
+def make_fire_range(row: NamedRow) -> FireRange:
     """Make a fire range from the columns of `read_fire_ranges`."""
     return FireRange(
-        id=FireRangeId(row[0]),
-        job_id=make_job_id(row[1]),
-        tenant=row[2],
-        version=row[3],
-        kind=FireRangeKind(row[4]),
-        from_at=to_instant(row[5]),
-        to_at=to_optional_instant(row[6]),
-        cursor_at=to_optional_instant(row[7]),
-        reason=row[8],
-        is_open=bool(row[9]),
-        created_at=to_instant(row[10]),
+        id=FireRangeId(row["id"]),
+        job_id=make_job_id(row["job_id"]),
+        tenant=row["tenant"],
+        version=row["version"],
+        kind=FireRangeKind(row["kind"]),
+        from_at=to_instant(row["from_at"]),
+        to_at=to_optional_instant(row["to_at"]),
+        cursor_at=to_optional_instant(row["cursor_at"]),
+        reason=row["reason"],
+        is_open=bool(row["is_open"]),
+        created_at=to_instant(row["created_at"]),
     )
 
 
-def make_session(row: Row) -> SessionFacts:
+def make_session(row: NamedRow) -> SessionFacts:
     """Make a live session from the columns of `list_sessions`."""
     return SessionFacts(
-        id=SessionId(row[0]),
-        worker=row[1],
-        host=row[2],
-        pid=row[3],
-        slots=row[4],
-        queues=tuple(json.loads(row[5])),
-        types=tuple(json.loads(row[6])),
-        functions=tuple(json.loads(row[7])),
-        labels=tuple(json.loads(row[8])),
-        beat_period=to_optional_duration(row[9]),
-        beats=row[10],
-        started_at=to_instant(row[11]),
-        last_beat_at=to_instant(row[12]),
+        id=SessionId(row["id"]),
+        worker=row["worker"],
+        host=row["host"],
+        pid=row["pid"],
+        slots=row["slots"],
+        queues=tuple(json.loads(row["queues"])),
+        types=tuple(json.loads(row["types"])),
+        functions=tuple(json.loads(row["functions"])),
+        labels=tuple(json.loads(row["labels"])),
+        beat_period=to_optional_duration(row["beat_period"]),
+        beats=row["beats"],
+        started_at=to_instant(row["started_at"]),
+        last_beat_at=to_instant(row["last_beat_at"]),
     )
 
 
-def make_node(row: Row) -> NodeState:
+def make_node(row: NamedRow) -> NodeState:
     """Make a node from the columns of `read_cluster` after the first."""
     return NodeState(
-        facts=NodeFacts(id=row[0], host=row[1], pid=row[2], version=row[3], tzdata=row[4]),
-        beats=row[5],
-        period=to_optional_duration(row[6]),
-        refusal=None if row[7] is None else Refusal(row[7]),
-        started_at=to_instant(row[8]),
-        last_beat_at=to_instant(row[9]),
+        facts=NodeFacts(
+            id=row["id"], host=row["host"], pid=row["pid"], version=row["version"], tzdata=row["tzdata"]
+        ),
+        beats=row["beats"],
+        period=to_optional_duration(row["period"]),
+        refusal=None if row["refusal"] is None else Refusal(row["refusal"]),
+        started_at=to_instant(row["started_at"]),
+        last_beat_at=to_instant(row["last_beat_at"]),
     )

@@ -13,20 +13,26 @@ from mainspring.core.model import Attempt, Run
 from mainspring.core.settlement import CancelVerdict, judge_cancel
 from mainspring.core.states import RunState
 from mainspring.ports.store.runs import CancelResult, NewRun, SubmitResult, SubmitStatus
-from mainspring.stores.sqlite.base import Part, execute, fetch_all, fetch_first, fetch_named
+from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.inserts import LaneIds, insert_runs
 from mainspring.stores.sqlite.rows import NamedRow, make_attempt, make_run, to_instant, to_json, to_micros
+from mainspring.stores.sqlite.statements import execute, fetch_row, fetch_rows, fetch_value, fetch_values
 
 _LAST_ID = 2**63 - 1
 
 
-class SqliteRunStore(Part):
+class SqliteRunStore:
     """Implements what `RunStore` says of runs outside their leases."""
+
+    _reader: Database
+    _writer: Database
+    _lane_ids: LaneIds
 
     async def submit_runs(self, runs: Sequence[NewRun], *, now: datetime) -> list[SubmitResult]:
         """See `RunStore`."""
         if not runs:
             return []
-        return await self._write(lambda db: self._submit(db, runs, now))
+        return await self._writer.call(lambda db: self._submit(db, runs, now))
 
     def _submit(self, db: apsw.Connection, runs: Sequence[NewRun], now: datetime) -> list[SubmitResult]:
         versions: dict[JobId, int | None] = {}
@@ -37,7 +43,7 @@ class SqliteRunStore(Part):
             # Before a run with a key is looked at, so that ids grow in the order of the arguments.
             results.extend(
                 SubmitResult(SubmitStatus.SUBMITTED, run_id)
-                for run_id in self._insert_runs(db, plain, to_micros(now))
+                for run_id in insert_runs(db, self._lane_ids, plain, to_micros(now))
             )
             plain.clear()
 
@@ -62,7 +68,7 @@ class SqliteRunStore(Part):
 
     def _submit_once(self, db: apsw.Connection, run: NewRun, now: int) -> SubmitResult:
         """Insert a run that has a key, and keep the key."""
-        (run_id,) = self._insert_runs(db, [run], now)
+        (run_id,) = insert_runs(db, self._lane_ids, [run], now)
         key = run.submit_key
         assert key is not None
         values = {
@@ -83,26 +89,28 @@ class SqliteRunStore(Part):
         if not run_ids:
             return []
         at = to_micros(now)
-        return await self._write(lambda db: [_cancel(db, run_id, reason, at) for run_id in run_ids])
+        return await self._writer.call(lambda db: [_cancel(db, run_id, reason, at) for run_id in run_ids])
 
     async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
         """See `RunStore`."""
         at = to_micros(now)
 
         def work(db: apsw.Connection) -> list[RunId]:
-            rows = fetch_all(db, "find_expired", {"now": at, "limit": limit})
-            for row in rows:
-                _end_waiting(db, row[0], RunState.SKIPPED, "expired", at)
-            return [RunId(row[0]) for row in rows]
+            expired = [
+                RunId(run_id) for run_id in fetch_values(db, "find_expired", {"now": at, "limit": limit})
+            ]
+            for run_id in expired:
+                _end_waiting(db, run_id, RunState.SKIPPED, "expired", at)
+            return expired
 
-        return await self._write(work)
+        return await self._writer.call(work)
 
     async def get_runs(self, run_ids: Sequence[RunId]) -> list[Run | None]:
         """See `RunStore`."""
         if not run_ids:
             return []
         values = {"run_ids": to_json(list(run_ids))}
-        rows = await self._read(lambda db: fetch_named(db, "get_runs", values))
+        rows = await self._reader.call(lambda db: fetch_rows(db, "get_runs", values))
         found = {run.id: run for run in map(make_run, rows)}
         return [found.get(run_id) for run_id in run_ids]
 
@@ -126,7 +134,7 @@ class SqliteRunStore(Part):
         if job_id is not None:
             name = "list_runs_of_job"
             values["job_id"] = job_id.bytes
-        rows = await self._read(lambda db: fetch_named(db, name, values))
+        rows = await self._reader.call(lambda db: fetch_rows(db, name, values))
         return [make_run(row) for row in rows]
 
     async def newest_runs(self, job_ids: Sequence[JobId], *, now: datetime) -> list[Run | None]:
@@ -134,24 +142,24 @@ class SqliteRunStore(Part):
         at = to_micros(now)
 
         def work(db: apsw.Connection) -> list[list[NamedRow]]:
-            return [fetch_named(db, "newest_run", {"job_id": job_id.bytes, "now": at}) for job_id in job_ids]
+            return [fetch_rows(db, "newest_run", {"job_id": job_id.bytes, "now": at}) for job_id in job_ids]
 
-        return [make_run(rows[0]) if rows else None for rows in await self._read(work)]
+        return [make_run(rows[0]) if rows else None for rows in await self._reader.call(work)]
 
     async def list_attempts(self, run_id: RunId) -> list[Attempt]:
         """See `RunStore`."""
-        rows = await self._read(lambda db: fetch_named(db, "list_attempts", {"run_id": run_id}))
+        rows = await self._reader.call(lambda db: fetch_rows(db, "list_attempts", {"run_id": run_id}))
         return [make_attempt(row) for row in rows]
 
     async def count_runs(self, tenant: str) -> dict[RunState, int]:
         """See `RunStore`."""
-        rows = await self._read(lambda db: fetch_all(db, "count_runs", {"tenant": tenant}))
-        return {RunState(state): count for state, count in rows}
+        rows = await self._reader.call(lambda db: fetch_rows(db, "count_runs", {"tenant": tenant}))
+        return {RunState(row["state"]): row["count"] for row in rows}
 
 
 def _find_version(db: apsw.Connection, job_id: JobId) -> int | None:
-    row = fetch_first(db, "find_existing_job", {"job_id": job_id.bytes})
-    return None if row is None else row[0]
+    version: int | None = fetch_value(db, "find_existing_job", {"job_id": job_id.bytes})
+    return version
 
 
 def _is_alike(run: NewRun, other: NewRun) -> bool:
@@ -176,21 +184,21 @@ def _admit(
             known=None, request_hash=None, newest_version=version, wanted_version=wanted, now=now
         )
         return admission, None
-    row = fetch_first(db, "read_key", {"tenant": run.lane.tenant, "key": key.key})
+    row = fetch_row(db, "read_key", {"tenant": run.lane.tenant, "key": key.key})
     admission = admit(
-        known=None if row is None else KnownKey(row[1], to_instant(row[2])),
+        known=None if row is None else KnownKey(row["request_hash"], to_instant(row["expires_at"])),
         request_hash=key.request_hash,
         newest_version=version,
         wanted_version=wanted,
         now=now,
     )
     is_known = admission in {SubmissionVerdict.DUPLICATE, SubmissionVerdict.KEY_MISMATCH}
-    return admission, RunId(row[0]) if row is not None and is_known else None
+    return admission, RunId(row["run_id"]) if row is not None and is_known else None
 
 
 def _cancel(db: apsw.Connection, run_id: RunId, reason: str, now: int) -> CancelResult:
-    row = fetch_first(db, "read_end", {"run_id": run_id, "token": 0})
-    verdict = judge_cancel(None if row is None or row[0] is None else RunState(row[0]))
+    row = fetch_row(db, "read_end", {"run_id": run_id, "token": 0})
+    verdict = judge_cancel(None if row is None or row["state"] is None else RunState(row["state"]))
     if verdict is CancelVerdict.REQUESTED:
         execute(db, "request_cancel", {"run_id": run_id, "reason": reason, "now": now})
     elif verdict is CancelVerdict.CANCELLED:

@@ -22,7 +22,8 @@ from mainspring.ports.store.schedule import (
     FireStatus,
     NewFireRange,
 )
-from mainspring.stores.sqlite.base import Part, fetch_all, fetch_first
+from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.inserts import LaneIds, insert_fire_ranges, insert_runs
 from mainspring.stores.sqlite.rows import (
     make_fire_range,
     make_job_id,
@@ -32,14 +33,19 @@ from mainspring.stores.sqlite.rows import (
     to_optional_instant,
     to_optional_micros,
 )
+from mainspring.stores.sqlite.statements import fetch_rows, fetch_tuples, fetch_value
 
 T = TypeVar("T", Fire, FireRangeStep)
 
 _EARLIEST = -(2**62)
 
 
-class SqliteScheduleStore(Part):
+class SqliteScheduleStore:
     """Implements `ScheduleStore`."""
+
+    _reader: Database
+    _writer: Database
+    _lane_ids: LaneIds
 
     async def read_due(
         self, shards: Sequence[int], *, until: datetime, limit: int, since: datetime | None = None
@@ -51,17 +57,17 @@ class SqliteScheduleStore(Part):
             "until": to_micros(until),
             "limit": limit,
         }
-        rows = await self._read(lambda db: fetch_all(db, "read_due", values))
+        rows = await self._reader.call(lambda db: fetch_tuples(db, "read_due", values))
         return [
             DueClock(
-                job_id=make_job_id(row[0]),
-                tenant=row[1],
-                version=row[2],
-                revision=row[3],
-                fire_at=to_instant(row[4]),
-                fired_through=to_optional_instant(row[5]),
+                job_id=make_job_id(job_id),
+                tenant=tenant,
+                version=version,
+                revision=revision,
+                fire_at=to_instant(fire_at),
+                fired_through=to_optional_instant(fired_through),
             )
-            for row in rows
+            for job_id, tenant, version, revision, fire_at, fired_through in rows
         ]
 
     async def record_fires(self, fires: Sequence[Fire], *, epochs: Epochs, now: datetime) -> list[FireResult]:
@@ -76,9 +82,9 @@ class SqliteScheduleStore(Part):
             "next_fire_at": to_optional_micros(fire.next_fire_at),
             "fired_through": to_micros(fire.fired_through),
         }
-        if fetch_first(db, "fire_clock", values) is None:
+        if fetch_value(db, "fire_clock", values) is None:
             return FireResult(FireStatus.LOST)
-        self._insert_fire_ranges(db, fire.fire_ranges, now)
+        insert_fire_ranges(db, fire.fire_ranges, now)
         return self._fired(db, fire.job_id, fire.runs, skip_if_live=fire.skip_if_live, now=now)
 
     async def advance_fire_ranges(
@@ -95,7 +101,7 @@ class SqliteScheduleStore(Part):
             "is_done": step.is_done,
             "now": now,
         }
-        if fetch_first(db, "advance_fire_range", values) is None:
+        if fetch_value(db, "advance_fire_range", values) is None:
             return FireResult(FireStatus.LOST)
         return self._fired(db, step.job_id, step.runs, skip_if_live=step.skip_if_live, now=now)
 
@@ -110,42 +116,50 @@ class SqliteScheduleStore(Part):
             return []
 
         def work(db: apsw.Connection) -> list[FireResult]:
-            fenced = self._fenced_shards(db, [write.job_id for write in writes], epochs)
+            fenced = _find_fenced_shards(db, [write.job_id for write in writes], epochs)
             return [
                 FireResult(FireStatus.FENCED) if job_shard(write.job_id) in fenced else verb(db, write, now)
                 for write in writes
             ]
 
-        return await self._write(work)
+        return await self._writer.call(work)
 
     def _fired(
         self, db: apsw.Connection, job_id: JobId, runs: Sequence[NewRun], *, skip_if_live: bool, now: int
     ) -> FireResult:
         judged = list(runs)
         if skip_if_live:
-            row = fetch_first(db, "find_busy_job", {"job_id": job_id.bytes})
-            reasons = skip_overlaps([run.skip_reason for run in runs], is_live=row is not None)
+            busy = fetch_value(db, "find_busy_job", {"job_id": job_id.bytes})
+            reasons = skip_overlaps([run.skip_reason for run in runs], is_live=busy is not None)
             judged = [
                 run if run.skip_reason == reason else replace(run, skip_reason=reason)
                 for run, reason in zip(runs, reasons, strict=True)
             ]
-        ids = self._insert_runs(db, judged, now)
+        ids = insert_runs(db, self._lane_ids, judged, now)
         live = (run_id for run_id, run in zip(ids, judged, strict=True) if run.skip_reason is None)
         return FireResult(FireStatus.FIRED, tuple(live))
 
     async def add_fire_ranges(self, fire_ranges: Sequence[NewFireRange], *, now: datetime) -> None:
         """See `ScheduleStore`."""
         if fire_ranges:
-            await self._write(lambda db: self._insert_fire_ranges(db, list(fire_ranges), to_micros(now)))
+            await self._writer.call(lambda db: insert_fire_ranges(db, list(fire_ranges), to_micros(now)))
 
     async def read_fire_ranges(self, shards: Sequence[int], *, limit: int) -> list[FireRange]:
         """See `ScheduleStore`."""
         values = {"shards": to_json(list(shards)), "limit": limit}
-        rows = await self._read(lambda db: fetch_all(db, "read_fire_ranges", values))
+        rows = await self._reader.call(lambda db: fetch_rows(db, "read_fire_ranges", values))
         return [make_fire_range(row) for row in rows]
 
     async def list_fire_ranges(self, job_id: JobId, *, limit: int = 100) -> list[FireRange]:
         """See `ScheduleStore`."""
         values = {"job_id": job_id.bytes, "limit": limit}
-        rows = await self._read(lambda db: fetch_all(db, "list_fire_ranges", values))
+        rows = await self._reader.call(lambda db: fetch_rows(db, "list_fire_ranges", values))
         return [make_fire_range(row) for row in rows]
+
+
+def _find_fenced_shards(db: apsw.Connection, job_ids: Sequence[JobId], epochs: Epochs) -> set[int]:
+    """Return the shards of these jobs for which the writer's epoch is not the store's (law 3)."""
+    shards = sorted({job_shard(job_id) for job_id in job_ids})
+    rows = fetch_rows(db, "hold_shards", {"shards": to_json(shards)})
+    current: dict[int, int] = {row["shard"]: row["epoch"] for row in rows}
+    return {shard for shard in shards if epochs.get(shard) != current.get(shard)}

@@ -11,7 +11,7 @@ import apsw
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.reconciliation import reconcile
 from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
-from mainspring.stores.sqlite.base import Part, execute, execute_many, fetch_all, fetch_first, fetch_named
+from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import (
     count_micros,
     make_held,
@@ -20,40 +20,54 @@ from mainspring.stores.sqlite.rows import (
     to_micros,
     to_optional_duration,
 )
+from mainspring.stores.sqlite.statements import (
+    execute,
+    execute_many,
+    fetch_row,
+    fetch_rows,
+    fetch_tuples,
+    fetch_value,
+)
 
 
-class SqliteSessionStore(Part):
+class SqliteSessionStore:
     """Implements `SessionStore`."""
+
+    _reader: Database
+    _writer: Database
 
     async def add_sessions(self, sessions: Sequence[NewSession], *, now: datetime) -> list[SessionId]:
         """See `SessionStore`."""
         if not sessions:
             return []
         at = to_micros(now)
-        return await self._write(lambda db: [_add_session(db, session, at) for session in sessions])
+        return await self._writer.call(lambda db: [_add_session(db, session, at) for session in sessions])
 
     async def beat_sessions(self, beats: Sequence[Beat], *, now: datetime) -> list[BeatResult]:
         """See `SessionStore`."""
         if not beats:
             return []
         at = to_micros(now)
-        return await self._write(lambda db: [_beat(db, beat, at) for beat in beats])
+        return await self._writer.call(lambda db: [_beat(db, beat, at) for beat in beats])
 
     async def close_sessions(self, session_ids: Sequence[SessionId], *, now: datetime) -> None:
         """See `SessionStore`."""
         values = [{"session_id": session_id, "now": to_micros(now)} for session_id in session_ids]
         if values:
-            await self._write(lambda db: execute_many(db, "close_session", values))
+            await self._writer.call(lambda db: execute_many(db, "close_session", values))
 
     async def list_sessions(self) -> list[SessionFacts]:
         """See `SessionStore`."""
-        rows = await self._read(lambda db: fetch_all(db, "list_sessions"))
+        rows = await self._reader.call(lambda db: fetch_rows(db, "list_sessions"))
         return [make_session(row) for row in rows]
 
     async def read_pulses(self) -> dict[SessionId, SessionPulse]:
         """See `SessionStore`."""
-        rows = await self._read(lambda db: fetch_all(db, "read_pulses"))
-        return {row[0]: SessionPulse(row[1], to_optional_duration(row[2])) for row in rows}
+        rows = await self._reader.call(lambda db: fetch_rows(db, "read_pulses"))
+        return {
+            SessionId(row["id"]): SessionPulse(row["beats"], to_optional_duration(row["beat_period"]))
+            for row in rows
+        }
 
     async def expire_sessions(self, judged: Sequence[tuple[SessionId, int]], *, now: datetime) -> list[bool]:
         """See `SessionStore`."""
@@ -63,12 +77,12 @@ class SqliteSessionStore(Part):
 
         def work(db: apsw.Connection) -> list[bool]:
             return [
-                fetch_first(db, "expire_session", {"session_id": session_id, "beats": beats, "now": at})
+                fetch_value(db, "expire_session", {"session_id": session_id, "beats": beats, "now": at})
                 is not None
                 for session_id, beats in judged
             ]
 
-        return await self._write(work)
+        return await self._writer.call(work)
 
 
 def _add_session(db: apsw.Connection, session: NewSession, now: int) -> SessionId:
@@ -84,32 +98,30 @@ def _add_session(db: apsw.Connection, session: NewSession, now: int) -> SessionI
         "beat_period": count_micros(session.beat_period),
         "now": now,
     }
-    row = fetch_first(db, "add_session", values)
-    assert row is not None
-    return SessionId(row[0])
+    return SessionId(fetch_value(db, "add_session", values))
 
 
 def _beat(db: apsw.Connection, beat: Beat, now: int) -> BeatResult:
-    row = fetch_first(db, "lock_session", {"session_id": beat.session_id})
-    if row is None:
+    session = fetch_row(db, "lock_session", {"session_id": beat.session_id})
+    if session is None:
         return BeatResult(is_session_live=False)
-    missing_json, held_from, claim_number = row
-    rows = fetch_all(db, "held_by_session", {"session_id": beat.session_id, "held_from": held_from})
+    window = {"session_id": beat.session_id, "held_from": session["held_from"]}
+    running = fetch_tuples(db, "held_by_session", window)
     found = reconcile(
         beat.held,
-        rows,
+        running,
         answered=beat.answered,
-        missing_before={(RunId(run_id), token) for run_id, token in json.loads(missing_json)},
+        missing_before={(RunId(run_id), token) for run_id, token in json.loads(session["missing"])},
     )
     values = {
         "session_id": beat.session_id,
         "now": now,
-        "held_from": min((row[2] for row in rows), default=claim_number + 1),
+        "held_from": min((number for _, _, number, _ in running), default=session["claim_number"] + 1),
         "missing": to_json(sorted(found.missing)),
     }
     execute(db, "beat_session", values)
     unknown = [run_id for run_id, _ in found.unknown]
-    facts = fetch_named(db, "read_held", {"run_ids": to_json(unknown)}) if unknown else []
+    facts = fetch_rows(db, "read_held", {"run_ids": to_json(unknown)}) if unknown else []
     return BeatResult(
         is_session_live=True, lost=found.lost, cancel=found.cancel, unknown=tuple(map(make_held, facts))
     )

@@ -11,15 +11,16 @@ import apsw
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.ports.telemetry import SIZES, Distribution, Measure
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
-from mainspring.stores.sqlite.base import execute, fetch_all, fetch_first
 from mainspring.stores.sqlite.claims import SqliteClaimStore
 from mainspring.stores.sqlite.connection import Database, DatabaseThread, LockFile, Transactions, translate
+from mainspring.stores.sqlite.inserts import LaneIds
 from mainspring.stores.sqlite.jobs import SqliteJobStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
 from mainspring.stores.sqlite.rows import to_instant
 from mainspring.stores.sqlite.runs import SqliteRunStore
 from mainspring.stores.sqlite.schedule import SqliteScheduleStore
 from mainspring.stores.sqlite.sessions import SqliteSessionStore
+from mainspring.stores.sqlite.statements import execute, fetch_rows, fetch_value
 from mainspring.stores.sqlite.upkeep import SqliteUpkeepStore
 
 _PACKAGE = "mainspring.stores.sqlite"
@@ -44,8 +45,8 @@ class SqliteStore(
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__()
         self._path = path
+        self._lane_ids = LaneIds()
         self._lock = LockFile(path.with_name(f"{path.name}.lock"))
         self._commits = Distribution(SIZES)
 
@@ -71,7 +72,7 @@ class SqliteStore(
             self._writer = self._make_database("sqlite-writer", is_writer=True)
             self._reader = self._make_database("sqlite-reader", is_writer=False)
             self._writer.start()
-            await self._write(migrate)
+            await self._writer.call(migrate)
             self._reader.start()
         except BaseException:
             await self._writer.stop()
@@ -93,13 +94,8 @@ class SqliteStore(
 
     async def read_time(self) -> datetime:
         """Return SQLite's clock (the host's), to the millisecond below."""
-
-        def work(db: apsw.Connection) -> int:
-            row = fetch_first(db, "read_time", ())
-            assert row is not None
-            return int(row[0])
-
-        return to_instant(await self._read(work) * 1000)
+        millis: int = await self._reader.call(lambda db: fetch_value(db, "read_time"))
+        return to_instant(millis * 1000)
 
 
 def migrate(db: apsw.Connection, *, migrations: Sequence[Migration] | None = None) -> None:
@@ -114,8 +110,8 @@ def migrate(db: apsw.Connection, *, migrations: Sequence[Migration] | None = Non
     execute(db, "make_migration_table")
     execute(db, "make_compatibility_table")
     applied = {
-        number: Applied(checksum, compatible_from)
-        for number, checksum, compatible_from in fetch_all(db, "read_migrations", ())
+        row["number"]: Applied(row["checksum"], row["compatible_from"])
+        for row in fetch_rows(db, "read_migrations")
     }
     for migration in pending(applied, read_migrations(_PACKAGE) if migrations is None else migrations):
         values = {"number": migration.number, "name": migration.name, "checksum": migration.checksum}

@@ -7,14 +7,17 @@ from datetime import datetime
 
 import apsw
 
-from mainspring.stores.sqlite.base import Part, execute
-from mainspring.stores.sqlite.rows import (
-    to_micros,
-)
+from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.inserts import LaneIds
+from mainspring.stores.sqlite.rows import to_micros
+from mainspring.stores.sqlite.statements import execute
 
 
-class SqliteUpkeepStore(Part):
+class SqliteUpkeepStore:
     """Implements `UpkeepStore`."""
+
+    _writer: Database
+    _lane_ids: LaneIds
 
     async def prepare_history(self, *, now: datetime) -> None:
         """Nothing to prepare: the history is one table here."""
@@ -22,7 +25,7 @@ class SqliteUpkeepStore(Part):
     async def prune_history(self, *, before: datetime, limit: int) -> int:
         """See `UpkeepStore`."""
         values = {"before": to_micros(before), "limit": limit}
-        return await self._write(
+        return await self._writer.call(
             lambda db: max(
                 _remove(db, name, values) for name in ("prune_history", "prune_attempts", "prune_fire_ranges")
             )
@@ -31,12 +34,12 @@ class SqliteUpkeepStore(Part):
     async def prune_keys(self, *, now: datetime, limit: int) -> int:
         """See `UpkeepStore`."""
         values = {"now": to_micros(now), "limit": limit}
-        return await self._write(lambda db: _remove(db, "prune_keys", values))
+        return await self._writer.call(lambda db: _remove(db, "prune_keys", values))
 
     async def prune_sessions(self, *, before: datetime, limit: int) -> int:
         """See `UpkeepStore`."""
         values = {"before": to_micros(before), "limit": limit}
-        return await self._write(lambda db: _remove(db, "prune_sessions", values))
+        return await self._writer.call(lambda db: _remove(db, "prune_sessions", values))
 
     async def prune_lanes(self, *, limit: int) -> int:
         """See `UpkeepStore`."""
@@ -47,7 +50,7 @@ class SqliteUpkeepStore(Part):
                 self._lane_ids.clear()
             return removed
 
-        return await self._write(work)
+        return await self._writer.call(work)
 
 
 def _remove(db: apsw.Connection, name: str, values: Mapping[str, object]) -> int:

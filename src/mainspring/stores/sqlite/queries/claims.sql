@@ -91,6 +91,7 @@ CROSS JOIN run ON run.id = wanted.value
 WHERE run.state = 'RUNNING';
 
 -- name: held_by_session
-SELECT run.id, run.token, run.claim_number, run.cancel_requested_at IS NOT NULL
+-- In the order of RunningLease.
+SELECT run.id, run.token, run.claim_number, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM run INDEXED BY run_held
 WHERE run.state = 'RUNNING' AND run.session_id = :session_id AND run.claim_number >= :held_from;

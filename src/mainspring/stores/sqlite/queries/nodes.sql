@@ -10,7 +10,7 @@ ON CONFLICT (id) DO UPDATE SET
 -- name: read_cluster
 -- One row without a node where there is none.
 SELECT
-    cluster.tzdata, node.id, node.host, node.pid, node.version, node.tzdata, node.beats, node.period, node.refusal, node.started_at,
+    cluster.tzdata AS recorded, node.id, node.host, node.pid, node.version, node.tzdata, node.beats, node.period, node.refusal, node.started_at,
     node.last_beat_at
 FROM cluster LEFT JOIN node
 ORDER BY node.id;
@@ -22,7 +22,8 @@ UPDATE cluster SET tzdata = :version WHERE tzdata IS :expected RETURNING tzdata;
 DELETE FROM node WHERE id = :node_id AND beats = :beats RETURNING id;
 
 -- name: read_shards
-SELECT shard_lease.shard, shard_lease.epoch, shard_lease.node_id, node.beats
+-- In the order of the fields of ShardLease.
+SELECT shard_lease.shard, shard_lease.epoch, shard_lease.node_id, node.beats AS node_beats
 FROM shard_lease LEFT JOIN node ON node.id = shard_lease.node_id
 ORDER BY shard_lease.shard;
 

@@ -78,4 +78,4 @@ WHERE run_id = :run_id
 ORDER BY token;
 
 -- name: count_runs
-SELECT state, count(*) FROM any_run WHERE tenant = :tenant GROUP BY state;
+SELECT state, count(*) AS count FROM any_run WHERE tenant = :tenant GROUP BY state;

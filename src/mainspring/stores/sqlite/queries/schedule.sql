@@ -1,7 +1,10 @@
 -- Fires and fire ranges.
 
 -- name: read_due
-SELECT job_clock.job_id, job.tenant, job.version, job_clock.revision, job_clock.next_fire_at, job_clock.fired_through
+-- In the order of the fields of DueClock.
+SELECT
+    job_clock.job_id, job.tenant, job.version, job_clock.revision, job_clock.next_fire_at AS fire_at,
+    job_clock.fired_through
 FROM job_clock INDEXED BY job_clock_due
 CROSS JOIN job ON job.id = job_clock.job_id
 WHERE job_clock.next_fire_at BETWEEN :since AND :until AND job_clock.shard IN (SELECT value FROM json_each(:shards))
