@@ -21,6 +21,15 @@ id, token, job_id, version, attempt, is_quarantined, quarantined_crashes, sessio
 -- What the end of an attempt depends on.
 id, state, token, session_id, attempt, crashes, quarantined_crashes, is_quarantined, started_at, cancel_reason;
 
+-- fragment: job_columns
+-- A job as it is read. SQLite reads these by position, in make_job.
+job.id, job.tenant, job_version.spec, job.version, job_clock.revision, job.is_paused, job_clock.next_fire_at,
+job_clock.fired_through, job.created_at, job.updated_at;
+
+-- fragment: fire_range_columns
+-- What is known of a fire range, but for its job's tenant.
+id, job_id, version, kind, from_at, to_at, cursor_at, reason, is_open, created_at;
+
 -- fragment: kept_columns
 -- What the history keeps of a live run as it is.
 id, job_id, version, kind, fire_at, due_at, created_at, started_at, attempt, token, session_id, payload, target_key,

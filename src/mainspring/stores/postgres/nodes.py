@@ -66,7 +66,7 @@ class PostgresNodeStore:
 
     async def read_shards(self) -> list[ShardLease]:
         rows = await self._connections.fetch(Role.WATCH, "read_shards", is_repeatable=True)
-        return [ShardLease(*row) for row in rows]
+        return [ShardLease(row["shard"], row["epoch"], row["node_id"], row["beats"]) for row in rows]
 
     async def take_shards(
         self, node_id: str, expected: Mapping[int, int], *, now: datetime

@@ -72,7 +72,7 @@ class PostgresRunStore:
             now=now,
             **columns_of_runs(runs),
         )
-        return [SubmitResult(SubmitStatus.SUBMITTED, RunId(row[0])) for row in rows] or None
+        return [SubmitResult(SubmitStatus.SUBMITTED, RunId(row["id"])) for row in rows] or None
 
     async def _submit_one(self, run: NewRun, now: datetime) -> list[SubmitResult] | None:
         known = self._lane_ids.recall([run.lane])
@@ -97,7 +97,7 @@ class PostgresRunStore:
             fire_range_id=run.fire_range_id,
             now=now,
         )
-        return [SubmitResult(SubmitStatus.SUBMITTED, RunId(row[0])) for row in rows] or None
+        return [SubmitResult(SubmitStatus.SUBMITTED, RunId(row["id"])) for row in rows] or None
 
     async def cancel_runs(
         self, run_ids: Sequence[RunId], *, reason: str, now: datetime

@@ -115,7 +115,7 @@ class PostgresSessionStore:
 
     async def read_pulses(self) -> dict[SessionId, SessionPulse]:
         rows = await self._connections.fetch(Role.WATCH, "read_pulses", is_repeatable=True)
-        return {SessionId(key): SessionPulse(beats, period) for key, beats, period in rows}
+        return {SessionId(row["id"]): SessionPulse(row["beats"], row["beat_period"]) for row in rows}
 
     async def expire_sessions(self, judged: Sequence[tuple[SessionId, int]], *, now: datetime) -> list[bool]:
         if not judged:

@@ -47,7 +47,7 @@ def apply_others(
 ) -> list[ApplyResult]:
     """Apply what is not in `applied` yet, and add it there; answer for all transitions."""
     ids = to_json([end.run_id for end in transitions if end.run_id not in applied])
-    live = {row["id"]: make_live(row) for row in fetch_rows(db, "lock_runs", {"run_ids": ids})}
+    live = {row.id: make_live(row) for row in fetch_rows(db, "lock_runs", {"run_ids": ids})}
     ends = _Ends(now)
     results: list[ApplyResult] = []
     for end in transitions:
@@ -125,9 +125,7 @@ def _answer_late(db: apsw.Connection, transition: Transition, ends: _Ends) -> Ap
     if in_this_call is not None and in_this_call[0] == transition.token:
         return ApplyResult.APPLIED if in_this_call[1] is transition.outcome else ApplyResult.STALE
     row = fetch_row(db, "read_end", {"run_id": transition.run_id, "token": transition.token})
-    if row is None or row["state"] is None:
+    if row is None or row.state is None:
         return ApplyResult.MISSING
-    was_applied = is_repeat(
-        transition, outcome=row["outcome"], state=RunState(row["state"]), token=row["token"]
-    )
+    was_applied = is_repeat(transition, outcome=row.outcome, state=RunState(row.state), token=row.token)
     return ApplyResult.APPLIED if was_applied else ApplyResult.STALE

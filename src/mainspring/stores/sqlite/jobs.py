@@ -31,7 +31,7 @@ from mainspring.stores.sqlite.rows import (
     to_optional_instant,
     to_optional_micros,
 )
-from mainspring.stores.sqlite.statements import execute, fetch_row, fetch_rows, fetch_value
+from mainspring.stores.sqlite.statements import execute, fetch_row, fetch_rows, fetch_tuples, fetch_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ class SqliteJobStore:
         if not job_ids:
             return []
         values = {"job_ids": to_hexes(job_ids)}
-        rows = await self._reader.call(lambda db: fetch_rows(db, "get_jobs", values))
+        rows = await self._reader.call(lambda db: fetch_tuples(db, "get_jobs", values))
         found = {job.id: job for job in map(make_job, rows)}
         return [found.get(job_id) for job_id in job_ids]
 
@@ -173,14 +173,14 @@ class SqliteJobStore:
         if not names:
             return []
         values = {"tenant": tenant, "names": to_json(names)}
-        rows = await self._reader.call(lambda db: fetch_rows(db, "find_jobs", values))
+        rows = await self._reader.call(lambda db: fetch_tuples(db, "find_jobs", values))
         found = {job.spec.name: job for job in map(make_job, rows)}
         return [found.get(name) for name in names]
 
     async def list_jobs(self, tenant: str, *, after: JobId | None = None, limit: int = 100) -> list[Job]:
         """See `JobStore`."""
         values = {"tenant": tenant, "after": after.bytes if after is not None else b"", "limit": limit}
-        rows = await self._reader.call(lambda db: fetch_rows(db, "list_jobs", values))
+        rows = await self._reader.call(lambda db: fetch_tuples(db, "list_jobs", values))
         return [make_job(row) for row in rows]
 
     async def read_versions(self, keys: Sequence[tuple[JobId, int]]) -> list[JobSpec | None]:
@@ -189,7 +189,7 @@ class SqliteJobStore:
             return []
         values = {"keys": to_json([[job_id.hex, version] for job_id, version in keys])}
         rows = await self._reader.call(lambda db: fetch_rows(db, "read_versions", values))
-        found = {(make_job_id(row["job_id"]), row["version"]): decode_spec(row["spec"]) for row in rows}
+        found = {(make_job_id(row.job_id), row.version): decode_spec(row.spec) for row in rows}
         return [found.get(key) for key in keys]
 
 
@@ -210,11 +210,11 @@ def _lock(db: apsw.Connection, job_id: JobId) -> _Locked | None:
     if row is None:
         return None
     return _Locked(
-        tenant=row["tenant"],
-        version=row["version"],
-        is_paused=bool(row["is_paused"]),
-        revision=row["revision"],
-        next_fire_at=to_optional_instant(row["next_fire_at"]),
+        tenant=row.tenant,
+        version=row.version,
+        is_paused=bool(row.is_paused),
+        revision=row.revision,
+        next_fire_at=to_optional_instant(row.next_fire_at),
     )
 
 

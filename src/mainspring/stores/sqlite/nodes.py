@@ -50,7 +50,7 @@ class SqliteNodeStore:
     async def read_cluster(self) -> Cluster:
         """See `NodeStore`."""
         rows = await self._reader.call(lambda db: fetch_rows(db, "read_cluster"))
-        return Cluster(rows[0]["recorded"], tuple(make_node(row) for row in rows if row["id"] is not None))
+        return Cluster(rows[0].recorded, tuple(make_node(row) for row in rows if row.id is not None))
 
     async def record_tzdata(self, version: str, *, expected: str | None, now: datetime) -> bool:
         """See `NodeStore`."""

@@ -32,7 +32,8 @@ from mainspring.ports.store.nodes import NodeFacts, NodeState
 from mainspring.ports.store.sessions import SessionFacts
 
 Row = tuple[Any, ...]
-NamedRow = dict[str, Any]
+NamedRow = Any
+"""A named tuple: its fields are the columns of its query."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -89,93 +90,105 @@ def make_job_id(blob: bytes) -> JobId:
     return JobId(UUID(bytes=blob))
 
 
-def make_job(row: NamedRow) -> Job:
-    """Make a job from the columns of `get_jobs`."""
+def make_job(row: Row) -> Job:
+    """Make a job from the fragment `job_columns`."""
+    (
+        job_id,
+        tenant,
+        spec,
+        version,
+        revision,
+        is_paused,
+        next_fire_at,
+        fired_through,
+        created_at,
+        updated_at,
+    ) = row
     return Job(
-        id=make_job_id(row["id"]),
-        tenant=row["tenant"],
-        spec=decode_spec(row["spec"]),
-        version=row["version"],
-        revision=row["revision"],
-        is_paused=bool(row["is_paused"]),
-        next_fire_at=to_optional_instant(row["next_fire_at"]),
-        fired_through=to_optional_instant(row["fired_through"]),
-        created_at=to_instant(row["created_at"]),
-        updated_at=to_instant(row["updated_at"]),
+        id=make_job_id(job_id),
+        tenant=tenant,
+        spec=decode_spec(spec),
+        version=version,
+        revision=revision,
+        is_paused=bool(is_paused),
+        next_fire_at=to_optional_instant(next_fire_at),
+        fired_through=to_optional_instant(fired_through),
+        created_at=to_instant(created_at),
+        updated_at=to_instant(updated_at),
     )
 
 
 def make_lane(row: NamedRow) -> Lane:
     """Make a lane from the columns of `read_lanes`."""
     return Lane(
-        id=LaneId(row["id"]),
-        key=LaneKey(row["queue"], row["route"], row["tenant"], Priority(row["priority"])),
-        earliest_ready_at=to_optional_instant(row["earliest_ready_at"]),
-        earliest_quarantined_at=to_optional_instant(row["earliest_quarantined_at"]),
+        id=LaneId(row.id),
+        key=LaneKey(row.queue, row.route, row.tenant, Priority(row.priority)),
+        earliest_ready_at=to_optional_instant(row.earliest_ready_at),
+        earliest_quarantined_at=to_optional_instant(row.earliest_quarantined_at),
     )
 
 
 def make_held(row: NamedRow) -> HeldRun:
     """Make the facts of a RUNNING run."""
     return HeldRun(
-        run_id=RunId(row["id"]),
-        token=row["token"],
-        job_id=make_job_id(row["job_id"]),
-        version=row["version"],
-        attempt=row["attempt"],
-        is_quarantined=bool(row["is_quarantined"]),
-        quarantined_crashes=row["quarantined_crashes"],
-        is_cancel_requested=bool(row["is_cancel_requested"]),
-        session_id=SessionId(row["session_id"]),
-        started_at=to_instant(row["started_at"]),
-        deadline_at=to_instant(row["deadline_at"]),
+        run_id=RunId(row.id),
+        token=row.token,
+        job_id=make_job_id(row.job_id),
+        version=row.version,
+        attempt=row.attempt,
+        is_quarantined=bool(row.is_quarantined),
+        quarantined_crashes=row.quarantined_crashes,
+        is_cancel_requested=bool(row.is_cancel_requested),
+        session_id=SessionId(row.session_id),
+        started_at=to_instant(row.started_at),
+        deadline_at=to_instant(row.deadline_at),
     )
 
 
 def make_live(row: NamedRow) -> LiveRun:
     """Make a live run from the columns of `lock_runs`."""
     return LiveRun(
-        state=RunState(row["state"]),
-        token=row["token"],
-        session_id=row["session_id"],
-        attempt=row["attempt"],
-        crashes=row["crashes"],
-        quarantined_crashes=row["quarantined_crashes"],
-        is_quarantined=bool(row["is_quarantined"]),
-        is_cancel_requested=bool(row["is_cancel_requested"]),
-        cancel_reason=row["cancel_reason"],
+        state=RunState(row.state),
+        token=row.token,
+        session_id=row.session_id,
+        attempt=row.attempt,
+        crashes=row.crashes,
+        quarantined_crashes=row.quarantined_crashes,
+        is_quarantined=bool(row.is_quarantined),
+        is_cancel_requested=bool(row.is_cancel_requested),
+        cancel_reason=row.cancel_reason,
     )
 
 
 def make_run(row: NamedRow) -> Run:
     """Make a run from the columns of the view `any_run`."""
     return Run(
-        id=RunId(row["id"]),
-        job_id=make_job_id(row["job_id"]),
-        version=row["version"],
-        lane=LaneKey(row["queue"], row["route"], row["tenant"], Priority(row["priority"])),
-        tenant=row["tenant"],
-        kind=RunKind(row["kind"]),
-        state=RunState(row["state"]),
-        reason=row["reason"],
-        fire_at=to_optional_instant(row["fire_at"]),
-        due_at=to_instant(row["due_at"]),
-        ready_at=to_instant(row["ready_at"]),
-        created_at=to_instant(row["created_at"]),
-        started_at=to_optional_instant(row["started_at"]),
-        finished_at=to_optional_instant(row["finished_at"]),
-        attempt=row["attempt"],
-        token=row["token"],
-        crashes=row["crashes"],
-        session_id=row["session_id"],
-        is_cancel_requested=bool(row["is_cancel_requested"]),
-        error=row["error"],
-        payload=row["payload"],
-        result=row["result"],
-        output=row["output"],
-        idempotency_key=row["target_key"],
-        fire_range_id=row["fire_range_id"],
-        redrive_of=row["redrive_of"],
+        id=RunId(row.id),
+        job_id=make_job_id(row.job_id),
+        version=row.version,
+        lane=LaneKey(row.queue, row.route, row.tenant, Priority(row.priority)),
+        tenant=row.tenant,
+        kind=RunKind(row.kind),
+        state=RunState(row.state),
+        reason=row.reason,
+        fire_at=to_optional_instant(row.fire_at),
+        due_at=to_instant(row.due_at),
+        ready_at=to_instant(row.ready_at),
+        created_at=to_instant(row.created_at),
+        started_at=to_optional_instant(row.started_at),
+        finished_at=to_optional_instant(row.finished_at),
+        attempt=row.attempt,
+        token=row.token,
+        crashes=row.crashes,
+        session_id=row.session_id,
+        is_cancel_requested=bool(row.is_cancel_requested),
+        error=row.error,
+        payload=row.payload,
+        result=row.result,
+        output=row.output,
+        idempotency_key=row.target_key,
+        fire_range_id=row.fire_range_id,
+        redrive_of=row.redrive_of,
     )
 
 
@@ -218,55 +231,53 @@ def make_claimed(row: Row, *, is_repeat: bool, is_quarantined: bool = False) -> 
 
 def make_attempt(row: NamedRow) -> Attempt:
     """Make an attempt from its columns."""
-    instants = {name: to_instant(row[name]) for name in ("started_at", "finished_at")}
-    return Attempt(**row | instants)
+    instants = {"started_at": to_instant(row.started_at), "finished_at": to_instant(row.finished_at)}
+    return Attempt(**row._asdict() | instants)
 
 
 def make_fire_range(row: NamedRow) -> FireRange:
     """Make a fire range from the columns of `read_fire_ranges`."""
     return FireRange(
-        id=FireRangeId(row["id"]),
-        job_id=make_job_id(row["job_id"]),
-        tenant=row["tenant"],
-        version=row["version"],
-        kind=FireRangeKind(row["kind"]),
-        from_at=to_instant(row["from_at"]),
-        to_at=to_optional_instant(row["to_at"]),
-        cursor_at=to_optional_instant(row["cursor_at"]),
-        reason=row["reason"],
-        is_open=bool(row["is_open"]),
-        created_at=to_instant(row["created_at"]),
+        id=FireRangeId(row.id),
+        job_id=make_job_id(row.job_id),
+        tenant=row.tenant,
+        version=row.version,
+        kind=FireRangeKind(row.kind),
+        from_at=to_instant(row.from_at),
+        to_at=to_optional_instant(row.to_at),
+        cursor_at=to_optional_instant(row.cursor_at),
+        reason=row.reason,
+        is_open=bool(row.is_open),
+        created_at=to_instant(row.created_at),
     )
 
 
 def make_session(row: NamedRow) -> SessionFacts:
     """Make a live session from the columns of `list_sessions`."""
     return SessionFacts(
-        id=SessionId(row["id"]),
-        worker=row["worker"],
-        host=row["host"],
-        pid=row["pid"],
-        slots=row["slots"],
-        queues=tuple(json.loads(row["queues"])),
-        types=tuple(json.loads(row["types"])),
-        functions=tuple(json.loads(row["functions"])),
-        labels=tuple(json.loads(row["labels"])),
-        beat_period=to_optional_duration(row["beat_period"]),
-        beats=row["beats"],
-        started_at=to_instant(row["started_at"]),
-        last_beat_at=to_instant(row["last_beat_at"]),
+        id=SessionId(row.id),
+        worker=row.worker,
+        host=row.host,
+        pid=row.pid,
+        slots=row.slots,
+        queues=tuple(json.loads(row.queues)),
+        types=tuple(json.loads(row.types)),
+        functions=tuple(json.loads(row.functions)),
+        labels=tuple(json.loads(row.labels)),
+        beat_period=to_optional_duration(row.beat_period),
+        beats=row.beats,
+        started_at=to_instant(row.started_at),
+        last_beat_at=to_instant(row.last_beat_at),
     )
 
 
 def make_node(row: NamedRow) -> NodeState:
     """Make a node from the columns of `read_cluster` after the first."""
     return NodeState(
-        facts=NodeFacts(
-            id=row["id"], host=row["host"], pid=row["pid"], version=row["version"], tzdata=row["tzdata"]
-        ),
-        beats=row["beats"],
-        period=to_optional_duration(row["period"]),
-        refusal=None if row["refusal"] is None else Refusal(row["refusal"]),
-        started_at=to_instant(row["started_at"]),
-        last_beat_at=to_instant(row["last_beat_at"]),
+        facts=NodeFacts(id=row.id, host=row.host, pid=row.pid, version=row.version, tzdata=row.tzdata),
+        beats=row.beats,
+        period=to_optional_duration(row.period),
+        refusal=None if row.refusal is None else Refusal(row.refusal),
+        started_at=to_instant(row.started_at),
+        last_beat_at=to_instant(row.last_beat_at),
     )

@@ -154,7 +154,7 @@ class SqliteRunStore:
     async def count_runs(self, tenant: str) -> dict[RunState, int]:
         """See `RunStore`."""
         rows = await self._reader.call(lambda db: fetch_rows(db, "count_runs", {"tenant": tenant}))
-        return {RunState(row["state"]): row["count"] for row in rows}
+        return {RunState(row.state): row.count for row in rows}
 
 
 def _find_version(db: apsw.Connection, job_id: JobId) -> int | None:
@@ -186,19 +186,19 @@ def _admit(
         return admission, None
     row = fetch_row(db, "read_key", {"tenant": run.lane.tenant, "key": key.key})
     admission = admit(
-        known=None if row is None else KnownKey(row["request_hash"], to_instant(row["expires_at"])),
+        known=None if row is None else KnownKey(row.request_hash, to_instant(row.expires_at)),
         request_hash=key.request_hash,
         newest_version=version,
         wanted_version=wanted,
         now=now,
     )
     is_known = admission in {SubmissionVerdict.DUPLICATE, SubmissionVerdict.KEY_MISMATCH}
-    return admission, RunId(row["run_id"]) if row is not None and is_known else None
+    return admission, RunId(row.run_id) if row is not None and is_known else None
 
 
 def _cancel(db: apsw.Connection, run_id: RunId, reason: str, now: int) -> CancelResult:
     row = fetch_row(db, "read_end", {"run_id": run_id, "token": 0})
-    verdict = judge_cancel(None if row is None or row["state"] is None else RunState(row["state"]))
+    verdict = judge_cancel(None if row is None or row.state is None else RunState(row.state))
     if verdict is CancelVerdict.REQUESTED:
         execute(db, "request_cancel", {"run_id": run_id, "reason": reason, "now": now})
     elif verdict is CancelVerdict.CANCELLED:

@@ -161,5 +161,5 @@ def _find_fenced_shards(db: apsw.Connection, job_ids: Sequence[JobId], epochs: E
     """Return the shards of these jobs for which the writer's epoch is not the store's (law 3)."""
     shards = sorted({job_shard(job_id) for job_id in job_ids})
     rows = fetch_rows(db, "hold_shards", {"shards": to_json(shards)})
-    current: dict[int, int] = {row["shard"]: row["epoch"] for row in rows}
+    current: dict[int, int] = {row.shard: row.epoch for row in rows}
     return {shard for shard in shards if epochs.get(shard) != current.get(shard)}

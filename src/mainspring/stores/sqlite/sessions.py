@@ -65,8 +65,7 @@ class SqliteSessionStore:
         """See `SessionStore`."""
         rows = await self._reader.call(lambda db: fetch_rows(db, "read_pulses"))
         return {
-            SessionId(row["id"]): SessionPulse(row["beats"], to_optional_duration(row["beat_period"]))
-            for row in rows
+            SessionId(row.id): SessionPulse(row.beats, to_optional_duration(row.beat_period)) for row in rows
         }
 
     async def expire_sessions(self, judged: Sequence[tuple[SessionId, int]], *, now: datetime) -> list[bool]:
@@ -105,18 +104,18 @@ def _beat(db: apsw.Connection, beat: Beat, now: int) -> BeatResult:
     session = fetch_row(db, "lock_session", {"session_id": beat.session_id})
     if session is None:
         return BeatResult(is_session_live=False)
-    window = {"session_id": beat.session_id, "held_from": session["held_from"]}
+    window = {"session_id": beat.session_id, "held_from": session.held_from}
     running = fetch_tuples(db, "held_by_session", window)
     found = reconcile(
         beat.held,
         running,
         answered=beat.answered,
-        missing_before={(RunId(run_id), token) for run_id, token in json.loads(session["missing"])},
+        missing_before={(RunId(run_id), token) for run_id, token in json.loads(session.missing)},
     )
     values = {
         "session_id": beat.session_id,
         "now": now,
-        "held_from": min((number for _, _, number, _ in running), default=session["claim_number"] + 1),
+        "held_from": min((number for _, _, number, _ in running), default=session.claim_number + 1),
         "missing": to_json(sorted(found.missing)),
     }
     execute(db, "beat_session", values)

@@ -1,12 +1,13 @@
 """Runs the named statements of `queries/*.sql` on a connection.
 
-Rows come back as dictionaries, by the names of their columns. `fetch_tuples` is for the few queries that return many
-rows on a hot path, where a dictionary for each row shows in measurements. A test holds the order of their columns.
+Rows are read by the names of their columns. `fetch_tuples` is for the few hot queries that return a row for every run,
+clock or shard, where even a named tuple for each row shows in measurements; a test holds the order of their columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import apsw
@@ -17,16 +18,18 @@ from mainspring.stores.sqlite.rows import NamedRow, Row
 
 Values = Row | Mapping[str, Any]
 _SQL = {name: query.text for name, query in load_queries("mainspring.stores.sqlite").items()}
-_COLUMNS: dict[str, list[str]] = {}
-"""The names of each query's columns, found when it first runs."""
+_ROWS: dict[str, Callable[[Row], NamedRow]] = {}
+"""What makes the rows of each query, found when it first runs."""
 
 
 def fetch_rows(db: apsw.Connection, name: str, values: Values = ()) -> list[NamedRow]:
     """Return all rows of a query."""
-    columns = _COLUMNS.get(name)
-    if columns is None:
-        columns = _COLUMNS[name] = [column[0] for column in query_info(db, _SQL[name]).description]
-    return [dict(zip(columns, row, strict=True)) for row in fetch_tuples(db, name, values)]
+    make_row = _ROWS.get(name)
+    if make_row is None:
+        columns = [column[0] for column in query_info(db, _SQL[name]).description]
+        row_class: Any = namedtuple(name, columns)  # noqa: PYI024 - the columns are known only here
+        make_row = _ROWS[name] = row_class._make
+    return list(map(make_row, db.execute(_SQL[name], values).fetchall()))
 
 
 def fetch_row(db: apsw.Connection, name: str, values: Values = ()) -> NamedRow | None:
@@ -37,13 +40,13 @@ def fetch_row(db: apsw.Connection, name: str, values: Values = ()) -> NamedRow |
 
 def fetch_values(db: apsw.Connection, name: str, values: Values = ()) -> list[Any]:
     """Return the values of a query that has one column."""
-    return [value for (value,) in fetch_tuples(db, name, values)]
+    return [row[0] for row in db.execute(_SQL[name], values).fetchall()]
 
 
 def fetch_value(db: apsw.Connection, name: str, values: Values = ()) -> Any:
     """Return the first value of a query that has one column, or None if there is no row."""
-    found = fetch_values(db, name, values)
-    return found[0] if found else None
+    rows = db.execute(_SQL[name], values).fetchall()
+    return rows[0][0] if rows else None
 
 
 def fetch_tuples(db: apsw.Connection, name: str, values: Values = ()) -> list[Row]:

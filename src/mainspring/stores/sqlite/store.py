@@ -110,8 +110,7 @@ def migrate(db: apsw.Connection, *, migrations: Sequence[Migration] | None = Non
     execute(db, "make_migration_table")
     execute(db, "make_compatibility_table")
     applied = {
-        row["number"]: Applied(row["checksum"], row["compatible_from"])
-        for row in fetch_rows(db, "read_migrations")
+        row.number: Applied(row.checksum, row.compatible_from) for row in fetch_rows(db, "read_migrations")
     }
     for migration in pending(applied, read_migrations(_PACKAGE) if migrations is None else migrations):
         values = {"number": migration.number, "name": migration.name, "checksum": migration.checksum}

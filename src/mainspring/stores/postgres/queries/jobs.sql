@@ -58,24 +58,21 @@ WHERE job.id = ANY(:job_ids::uuid[]);
 DELETE FROM job_clock WHERE job_id = ANY(:job_ids::uuid[]);
 
 -- name: get_jobs
-SELECT job.id, job.tenant, job.version, job.is_paused, job.created_at, job.updated_at, job_clock.revision,
-       job_clock.next_fire_at, job_clock.fired_through, job_version.spec
+SELECT {job_columns}
 FROM unnest(:job_ids::uuid[]) AS wanted (id)
 JOIN job ON job.id = wanted.id AND coalesce(job.deleted_at, 'infinity') = 'infinity'
 JOIN job_clock ON job_clock.job_id = job.id
 JOIN job_version ON job_version.job_id = job.id AND job_version.version = job.version;
 
 -- name: find_jobs
-SELECT job.id, job.tenant, job.version, job.is_paused, job.created_at, job.updated_at, job_clock.revision,
-       job_clock.next_fire_at, job_clock.fired_through, job_version.spec
+SELECT {job_columns}
 FROM unnest(:names::text[]) AS wanted (name)
 JOIN job ON job.tenant = :tenant AND job.name = wanted.name AND job.deleted_at IS NULL
 JOIN job_clock ON job_clock.job_id = job.id
 JOIN job_version ON job_version.job_id = job.id AND job_version.version = job.version;
 
 -- name: list_jobs
-SELECT job.id, job.tenant, job.version, job.is_paused, job.created_at, job.updated_at, job_clock.revision,
-       job_clock.next_fire_at, job_clock.fired_through, job_version.spec
+SELECT {job_columns}
 FROM job
 JOIN job_clock ON job_clock.job_id = job.id
 JOIN job_version ON job_version.job_id = job.id AND job_version.version = job.version

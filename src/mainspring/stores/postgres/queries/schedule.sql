@@ -53,8 +53,7 @@ UPDATE fire_range SET is_open = false, closed_at = :now, to_at = coalesce(fire_r
 WHERE fire_range.job_id = ANY(:job_ids::uuid[]) AND fire_range.is_open;
 
 -- name: read_fire_ranges
-SELECT fire_range.id, fire_range.job_id, job.tenant, fire_range.version, fire_range.kind, fire_range.from_at, fire_range.to_at, fire_range.cursor_at,
-       fire_range.reason, fire_range.is_open, fire_range.created_at
+SELECT {fire_range.fire_range_columns}, job.tenant
 FROM fire_range JOIN job ON job.id = fire_range.job_id
 WHERE fire_range.is_open AND fire_range.kind <> 'gap' AND fire_range.shard = ANY(:shards::smallint[])
   AND job.deleted_at IS NULL AND NOT job.is_paused
@@ -82,8 +81,7 @@ WHERE fire_range.id = step.fire_range_id AND fire_range.is_open AND fire_range.c
 RETURNING fire_range.id;
 
 -- name: list_fire_ranges
-SELECT fire_range.id, fire_range.job_id, job.tenant, fire_range.version, fire_range.kind, fire_range.from_at, fire_range.to_at, fire_range.cursor_at,
-       fire_range.reason, fire_range.is_open, fire_range.created_at
+SELECT {fire_range.fire_range_columns}, job.tenant
 FROM fire_range JOIN job ON job.id = fire_range.job_id
 WHERE fire_range.job_id = :job_id
 ORDER BY fire_range.id DESC LIMIT :limit;

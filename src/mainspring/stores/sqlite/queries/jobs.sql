@@ -39,27 +39,21 @@ UPDATE job SET deleted_at = :now, updated_at = :now WHERE id = :job_id;
 DELETE FROM job_clock WHERE job_id = :job_id;
 
 -- name: get_jobs
-SELECT
-    job.id, job.tenant, job_version.spec, job.version, job_clock.revision, job.is_paused, job_clock.next_fire_at,
-    job_clock.fired_through, job.created_at, job.updated_at
+SELECT {job_columns}
 FROM json_each(:job_ids) AS wanted
 CROSS JOIN job ON job.id = unhex(wanted.value) AND job.deleted_at IS NULL
 JOIN job_version ON job_version.job_id = job.id AND job_version.version = job.version
 JOIN job_clock ON job_clock.job_id = job.id;
 
 -- name: find_jobs
-SELECT
-    job.id, job.tenant, job_version.spec, job.version, job_clock.revision, job.is_paused, job_clock.next_fire_at,
-    job_clock.fired_through, job.created_at, job.updated_at
+SELECT {job_columns}
 FROM json_each(:names) AS wanted
 CROSS JOIN job ON job.tenant = :tenant AND job.name = wanted.value AND job.deleted_at IS NULL
 JOIN job_version ON job_version.job_id = job.id AND job_version.version = job.version
 JOIN job_clock ON job_clock.job_id = job.id;
 
 -- name: list_jobs
-SELECT
-    job.id, job.tenant, job_version.spec, job.version, job_clock.revision, job.is_paused, job_clock.next_fire_at,
-    job_clock.fired_through, job.created_at, job.updated_at
+SELECT {job_columns}
 FROM job
 JOIN job_version ON job_version.job_id = job.id AND job_version.version = job.version
 JOIN job_clock ON job_clock.job_id = job.id

@@ -45,9 +45,7 @@ WHERE job_id = :job_id AND kind = 'gap' AND is_open;
 UPDATE fire_range SET is_open = 0, closed_at = :now, to_at = coalesce(to_at, :now) WHERE job_id = :job_id AND is_open;
 
 -- name: read_fire_ranges
-SELECT
-    fire_range.id, fire_range.job_id, job.tenant, fire_range.version, fire_range.kind, fire_range.from_at, fire_range.to_at, fire_range.cursor_at, fire_range.reason,
-    fire_range.is_open, fire_range.created_at
+SELECT {fire_range.fire_range_columns}, job.tenant
 FROM fire_range
 JOIN job ON job.id = fire_range.job_id AND job.deleted_at IS NULL AND NOT job.is_paused
 WHERE fire_range.is_open AND fire_range.kind <> 'gap' AND fire_range.shard IN (SELECT value FROM json_each(:shards))
@@ -64,9 +62,7 @@ WHERE
 RETURNING id;
 
 -- name: list_fire_ranges
-SELECT
-    fire_range.id, fire_range.job_id, job.tenant, fire_range.version, fire_range.kind, fire_range.from_at, fire_range.to_at, fire_range.cursor_at, fire_range.reason,
-    fire_range.is_open, fire_range.created_at
+SELECT {fire_range.fire_range_columns}, job.tenant
 FROM fire_range
 JOIN job ON job.id = fire_range.job_id
 WHERE fire_range.job_id = :job_id
