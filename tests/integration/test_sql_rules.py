@@ -66,7 +66,7 @@ async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             def work(db: apsw.Connection) -> None:
                 db.execute(text, plain)
 
-            await store._write(work)
+            await store._writer.call(work)
 
         yield store, alter
         await store.close()

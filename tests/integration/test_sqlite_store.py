@@ -24,6 +24,7 @@ from mainspring.ports.store.runs import IdempotencyKey, SubmitStatus
 from mainspring.ports.store.schedule import FireStatus
 from mainspring.stores._sql.migrate import read_migrations
 from mainspring.stores.sqlite import SqliteStore
+from mainspring.stores.sqlite.inserts import insert_runs
 from mainspring.testing.factories import (
     START,
     add_job,
@@ -75,6 +76,7 @@ HOLD = """
 import asyncio, sys
 from pathlib import Path
 from mainspring.stores.sqlite import SqliteStore
+from mainspring.stores.sqlite.inserts import insert_runs
 
 async def main():
     await SqliteStore(Path(sys.argv[1])).open()
@@ -114,7 +116,7 @@ async def test_settings_are_durable_and_plans_stable(store: SqliteStore) -> None
         return *modes, db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, -1)
 
     full = 2
-    assert await store._write(look) == ("wal", full, 1)
+    assert await store._writer.call(look) == ("wal", full, 1)
 
 
 async def test_ids_grow_on_after_the_tables_were_emptied_and_the_store_reopened(path: Path) -> None:
@@ -142,6 +144,7 @@ import asyncio, sys
 from pathlib import Path
 from mainspring.core.outcomes import succeeded
 from mainspring.stores.sqlite import SqliteStore
+from mainspring.stores.sqlite.inserts import insert_runs
 from mainspring.testing.factories import *
 
 def say(word, ids):
@@ -202,7 +205,7 @@ async def set_limit(store: SqliteStore, spare: int | None) -> None:
         limit = 2**31 if spare is None else db.pragma("page_count") + spare
         db.pragma("max_page_count", limit)
 
-    await store._write(work)
+    await store._writer.call(work)
 
 
 async def test_full_disk_is_an_unavailable_store_until_there_is_room(store: SqliteStore) -> None:
@@ -281,7 +284,7 @@ async def test_migrations_are_applied_once(path: Path) -> None:
     rows: list[Any] = []
     for _ in range(3):
         async with opened(path) as store:
-            rows = await store._read(
+            rows = await store._reader.call(
                 lambda db: db.execute("SELECT number, applied_at FROM migration").fetchall()
             )
     assert [row[0] for row in rows] == [
@@ -300,7 +303,7 @@ async def together(store: SqliteStore, *calls: Any) -> list[Any]:
     def wait(db: apsw.Connection) -> None:
         asyncio.run_coroutine_threadsafe(blocker.wait(), loop).result(timeout=10)
 
-    blocking = asyncio.create_task(store._write(wait))
+    blocking = asyncio.create_task(store._writer.call(wait))
     waiting = [asyncio.ensure_future(call) for call in calls]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -317,13 +320,13 @@ async def test_failing_call_leaves_the_rest_of_its_group_alone(store: SqliteStor
         raise RuntimeError("a bug")
 
     first, error, second = await together(
-        store, submit(store, job, 2), store._write(fail), submit(store, job, 3)
+        store, submit(store, job, 2), store._writer.call(fail), submit(store, job, 3)
     )
     assert isinstance(error, RuntimeError)
     assert str(error) == "a bug"
     found = await store.get_runs([*first, *second])
     assert [run is not None for run in found] == [True] * 5
-    tenants = await store._read(lambda db: db.execute("SELECT id FROM tenant").fetchall())
+    tenants = await store._reader.call(lambda db: db.execute("SELECT id FROM tenant").fetchall())
     assert tenants == [("default",)]
 
 
@@ -331,14 +334,14 @@ async def test_lanes_of_a_call_that_was_rolled_back_are_forgotten(store: SqliteS
     job = await add_job(store)
 
     def intern_and_fail(db: apsw.Connection) -> None:
-        store._insert_runs(db, [make_new_run(job)], 0)
+        insert_runs(db, store._lane_ids, [make_new_run(job)], 0)
         raise RuntimeError("a bug")
 
     for _ in range(2):  # alone, and in a group
         with pytest.raises(RuntimeError, match="a bug"):
-            await store._write(intern_and_fail)
+            await store._writer.call(intern_and_fail)
         assert await store.read_lanes([]) == []
-        error, ids = await together(store, store._write(intern_and_fail), submit(store, job, 2))
+        error, ids = await together(store, store._writer.call(intern_and_fail), submit(store, job, 2))
         assert isinstance(error, RuntimeError)
         [lane] = await store.read_lanes([])
         runs = await store.get_runs(ids)

@@ -1,7 +1,7 @@
-"""One writer thread with group commit, one reader thread, one process (design 8).
+"""One process, one writer thread with group commit, one reader thread (design 8).
 
-Calls that wait while a commit is under way go together in the next transaction, each in a savepoint of its own, so
-that full durability (synchronous=FULL) costs one disk flush for all of them.
+Calls that arrive during a commit share the next transaction, each in its own savepoint. So full durability
+(synchronous=FULL) costs them one disk flush together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mainspring.ports.telemetry import SIZES, Distribution
 R = TypeVar("R")
 Work = Callable[[apsw.Connection], Any]
 GROUP = 128
-"""Calls in one transaction, so that the first of them does not wait for ever."""
+"""The most calls in one transaction. It bounds how long the first of them waits."""
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
@@ -35,7 +35,7 @@ _PRAGMAS = (
 
 
 class DatabaseCall:
-    """A call on its way through a lane."""
+    """A call that a database thread runs, and its outcome."""
 
     __slots__ = ("error", "future", "result", "work")
 
@@ -47,7 +47,7 @@ class DatabaseCall:
 
 
 class LockFile:
-    """Holds a folder for one process; the lock goes with the process, however it ends."""
+    """Reserves a folder for one process. The kernel releases the lock when the process ends, however it ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -57,8 +57,8 @@ class LockFile:
         """Take the lock.
 
         Raises:
-            StoreLocked: another process has it.
-            StoreUnavailable: the folder cannot be written.
+            StoreLocked: another process holds it.
+            StoreUnavailable: the folder is not writable.
         """
         folder = self._path.parent
         try:
@@ -81,20 +81,20 @@ class LockFile:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 class Transactions:
-    """A connection, and how calls are carried out on it: readers one by one, writers together in one transaction.
+    """A connection, and how it runs calls: a reader one by one, a writer as one transaction for a group.
 
     Args:
-        on_rollback: called when something was undone, so that what was remembered of it is forgotten.
+        on_rollback: called after a rollback, to drop cached values that the rollback made invalid.
 
     Attributes:
-        sizes: of a writer's groups, in calls; written by whoever carries them out.
+        sizes: the number of calls in each of a writer's groups. Only the thread that runs them writes it.
     """
 
     def __init__(self, path: Path, *, is_writer: bool, on_rollback: Callable[[], None]) -> None:
@@ -111,20 +111,20 @@ class Transactions:
             apsw.Error: the file cannot be opened.
         """
         connection = apsw.Connection(str(self._path), statementcachesize=256)
-        # Or else SQLite plans a statement anew whenever another value is bound to it: 20 µs each time.
+        # Otherwise SQLite plans a statement again each time another value is bound to it, which takes 20 µs.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         for pragma in _PRAGMAS:
             connection.execute(pragma)
         self._connection = connection
 
     def close(self) -> None:
-        """Disconnect; what is not committed is undone."""
+        """Disconnect, and roll back what is not committed."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def begin(self, group: list[DatabaseCall]) -> None:
-        """Carry out calls; what a writer did is durable after `commit`."""
+        """Run the calls of a group. A writer's changes are durable after `commit`."""
         assert self._connection is not None
         if not self._is_writer:
             self._read(self._connection, group)
@@ -138,7 +138,7 @@ class Transactions:
             self._fail(self._connection, group, error)
 
     def commit(self, group: list[DatabaseCall]) -> None:
-        """Make what `begin` did durable; only then may the calls be answered."""
+        """Make the changes of `begin` durable. Answer the calls only after this."""
         assert self._connection is not None
         try:
             if self._is_writer and len(group) == 1 and group[0].error is not None:
@@ -152,7 +152,7 @@ class Transactions:
         for call in group:
             try:
                 call.result = call.work(connection)
-            except Exception as error:  # noqa: BLE001 - handed to whoever awaits the call
+            except Exception as error:  # noqa: BLE001 - raised where the call is awaited
                 call.error = translate(error)
 
     def _write_one(self, connection: apsw.Connection, call: DatabaseCall, *, is_only: bool) -> None:
@@ -160,18 +160,18 @@ class Transactions:
             connection.execute("SAVEPOINT one")
         try:
             call.result = call.work(connection)
-        except Exception as error:  # noqa: BLE001 - handed to whoever awaits the call
+        except Exception as error:  # noqa: BLE001 - raised where the call is awaited
             call.error = translate(error)
             if not is_only:
                 self._on_rollback()
-                # Where SQLite has rolled the whole transaction back itself (disk full), this raises for the group.
+                # If SQLite has already rolled back the whole transaction (disk full), this fails the whole group.
                 connection.execute("ROLLBACK TO one")
         if not is_only:
             connection.execute("RELEASE one")
 
     def _fail(self, connection: apsw.Connection, group: list[DatabaseCall], error: apsw.Error) -> None:
         self._roll_back(connection)
-        # Where one call failed for good reason (a full disk), that is the reason for all: nothing was committed.
+        # If one call failed because of a full disk or a damaged file, that is the cause for all: none is committed.
         cause = next((call.error for call in group if isinstance(call.error, StoreUnavailable)), None)
         for call in group:
             call.error = cause or call.error or translate(error)
@@ -183,23 +183,23 @@ class Transactions:
 
 
 class Database(Protocol):
-    """What carries out a store's calls in order, each in a transaction."""
+    """Runs a store's calls in order, each in a transaction."""
 
     def start(self) -> None:
-        """Get ready to take calls, on the running loop."""
+        """Accept calls from the running event loop."""
         ...
 
     async def stop(self) -> None:
-        """Finish what was asked for, and end."""
+        """Finish the calls already made, then stop."""
         ...
 
     async def call(self, work: Callable[[apsw.Connection], R]) -> R:
-        """Carry out `work`; for a writer, return once it is committed."""
+        """Run `work` and return its result; for a writer, after the commit."""
         ...
 
 
 class DatabaseThread:
-    """A lane in a thread with a connection of its own."""
+    """A thread with its own connection."""
 
     def __init__(self, transactions: Transactions, *, name: str) -> None:
         self._transactions = transactions
@@ -215,14 +215,18 @@ class DatabaseThread:
         self._thread.start()
 
     async def stop(self) -> None:
-        """Finish what was asked for, and end."""
+        """Finish the calls already made, then stop."""
         if self._is_open:
             self._is_open = False
             self._calls.put(None)
             await asyncio.to_thread(self._thread.join)
 
     async def call(self, work: Callable[[apsw.Connection], R]) -> R:
-        """Carry out `work` in the thread; for a writer, return once it is committed."""
+        """Run `work` in the thread and return its result; for a writer, after the commit.
+
+        Raises:
+            StoreUnavailable: the store is closed, or SQLite cannot read or write its file.
+        """
         if not self._is_open or self._loop is None:
             raise StoreUnavailable("the store is closed")
         call = DatabaseCall(work, self._loop.create_future())
@@ -257,7 +261,7 @@ class DatabaseThread:
         self._transactions.close()
 
     def _refuse_all(self, error: apsw.Error) -> None:
-        """Answer every call with the reason why there is no connection, until told to stop."""
+        """Fail every call with the error that prevented the connection, until `stop` is called."""
         while (call := self._calls.get()) is not None:
             call.error = translate(error)
             self._answer([call])
@@ -266,12 +270,12 @@ class DatabaseThread:
         assert self._loop is not None
         try:
             self._loop.call_soon_threadsafe(answer, group)
-        except RuntimeError:  # the loop was closed under us: nobody waits any more
+        except RuntimeError:  # the event loop is closed: no caller is left
             self._is_open = False
 
 
 def answer(group: list[DatabaseCall]) -> None:
-    """Give each call's result, or its error, to whoever waits for it."""
+    """Set each call's result or error on its future, unless its caller was cancelled."""
     for call in group:
         if call.future.done():
             continue
@@ -282,7 +286,7 @@ def answer(group: list[DatabaseCall]) -> None:
 
 
 def translate(error: BaseException) -> BaseException:
-    """Turn SQLite's errors that are nobody's fault here into `StoreUnavailable`; leave bugs as they are."""
+    """Return `StoreUnavailable` for SQLite's errors about disk and file, and any other error unchanged."""
     if isinstance(error, MainspringError):
         return error
     if isinstance(error, apsw.FullError):

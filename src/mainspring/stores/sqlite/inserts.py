@@ -1,4 +1,4 @@
-"""Inserts runs and fire ranges: shared by submission, fires, fire ranges and changes of jobs."""
+"""Inserts runs and fire ranges, for submissions, fires, steps of fire ranges and changes of jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Definitions and their versions on SQLite."""
+"""Jobs, their versions and the changes of their clocks, on SQLite."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from mainspring.stores.sqlite.statements import execute, fetch_row, fetch_rows, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Locked:
-    """A job's row and its clock's."""
+    """What decides a change of a job, from its row and its clock's."""
 
     tenant: str
     version: int
@@ -129,7 +129,7 @@ class SqliteJobStore:
         return await self._change(changes, now, decide, self._delete)
 
     def _delete(self, db: apsw.Connection, change: ClockChange, move: ClockMove, now: int) -> None:
-        del move  # the clock goes
+        del move  # the clock is deleted
         values = {"job_id": change.job_id.bytes, "now": now}
         insert_fire_ranges(db, change.fire_ranges, now)
         execute(db, "drop_empty_gap", values)

@@ -1,4 +1,4 @@
-"""Between rows of SQLite and the model: instants are microseconds, ids of jobs are 16 bytes, lists are JSON."""
+"""Converts between rows and the model: instants are microseconds, ids of jobs are 16 bytes, lists are JSON."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ from mainspring.ports.store.sessions import SessionFacts
 
 Row = tuple[Any, ...]
 NamedRow = Any
-"""A named tuple: its fields are the columns of its query."""
+"""A named tuple with the columns of its query as fields."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_micros(instant: datetime) -> int:
-    """Return an instant as microseconds since 1970."""
+    """Return the microseconds from 1970 to an instant."""
     since = instant - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def to_optional_micros(instant: datetime | None) -> int | None:
-    """Return the same, or None for None."""
+    """Return the microseconds from 1970 to an instant, or None for None."""
     return None if instant is None else to_micros(instant)
 
 
 def to_instant(micros: int) -> datetime:
-    """Return the instant of so many microseconds since 1970."""
+    """Return the instant that is `micros` microseconds after 1970."""
     return _EPOCH + timedelta(microseconds=micros)
 
 
 def to_optional_instant(micros: int | None) -> datetime | None:
-    """Return the same, or None for None."""
+    """Return the instant that is `micros` microseconds after 1970, or None for None."""
     return None if micros is None else _EPOCH + timedelta(microseconds=micros)
 
 
@@ -64,29 +64,29 @@ def count_micros(duration: timedelta | None) -> int | None:
 
 
 def to_optional_duration(micros: int | None) -> timedelta | None:
-    """Return the duration of so many microseconds, or None for None."""
+    """Return a duration of `micros` microseconds, or None for None."""
     return None if micros is None else timedelta(microseconds=micros)
 
 
 @lru_cache(maxsize=1024)
 def to_millis(duration: timedelta) -> int:
-    """Return a duration in whole milliseconds, rounded up, so that no limit gets shorter."""
+    """Return a duration in whole milliseconds, rounded up so that no limit gets shorter."""
     return -(-duration // timedelta(milliseconds=1))
 
 
 def to_json(values: Any) -> str:
-    """Return a list, or an object, as the one JSON parameter that `json_each` takes apart."""
+    """Encode a list or an object as one JSON parameter, which `json_each` reads."""
     return msgspec.json.encode(values).decode()
 
 
 def to_hexes(job_ids: Sequence[JobId]) -> str:
-    """Return ids of jobs as a JSON list of hexadecimal text, for `unhex`."""
+    """Encode ids of jobs as a JSON list of hexadecimal strings, which `unhex` reads."""
     return to_json([job_id.hex for job_id in job_ids])
 
 
 @lru_cache(maxsize=16384)
 def make_job_id(blob: bytes) -> JobId:
-    """Return a job's id."""
+    """Return a job's id from its 16 bytes."""
     return JobId(UUID(bytes=blob))
 
 
@@ -129,7 +129,7 @@ def make_lane(row: NamedRow) -> Lane:
 
 
 def make_held(row: NamedRow) -> HeldRun:
-    """Make the facts of a RUNNING run."""
+    """Make a RUNNING run from the fragment `held_columns`."""
     return HeldRun(
         run_id=RunId(row.id),
         token=row.token,
@@ -193,11 +193,11 @@ def make_run(row: NamedRow) -> Run:
 
 
 def make_claimed(row: Row, *, is_repeat: bool, is_quarantined: bool = False) -> ClaimedRun:
-    """Make a lease of the fragment `claimed_columns`, whether a cancel was asked for, and the tenant.
+    """Make a lease from the fragment `claimed_columns`, `is_cancel_requested` and the tenant.
 
     Args:
-        is_repeat: it was given before; else it is about to be, with the next token.
-        is_quarantined: as which it is about to be given.
+        is_repeat: whether the row was read after its claim. Before the claim, its token is one behind.
+        is_quarantined: whether the new claim is of quarantined runs; the row says so for a repeat.
     """
     (
         run_id,
@@ -230,13 +230,13 @@ def make_claimed(row: Row, *, is_repeat: bool, is_quarantined: bool = False) -> 
 
 
 def make_attempt(row: NamedRow) -> Attempt:
-    """Make an attempt from its columns."""
+    """Make an attempt from the columns of `list_attempts`."""
     instants = {"started_at": to_instant(row.started_at), "finished_at": to_instant(row.finished_at)}
     return Attempt(**row._asdict() | instants)
 
 
 def make_fire_range(row: NamedRow) -> FireRange:
-    """Make a fire range from the columns of `read_fire_ranges`."""
+    """Make a fire range from the fragment `fire_range_columns` and the tenant."""
     return FireRange(
         id=FireRangeId(row.id),
         job_id=make_job_id(row.job_id),
@@ -272,7 +272,7 @@ def make_session(row: NamedRow) -> SessionFacts:
 
 
 def make_node(row: NamedRow) -> NodeState:
-    """Make a node from the columns of `read_cluster` after the first."""
+    """Make a node from the columns of `read_cluster`."""
     return NodeState(
         facts=NodeFacts(id=row.id, host=row.host, pid=row.pid, version=row.version, tzdata=row.tzdata),
         beats=row.beats,

@@ -1,4 +1,4 @@
-"""Fires and fire ranges on SQLite."""
+"""Fires and fire ranges, on SQLite."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class SqliteScheduleStore:
 
 
 def _find_fenced_shards(db: apsw.Connection, job_ids: Sequence[JobId], epochs: Epochs) -> set[int]:
-    """Return the shards of these jobs for which the writer's epoch is not the store's (law 3)."""
+    """Return the shards of these jobs that the writer owns no longer: its epoch is not the store's (law 3)."""
     shards = sorted({job_shard(job_id) for job_id in job_ids})
     rows = fetch_rows(db, "hold_shards", {"shards": to_json(shards)})
     current: dict[int, int] = {row.shard: row.epoch for row in rows}

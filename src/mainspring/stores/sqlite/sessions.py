@@ -1,4 +1,4 @@
-"""Worker sessions and their heartbeats on SQLite."""
+"""Worker sessions and their heartbeats, on SQLite."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ def fetch_rows(db: apsw.Connection, name: str, values: Values = ()) -> list[Name
     make_row = _ROWS.get(name)
     if make_row is None:
         columns = [column[0] for column in query_info(db, _SQL[name]).description]
-        row_class: Any = namedtuple(name, columns)  # noqa: PYI024 - the columns are known only here
+        # The columns are known only here.
+        row_class: Any = namedtuple(name, columns)  # type: ignore[misc] # noqa: PYI024
         make_row = _ROWS[name] = row_class._make
     return list(map(make_row, db.execute(_SQL[name], values).fetchall()))
 
