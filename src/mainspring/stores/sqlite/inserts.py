@@ -14,8 +14,8 @@ from mainspring.stores.sqlite.rows import Row, to_micros, to_millis, to_optional
 from mainspring.stores.sqlite.statements import execute_many, fetch_value
 
 
-class LaneIds:
-    """The ids of interned lanes. Only the writer thread uses it.
+class InternedLanes:
+    """The ids of lanes, once interned. Only the writer thread uses it.
 
     Clear it when a transaction is rolled back, and when lanes are pruned.
     """
@@ -39,7 +39,9 @@ class LaneIds:
         self._ids.clear()
 
 
-def insert_runs(db: apsw.Connection, lane_ids: LaneIds, runs: Sequence[NewRun], now: int) -> list[RunId]:
+def insert_runs(
+    db: apsw.Connection, lane_ids: InternedLanes, runs: Sequence[NewRun], now: int
+) -> list[RunId]:
     """Insert runs as PENDING, or as SKIPPED records if they have a reason, and return their ids in order."""
     if not runs:
         return []
@@ -47,8 +49,7 @@ def insert_runs(db: apsw.Connection, lane_ids: LaneIds, runs: Sequence[NewRun], 
     ids: list[RunId] = []
     live: list[Row] = []
     skipped: list[Row] = []
-    job_id, job, shard = None, b"", 0
-    lane, lane_id = None, 0
+    job_id, job, shard, lane, lane_id = None, b"", 0, None, 0
     for sequence, run in enumerate(runs, last - len(runs) + 1):
         if run.job_id is not job_id:  # most calls insert runs of one job and one lane
             job_id, job, shard = run.job_id, run.job_id.bytes, job_shard(run.job_id)

@@ -14,7 +14,7 @@ from mainspring.core.settlement import CancelVerdict, judge_cancel
 from mainspring.core.states import RunState
 from mainspring.ports.store.runs import CancelResult, NewRun, SubmitResult, SubmitStatus
 from mainspring.stores.sqlite.connection import Database
-from mainspring.stores.sqlite.inserts import LaneIds, insert_runs
+from mainspring.stores.sqlite.inserts import InternedLanes, insert_runs
 from mainspring.stores.sqlite.rows import NamedRow, make_attempt, make_run, to_instant, to_json, to_micros
 from mainspring.stores.sqlite.statements import execute, fetch_row, fetch_rows, fetch_value, fetch_values
 
@@ -26,7 +26,7 @@ class SqliteRunStore:
 
     _reader: Database
     _writer: Database
-    _lane_ids: LaneIds
+    _lane_ids: InternedLanes
 
     async def submit_runs(self, runs: Sequence[NewRun], *, now: datetime) -> list[SubmitResult]:
         """See `RunStore`."""

@@ -23,7 +23,7 @@ from mainspring.ports.store.schedule import (
     NewFireRange,
 )
 from mainspring.stores.sqlite.connection import Database
-from mainspring.stores.sqlite.inserts import LaneIds, insert_fire_ranges, insert_runs
+from mainspring.stores.sqlite.inserts import InternedLanes, insert_fire_ranges, insert_runs
 from mainspring.stores.sqlite.rows import (
     make_fire_range,
     make_job_id,
@@ -45,7 +45,7 @@ class SqliteScheduleStore:
 
     _reader: Database
     _writer: Database
-    _lane_ids: LaneIds
+    _lane_ids: InternedLanes
 
     async def read_due(
         self, shards: Sequence[int], *, until: datetime, limit: int, since: datetime | None = None

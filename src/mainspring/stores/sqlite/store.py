@@ -13,7 +13,7 @@ from mainspring.ports.telemetry import SIZES, Distribution, Measure
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
 from mainspring.stores.sqlite.claims import SqliteClaimStore
 from mainspring.stores.sqlite.connection import Database, DatabaseThread, LockFile, Transactions, translate
-from mainspring.stores.sqlite.inserts import LaneIds
+from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.jobs import SqliteJobStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
 from mainspring.stores.sqlite.rows import to_instant
@@ -46,7 +46,7 @@ class SqliteStore(
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lane_ids = LaneIds()
+        self._lane_ids = InternedLanes()
         self._lock = LockFile(path.with_name(f"{path.name}.lock"))
         self._commits = Distribution(SIZES)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 import apsw
 
 from mainspring.stores.sqlite.connection import Database
-from mainspring.stores.sqlite.inserts import LaneIds
+from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.rows import to_micros
 from mainspring.stores.sqlite.statements import execute
 
@@ -17,7 +17,7 @@ class SqliteUpkeepStore:
     """Implements `UpkeepStore`."""
 
     _writer: Database
-    _lane_ids: LaneIds
+    _lane_ids: InternedLanes
 
     async def prepare_history(self, *, now: datetime) -> None:
         """Nothing to prepare: the history is one table here."""
