@@ -1,6 +1,6 @@
 """Mainspring, a distributed job scheduler.
 
-`__all__` lists the public names. Each is loaded on first use.
+`__all__` lists the public names. Each one is loaded on first use.
 """
 
 from __future__ import annotations

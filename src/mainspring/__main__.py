@@ -1,4 +1,4 @@
-"""`python -m mainspring` does as the command `mainspring`."""
+"""Makes `python -m mainspring` the same as the command `mainspring`."""
 
 from mainspring.cli.main import main
 

@@ -1,7 +1,7 @@
-"""The one module that reads clocks, makes timers, draws random numbers and makes ids.
+"""The only module that reads clocks, sets timers, draws random numbers and makes ids.
 
-Everything else gets them through the ports in `mainspring.ports.clock`, so that tests and the simulator can own
-time and chance.
+All other code gets them through the ports in `mainspring.ports.clock`, so that tests and the simulator control time
+and chance.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SLEW_RATE = 0.1
 """How fast a wrong clock is corrected: seconds per second."""
 _STEP_LIMIT = 0.05
-"""A correction up to this many seconds is made at once (time still never runs backwards)."""
+"""A correction of up to this many seconds is applied at once (time still never runs backwards)."""
 _SLEW_LIMIT = 60.0
-"""A clock that is behind by more than this many seconds is set forward at once: the host slept."""
+"""A clock that is behind by more than this many seconds is set forward at once: the host was asleep."""
 _ROUNDING = 0.001
-"""By so many seconds clocks that agree may seem to differ."""
+"""Clocks that agree may seem to differ by this many seconds."""
 
 
 def host_time() -> datetime:
-    """Return the host's wall clock, aware UTC: the clock of stores that live in this process."""
+    """Return the host's wall clock as an aware UTC time. Stores within this process use it as their clock."""
     return datetime.now(UTC)
 
 
@@ -40,13 +40,13 @@ def monotonic() -> float:
 class StoreClock:
     """The store's clock, sampled and carried on by the local monotonic clock (design 5).
 
-    It is late rather than early, by no more than the shortest trip of an answer, as nothing may start before it is
-    due: an answer tells what the store's clock had reached when it was given, and how long the way there and back
-    took together, never how that time was shared out (ADR 0015).
+    Nothing may start before it is due, so this clock errs on the late side, by at most the shortest travel time of an
+    answer. An answer says what the store's clock showed when it was given. The round trip is known, but not how it
+    was split between the way there and the way back (ADR 0015).
 
-    Host clocks do not matter. It never goes backwards, and slews when the store's clock turns out to differ by more
-    than a little, as after a failover to another server. Only where it is minutes behind, as after the host was
-    suspended (which stops the monotonic clock), it steps: slewing over a night would take days.
+    Host clocks do not matter. This clock never goes backwards. If the store's clock turns out to differ by more than a
+    little, for example after a failover to another server, this clock slews. If it is minutes behind, for example
+    after the host was suspended (which stops the monotonic clock), it steps, because slewing over a night takes days.
 
     Args:
         read_time: asks the store for its time.
@@ -64,10 +64,11 @@ class StoreClock:
         self._latest = _EPOCH
 
     async def sample(self, *, reads: int = 3) -> float:
-        """Ask the store for its time and aim at it; the reads with the shortest ways there and back win.
+        """Ask the store for its time, and aim at it. The reads with the shortest round trips win.
 
         Returns:
-            By how many seconds this clock was surely behind the store's, or (negative) ahead of what is sure of it.
+            By how many seconds this clock was certainly behind the store's. If negative, by how many seconds it was
+            ahead of what is certain about the store's.
         """
         lowest, highest = -math.inf, math.inf
         for _ in range(reads):
@@ -75,9 +76,9 @@ class StoreClock:
             answer = (await self._read_time() - _EPOCH).total_seconds()
             after = self._monotonic()
             lowest, highest = max(lowest, answer - after), min(highest, answer - before)
-            if lowest > highest + _ROUNDING:  # it was set between two reads
+            if lowest > highest + _ROUNDING:  # the store's clock was set between two reads
                 lowest, highest = answer - after, answer - before
-        # Nothing is touched before this: `now` is asked between the reads, too.
+        # Nothing changes before this point, because others may call `now` between the reads.
         at = self._monotonic()
         self._slew(at)
         is_known = self._offset is not None and lowest <= self._target <= highest + _ROUNDING
@@ -91,16 +92,16 @@ class StoreClock:
         return behind
 
     def now(self) -> datetime:
-        """Return the present instant by the store's clock; never earlier than an answer given before."""
+        """Return the current instant by the store's clock; never earlier than an earlier answer."""
         if self._offset is None:
-            raise RuntimeError("the clock was asked before its first sample")
+            raise RuntimeError("the clock was read before its first sample")
         at = self._monotonic()
         self._slew(at)
         self._latest = max(self._latest, _EPOCH + timedelta(seconds=self._offset + at))
         return self._latest
 
     def monotonic(self) -> float:
-        """Return seconds of the local monotonic clock."""
+        """Return the local monotonic clock in seconds."""
         return self._monotonic()
 
     def _slew(self, at: float) -> None:
@@ -114,17 +115,17 @@ class StoreClock:
 
 
 class LoopWaiter:
-    """A waiter on the running event loop: a timer or a signal, whichever comes first."""
+    """Waits on the running event loop for a timer or a signal, whichever comes first."""
 
     def __init__(self) -> None:
         self._is_signalled = False
         self._pending: asyncio.Future[None] | None = None
 
     async def wait(self, seconds: float) -> None:
-        """Return when `signal` was called since the last wait began, or after so many seconds."""
+        """Wait for a `signal` since the last wait began, for at most this many seconds."""
         if self._is_signalled:
             self._is_signalled = False
-            await asyncio.sleep(0)  # never starve the others, even under a storm of signals
+            await asyncio.sleep(0)  # do not starve other tasks, even in a storm of signals
             return
         loop = asyncio.get_running_loop()
         pending = loop.create_future()
@@ -132,14 +133,14 @@ class LoopWaiter:
         self._pending = pending
         try:
             await pending
-            # Not where the wait is cancelled: a signal is then left to the next one.
+            # Not when the wait is cancelled: then the signal is left for the next wait.
             self._is_signalled = False
         finally:
             timer.cancel()
             self._pending = None
 
     def signal(self) -> None:
-        """End the present wait, or the next one at once."""
+        """End the current wait. If there is none, the next one returns at once."""
         self._is_signalled = True
         if self._pending is not None:
             _resolve(self._pending)
@@ -151,10 +152,10 @@ def _resolve(future: asyncio.Future[None]) -> None:
 
 
 class UuidSource:
-    """Makes UUIDv7s, growing with time."""
+    """Makes UUIDv7s, which grow with time."""
 
     def new_uuid(self) -> UUID:
-        """Return a fresh UUIDv7."""
+        """Return a new UUIDv7."""
         return uuid_utils.compat.uuid7()
 
 

@@ -1,12 +1,12 @@
-"""The exceptions that a user of Mainspring can meet.
+"""The exceptions that a user of Mainspring can get.
 
 ::
 
     MainspringError
     ├── InvalidInput          a field of a request or definition is wrong (also a ValueError)
     ├── NotFound              no such job, run or session for this tenant
-    ├── Conflict              what you edit changed meanwhile, or a name or key is taken
-    │   └── UnknownType       the job has a trigger of a type that this process does not know
+    ├── Conflict              what you edit has changed in the meantime, or a name or key is taken
+    │   └── UnknownType       the job's trigger has a type that this process does not know
     ├── PluginError           a package that extends Mainspring cannot be used
     ├── PayloadTooLarge       a payload or result is over the inline limit
     ├── StoreUnavailable      the store did not answer; nothing is known to be lost
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 
 class MainspringError(Exception):
-    """Base of every error that Mainspring raises on purpose."""
+    """Base class of every error that Mainspring raises on purpose."""
 
 
 class InvalidInput(MainspringError, ValueError):
@@ -39,7 +39,7 @@ class InvalidInput(MainspringError, ValueError):
 
 
 class NotFound(MainspringError, LookupError):
-    """The caller has no job, run or session of that name or id.
+    """The caller has no job, run or session with that name or id.
 
     Attributes:
         kind: `job`, `run` or `session`.
@@ -67,7 +67,7 @@ class Conflict(MainspringError):
 
 
 class UnknownType(Conflict):
-    """A kept job has a trigger of a type that this process does not know, and what was asked for needs it.
+    """A stored job's trigger has a type that this process does not know, and the request needs it.
 
     Attributes:
         name: the type's name.
@@ -81,7 +81,7 @@ class UnknownType(Conflict):
 
 
 class PluginError(MainspringError):
-    """A package that extends Mainspring cannot be used; the message names it and says what would be right."""
+    """A package that extends Mainspring cannot be used. The message names it and says what would be right."""
 
 
 class PayloadTooLarge(InvalidInput):
@@ -97,8 +97,8 @@ class StoreLocked(StoreUnavailable):
 
 
 class SchemaMismatch(MainspringError):
-    """The store's schema does not fit this program; the message says which way and what to do."""
+    """The store's schema does not fit this program. The message says which of the two is older, and what to do."""
 
 
 class Unreachable(MainspringError):
-    """The server did not answer; the caller may try again."""
+    """The server did not answer. The caller may try again."""

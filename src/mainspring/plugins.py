@@ -14,9 +14,8 @@ A package names its objects in its metadata::
     [project.entry-points."mainspring.stores"]
     toy = "package.module:make_store"       # called with the URL, returns the Store of `toy://…`
 
-Triggers and targets are loaded by every process at its start. An executor is loaded by workers only, a store by the
-processes that are told its URL. A store says by its `capabilities`, before it is opened, whether several processes may
-have it at once.
+Every process loads triggers and targets when it starts. Only workers load executors. A store is loaded by the
+processes that get its URL. Its `capabilities` say, before it is opened, whether several processes may use it at once.
 """
 
 from __future__ import annotations
@@ -46,16 +45,16 @@ STORES_GROUP = "mainspring.stores"
 OWN_SCHEMES = ("postgresql", "postgres", "sqlite", "memory")
 
 Find = Callable[[str], Iterable[EntryPoint]]
-"""From a group to its entry points."""
+"""Returns the entry points of a group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorContext:
-    """What an executor may know of the worker that it is made for.
+    """What an executor may know about the worker that it is made for.
 
     Attributes:
         settings: the worker's settings.
-        functions: the functions that the worker's app registered.
+        functions: the functions that the worker's app has registered.
         slots: how many attempts the worker runs at a time.
     """
 
@@ -65,15 +64,15 @@ class ExecutorContext:
 
 
 class Plugins:
-    """What was found.
+    """The plug-ins of the installed packages.
 
     Args:
         find: returns a group's entry points; by default those of all installed packages.
-        triggers: where trigger types are registered.
-        targets: where target types are registered.
+        triggers: where to register trigger types.
+        targets: where to register target types.
 
     Raises:
-        PluginError: a name is taken, or an object is not what its group wants.
+        PluginError: a name is taken, or an object is not what its group requires.
     """
 
     def __init__(
@@ -125,14 +124,14 @@ class Plugins:
 
     @property
     def schemes(self) -> tuple[str, ...]:
-        """The schemes of URLs for which a package has a store."""
+        """The URL schemes for which a package adds a store."""
         return tuple(self._stores)
 
     def make_store(self, scheme: str, url: str) -> Store:
-        """Make the store of a URL; it is not open yet.
+        """Make the store for a URL, without opening it.
 
         Raises:
-            PluginError: what makes it cannot be loaded, is not callable, or does not make a store.
+            PluginError: its factory cannot be loaded, is not callable, or does not return a store.
         """
         from mainspring.ports.store import StoreCapabilities  # costs a start, and commands make no store
 
@@ -155,7 +154,7 @@ class Plugins:
         """Make the executors that a worker with these settings offers, by target type.
 
         Raises:
-            PluginError: what makes one cannot be loaded, or does not make an executor of that type.
+            PluginError: a factory cannot be loaded, or does not make an executor of its type.
         """
         made: dict[str, Executor] = {}
         for name, entry in self._executors.items():
@@ -174,16 +173,16 @@ class Plugins:
 
 @cache
 def load_plugins() -> Plugins:
-    """Register what the installed packages add; the first call of a process does it.
+    """Register what the installed packages add. Only the first call in a process does so.
 
     Raises:
-        PluginError: a name is taken, or an object is not what its group wants.
+        PluginError: a name is taken, or an object is not what its group requires.
     """
     return Plugins()
 
 
 def _sorted(entries: Iterable[EntryPoint]) -> list[EntryPoint]:
-    """Return entry points in an order that does not depend on the file system."""
+    """Return the entry points in an order that does not depend on the file system."""
     return sorted(entries, key=lambda entry: (entry.name, entry.value))
 
 

@@ -1,7 +1,7 @@
-"""The functions that a worker can carry out, by name.
+"""The functions that a worker can execute, by name.
 
-A job names its function; the name is looked up here and nowhere else. There is no import path, pickle or eval
-on the way, so the right to submit a job is no right to choose code (reliability 4.1).
+A job names its function, and that name is looked up here and nowhere else. No import path, pickle or eval is
+involved, so the right to submit a job does not include the right to choose code (reliability 4.1).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _NAME_LENGTH = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredFunction:
-    """A registered callable with what a call needs to know of it.
+    """A registered callable, with what a call needs to know about it.
 
     Attributes:
-        is_async: calling it gives a coroutine.
-        signature: None where Python cannot tell (some built-ins).
-        names: parameters that may be given by keyword.
-        required: those of them without a default.
-        has_plain_keywords: every parameter is named, so `required` and `names` decide what fits.
+        is_async: whether calling it returns a coroutine.
+        signature: None if Python does not know it (some built-ins).
+        names: the parameters that may be passed by keyword.
+        required: those of `names` that have no default.
+        has_plain_keywords: whether every parameter has a name, so that `required` and `names` decide what fits.
     """
 
     name: str
@@ -45,10 +45,10 @@ class FunctionRegistry:
         self._functions: dict[str, RegisteredFunction] = {}
 
     def add(self, name: str, call: Callable[..., Any]) -> RegisteredFunction:
-        """Register a callable; registering the same one again changes nothing.
+        """Register a callable. Registering the same one again changes nothing.
 
         Raises:
-            InvalidInput: the name is taken by another callable, or is no name.
+            InvalidInput: another callable has the name, the name is not valid, or `call` is not callable.
         """
         if not name.strip() or len(name) > _NAME_LENGTH or not name.isprintable():
             raise InvalidInput("function", f"a function's name is 1 to {_NAME_LENGTH} printable characters")
@@ -68,7 +68,7 @@ class FunctionRegistry:
         return self._functions.get(name)
 
     def names(self) -> tuple[str, ...]:
-        """Return all names, sorted: what this worker offers to carry out."""
+        """Return all names, sorted: the functions that this worker offers."""
         return tuple(sorted(self._functions))
 
 

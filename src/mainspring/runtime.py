@@ -1,4 +1,7 @@
-"""The composition root: from settings to a running server or worker. The only module that knows every backend."""
+"""The composition root: turns settings into a running server or worker.
+
+It is the only module that knows every back end.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +44,10 @@ _EMBEDDED = "embedded-"
 
 
 def make_store(location: StoreLocation, *, statement_timeout: timedelta | None = None) -> Store:
-    """Make the store that a location names; it is not open yet.
+    """Make the store that a location names, without opening it.
 
     Args:
-        statement_timeout: how long a statement on PostgreSQL may take; by default the driver's options say.
+        statement_timeout: how long a statement on PostgreSQL may take; None uses the driver's default.
     """
     if location.scheme == "postgresql":
         from mainspring.stores.postgres import PostgresStore
@@ -67,7 +70,7 @@ def make_store(location: StoreLocation, *, statement_timeout: timedelta | None =
 
 
 def make_hints(location: StoreLocation, store: Store) -> HintChannel | None:
-    """Make the channel for hints between the processes on this store; None where there is none to be had."""
+    """Make the channel for hints between the processes on this store. None if the store has no such channel."""
     if location.scheme == "postgresql" and store.capabilities.carries_hints:
         from mainspring.stores.postgres import PostgresHints
 
@@ -79,7 +82,8 @@ def _connection_options(location: StoreLocation) -> ConnectionOptions:
     from mainspring.stores.postgres import ConnectionOptions
 
     options = ConnectionOptions(location.target, is_pooled=location.is_pooled, listen_dsn=location.listen)
-    # Poolers that lend connections know prepared statements of late only (PgBouncer since 1.21), and where it is set.
+    # Poolers that lend connections support prepared statements only in recent versions (PgBouncer since 1.21), and
+    # only if they are set up for it.
     size = location.statement_cache
     if size is None:
         size = 0 if location.is_pooled else options.statement_cache
@@ -92,7 +96,7 @@ def _connection_options(location: StoreLocation) -> ConnectionOptions:
 
 
 class ClockSampler:
-    """Keeps the process's clock at the store's."""
+    """Keeps the process's clock in step with the store's."""
 
     name = "clock"
 
@@ -101,7 +105,7 @@ class ClockSampler:
         self.waiter = waiter
 
     async def tick(self, now: datetime) -> float:
-        """Sample the store's clock once more."""
+        """Sample the store's clock again."""
         del now
         await self._clock.sample()
         return _SAMPLE_PERIOD
@@ -111,8 +115,8 @@ class ClockSampler:
 async def open_engine(
     settings: Settings, *, registry: FunctionRegistry | None = None, with_scheduler: bool = True
 ) -> AsyncIterator[Engine]:
-    """Open the store and run the engine's services on it until the block ends."""
-    load_plugins()  # before a stored job is read
+    """Open the store, and run the engine's services on it until the block ends."""
+    load_plugins()  # before any stored job is read
     store = make_store(settings.store, statement_timeout=settings.statement_timeout)
     await store.open()
     try:
@@ -168,11 +172,11 @@ def make_worker(
     telemetry: Telemetry,
     name: str | None = None,
 ) -> Worker:
-    """Make a worker on a gateway; it is not started yet.
+    """Make a worker on a gateway, without starting it.
 
     Args:
-        telemetry: gets what the worker and its executors count.
-        name: what it is called, where the settings do not say.
+        telemetry: receives what the worker and its executors count.
+        name: the worker's name; None uses the one from the settings, or else host and process id.
     """
     context = ExecutorContext(settings=settings, functions=registry, slots=settings.slots)
     executors = load_plugins().make_executors(context)
@@ -203,14 +207,14 @@ def make_worker(
 
 
 class _WorkerSource:
-    """What a worker counts, for whoever asks the process."""
+    """Offers a worker's counters to the process's telemetry."""
 
     def __init__(self, worker: Worker, *, slots: int) -> None:
         self._worker = worker
         self._slots = slots
 
     def measures(self) -> Iterator[Measure]:
-        """Yield the worker's counters, and how much of it is in use."""
+        """Yield the worker's counters, its slots, and the leases that it holds."""
         counters = self._worker.counters
         yield Measure("worker_reports_total", counters.succeeded_or_failed, ("applied",))
         yield Measure("worker_reports_total", counters.stale, ("stale",))
@@ -221,10 +225,10 @@ class _WorkerSource:
 
 
 async def _retire_predecessors(store: Store, clock: Clock) -> None:
-    """Declare dead the embedded workers of processes that had this store before.
+    """Declare the embedded workers of earlier processes on this store dead.
 
-    Where only one process may own the store, an embedded worker of another one is certainly gone: its runs need not
-    wait for three silent heartbeats.
+    If only one process may own the store, an embedded worker of another process is certainly gone. Its runs need not
+    wait until three heartbeats are missing.
     """
     if store.capabilities.concurrent_writers:
         return
@@ -236,7 +240,7 @@ async def _retire_predecessors(store: Store, clock: Clock) -> None:
 async def run_embedded_worker(
     engine: Engine, settings: Settings, registry: FunctionRegistry
 ) -> AsyncIterator[None]:
-    """Run a worker in the engine's own process (none with `slots` 0) until the block ends, then drain it."""
+    """Run a worker in the engine's own process until the block ends, then drain it. With 0 `slots` there is none."""
     if not settings.slots:
         yield
         return

@@ -1,4 +1,4 @@
-"""What a function can raise to steer its own run, and how it finds out which attempt it is."""
+"""What a function can raise to control its own run, and how it learns which attempt it is."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _attempt: ContextVar[AttemptContext] = ContextVar("mainspring_attempt")
 
 
 class RunSignal(Exception):
-    """Base of the exceptions by which a function says how its attempt ends. Do not catch it."""
+    """Base class of the exceptions by which a function decides how its attempt ends. Do not catch it."""
 
 
 class SnoozeRun(RunSignal):
-    """End this attempt and call me again later; no attempt is counted.
+    """End this attempt, and call the function again later. The attempt is not counted.
 
     Attributes:
-        delay: the wait until the next call; give seconds or a timedelta.
+        delay: how long to wait before the next call; pass seconds or a timedelta.
     """
 
     def __init__(self, delay: timedelta | float) -> None:
@@ -28,7 +28,7 @@ class SnoozeRun(RunSignal):
 
 
 class FailRun(RunSignal):
-    """Fail the run for good: a retry would not help.
+    """Fail the run for good, because a retry would not help.
 
     Attributes:
         message: the error that the run shows.
@@ -43,7 +43,7 @@ class RetryRun(RunSignal):
     """Fail this attempt, and wait at least this long before the retry.
 
     Attributes:
-        after: the shortest wait; give seconds or a timedelta. A longer backoff of the job wins.
+        after: the shortest wait; pass seconds or a timedelta. If the job's backoff is longer, it wins.
         message: the error that the attempt shows.
     """
 
@@ -56,15 +56,15 @@ class RetryRun(RunSignal):
 def current_attempt() -> AttemptContext:
     """Return the attempt that the calling function belongs to.
 
-    Works in async and sync functions, and in tasks that they start.
+    It works in async and sync functions, and in the tasks that they start.
 
     Raises:
-        LookupError: the caller does not run in an attempt.
+        LookupError: the caller does not run within an attempt.
     """
     try:
         return _attempt.get()
     except LookupError:
-        raise LookupError("current_attempt() was called outside of an attempt") from None
+        raise LookupError("current_attempt() was called outside an attempt") from None
 
 
 def enter_attempt(context: AttemptContext) -> None:
@@ -79,5 +79,5 @@ def _checked(delay: object) -> timedelta:
         try:
             return timedelta(seconds=delay)
         except OverflowError:
-            return timedelta.max  # the engine has its own, smaller bounds
+            return timedelta.max  # the engine has its own, smaller limits
     raise ValueError(f"a delay is seconds or a timedelta, finite and at least zero, not {delay!r}")

@@ -1,4 +1,4 @@
-"""Which version of the time zone data this process plans with."""
+"""Finds out which version of the time zone data this process plans with."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 
 def tzdata_version() -> str:
-    """Return the version of the zone data in use, as `2026a`: the system's where there is one, else the package's.
+    """Return the version of the zone data in use, like `2026a`.
 
-    The order is zoneinfo's own. Nodes that differ in it could plan different fires (rule V 5).
+    The system's data comes first, then the package's, as in zoneinfo. Nodes with different versions could plan
+    different fires (rule V 5).
     """
     for folder in zoneinfo.TZPATH:
         found = _first_line(Path(folder, "tzdata.zi"))
@@ -22,7 +23,7 @@ def tzdata_version() -> str:
         year, _, number = version("tzdata").partition(".")
     except PackageNotFoundError:
         return "none"
-    return year + chr(ord("a") - 1 + int(number.partition(".")[0]))  # 2026.2 of the package is 2026b
+    return year + chr(ord("a") - 1 + int(number.partition(".")[0]))  # the package's 2026.2 is 2026b
 
 
 def _first_line(path: Path) -> str:
