@@ -1,4 +1,4 @@
-"""The engine put together on an open store: which parts there are, what they share, and in which order they stop."""
+"""Puts the engine together on an open store: its parts, what they share, and the order in which they stop."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from mainspring.ports.telemetry import Measure, Source, Telemetry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """Where an engine has time, chance and ids from: the process's own, a test's, or the simulator's.
+    """Where an engine gets time, chance and ids from: the process, a test, or the simulator.
 
     Attributes:
-        waiter: makes a waiter; every service gets one of its own.
-        host_time: the host's own wall clock, to be compared with the store's; None: it is not judged.
+        waiter: makes a waiter; every service gets its own.
+        host_time: the host's wall clock, to compare with the store's. None skips the comparison.
     """
 
     clock: Clock
@@ -50,10 +50,11 @@ class EngineSettings:
     """How an engine behaves.
 
     Attributes:
-        node: who it is as a scheduler; without it, it only gives out work (a worker straight on the store).
-        beat_period: seconds between the heartbeats of its workers.
-        shards: how it divides the shards with other nodes.
-        key_lifetime: how long an idempotency key is known after its use.
+        node: its identity as a scheduler. Without one, the engine only gives out work (to a worker directly on the
+            store).
+        beat_period: the time between two heartbeats of a worker.
+        shards: how the node divides the shards with other nodes.
+        key_lifetime: how long an idempotency key is remembered after its use.
     """
 
     node: NodeFacts | None
@@ -65,17 +66,17 @@ class EngineSettings:
 
 
 class Engine:
-    """Use cases, the workers' gateway and the services of one process, all on one store.
+    """The use cases, the workers' gateway and the services of one process, all on one store.
 
     Args:
-        hints: the way to other processes on the same store, where it has one; the engine connects and closes it.
+        hints: the channel to other processes on the same store, if there is one. The engine connects and closes it.
 
     Attributes:
         matcher: where workers' claims wait.
-        ownership: the shards that its services believe to own.
-        shards: takes and gives them up; None in an engine that is no scheduler.
-        services: by name, in the order in which they are started.
-        telemetry: what all parts count; a process adds what else it has.
+        ownership: the shards that the node believes it owns.
+        shards: takes shards and gives them up; None if the engine is not a scheduler.
+        services: by name, in the order in which they start.
+        telemetry: the measures of all parts; a process adds its own sources.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Engine:
         self.clock = tools.clock
         self._tools = tools
         self.wakeups = Wakeups()
-        # One cache: what the planner has read ahead, the claim need not read.
+        # One shared cache, so that a claim need not read what the planner has already read.
         definitions = Definitions(store)
         self.matcher = Matcher(
             store, clock=tools.clock, random=tools.random, wakeups=self.wakeups, waiter=tools.waiter()
@@ -128,7 +129,7 @@ class Engine:
                 self.telemetry.watch(part)
 
     def measures(self) -> Iterator[Measure]:
-        """Yield what the store says of itself."""
+        """Yield what the store reports about itself."""
         yield Measure("store_failovers_total", len(self.store.failovers))
 
     def _make_scheduler(
@@ -177,10 +178,12 @@ class Engine:
         ]
 
     async def start(self, *others: Service) -> None:
-        """Take this node's share of free shards, so that a lone one owns all before it is up; run all services.
+        """Take this node's share of the free shards, then run all services.
+
+        So a lone node owns all shards before it is up.
 
         Args:
-            others: further services of this process, which are started first.
+            others: further services of this process, which start first.
         """
         if self.shards is not None:
             await self.shards.tick(self.clock.now())
@@ -194,7 +197,7 @@ class Engine:
             self.telemetry.watch(runner)
 
     async def stop(self) -> None:
-        """Answer those who wait for work, let each service finish its tick, give the shards up, and say so."""
+        """Stop in order: answer waiting claims, let each service finish its tick, give up the shards, announce that."""
         self.matcher.close()
         while self._runners:
             runner = self._runners.pop()

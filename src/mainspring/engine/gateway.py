@@ -1,4 +1,4 @@
-"""The engine as workers in this process (or straight on PostgreSQL) reach it."""
+"""How workers in this process, or directly on PostgreSQL, reach the engine."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from mainspring.ports.telemetry import Measure
 
 _log = structlog.get_logger(__name__)
 MOST_BEATS = 100
-"""Heartbeats in one transaction: each reads all that its session holds, and its session's claims wait meanwhile."""
+"""Heartbeats in one transaction, at most. Each one reads all that its session holds, and the session's claims wait."""
 _SessionReport = tuple[SessionId, Report]
 _RESULTS = {
     ApplyResult.APPLIED: ReportResult.APPLIED,
@@ -62,11 +62,12 @@ _RESULTS = {
 
 
 class LocalGateway:
-    """Implements `WorkerGateway` on a store; concurrent beats and reports of all workers go together.
+    """Implements `WorkerGateway` on a store. Concurrent beats and reports of all workers share transactions.
 
     Attributes:
-        stale_reports: reports that were refused because the run had moved on, or another session holds it (law 3).
-        released: leases that were taken back because no worker knew them.
+        stale_reports: reports that were refused because the run had moved on, or because another session holds it
+            (law 3).
+        released: leases that were taken back because no worker knew about them.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class LocalGateway:
         self.released = 0
 
     def measures(self) -> Iterator[Measure]:
-        """Yield what was counted."""
+        """Yield the gateway's counters."""
         yield Measure("reports_stale_total", self.stale_reports)
         yield Measure("leases_released_total", self.released)
         for verb, calls in (("beat", self._beats), ("report", self._reports), ("release", self._releases)):
@@ -106,7 +107,7 @@ class LocalGateway:
         """Open a session.
 
         Raises:
-            InvalidInput: a name in it holds what cannot be printed.
+            InvalidInput: a name in it contains characters that cannot be printed.
         """
         _check_printable(registration)
         new = NewSession(
@@ -138,10 +139,10 @@ class LocalGateway:
     async def beat(
         self, session_id: SessionId, held: tuple[tuple[RunId, int], ...], *, answered: int | None = None
     ) -> BeatReply:
-        """Raise the session's counter and reconcile what it holds."""
+        """Raise the session's counter, and reconcile what it holds with the store."""
         try:
             (result,) = await self._beats([Beat(session_id=session_id, held=held, answered=answered)])
-            # Not with the beats: while this takes its time, the other sessions go on beating.
+            # Apart from the beats: while this takes its time, other sessions can beat.
             await self._releases(result.unknown)
         except StoreUnavailable:
             self._write_health.sessions.add(session_id)
@@ -152,8 +153,8 @@ class LocalGateway:
         return await self._store.beat_sessions(beats, now=self._clock.now())
 
     async def _release_all(self, unknown: Sequence[HeldRun]) -> Sequence[None]:
-        # The worker never got these (a claim's answer was lost) or forgot them: no worker carries them out. Whether an
-        # at-most-once run was begun cannot be told from here, so it counts as begun.
+        # The worker never got these leases (a claim's answer was lost) or forgot them, so no worker executes them.
+        # Nothing here shows whether an at-most-once run was started, so it counts as started.
         specs = await self._definitions.load((run.job_id, run.version) for run in unknown)
         now = self._clock.now()
         transitions = [
@@ -167,7 +168,10 @@ class LocalGateway:
         return [None] * len(unknown)
 
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
-        """Say how attempts ended, one result per report; those of leases that another session holds are stale."""
+        """Apply reports of how attempts ended. Return one result per report.
+
+        A report on a lease that another session holds is stale.
+        """
         try:
             return tuple(await self._reports([(session_id, _storable(report)) for report in reports]))
         except StoreUnavailable:
@@ -222,7 +226,7 @@ class LocalGateway:
         return succeeded(report.run_id, report.token, session_id, ending.result, ending.output)
 
     async def leave(self, session_id: SessionId) -> None:
-        """End the session; whatever it still holds is treated as lost at once."""
+        """End the session. Whatever it still holds counts as lost at once."""
         self._matcher.forget(session_id)
         await self._store.close_sessions([session_id], now=self._clock.now())
 
@@ -238,7 +242,7 @@ def _check_printable(registration: Registration) -> None:
 
 
 def _storable(report: Report) -> Report:
-    """Return the report with text that any store can hold: whatever its text, the run has ended."""
+    """Return the report with text that every store accepts. The run has ended, whatever the text contains."""
     ending = report.ending
     if isinstance(ending, Success):
         output = storable(ending.output)

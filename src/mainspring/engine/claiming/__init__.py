@@ -1,1 +1,1 @@
-"""Who gets which run: the lanes that are known, and the workers' claims that wait."""
+"""Decides which worker gets which run, from the lanes that are known and the workers' claims that wait."""

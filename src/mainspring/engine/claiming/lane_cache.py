@@ -1,4 +1,4 @@
-"""What a process knows of the lanes, and which of them a session is to be given work from."""
+"""What a process knows about the lanes, and from which of them a session gets work."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from mainspring.ports.store import Store
 from mainspring.ports.store.sessions import SessionFacts
 
 POLL_PERIOD = 0.5
-"""How often lanes are read without a hint, at the latest: what another process committed is found by then."""
+"""Seconds between two reads of the lanes without a hint, at most. Another process's commits are found by then."""
 POLL_JITTER = 0.25
-"""The part of the period by which reads come earlier at random, so that many servers do not fall into step."""
+"""Reads come earlier by up to this part of the period, at random, so that many servers do not fall into step."""
 SCAN_DEPTHS = (
     Depth(timedelta(seconds=2)),
     Depth(timedelta(seconds=30), period=5.0),
     Depth(None, period=30.0),
 )
-"""A run's `ready_at` is the instant at which its write began: what is committed so much later is found
-late."""
+"""A run's `ready_at` is the instant at which its write started. A run that is committed later than a depth's lag is
+found only by a deeper scan, which comes later."""
 
 _MOST_KEPT = 16
-"""Sessions that offer the same name the same functions as bounded, as a rule."""
+"""Sets of functions for which an `Abilities` keeps the rest. Usually all its sessions name the same set."""
 
 
 class Abilities:
-    """What a session can carry out, with the routes it was asked about; sessions that offer the same share one.
+    """What a session can execute, and which routes that includes. Sessions with the same offer share one object.
 
     Attributes:
-        width: how many of their calls are worth asking the store for at a time: as many as got something last time.
+        width: for how many of their calls it is worth asking the store at a time; grows while all that ask get runs.
     """
 
     __slots__ = ("_routes", "_without", "functions", "labels", "queues", "types", "width")
@@ -52,11 +52,11 @@ class Abilities:
 
     @property
     def key(self) -> tuple[frozenset[str], ...]:
-        """What makes two of them the same."""
+        """The offer. Two objects with the same key are equal in what they can execute."""
         return self.queues, self.types, self.functions, self.labels
 
     def without(self, functions: frozenset[str]) -> Abilities:
-        """Return what is left while none of these functions can be carried out."""
+        """Return what is left if none of these functions can be executed."""
         known = self._without.get(functions)
         if known is None:
             if len(self._without) >= _MOST_KEPT:
@@ -66,7 +66,7 @@ class Abilities:
         return known
 
     def serve(self, lane: Lane) -> bool:
-        """Say whether runs of a lane can be carried out."""
+        """Return whether runs of a lane can be executed."""
         if self.queues and lane.key.queue not in self.queues:
             return False
         known = self._routes.get(lane.key.route)
@@ -80,12 +80,12 @@ class Abilities:
 
 @dataclass(frozen=True, slots=True)
 class LaneChoice:
-    """Where sessions with the same abilities are to be given work from now.
+    """The lanes from which sessions with the same abilities get work now.
 
     Attributes:
-        lanes: those with something ready, in order of preference.
-        lows: their lower bounds of `ready_at`.
-        quarantined: lanes with a run that must be alone, the longest waiting first.
+        lanes: those with ready runs, in order of preference.
+        lows: the lower bound of `ready_at` in each of them.
+        quarantined: the lanes with a quarantined run, the longest waiting first.
     """
 
     lanes: tuple[LaneId, ...]
@@ -95,10 +95,10 @@ class LaneChoice:
 
 @dataclass(slots=True)
 class LaneCache:
-    """What was last read of the lanes.
+    """What the last read said about the lanes.
 
     Attributes:
-        period: seconds until they are read again, where nothing was heard.
+        period: seconds until they are read again if no hint comes.
     """
 
     lanes: list[Lane] = field(default_factory=list)
@@ -107,32 +107,32 @@ class LaneCache:
     _quarantined: list[Lane] = field(default_factory=list)
     _read_at: float = -1.0e9  # monotonic
     _seen_at: datetime = EPOCH
-    _settled: dict[LaneId, datetime] = field(default_factory=dict)  # before it no ready run is known
+    _settled: dict[LaneId, datetime] = field(default_factory=dict)  # no ready run is known before it
     _scans: ScanDepth = field(default_factory=lambda: ScanDepth(SCAN_DEPTHS))
 
     def is_old(self, at: float, now: datetime) -> bool:
-        """Say whether to read again: it was long ago, or something that was ahead has become ready."""
+        """Return whether to read again: the last read was long ago, or a run has become ready since."""
         return at - self._read_at >= self.period or any(
             self._seen_at < ready_at <= now for ready_at in self.ready_instants()
         )
 
     def expire(self) -> None:
-        """Have it read before it is used again: runs were taken."""
+        """Have the lanes read before the next use, because runs were taken."""
         self._read_at = -1.0e9
 
     def has_ready(self, now: datetime) -> bool:
-        """Say whether anything is ready, for any worker."""
+        """Return whether any run is ready, for any worker."""
         return any(ready_at <= now for ready_at in self.ready_instants())
 
     def has_quarantined(self, now: datetime) -> bool:
-        """Say whether a run is ready that must be alone."""
+        """Return whether a quarantined run is ready."""
         return any(
             lane.earliest_quarantined_at is not None and lane.earliest_quarantined_at <= now
             for lane in self._quarantined
         )
 
     def ready_instants(self) -> list[datetime]:
-        """Return the earliest `ready_at` of each lane that has any."""
+        """Return the earliest `ready_at` of each lane, of ordinary and of quarantined runs."""
         ready = [lane.earliest_ready_at for lane in self._ready if lane.earliest_ready_at is not None]
         return ready + [
             lane.earliest_quarantined_at
@@ -141,7 +141,7 @@ class LaneCache:
         ]
 
     async def read(self, store: Store, clock: Clock, random: RandomSource, now: datetime) -> None:
-        """Read the lanes, each from its lower bound on; now and then from further back."""
+        """Read the lanes, each from its lower bound on, and from time to time from further back."""
         begun = clock.monotonic()
         depth = self._scans.choose(begun)
         try:
@@ -157,9 +157,10 @@ class LaneCache:
         self.period = POLL_PERIOD * (1 - POLL_JITTER * random.random())
 
     def _lows(self, lag: timedelta | None) -> dict[LaneId, datetime]:
-        """Return where the next scan of each lane begins.
+        """Return where the next scan of each lane starts.
 
-        Not before its oldest run, unless that is younger than the lag: then others may be on their way.
+        It starts at the lane's oldest run, or at the lag before the last read if that is earlier, because older runs
+        may still be on their way.
         """
         if lag is None:
             return {}
@@ -167,7 +168,7 @@ class LaneCache:
         return {lane_id: min(settled, latest) for lane_id, settled in self._settled.items()}
 
     def choose(self, abilities: Abilities, served: Mapping[str, float], now: datetime) -> LaneChoice:
-        """Say where sessions with these abilities are to be given work from."""
+        """Return the lanes from which sessions with these abilities get work."""
         ready = [lane for lane in self._ready if abilities.serve(lane)]
         lanes = tuple(prefer_lanes(ready, now=now, served=served))
         return LaneChoice(
@@ -175,7 +176,7 @@ class LaneCache:
         )
 
     def quarantined(self, abilities: Abilities, by: datetime) -> tuple[LaneId, ...]:
-        """Return the lanes with a run that must be alone and has been ready since `by`, the longest waiting first."""
+        """Return the lanes with a quarantined run that has been ready since `by`, the longest waiting first."""
         found = [
             (lane.earliest_quarantined_at, lane.id)
             for lane in self._quarantined

@@ -1,4 +1,4 @@
-"""Answers workers' requests for work: merges them, prefers lanes fairly, waits for what becomes ready (design 6)."""
+"""Answers workers' claims: merges them, chooses lanes fairly, and waits for runs to become ready (design 6)."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from mainspring.ports.store.claims import ClaimRequest, ClaimResult
 from mainspring.ports.telemetry import Measure
 
 SESSIONS_PERIOD = 5.0
-"""A call is answered empty only when its session was seen alive within so many seconds."""
+"""A call gets an empty answer only if its session was seen alive within this many seconds."""
 MOST_ASKED = 200
-"""Calls of sessions that offer the same, in one transaction: it locks their sessions, whose heartbeats wait for it, and
-who is first in it gets his runs only when the last one has his."""
+"""Calls in one transaction, of sessions that offer the same. It locks their sessions, so their heartbeats wait for it,
+and the first call gets its runs only when the last one has got its own."""
 QUARANTINE_PATIENCE = timedelta(seconds=2)
-"""A run that must be alone may wait so long for an idle worker before busy ones are asked to drain."""
+"""How long a quarantined run may wait for an idle worker before busy workers are asked to drain."""
 
 
 class Matcher:
-    """Holds the claim calls of all workers of this process and serves them together.
+    """Holds the claim calls of all workers of this process, and serves them together.
 
-    A service: each tick answers what can be answered with one merged `claim_runs` and says when to scan again. The
-    store is asked for runs only where a lane seems ready, or where a call may be a repeat; whatever it answers then
-    goes to the worker, so that a request number is used once. It is not asked for everybody who waits: of sessions
-    that offer the same, first the one that waits longest, and the more of them at a time the more got something.
+    It is a service: each tick answers as many calls as it can with one merged `claim_runs`, and says when to scan
+    again. It asks the store only if a lane seems to have ready runs, or if a call may be a repeat. Whatever the store
+    then answers goes to the worker, so that a request number is used once. It does not ask for every call that waits.
+    Of sessions that offer the same, it starts with the one that has waited longest. The more of them get runs, the more
+    it asks for at a time.
     """
 
     name = "claims"
@@ -65,7 +66,7 @@ class Matcher:
         return len(self._waiting)
 
     def measures(self) -> Iterator[Measure]:
-        """Yield how many calls wait."""
+        """Yield how many calls wait for work."""
         yield Measure("claims_waiting", self.waiting)
 
     def _on_runs_ready(self) -> None:
@@ -74,11 +75,11 @@ class Matcher:
             self.waiter.signal()
 
     async def claim(self, call: ClaimCall) -> ClaimAnswer:
-        """Queue a call and wait for its answer (at most `call.wait`).
+        """Queue a call, and wait for its answer for at most `call.wait`.
 
-        A newer call of the same session takes the older one's place, which is answered empty: the worker gave up
-        waiting for it. A caller that is cancelled leaves the queue; what the store has given to the call by then stays
-        with the session, and a repeat of the number brings it.
+        A newer call of the same session replaces the older one, which gets an empty answer: the worker has stopped
+        waiting for it. If the caller is cancelled, the call leaves the queue. What the store has given to it by then
+        stays with the session, and a repeat of the number returns it.
 
         Raises:
             StoreUnavailable: the matcher is closed.
@@ -95,33 +96,31 @@ class Matcher:
         try:
             return await future
         except asyncio.CancelledError:
-            # Before the session asks here again, another process may have served it under this number.
+            # By the time the session asks here again, another process may have served it under this number.
             self._last_numbers.pop(call.session_id, None)
             raise
         finally:
             self._waiting.remove(mine)
 
     def close(self) -> None:
-        """Answer those who wait, empty, and send others away: the engine is stopping."""
+        """Give empty answers to the calls that wait, and refuse new ones, because the engine is stopping."""
         self._is_closed = True
         for item in self._waiting.all():
             self._resolve(item, ClaimAnswer())
 
     def welcome(self, session_id: SessionId, offer: Registration) -> None:
-        """Note that a session was just opened: what it offers, and that its first call repeats none of another
-        matcher.
-        """
+        """Note what a session offers that was just opened, and that its first call cannot be a repeat."""
         self._last_numbers[session_id] = 0
         self._abilities[session_id] = self._share(Abilities(offer))
 
     def forget(self, session_id: SessionId) -> None:
-        """Drop what is kept of a session that has ended."""
+        """Drop what is kept about a session that has ended."""
         self._abilities.pop(session_id, None)
         self._last_numbers.pop(session_id, None)
         self._waiting.renew(session_id)
 
     async def tick(self, now: datetime) -> float:
-        """Serve the calls that wait; return when something may become ready or a wait ends."""
+        """Serve the calls that wait. Return the seconds until something may become ready, or a wait ends."""
         if not self._waiting:
             return POLL_PERIOD
         at = self._clock.monotonic()
@@ -130,13 +129,13 @@ class Matcher:
             await self._view.read(self._store, self._clock, self._random, now)
         await self._know_sessions(at)
         asked, requests, passed = self._choose(self._concerned(at, now), now)
-        for item in asked:  # should this fail, it is unknown what the store has given to them
+        for item in asked:  # if the claim fails, it is unknown what the store has given to them
             self._last_numbers.pop(item.call.session_id, None)
-            self._waiting.renew(item.call.session_id)  # asked for again, even where nothing is ready any more
+            self._waiting.renew(item.call.session_id)  # ask again for them, even if nothing is ready
         results = await self._store.claim_runs(requests, now=now)
         self._take(asked, requests, results, now)
         for item, may_be_next in passed:
-            # Under load there is always news; it must not keep those for whom nothing is ready.
+            # Under load there is always news. It must not hold up calls for which nothing is ready.
             if not (may_be_next and self._has_news):
                 self._answer_if_over(item, now)
         if self._waiting and not self._has_news:
@@ -144,10 +143,11 @@ class Matcher:
         return self._delay(now)
 
     def _concerned(self, at: float, now: datetime) -> list[Waiting]:
-        """Return whom this tick may ask for or answer, the longest waiting first.
+        """Return the calls that this tick may ask the store for, or answer, the longest waiting first.
 
-        Of those who offer the same only as many as are worth asking for: thousands may wait, and each tick would
-        examine all of them. A run that must be alone may have any busy worker drain.
+        Of sessions that offer the same, it returns only as many calls as are worth asking for. Thousands may wait, and
+        otherwise each tick would examine all of them. If a quarantined run waits, it returns all calls, because any
+        busy worker may have to drain for it.
         """
         if self._view.has_quarantined(now):
             return self._waiting.all()
@@ -159,7 +159,10 @@ class Matcher:
     def _choose(
         self, waiting: list[Waiting], now: datetime
     ) -> tuple[list[Waiting], list[ClaimRequest], list[tuple[Waiting, bool]]]:
-        """Return whom to ask the store for, with what, and who is passed over (whether for others only)."""
+        """Return for which calls to ask the store, the requests, and the calls that are passed over.
+
+        With each call passed over comes whether something is ready for it, so that only others go first.
+        """
         asked: list[Waiting] = []
         requests: list[ClaimRequest] = []
         passed: list[tuple[Waiting, bool]] = []
@@ -167,7 +170,7 @@ class Matcher:
         turns: dict[Abilities, int] = {}
         for item in waiting:
             if item.future.done():
-                continue  # replaced, or its caller has gone while the store was read: take nothing for it
+                continue  # it was replaced, or its caller left during the read: take nothing for it
             abilities = self._find_abilities(item.call)
             if abilities is None:
                 self._resolve(item, ClaimAnswer(is_session_live=False))
@@ -185,7 +188,7 @@ class Matcher:
         return asked, requests, passed
 
     def _find_abilities(self, call: ClaimCall) -> Abilities | None:
-        """Return what a call can be given: what its session offers, but for functions that it has no room for."""
+        """Return what a call can get: what its session offers, without the functions that it has no room for."""
         abilities = self._abilities.get(call.session_id)
         bound = call.function_limit
         if abilities is None or bound is None or bound.limit:
@@ -206,9 +209,9 @@ class Matcher:
         return _make_request(call, choice, limit)
 
     def _may_repeat(self, call: ClaimCall) -> bool:
-        """Say whether the store may have given leases to this very number: then it is asked, ready runs or not."""
+        """Return whether the store may have given leases to this number already. Then ask it, ready runs or not."""
         last = self._last_numbers.get(call.session_id)
-        # A call that asks for nothing wants what an earlier call got, here or elsewhere.
+        # A call with limit 0 asks for what an earlier call got, here or at another server.
         return last is None or call.number != last + 1 or call.limit == 0
 
     def _take(
@@ -237,25 +240,25 @@ class Matcher:
             answer = ClaimAnswer(result.runs, result.is_session_live, self._is_drain_wanted(item.call, now))
             self._resolve(item, answer)
         for abilities, count in lucky.items():
-            # All of them: there may be as much again.
+            # If all of them got runs, there may be as much again.
             wider = 2 * count if count >= abilities.width else count
             abilities.width = min(max(wider, 1), MOST_ASKED)
         if taken:
             self._served = charge(self._served, taken, {})
 
     async def _know_sessions(self, at: float) -> None:
-        """Read which sessions live, where one that asks is not known, or one may be over before its call is."""
+        """Read which sessions are alive, if one that asks is unknown, or if one may have ended before its call."""
         is_unknown = any(item.call.session_id not in self._abilities for item in self._waiting.new())
         if not is_unknown and not (at - self._sessions_read_at >= SESSIONS_PERIOD and self._waiting.over(at)):
             return
-        before = set(self._abilities)  # who is welcomed while this reads is not in what it finds
+        before = set(self._abilities)  # the read may miss sessions that are welcomed meanwhile
         if is_unknown:
             offers = {session.id: session for session in await self._store.list_sessions()}
             live = {key: abilities for key, abilities in self._abilities.items() if key not in before}
             for key, offer in offers.items():
                 live[key] = self._abilities.get(key) or self._share(Abilities(offer))
         else:
-            # What they offer never changes, and thousands of full rows would hold everything else up.
+            # Their offers never change, and reading thousands of full rows would hold up everything else.
             pulses = await self._store.read_pulses()
             live = {
                 key: abilities
@@ -268,7 +271,7 @@ class Matcher:
         self._last_numbers = {key: number for key, number in self._last_numbers.items() if key in live}
         for item in self._waiting.all():
             if item.call.session_id not in live:
-                self._waiting.renew(item.call.session_id)  # it is told
+                self._waiting.renew(item.call.session_id)  # the next tick tells it
 
     def _share(self, abilities: Abilities) -> Abilities:
         return self._shared.setdefault(abilities.key, abilities)
@@ -276,12 +279,12 @@ class Matcher:
     def _answer_if_over(self, item: Waiting, now: datetime) -> None:
         is_drain_wanted = self._is_drain_wanted(item.call, now)
         if is_drain_wanted or item.until <= self._clock.monotonic():
-            # The next call is no repeat of this one, and may wait in its turn.
+            # So the next call does not count as a repeat of this one, and may wait.
             self._last_numbers[item.call.session_id] = item.call.number
             self._resolve(item, ClaimAnswer(is_quarantined_waiting=is_drain_wanted))
 
     def _resolve(self, item: Waiting, answer: ClaimAnswer) -> None:
-        # A call that a newer one of its session replaced is answered already: the newer one, a repeat, gets the runs.
+        # A call that was replaced is answered already. The newer call of its session, a repeat, gets the runs.
         self._waiting.remove(item)
         if not item.future.done():
             item.future.set_result(answer)
@@ -313,10 +316,10 @@ _arrival = attrgetter("arrival")
 def _divide(
     choice: LaneChoice, others: LaneChoice, bound: FunctionLimit, limit: int
 ) -> tuple[LaneChoice, int]:
-    """Return where one claim may take how much from, so that it keeps within its bound on functions.
+    """Return the lanes and the limit for one claim, so that it stays within its limit on functions.
 
-    It takes from the lanes of these functions or from the others, whichever kind is preferred first. The worker
-    has slots left then, and claims again.
+    It takes either from the lanes of these functions or from the others, depending on which kind is preferred first.
+    The worker has slots left then, and claims again.
     """
     unbounded = set(others.lanes)
     if not choice.lanes or choice.lanes[0] in unbounded:

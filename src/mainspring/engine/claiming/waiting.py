@@ -1,4 +1,4 @@
-"""Workers' claim calls that wait at a matcher, kept so that no tick has to examine all of them."""
+"""The claim calls that wait at a matcher, kept in such a way that no tick has to examine all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SPARE_ENDS = 64
 
 @dataclass(frozen=True, slots=True)
 class ClaimAnswer:
-    """Claimed runs for one call; see `ClaimReply`."""
+    """The claimed runs for one call; see `ClaimReply`."""
 
     runs: tuple[ClaimedRun, ...] = ()
     is_session_live: bool = True
@@ -26,10 +26,10 @@ class ClaimAnswer:
 
 
 class Line(Hashable, Protocol):
-    """What the sessions of one line have in common.
+    """What the sessions in one line have in common.
 
     Attributes:
-        width: how many of them are worth asking for at a time.
+        width: for how many of them it is worth asking the store at a time.
     """
 
     width: int
@@ -37,12 +37,12 @@ class Line(Hashable, Protocol):
 
 @dataclass(eq=False, slots=True)
 class Waiting:
-    """A call and the future that its answer goes to.
+    """A call that waits, and the future that gets its answer.
 
     Attributes:
-        until: when it is answered in any case, in monotonic seconds.
-        arrival: its place among all calls.
-        line: those that it waits with, once they are known.
+        until: when it gets an answer in any case, in monotonic seconds.
+        arrival: its place in the order of arrival.
+        line: the line in which it waits, once that is known.
     """
 
     call: ClaimCall
@@ -54,17 +54,17 @@ class Waiting:
 
 @dataclass(slots=True)
 class WaitingCalls:
-    """Those that wait, one of each session: by session, by line in the order in which they came, and by their ends.
+    """The calls that wait, one per session: by session, by line in order of arrival, and by the end of their wait.
 
-    A call is new until it is lined up, and again when it is renewed: new ones are looked at whether anything is ready
-    or not.
+    A call is new until it stands in a line, and again after it is renewed. The matcher examines new calls whether or
+    not anything is ready.
     """
 
     _calls: dict[SessionId, Waiting] = field(default_factory=dict)
     _new: dict[Waiting, None] = field(default_factory=dict)
     _lines: dict[Line, dict[Waiting, None]] = field(default_factory=dict)
     _over: dict[Waiting, None] = field(default_factory=dict)
-    # Not the calls themselves: one that was answered long ago would keep its runs in memory.
+    # Not the calls themselves, because a call that was answered long ago would keep its runs in memory.
     _ends: list[tuple[float, int, SessionId]] = field(default_factory=list)
     _arrivals: count[int] = field(default_factory=count)
 
@@ -72,11 +72,11 @@ class WaitingCalls:
         return len(self._calls)
 
     def get(self, session_id: SessionId) -> Waiting | None:
-        """Return a session's call."""
+        """Return a session's call, or None."""
         return self._calls.get(session_id)
 
     def add(self, item: Waiting) -> None:
-        """Take in the call of a session that has none waiting."""
+        """Add the call of a session that has no other one waiting."""
         item.arrival = next(self._arrivals)
         session_id = item.call.session_id
         self._calls[session_id] = item
@@ -87,7 +87,7 @@ class WaitingCalls:
             heapify(self._ends)
 
     def remove(self, item: Waiting) -> None:
-        """Let a call go, whether or not it still waits."""
+        """Remove a call, whether or not it still waits."""
         if self._calls.get(item.call.session_id) is item:
             del self._calls[item.call.session_id]
         self._new.pop(item, None)
@@ -106,22 +106,22 @@ class WaitingCalls:
             self._new[item] = None
 
     def line_up(self, item: Waiting, line: Line) -> None:
-        """Have a call that waits stand in a line, at its end where it is in none; it is not new any more."""
+        """Put a waiting call at the end of a line, unless it stands in one. It is not new any more."""
         self._new.pop(item, None)
         if item.line is None:
             item.line = line
             self._lines.setdefault(line, {})[item] = None
 
     def all(self) -> list[Waiting]:
-        """Return all, the longest waiting first."""
+        """Return all calls, the longest waiting first."""
         return list(self._calls.values())
 
     def new(self) -> list[Waiting]:
-        """Return those that are new."""
+        """Return the calls that are new."""
         return list(self._new)
 
     def over(self, at: float) -> list[Waiting]:
-        """Return those whose time is up."""
+        """Return the calls whose wait has ended by `at`, in monotonic seconds."""
         while self._ends and self._ends[0][0] <= at:
             _, arrival, session_id = heappop(self._ends)
             item = self._calls.get(session_id)
@@ -130,11 +130,15 @@ class WaitingCalls:
         return list(self._over)
 
     def first_of_each(self) -> list[Waiting]:
-        """Return, of each line, as many as are worth asking for, the longest waiting first."""
+        """Return as many calls of each line as are worth asking for, the longest waiting first."""
         return [item for line, items in self._lines.items() for item in islice(items, line.width)]
 
     def first_end(self) -> float:
-        """Return when the first of them is over; something waits."""
+        """Return when the first wait ends, in monotonic seconds.
+
+        Raises:
+            LookupError: no call waits.
+        """
         if self._over:
             return next(iter(self._over)).until
         while self._ends:

@@ -1,1 +1,1 @@
-"""What several rooms of the engine use: the service loop, wake-ups, group commit, kept definitions."""
+"""What several parts of the engine share: the service loop, wake-ups, group commit, the cache of definitions."""

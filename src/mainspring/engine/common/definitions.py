@@ -1,4 +1,4 @@
-"""A cache of kept definitions: a version never changes, so it is read once."""
+"""A cache of definitions. A version never changes, so it is read only once."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _CAPACITY = 30_000
 
 
 class Definitions:
-    """Looks up definitions by (job, version), a batch at a time."""
+    """Looks up definitions by job and version, a batch at a time."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[tuple[JobId, int], JobSpec] = {}
 
     async def load(self, keys: Iterable[tuple[JobId, int]]) -> dict[tuple[JobId, int], JobSpec]:
-        """Return the definitions of these keys; a key that was never kept is left out."""
+        """Return the definitions of these keys. A key that the store does not have is left out."""
         known = self._known
-        # Taken before the wait: what is known now may have made room for something else by then.
+        # Looked up before the wait: by the end of it, a known entry may have been dropped to make room.
         wanted = {key: known.get(key) for key in keys}
         missing = [key for key, spec in wanted.items() if spec is None]
         if missing:
@@ -39,7 +39,7 @@ class Definitions:
         return {key: spec for key, spec in wanted.items() if spec is not None}
 
     def _keep(self, read: dict[tuple[JobId, int], JobSpec]) -> None:
-        """Remember definitions, and forget the oldest where there are too many."""
+        """Remember definitions, and forget the oldest if there are too many."""
         excess = len(self._known) + len(read) - _CAPACITY
         if excess > 0:
             for key in list(islice(self._known, max(excess, _CAPACITY // 10))):
@@ -48,7 +48,7 @@ class Definitions:
 
 
 def _warn_of_unknown_types(read: dict[tuple[JobId, int], JobSpec]) -> None:
-    """Name what this process does not know; it keeps such jobs, and leaves them to processes that do."""
+    """Warn of types that this process does not know. It keeps such jobs, for processes that know the types."""
     for (job_id, version), spec in read.items():
         if isinstance(spec.trigger, UnknownTrigger):
             name = spec.trigger.type

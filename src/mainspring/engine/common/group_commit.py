@@ -1,4 +1,4 @@
-"""Group commit: calls that arrive while one is under way go together in the next (design 6)."""
+"""Group commit: calls that arrive while another one is under way share the next one (design 6)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ R = TypeVar("R")
 
 
 _Caller: TypeAlias = tuple[Sequence[T], "asyncio.Future[Sequence[R]]"]
-"""What one caller gave, and what it waits for."""
+"""The items of one caller, and the results that it waits for."""
 
 
 class GroupCommit(Generic[T, R]):
     """Merges concurrent batches into one call of `verb`, which returns one result per item, in order.
 
-    Calls go one at a time, and no timer holds them back: the first goes at once, those that follow wait for its end.
-    A call that fails is repeated for each caller by itself, so that an error reaches only those whose items bring it
-    about (not where the store is unavailable: that concerns everybody); `verb` must bear to be repeated. A caller
-    that is cancelled affects no other: the call goes on, and its own items are carried all the same.
+    Calls run one at a time, and no timer delays them: the first one starts at once, and those that follow wait until
+    it ends. If a call fails, it is repeated for each caller separately, so that an error reaches only the callers whose
+    items cause it. If the store is unavailable, all callers get that error instead. `verb` must be safe to repeat. If
+    a caller is cancelled, the call continues with that caller's items, and no other caller is affected.
 
     Args:
-        most: items of several callers that go in one call; a single caller's are never divided.
+        most: the most items of several callers in one call. The items of one caller are never split.
 
     Attributes:
-        sizes: of the calls, in items.
+        sizes: how many items each call had.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class GroupCommit(Generic[T, R]):
                 await self._carry(batch)
         finally:
             self._carrier = None
-            for _, future in batch + self._waiting:  # left over only where the loop is shut down
+            for _, future in batch + self._waiting:  # left over only if the loop is shut down
                 future.cancel()
             self._waiting = []
 
     def _divide(self) -> tuple[list[_Caller[T, R]], list[_Caller[T, R]]]:
-        """Return who goes with the next call, and who waits for another one; first come, first served."""
+        """Return the callers of the next call, and those that wait for a later one, in order of arrival."""
         count = 0
         for position, (items, _) in enumerate(self._waiting):
             count += len(items)
@@ -78,8 +78,8 @@ class GroupCommit(Generic[T, R]):
         try:
             results = await self._verb(everything)
             if len(results) != len(everything):
-                raise RuntimeError(f"{len(everything)} items brought {len(results)} results")
-        except Exception as error:  # noqa: BLE001 - it is raised in those who wait
+                raise RuntimeError(f"{len(everything)} items gave {len(results)} results")
+        except Exception as error:  # noqa: BLE001 - it is raised in the callers
             if len(batch) > 1 and not isinstance(error, StoreUnavailable):
                 for one in batch:
                     await self._carry([one])

@@ -1,4 +1,4 @@
-"""Exchanges wake-ups with the other processes on the store: merged, after the commit, only where somebody waits."""
+"""Exchanges wake-ups with the other processes on the store: merged, after the commit, and only if somebody waits."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from mainspring.ports.hints import Hint, HintChannel
 from mainspring.ports.telemetry import Measure
 
 MERGE = 0.005
-"""Seconds in which hints are sent once: the first goes at once, those that follow it go together."""
+"""Seconds between two sends, at least. The first hint goes at once; those that follow go together."""
 SPREAD = 0.005
-"""A process says within so many seconds that it waits for runs, unless another one has said so by then."""
+"""A process announces within this many seconds that it waits for runs, unless another one has done so by then."""
 RENEW = 5.0
-"""That somebody waits is said again after so many seconds to twice as many: a hint may have been lost."""
+"""A process that waits says so again after this many seconds, or up to twice as many, since a hint may get lost."""
 CHECK_PERIOD = 15.0
-"""A connection that has carried nothing for so long is tried: it may have died without a word."""
+"""A connection that has carried nothing for this many seconds is tested: it may have broken silently."""
 
 
 class HintExchange:
-    """Sends this process's hints to the others and passes theirs on inside.
+    """Sends this process's hints to the others, and passes theirs on within this process.
 
-    All processes hear all hints, so each knows whether workers wait somewhere: they do from WANTED until the next
-    RUNS. A process that makes runs ready while no worker waits says nothing until another says WANTED, whose last scan
-    may have been too early. So a busy cluster sends nothing, and an idle one answers at once. Whatever gets lost on
-    the way, polling finds.
+    All processes hear all hints, so each one knows whether workers wait somewhere: they do from WANTED until the next
+    RUNS. A process that makes runs ready while no worker waits says nothing until another process says WANTED, because
+    the last scan of that one may have been too early. So a busy cluster sends nothing, and an idle one answers at once.
+    If a hint gets lost, polling finds the work.
     """
 
     name = "hints"
@@ -40,22 +40,22 @@ class HintExchange:
         self._clock = clock
         self._random = random
         self.waiter = waiter
-        self._pending: dict[Hint, float] = {}  # with the monotonic instant from which it may go
+        self._pending: dict[Hint, float] = {}  # with the monotonic instant from which it may be sent
         self._is_wanted = True
-        self._wanted_until = -1.0e9  # until then it need not be said again
+        self._wanted_until = -1.0e9  # until then, WANTED need not be sent again
         self._used_at = -1.0e9
         wakeups.forward_to(self._on_said)
         self._sent = dict.fromkeys(Hint, 0)
         self._heard = dict.fromkeys(Hint, 0)
 
     def measures(self) -> Iterator[Measure]:
-        """Yield how many hints went out and came in."""
+        """Yield how many hints were sent and heard."""
         for name, counts in (("hints_sent_total", self._sent), ("hints_heard_total", self._heard)):
             for hint, count in counts.items():
                 yield Measure(name, count, (hint.value,))
 
     async def tick(self, now: datetime) -> float:
-        """Connect where that is needed, send what is due, and check a connection that is silent."""
+        """Connect if needed, send what is due, and test a connection that is silent."""
         del now
         if not self._channel.is_connected:
             await self._connect()
@@ -75,21 +75,21 @@ class HintExchange:
         return self._due_in(self._used_at)
 
     async def close(self) -> None:
-        """Say what is left to say (leases that were handed back at the stop), and disconnect."""
+        """Send the hints that are left (such as for leases handed back at the stop), and disconnect."""
         batch = [hint for hint in self._pending if hint is not Hint.WANTED]
         try:
             if batch and self._channel.is_connected:
                 await self._channel.send(batch)
                 self._count_sent(batch)
         except StoreUnavailable:
-            pass  # the others poll
+            pass  # the other processes poll
         finally:
             await self._channel.close()
 
     async def _connect(self) -> None:
         await self._channel.connect(self._on_heard, self.waiter.signal)
         self._used_at = self._clock.monotonic()
-        # What was said meanwhile is lost: take it that everything was.
+        # Hints that were sent in the meantime are lost, so assume that there was one of each.
         self._is_wanted = True
         self._wanted_until = -1.0e9
         for hint in (Hint.RUNS, Hint.CLOCKS, Hint.CANCELS):
@@ -104,7 +104,7 @@ class HintExchange:
         if hint in self._pending or (hint is Hint.WANTED and at < self._wanted_until):
             return
         self._pending[hint] = at + self._random.random() * SPREAD if hint is Hint.WANTED else at
-        # Not while there is no connection: the pause before the next try would be cut short.
+        # Not without a connection: a signal would cut short the pause before the next try.
         if self._channel.is_connected and not self._is_held(hint):
             self.waiter.signal()
 
@@ -132,16 +132,16 @@ class HintExchange:
         return hint is Hint.RUNS and not self._is_wanted
 
     def _due_in(self, at: float) -> float:
-        """Return the seconds until something may be sent, or the connection is to be tried."""
+        """Return the seconds until a hint may be sent, or until the connection is to be tested."""
         instants = [instant for hint, instant in self._pending.items() if not self._is_held(hint)]
         if instants:
             return max(min(instants), self._used_at + MERGE) - at
         return self._used_at + CHECK_PERIOD - at
 
     def _take(self, at: float) -> list[Hint]:
-        """Take what goes now. What it says of waiting counts from here: an answer may come before `send` returns."""
+        """Take the hints to send now. They count as sent from here on: an answer may come before `send` returns."""
         batch = [hint for hint, instant in self._pending.items() if instant <= at and not self._is_held(hint)]
-        # Those who wait after what is told here: WANTED goes last, for that is the order in which it is heard.
+        # WANTED goes last: hints are heard in the order in which they are sent, and a later RUNS would cancel it.
         batch.sort(key=lambda hint: hint is Hint.WANTED)
         for hint in batch:
             del self._pending[hint]

@@ -1,4 +1,4 @@
-"""One duty, one service: `tick`, then wait, until told to stop."""
+"""One duty, one service: `tick`, then wait, until it is stopped."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class Service(Protocol):
 
     @property
     def name(self) -> str:
-        """What logs call it."""
+        """The name in logs and measures."""
         ...
 
     @property
     def waiter(self) -> Waiter:
-        """What it waits on between ticks; news for it is signalled here."""
+        """What the service waits on between ticks. Signal it when there is news for the service."""
         ...
 
     async def tick(self, now: datetime) -> float:
-        """Do what is due at `now`; return the seconds until the next tick unless a signal comes first."""
+        """Do what is due at `now`. Return the seconds until the next tick, unless a signal comes first."""
         ...
 
 
 class _Loop:
-    """One start's loop, told to end by its own flag, so that a later start cannot revive it."""
+    """The loop of one start. It has its own stop flag, so that a later start cannot revive it."""
 
     __slots__ = ("is_stopping",)
 
@@ -46,11 +46,11 @@ class _Loop:
 
 
 class ServiceRunner:
-    """Runs one service: the loop is tick, then wait on the service's waiter, and nothing else.
+    """Runs one service: the loop calls `tick`, then waits on the service's waiter, and does nothing else.
 
-    A tick that fails is logged and repeated after a growing, jittered pause: a service outlives an outage of the
-    store. `start` and `stop` may each be called any number of times, in any order and at the same time: there is
-    never more than one loop, and a `stop` returns when what it found running has ended.
+    A tick that fails is logged and repeated after a growing, jittered pause, so a service survives an outage of the
+    store. `start` and `stop` may be called any number of times, in any order and at the same time. There is never more
+    than one loop, and `stop` returns when the loop that it found running has ended.
     """
 
     def __init__(self, service: Service, *, clock: Clock, random: RandomSource) -> None:
@@ -76,7 +76,7 @@ class ServiceRunner:
             self._newest = asyncio.create_task(run, name=self._service.name)
 
     async def stop(self) -> None:
-        """Let the present tick finish, then end."""
+        """Let the current tick finish, then end the loop."""
         task, loop = self._newest, self._current
         if loop is not None:
             self._current = None
@@ -102,11 +102,11 @@ class ServiceRunner:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                # Something that the tick waited for was cancelled, not the service.
+                # Not the service was cancelled, but something that the tick waited for.
                 delay = self._backoff(failures)
                 failures += 1
                 _log.exception("tick_failed", service=self._service.name)
-            except Exception:  # noqa: BLE001 - a service outlives a bug in one tick; the log has its trace
+            except Exception:  # noqa: BLE001 - a service survives a bug in one tick; the log has its trace
                 delay = self._backoff(failures)
                 failures += 1
                 _log.exception("tick_failed", service=self._service.name)

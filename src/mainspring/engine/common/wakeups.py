@@ -1,4 +1,4 @@
-"""Hints that there is something to do, within one process; losing one costs latency only (law 1, design 6)."""
+"""Hints within one process that there is something to do. A lost hint costs only latency (law 1, design 6)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from mainspring.ports.hints import Hint
 
 
 class Wakeups:
-    """Passes hints from the code that committed a change to the services that wait for it, and to other processes.
+    """Passes hints from the code that commits a change to the services that wait for it, and to other processes.
 
-    Signals go out after the commit, from the event loop's thread.
+    Hints are sent after the commit, from the event loop's thread.
     """
 
     def __init__(self) -> None:
@@ -22,43 +22,43 @@ class Wakeups:
         self._signals[Hint.RUNS].append(signal)
 
     def subscribe_clocks(self, signal: Callable[[], None]) -> None:
-        """Call `signal` when a job's clock was set from outside the planner."""
+        """Call `signal` when something other than the planner has set a job's clock."""
         self._signals[Hint.CLOCKS].append(signal)
 
     def subscribe_cancels(self, signal: Callable[[], None]) -> None:
-        """Call `signal` when a RUNNING run's cancel was asked for."""
+        """Call `signal` when somebody has requested the cancel of a RUNNING run."""
         self._signals[Hint.CANCELS].append(signal)
 
     def subscribe_shards(self, signal: Callable[[], None]) -> None:
-        """Call `signal` when a node that stops has given its shards up."""
+        """Call `signal` when a node that stops has given up its shards."""
         self._signals[Hint.SHARDS].append(signal)
 
     def forward_to(self, forward: Callable[[Hint], None]) -> None:
-        """Call `forward` with each hint that arises in this process, for other processes to hear."""
+        """Call `forward` with each hint of this process, so that other processes hear it."""
         self._forwards.append(forward)
 
     def cancel_requested(self) -> None:
-        """Say that a cancel was asked for; workers in this process beat at once to learn of it."""
+        """Announce that a cancel was requested. Workers in this process beat at once to learn about it."""
         self._announce(Hint.CANCELS)
 
     def runs_ready(self) -> None:
-        """Say that runs were inserted or given back."""
+        """Announce that runs were inserted or handed back."""
         self._announce(Hint.RUNS)
 
     def runs_wanted(self) -> None:
-        """Say that workers of this process wait, and found nothing that is ready."""
+        """Announce that workers of this process wait, and that nothing is ready for them."""
         self._announce(Hint.WANTED)
 
     def clocks_changed(self) -> None:
-        """Say that jobs were added, edited, resumed or deleted."""
+        """Announce that jobs were added, edited, paused, resumed or deleted."""
         self._announce(Hint.CLOCKS)
 
     def shards_left(self) -> None:
-        """Say that this process's node has given its shards up, since it stops."""
+        """Announce that this process's node stops and has given up its shards."""
         self._announce(Hint.SHARDS)
 
     def hear(self, hint: Hint) -> None:
-        """Pass a hint on within this process: another one said it, so it is not forwarded."""
+        """Pass a hint on within this process only, for example one that another process sent."""
         for signal in self._signals[hint]:
             signal()
 

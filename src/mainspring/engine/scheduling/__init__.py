@@ -1,1 +1,1 @@
-"""When runs come about: planning of fires, catch-up, and the shards that divide the work."""
+"""Decides when runs are made: the planning of fires, catch-up, and the shards that divide the work."""

@@ -1,5 +1,6 @@
-"""Drains catch-up and backfill fire ranges at a bounded rate, so that old work never delays on-time fires (design
-5).
+"""Drains catch-up and backfill fire ranges at a bounded rate (design 5).
+
+So old work never delays fires that are on time.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from mainspring.ports.store.schedule import FireRangeStep, FireStatus
 PERIOD = 0.5
 FIRE_RANGES_PER_TICK = 50
 RUNS_PER_TICK = 500
-"""With `PERIOD`: at most a thousand caught-up runs a second for each node."""
+"""Together with `PERIOD`, this allows at most a thousand caught-up runs per second and node."""
 
 
 class CatchUp:
-    """Turns the fires of open fire ranges into runs, a bounded step at a time, fairly among fire ranges."""
+    """Turns the fires of open fire ranges into runs, in bounded steps that are shared fairly among the ranges."""
 
     name = "catch-up"
 
@@ -60,7 +61,7 @@ class CatchUp:
         steps = [
             make_step(fire_range, spec, share, now)
             for fire_range in fire_ranges
-            # One whose trigger type is not known here waits for a server that knows it.
+            # A fire range whose trigger type is unknown here waits for a server that knows it.
             if (spec := specs.get((fire_range.job_id, fire_range.version))) is not None
             and not isinstance(spec.trigger, UnknownTrigger)
         ]
@@ -80,7 +81,7 @@ class CatchUp:
 def make_step(fire_range: FireRange, spec: JobSpec, share: int, now: datetime) -> FireRangeStep:
     """Plan the next step of a fire range: at most `share` runs.
 
-    With overlap policy skip one fire is made at a time, and judged against what is live then.
+    With the overlap policy `skip`, a step has only one fire, so that it is judged against the runs live at that time.
     """
     skip_if_live = spec.overlap is Overlap.SKIP
     to_at = fire_range.to_at if fire_range.to_at is not None else now

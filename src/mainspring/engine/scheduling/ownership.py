@@ -1,4 +1,4 @@
-"""What a node believes to own; shared by who takes shards and by who plans for them."""
+"""The shards that a node believes it owns. The code that takes shards shares this with the code that plans for them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from mainspring.ports.store.nodes import Epochs
 
 @dataclass(slots=True)
 class Ownership:
-    """The shards that this node believes to own; every scheduler write carries their epochs and is checked.
+    """The shards that this node believes it owns. Every scheduler write carries their epochs and is checked.
 
-    A belief, not a right: another node may have taken a shard a moment ago, and then the write is fenced off (law 3).
+    This is a belief, not a right: another node may have taken a shard a moment ago. Then the write is fenced (law 3).
 
     Attributes:
-        epochs: by shard; replaced, never changed in place, so that a writer may keep hold of what it wrote with.
-        fenced: how many shards were found to be lost by a write.
+        epochs: the epochs by shard. The mapping is replaced, never changed in place, so a writer may keep the one that
+            it wrote with.
+        fenced: how many shards turned out to be lost when a write was refused.
     """
 
     epochs: Mapping[int, int] = field(default_factory=dict)
@@ -25,7 +26,7 @@ class Ownership:
     _on_fence: list[Callable[[], None]] = field(default_factory=list)
 
     def subscribe_gains(self, signal: Callable[[], None]) -> None:
-        """Call `signal` when there are shards that were not owned before."""
+        """Call `signal` when the node gains shards."""
         self._on_gain.append(signal)
 
     def subscribe_fences(self, signal: Callable[[], None]) -> None:
@@ -33,7 +34,7 @@ class Ownership:
         self._on_fence.append(signal)
 
     def update(self, epochs: Epochs) -> None:
-        """Believe this from now on."""
+        """Replace the shards that the node believes it owns."""
         is_gain = not epochs.keys() <= self.epochs.keys()
         self.epochs = dict(epochs)
         if is_gain:
@@ -41,10 +42,10 @@ class Ownership:
                 signal()
 
     def fence(self, shards: Collection[int], *, used: Epochs) -> None:
-        """Give up the belief in shards of which a write with the epochs `used` was fenced off."""
+        """Stop believing in shards for which a write with the epochs `used` was refused."""
         lost = {shard for shard in shards if self.epochs.get(shard, -1) == used.get(shard)}
         if not lost:
-            return  # known by now, or taken again meanwhile
+            return  # already known, or taken again in the meantime
         self.epochs = {shard: epoch for shard, epoch in self.epochs.items() if shard not in lost}
         self.fenced += len(lost)
         for signal in self._on_fence:

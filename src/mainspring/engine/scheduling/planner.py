@@ -1,4 +1,4 @@
-"""Fires due jobs: reads ahead, and commits small batches at the instant (design 5)."""
+"""Fires due jobs: reads ahead, and commits small batches when they are due (design 5)."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ _log = structlog.get_logger(__name__)
 WINDOW = timedelta(seconds=2)
 READ_PERIOD = 1.0
 LATEST_READ = 1.5
-"""Seconds after the last read at which the window is read whatever is due: with fires on full seconds there is time
-in between, and what is due must not wait for what is not."""
+"""Seconds after the last read at which the window is read again, whatever is due. Until then, reads look for a quiet
+moment, so that due fires need not wait for a read. Fires on full seconds leave time in between."""
 QUIET = 2.0
-"""A read may begin when nothing is due within the time that the last one took, so many times."""
+"""A read may start when nothing is due within this many times the duration of the last read."""
 PATIENCE = 0.1
-"""For so many seconds, at most, a read that clocks' changes ask for waits for a quiet moment."""
+"""Seconds that a read, requested because clocks have changed, waits for a quiet moment, at most."""
 STALE_SHARE = 0.2
-"""Of the time, that reads may take that clocks' changes ask for: a bulk load changes some every few milliseconds."""
+"""The share of time for reads that changed clocks request. A bulk load changes clocks every few milliseconds."""
 BATCH = 200
-"""Fires per commit: large enough to be cheap, small enough that the first is not held up by the last."""
+"""Fires per commit: large enough to be cheap, small enough that the last does not hold up the first."""
 AT_ONCE = 2
-"""Batches under way where more is due than one: while the store writes one, the next is prepared."""
+"""Batches under way when more than one is due: while the store writes one, the next one is prepared."""
 PER_TICK = 10
 """Batches that share a tick's `now`."""
 READ_LIMIT = 10_000
 PARTIAL_LEFT = 2_500
-"""Where more is due than was read, the next read begins when so many are left: it takes as long as to fire them."""
+"""If more is due than was read, the next read starts when this many are left. It takes as long as firing those."""
 AT_A_TIME = 250
-"""Definitions read between two chances to fire."""
+"""Definitions to read between two chances to fire."""
 _SHORTEST = 0.001
-"""Seconds after which a read that was put off is thought of again, at the earliest."""
+"""Seconds before a postponed read is considered again, at least."""
 SCAN_DEPTHS = (Depth(timedelta(seconds=5)), Depth(None, period=30.0))
-"""A clock is set ahead, but for a job that was due before it was made, and then its creator signals it. Should the
-signal get lost, or the clock be committed late, a deeper scan finds it."""
+"""A clock is set to an instant ahead. The exception is a job that was due before it was made; its creator sends a
+signal. If the signal gets lost, or the clock is committed late, a deeper scan finds it."""
 
 
 class Planner:
-    """Keeps the next few seconds of due clocks of the owned shards in a window and fires them on time.
+    """Keeps the clocks that fire in the next few seconds, of the owned shards, in a window. Fires them on time.
 
-    The window is a hint (law 1): an edit, a pause or another node makes an entry lose its conditional update, and it
-    is dropped. New jobs inside the window arrive by signal or at the next read.
+    The window is a hint (law 1). After an edit, a pause or a write by another node, an entry loses its conditional
+    update and is dropped. New jobs that are due within the window arrive by a signal, or at the next read.
     """
 
     name = "planner"
@@ -82,11 +82,11 @@ class Planner:
         self._window = Window()
         self._read_at: datetime | None = None
         self._read_took = 0.0
-        self._settled = EPOCH  # no clock before it is due, but for those in the window
-        self._gains = 0  # how often shards came to the owned ones
+        self._settled = EPOCH  # all clocks due before it are in the window
+        self._gains = 0  # how often the node has gained shards
         self._scans = ScanDepth(SCAN_DEPTHS)
         self._is_stale = True
-        self._is_partial = False  # more is due than was read
+        self._is_partial = False  # more clocks are due than were read
         wakeups.subscribe_clocks(self._on_clocks_changed)
         ownership.subscribe_gains(self._on_gains)
 
@@ -97,11 +97,11 @@ class Planner:
 
     def _on_gains(self) -> None:
         self._gains += 1
-        self._settled = EPOCH  # of these shards nothing is known
+        self._settled = EPOCH  # nothing is known about these shards
         self._on_clocks_changed()
 
     async def tick(self, now: datetime) -> float:
-        """Fire some batches of what is due; read the window again where it is old."""
+        """Fire some batches of what is due. Read the window again if it is old."""
         if not self._ownership.epochs:
             self._window.clear()
             self._settled = EPOCH
@@ -110,10 +110,10 @@ class Planner:
         if self._until_read(now) <= 0:
             await self._read_and_fire(now)
         await self._fire_due(self._clock.now())
-        return self._delay(self._clock.now())  # all that took its time, and the wait begins only now
+        return self._delay(self._clock.now())  # firing took time, and the wait starts only now
 
     async def _read_and_fire(self, now: datetime) -> None:
-        """Read the window, and go on firing meanwhile what is due: a scan from far back may take a second."""
+        """Read the window, and fire what is due in the meantime. A scan from far back may take a second."""
         reading = asyncio.ensure_future(self._read_window(now))
         try:
             while not reading.done():
@@ -124,20 +124,20 @@ class Planner:
                 else:
                     await self._fire_due(self._clock.now())
         except Exception:
-            await asyncio.gather(reading, return_exceptions=True)  # what it brings may be the cure
+            await asyncio.gather(reading, return_exceptions=True)  # what it reads may be the cure
             raise
         finally:
-            reading.cancel()  # nothing, once it is done
+            reading.cancel()  # no effect if it is done
         reading.result()
 
     def _until_read(self, now: datetime) -> float:
-        """Return the seconds until the window is to be read, should nothing change by then."""
+        """Return the seconds until the window is to be read, unless something changes first."""
         if self._read_at is None:
             return 0.0
         age = (now - self._read_at).total_seconds()
         if self._is_partial:
-            # What was read comes first in any case; reading it again for each batch would take longer. But followers
-            # of what was fired may keep the window full for ever.
+            # What was read fires first in any case, and reading it again for each batch would take longer. But the
+            # next fires of what has fired may keep the window full for ever, so its age counts, too.
             return 0.0 if len(self._window) <= PARTIAL_LEFT else READ_PERIOD - age
         until, latest = READ_PERIOD - age, LATEST_READ - age
         if self._is_stale:
@@ -151,7 +151,7 @@ class Planner:
         return min(max(until, until_due, 0.0) + max(quiet, _SHORTEST), latest)
 
     async def _read_window(self, now: datetime) -> None:
-        self._is_stale = False  # before the await: a signal that comes during the read must not get lost
+        self._is_stale = False  # before the await, so that a signal during the read does not get lost
         shards, gains = sorted(self._ownership.epochs), self._gains
         depth, begun = self._scans.choose(self._clock.monotonic()), self._clock.monotonic()
         since = self._since(self._scans.lag(depth))
@@ -169,13 +169,13 @@ class Planner:
         self._read_took = self._clock.monotonic() - begun
         self._is_partial = len(clocks) == READ_LIMIT
         self._settled = min(now, clocks[-1].fire_at) if self._is_partial else now
-        if gains != self._gains:  # of shards that came meanwhile nothing is known
+        if gains != self._gains:  # nothing is known about shards gained in the meantime
             self._settled = EPOCH
-        self._scans.note(depth, begun=begun, ended=ended)  # now that nothing of what it brought can get lost
+        self._scans.note(depth, begun=begun, ended=ended)  # now nothing that it read can get lost
         self._read_at = now
 
     async def _entries_of(self, clocks: Sequence[DueClock]) -> list[Entry]:
-        """Return clocks with their places, some at a time: what is due meanwhile has to be fired."""
+        """Return the clocks with their places, in parts, so that due fires get their turn in between."""
         entries: list[Entry] = []
         for first in range(0, len(clocks), AT_A_TIME):
             some = clocks[first : first + AT_A_TIME]
@@ -184,13 +184,13 @@ class Planner:
         return entries
 
     def _since(self, lag: timedelta | None) -> datetime | None:
-        """Return where a scan begins: no later than the oldest clock that has not fired yet."""
+        """Return where a scan starts: no later than the oldest clock that has not fired yet."""
         if lag is None:
             return None
         return min(self._window.first_at() or self._settled, self._settled - lag)
 
     async def _fire_due(self, now: datetime) -> None:
-        """Fire some batches of what is due: while the store writes one, the next is prepared."""
+        """Fire some batches of what is due. While the store writes one, the next one is prepared."""
         first_at = self._window.first_at()
         if first_at is None or first_at > now:
             return
@@ -204,21 +204,21 @@ class Planner:
                 raise end
 
     async def _fire_all(self, batches: Iterator[list[Entry]], now: datetime) -> None:
-        """Fire one batch after the other, until one is empty; others may take from the same."""
+        """Fire one batch after another, until one is empty. Several tasks may share the iterator."""
         for due in batches:
             if not due:
                 return
             try:
                 await self._fire(due, now)
             except BaseException:
-                # They are still due, and the next scan begins with the oldest that is known.
+                # They are still due, and the next scan starts at the oldest known clock.
                 for entry in due:
                     self._window.push(entry)
                 raise
 
     async def _fire(self, due: list[Entry], now: datetime) -> None:
         epochs = self._ownership.epochs
-        # Others were given up since they were read.
+        # Leave out the clocks of shards that the node has given up since it read them.
         clocks = [clock for *_, clock in due if job_shard(clock.job_id) in epochs]
         specs = await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
         planned = list(_plan(clocks, specs, now))
@@ -266,7 +266,7 @@ def _plan(
         except UnknownType as error:
             _log.warning("job_waits_for_its_trigger_type", job=format_job_id(clock.job_id), type=error.name)
             continue
-        except Exception:  # noqa: BLE001 - whatever is wrong with one job holds up no other
+        except Exception:  # noqa: BLE001 - a fault in one job must not hold up others
             _log.exception("job_cannot_be_planned", job=format_job_id(clock.job_id), version=clock.version)
             continue
         if fire is not None:
@@ -274,7 +274,7 @@ def _plan(
 
 
 def make_fire(clock: DueClock, spec: JobSpec, now: datetime) -> Fire | None:
-    """Turn a due clock row into the write that fires it; None when it is still ahead."""
+    """Turn a due clock row into the write that fires it. None if it is not due yet."""
     plan = plan_fires(spec, clock.fire_at, now=now)
     if plan is None:
         return None

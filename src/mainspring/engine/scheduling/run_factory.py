@@ -1,4 +1,4 @@
-"""From a definition and an instant to the run that is inserted."""
+"""Makes the run to insert, from a definition and an instant."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def make_fired_run(
     fire_at: datetime,
     skip_reason: str | None = None,
 ) -> NewRun:
-    """Make the run of a fire: nominal time `fire_at`, start moved by the job's jitter."""
+    """Make the run of a fire. Its nominal time is `fire_at`; the job's jitter delays its start."""
     due_at = jittered(job_id, fire_at, spec.jitter)
     return NewRun(
         job_id=job_id,
@@ -46,7 +46,7 @@ def make_caught_up_run(
     fire_range_id: FireRangeId,
     now: datetime,
 ) -> NewRun:
-    """Make the run of an old fire: nominal time `fire_at`, due now, never expiring for being old."""
+    """Make the run of an old fire. Its nominal time is `fire_at`; it is due now, and its expiry counts from now."""
     return NewRun(
         job_id=job_id,
         version=version,
@@ -61,12 +61,12 @@ def make_caught_up_run(
 
 
 def lane_of(spec: JobSpec, tenant: str) -> LaneKey:
-    """Return the lane that a job's runs wait in by default."""
+    """Return the lane in which a job's runs wait by default."""
     return LaneKey(spec.queue, spec.route, tenant, spec.priority)
 
 
 def fire_range_of(planned: PlannedRange, *, job_id: JobId, version: int) -> NewFireRange:
-    """Make the fire range row of a planned range."""
+    """Make the fire range row for a planned range."""
     return NewFireRange(
         job_id=job_id,
         version=version,

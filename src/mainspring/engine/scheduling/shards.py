@@ -1,4 +1,4 @@
-"""Takes a node's share of the shards, gives up what others are to own, and keeps its heartbeat going (design 2, 5)."""
+"""Takes a node's share of the shards, gives up those of other nodes, and sends its heartbeat (design 2, 5)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ class ShardSettings:
     """How nodes divide the shards.
 
     Attributes:
-        period: between this node's heartbeats; the others judge it by what it says itself. A dead node's shards are
-            taken within four periods: one in which the others may just have seen it, and three of silence.
-        clock_limit: by how much a host's clock may differ from the store's; beyond, its node owns no shards.
+        period: the time between this node's heartbeats. Each heartbeat states it, and other nodes judge the node by
+            it. They take a dead node's shards within four periods: one in which they may just have seen it alive, and
+            three of silence.
+        clock_limit: how much the host's clock may differ from the store's. Beyond this limit, the node owns no shards.
     """
 
     period: timedelta = timedelta(seconds=1.4)
@@ -39,11 +40,11 @@ class ShardSettings:
 
 
 class Shards:
-    """Reads all nodes and shards each period, and does what that calls for.
+    """Reads all nodes and shards each period, then takes and gives up shards accordingly.
 
-    The heartbeat comes last: a counter that rises says that its node has read, given up and taken, so that no node
-    leaves shards to one that cannot take them. Where the store can have one process only, all other nodes are
-    predecessors, and dead.
+    The heartbeat comes last. So a rising counter proves that the node has read, given up and taken shards, and no node
+    leaves shards to one that cannot take them. If the store allows only one process, all other nodes are predecessors,
+    and dead.
     """
 
     name = "shards"
@@ -74,7 +75,7 @@ class Shards:
         ownership.subscribe_fences(waiter.signal)
 
     def measures(self) -> Iterator[Measure]:
-        """Yield what is shown of the shards."""
+        """Yield the figures of the shards."""
         figures = self.figures
         yield Measure("shards_owned", figures.owned)
         yield Measure("shards_taken_total", figures.taken)
@@ -84,13 +85,13 @@ class Shards:
         yield Measure("clock_skew_seconds", figures.skew)
 
     async def tick(self, now: datetime) -> float:
-        """Read who is alive and who owns what; give up and take what this calls for; beat."""
+        """Read who is alive and who owns what; give up and take shards accordingly; beat."""
         cluster = await self._store.read_cluster()
         others = [node for node in cluster.nodes if node.facts.id != self._node.id]
         living = await self._expire_silent(others, now)
         refusal = await self._judge_self(cluster.tzdata, living, now)
         is_known = len(others) < len(cluster.nodes)
-        if not is_known:  # else others would hold what it takes for a dead node's
+        if not is_known:  # otherwise the others would take its new shards for those of a dead node
             await self._beat(refusal, now)
         if refusal is None:
             await self._divide(living, now)
@@ -101,7 +102,7 @@ class Shards:
         self.figures.nodes = 1 + len(living)
         if is_known:
             await self._beat(refusal, now)
-        # A node that beats faster has to be read as often, or its silence would never count.
+        # A node that beats faster must be read as often as it beats. Otherwise its silence would never count.
         return min([self._period, *(self._period_of(node) for node in living)])
 
     async def leave(self, now: datetime) -> None:
@@ -139,8 +140,8 @@ class Shards:
             dead = await self._write(self._store.expire_nodes(judged, now=now))
             gone = [node_id for node_id, is_dead in zip(silent, dead, strict=True) if is_dead]
             _log.warning("nodes_lost", nodes=gone)
-            # One that lives after all begins to count anew. To a node that remembers how long the old count stood, it
-            # would be dead again at once, and again, for ever.
+            # A node that is alive after all starts its count again. If this node remembered how long the old count
+            # stood still, it would declare that node dead again at once, time and again.
             self._watch = forget(self._watch, gone)
         return [node for node in others if node.facts.id not in silent]
 
@@ -150,10 +151,10 @@ class Shards:
     async def _judge_self(
         self, recorded: str | None, living: Sequence[NodeState], now: datetime
     ) -> Refusal | None:
-        """Say why this node owns no shards, if something speaks against it; record its zone data's version if due."""
+        """Return why this node must own no shards, or None. Record its version of the zone data if that is due."""
         figures, mine = self.figures, self._node.tzdata
         refusal = None
-        # A store of one process has its host's clock: they differ for a while after that one was set.
+        # A store of one process uses the host's clock. The two differ for a while after that clock was set.
         if self._host_time is not None and self._store.capabilities.concurrent_writers:
             skew = self._host_time() - self._clock.now()
             figures.skew = skew.total_seconds()
@@ -166,7 +167,7 @@ class Shards:
             if chosen is not None:
                 if await self._write(self._store.record_tzdata(chosen, expected=recorded, now=now)):
                     recorded = chosen
-                else:  # somebody else was first
+                else:  # another node was first
                     recorded = (await self._store.read_cluster()).tzdata
             if recorded != mine:
                 refusal = Refusal.TZDATA
@@ -180,7 +181,7 @@ class Shards:
 
     async def _divide(self, living: Sequence[NodeState], now: datetime) -> None:
         assert self._watch is not None
-        # By the version itself: a node that refused may not know yet that what is recorded has changed.
+        # Compare the version itself: a node that has refused may not know yet that the recorded version has changed.
         present = {
             node.facts.id
             for node in living
@@ -208,7 +209,7 @@ class Shards:
         self._ownership.update(division.kept | taken)
 
     async def _give_up(self, now: datetime) -> None:
-        """Plan for nothing any more, and let others take what this node holds."""
+        """Stop planning, and let other nodes take the shards that this node holds."""
         self._ownership.update({})
         held = {
             shard: epoch for shard, epoch, holder in await self._read_holdings() if holder == self._node.id
@@ -218,7 +219,7 @@ class Shards:
             self.figures.released += len(held)
 
     async def _read_holdings(self) -> list[Holding]:
-        """Return all shards; those of nodes that are gone have no holder."""
+        """Return all shards. The shards of dead nodes have no holder."""
         return [
             Holding(shard, epoch, None if beats is None else node_id)
             for shard, epoch, node_id, beats in await self._store.read_shards()

@@ -1,1 +1,1 @@
-"""What becomes of leases whose worker is gone, and of rows that have served."""
+"""Takes back the leases of workers that are gone, and removes rows that are no longer needed."""

@@ -1,4 +1,4 @@
-"""Keeps the store small: retention of finished runs, expired keys, old sessions, empty lanes."""
+"""Keeps the store small: removes old history, expired keys, old sessions and empty lanes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ BATCH = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long things are kept after they ended; dead runs stay until redriven or purged."""
+    """How long rows are kept after their run or session has ended. Dead runs stay until redriven or purged."""
 
     history: timedelta = timedelta(days=30)
     sessions: timedelta = timedelta(days=1)
 
 
 class Janitor:
-    """Removes what is past its retention, a bounded batch at a time."""
+    """Removes rows whose retention has ended, a bounded batch at a time."""
 
     name = "janitor"
 
@@ -33,7 +33,7 @@ class Janitor:
         self._period = period
 
     async def tick(self, now: datetime) -> float:
-        """Prepare the history and take one batch away of everything; come again soon while there is more."""
+        """Prepare the history, and remove one batch of each kind of row. Come back soon while there are more."""
         await self._store.prepare_history(now=now)
         removed = (
             await self._store.prune_history(before=now - self._retention.history, limit=BATCH),

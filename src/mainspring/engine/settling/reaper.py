@@ -1,4 +1,4 @@
-"""Finds dead workers by their silence and gives their runs back; ends what outlives its deadline (law 7)."""
+"""Finds dead workers by their silence, and takes back their runs. Ends attempts that pass their deadline (law 7)."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from mainspring.ports.telemetry import Measure
 _log = structlog.get_logger(__name__)
 BATCH = 500
 DEADLINE_MARGIN = timedelta(seconds=15)
-"""The worker enforces a run's timeout itself; the reaper steps in when that did not happen."""
+"""How long after its deadline the reaper ends an attempt. Before that, the worker enforces the time limit itself."""
 OVERDUE_SHARE = 0.05
-"""The share of time that the scan for overdue runs may take: it passes all runs that are RUNNING, or were lately."""
+"""The share of time that the scan for overdue runs may take. It passes all runs that are RUNNING, or were recently."""
 OVERDUE_PAUSE = 10.0
-"""Seconds between two of these scans, at most."""
+"""Seconds to wait between two of these scans, at most."""
 MAX_LOOK_GAP = 5.0
-"""Ticks further apart than so many seconds do not count as watching all along."""
+"""The reaper does not count as watching continuously if two ticks are more than this many seconds apart."""
 
 
 class Reaper:
-    """Judges sessions, returns orphans, enforces deadlines, and skips expired runs."""
+    """Judges sessions, takes back orphaned runs, enforces deadlines, and skips expired runs."""
 
     name = "reaper"
 
@@ -66,13 +66,13 @@ class Reaper:
         self._taken_back = {"lost": 0, "deadline": 0}
 
     def measures(self) -> Iterator[Measure]:
-        """Yield what was counted."""
+        """Yield how many sessions were lost, and how many attempts were taken back."""
         yield Measure("sessions_lost_total", self._sessions_lost)
         for reason, count in self._taken_back.items():
             yield Measure("attempts_taken_back_total", count, (reason,))
 
     async def tick(self, now: datetime) -> float:
-        """Examine everything once; a full batch is followed by another tick at once."""
+        """Examine everything once. After a full batch, the next tick follows at once."""
         await self._judge_sessions(now)
         orphans = await self._store.list_orphans(limit=BATCH)
         self._taken_back["lost"] += await self._end(orphans, self._lose)
@@ -83,9 +83,10 @@ class Reaper:
         return 0.0 if is_full else min(self._shortest_period / 4, 1.0)
 
     async def _find_overdue(self, now: datetime) -> list[HeldRun]:
-        """Return what outlived its deadline although its worker could have said so all along.
+        """Return the attempts past their deadline whose worker could have reported them all along.
 
-        After an outage of the store, a full disk or a start, workers get as long as ever to report what has ended.
+        After an outage of the store, a full disk or a start of this process, workers get the full margin again to
+        report what has ended.
         """
         overdue: list[HeldRun] = []
         at = self._clock.monotonic()
@@ -128,7 +129,7 @@ class Reaper:
                 _log.warning("sessions_lost", sessions=gone)
 
     def _seconds(self, told: timedelta | None) -> float:
-        # A session's own, not this process's: its worker keeps to what it was told when it registered.
+        # The session's own period, not this process's: the worker keeps the one that it got when it registered.
         return self._beat_period if told is None else told.total_seconds()
 
     async def _end(
@@ -136,11 +137,11 @@ class Reaper:
         held: Sequence[HeldRun],
         decide: Callable[[HeldRun, JobSpec, datetime], Transition],
     ) -> int:
-        """End attempts by a decision; return how many were not reported meanwhile."""
+        """End attempts as `decide` says. Return how many were ended; the others were reported in the meantime."""
         if not held:
             return 0
         specs = await self._definitions.load((run.job_id, run.version) for run in held)
-        # Not the tick's instant: where the store is slow, these runs may have begun after it.
+        # Not the tick's instant: if the store is slow, these runs may have started after it.
         now = self._clock.now()
         transitions = [
             decide(run, specs[run.job_id, run.version], now)
@@ -168,7 +169,7 @@ class Reaper:
 
 
 def facts_of(run: HeldRun) -> AttemptFacts:
-    """Return what decisions need to know of a held run."""
+    """Return what decisions need to know about a held run."""
     return AttemptFacts(
         run_id=run.run_id,
         token=run.token,

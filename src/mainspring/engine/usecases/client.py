@@ -1,4 +1,4 @@
-"""The engine's use cases behind one door, for the HTTP API, the embedded SDK and tests."""
+"""All use cases of the engine in one object, for the HTTP API, the embedded SDK and tests."""
 
 from __future__ import annotations
 

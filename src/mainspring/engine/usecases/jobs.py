@@ -27,9 +27,9 @@ from mainspring.ports.store.jobs import AddResult, ChangeResult, ClockChange, Ed
 from mainspring.ports.store.schedule import NewFireRange
 
 _TRIES = 20
-"""An edit loses only to another write on the same job; so many in a row mean that something is wrong."""
+"""An edit loses only to another write on the same job. If it loses this often in a row, something is wrong."""
 _MOST_TOGETHER = 1000
-"""New jobs of different requests in one transaction."""
+"""New jobs of different requests in one transaction, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +37,9 @@ class Accepted:
     """What a server accepts in definitions.
 
     Attributes:
-        types: target types; those with a switch, like `shell`, only where it is on.
-        functions: names of Python functions that the process has itself; those of live sessions count too.
-        check_url: refuses callback URLs by their form (raises `InvalidInput`).
+        types: target types. Those with a switch, like `shell`, are included only if the switch is on.
+        functions: returns the names of the Python functions of this process. Those of live sessions count, too.
+        check_url: checks the form of a callback URL; raises `InvalidInput`.
     """
 
     types: frozenset[str] = field(default_factory=accepted_types)
@@ -48,7 +48,7 @@ class Accepted:
 
 
 class Jobs:
-    """Use cases on jobs; every method is for one tenant."""
+    """Use cases on jobs. Every method acts for one tenant."""
 
     def __init__(
         self, store: Store, *, clock: Clock, ids: IdSource, wakeups: Wakeups, accepted: Accepted | None = None
@@ -58,17 +58,17 @@ class Jobs:
         self._ids = ids
         self._wakeups = wakeups
         self._accepted = accepted or Accepted()
-        # Many clients with one job each: a commit for each of them would cost them all the time there is.
+        # Many clients may add one job each. One commit for each of them would take up all the time there is.
         self._adds: GroupCommit[tuple[str, JobSpec], Job | None] = GroupCommit(
             self._add_all, most=_MOST_TOGETHER
         )
         self._function_reads: GroupCommit[None, frozenset[str]] = GroupCommit(self._list_functions)
 
     async def create(self, tenant: str, body: Mapping[str, Any]) -> Job:
-        """Add a job from what a user wrote (short or full forms).
+        """Add a job from a user's definition, in short or full forms.
 
         Raises:
-            InvalidInput: the body is wrong; nothing is stored.
+            InvalidInput: the body is wrong. Nothing is stored.
             Conflict: the name is taken.
         """
         now = self._clock.now()
@@ -77,26 +77,26 @@ class Jobs:
         if job is None:
             name = body["name"]
             raise Conflict(
-                "name", f"a job named {name!r} exists already; choose another name or edit that job"
+                "name", f"a job named {name!r} already exists; choose another name or edit that job"
             )
         return job
 
     async def create_many(self, tenant: str, bodies: Sequence[Mapping[str, Any]]) -> list[Job | None]:
-        """Add jobs in one transaction; None where the name is taken.
+        """Add jobs in one transaction. The result is None for each job whose name is taken.
 
         Raises:
-            InvalidInput: a body is wrong; nothing is stored. The field starts with `[index].`.
+            InvalidInput: a body is wrong. Nothing is stored. The field starts with `[index].`.
         """
         now = self._clock.now()
         functions = await self._known_functions(bodies)
         specs = [
             self._read(body, now=now, functions=functions, index=index) for index, body in enumerate(bodies)
         ]
-        # Not with those of others: what fills a transaction by itself would only wait for them.
+        # Not in a group commit: a call that fills a transaction by itself would only wait for others.
         return await self._add_all([(tenant, spec) for spec in specs])
 
     async def _add_all(self, wanted: Sequence[tuple[str, JobSpec]]) -> list[Job | None]:
-        # Not by the instant at which each came: their clocks start where the store is told that they were created.
+        # One instant for all, not the arrival of each: their clocks start at the instant stored as their creation.
         now = self._clock.now()
         new = [self._new_job(tenant, spec, now) for tenant, spec in wanted]
         results = await self._store.add_jobs(new, now=now)
@@ -104,7 +104,7 @@ class Jobs:
             _added(one, now) if result is AddResult.ADDED else None
             for one, result in zip(new, results, strict=True)
         ]
-        # What lies further ahead the planner meets by itself.
+        # The planner finds clocks further ahead by itself.
         horizon = now + 2 * WINDOW
         if any(
             job is not None and job.next_fire_at is not None and job.next_fire_at < horizon for job in jobs
@@ -113,13 +113,13 @@ class Jobs:
         return jobs
 
     async def upsert(self, tenant: str, body: Mapping[str, Any]) -> tuple[Job, bool]:
-        """Create the job of that name, or give the existing one this definition; say whether it is new."""
+        """Create the job of that name, or give the existing one this definition. Return it, and whether it is new."""
         functions = await self._known_functions([body])
         for _ in range(_TRIES):
             now = self._clock.now()
             name = str(body.get("name", ""))
             (job,) = await self._store.find_jobs(tenant, [name])
-            # An instant that has passed is no news to a job that has it already: its app has just restarted.
+            # A job that already has this trigger keeps it, even if its instant has passed: its app has just restarted.
             old = job.spec.trigger if job is not None else None
             spec = self._read(body, now=now, functions=functions, old=old)
             if job is None:
@@ -133,9 +133,10 @@ class Jobs:
         raise StoreUnavailable(f"job {body.get('name')!r} kept changing")
 
     async def edit(self, tenant: str, job_id: JobId, patch: Mapping[str, Any]) -> Job:
-        """Change a job by a merge patch; a new version is kept and its clock set anew.
+        """Change a job by a merge patch, which makes a new version. A new trigger also sets the clock again.
 
-        Fires that were due but not yet made stay owed: they are kept as a catch-up fire range of the old version.
+        Then the old version settles its fires that were due but not yet made: the misfire policy decides which become
+        a catch-up fire range, and which a gap.
         """
         functions = await self._known_functions([patch])
         for _ in range(_TRIES):
@@ -174,14 +175,14 @@ class Jobs:
         )
         (result,) = await self._store.edit_jobs([edit], now=now)
         if result is EditResult.NAME_TAKEN:
-            raise Conflict("name", f"a job named {spec.name!r} exists already; choose another name")
+            raise Conflict("name", f"a job named {spec.name!r} already exists; choose another name")
         if result is EditResult.MISSING:
             raise NotFound("job", format_job_id(job.id))
         self._wakeups.clocks_changed()
         return result is EditResult.EDITED
 
     async def pause(self, tenant: str, job_id: JobId) -> Job:
-        """Stop a job's clock; fires that would have been are accounted for by one fire range with reason `paused`."""
+        """Stop a job's clock. One fire range with the reason `paused` records the fires that do not happen."""
         return await self._change(tenant, job_id, self._store.pause_jobs, _pause)
 
     async def resume(self, tenant: str, job_id: JobId) -> Job:
@@ -205,7 +206,7 @@ class Jobs:
         raise StoreUnavailable(f"job {format_job_id(job_id)} kept changing")
 
     async def delete(self, tenant: str, job_id: JobId) -> None:
-        """Delete a job: its name is free at once, its waiting runs are cancelled, its runs stay readable."""
+        """Delete a job. Its name is free at once, its waiting runs are cancelled, and all its runs stay readable."""
         for _ in range(_TRIES):
             job = await self.get(tenant, job_id)
             now = self._clock.now()
@@ -230,7 +231,7 @@ class Jobs:
         """Return a job.
 
         Raises:
-            NotFound: there is none of that id for this tenant, or it was deleted.
+            NotFound: this tenant has no job with that id, or it was deleted.
         """
         (job,) = await self._store.get_jobs([job_id])
         if job is None or job.tenant != tenant:
@@ -241,7 +242,7 @@ class Jobs:
         """Return a job by name.
 
         Raises:
-            NotFound: there is none of that name.
+            NotFound: this tenant has no job with that name.
         """
         (job,) = await self._store.find_jobs(tenant, [name])
         if job is None:
@@ -269,7 +270,7 @@ class Jobs:
         )
 
     async def ledger(self, tenant: str, job_id: JobId) -> Ledger:
-        """Return expected against recorded fires of the last day, since the job was last changed."""
+        """Compare the expected fires of the last day with those on record, since the job was last changed."""
         return await read_ledger(self._store, await self.get(tenant, job_id), now=self._clock.now())
 
     async def fire_ranges(self, tenant: str, job_id: JobId, *, limit: int = 100) -> list[FireRange]:
@@ -314,7 +315,7 @@ class Jobs:
         return own | offered
 
     async def _list_functions(self, askers: Sequence[None]) -> list[frozenset[str]]:
-        """Return for each the functions that live sessions offer."""
+        """Return the functions that live sessions offer, once for each asker."""
         sessions = await self._store.list_sessions()
         offered: frozenset[str] = frozenset().union(*(session.functions for session in sessions))
         return [offered] * len(askers)
@@ -322,13 +323,13 @@ class Jobs:
     async def _existing(self, job_ids: Sequence[JobId]) -> list[Job]:
         jobs = await self._store.get_jobs(job_ids)
         for job_id, job in zip(job_ids, jobs, strict=True):
-            if job is None:  # deleted by somebody else within this moment
+            if job is None:  # somebody else has just deleted it
                 raise NotFound("job", format_job_id(job_id))
         return [job for job in jobs if job is not None]
 
 
 def _added(new: NewJob, now: datetime) -> Job:
-    """Return a job as the store holds it from its first moment on."""
+    """Return a job as the store holds it right after it was added."""
     return Job(
         id=new.id,
         tenant=new.tenant,
@@ -350,7 +351,7 @@ def _with_anchor_of(old: JobSpec, new: JobSpec) -> JobSpec:
 
 def _pause(job: Job, now: datetime) -> ClockChange:
     del now
-    # From the first fire that is not made: it may be due already, and this is then its record (law 4).
+    # It starts at the first fire that is not made. That fire may be due already, and this is then its record (law 4).
     fire_ranges = _paused_fire_range(job, job.version, job.next_fire_at)
     return ClockChange(
         job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, fire_ranges=fire_ranges
@@ -358,7 +359,7 @@ def _pause(job: Job, now: datetime) -> ClockChange:
 
 
 def _paused_fire_range(job: Job, version: int, from_at: datetime | None) -> tuple[NewFireRange, ...]:
-    """Make the open record of the fires of a pause, from the first one on; nothing where none would come."""
+    """Make the open fire range that records the fires of a pause, from the first one on. Empty if there are none."""
     if from_at is None:
         return ()
     fire_range = NewFireRange(
@@ -371,7 +372,7 @@ def _resume(job: Job, now: datetime) -> ClockChange:
     trigger = job.spec.trigger
     next_fire_at = job.next_fire_at
     if job.is_paused:
-        # Not at or before `fired_through`, should the store's clock have been set back: that could never be won.
+        # After `fired_through`, even if the store's clock was set back: an earlier fire could never be won.
         after = now if job.fired_through is None else max(now, job.fired_through)
         next_fire_at = trigger.next_after(after) if trigger is not None else None
     return ClockChange(

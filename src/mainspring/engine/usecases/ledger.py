@@ -1,4 +1,4 @@
-"""Expected minus recorded fires of a job: nothing, at any time (law 4)."""
+"""A job's expected fires minus its recorded ones: zero at any time (law 4)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PAGE = 1000
 
 
 async def read_ledger(store: Store, job: Job, *, now: datetime, period: timedelta = LONGEST) -> Ledger:
-    """Compare what a job's trigger owed with what is on record.
+    """Compare the fires that a job's trigger owed with those on record.
 
-    The period ends with the newest fire that is accounted for, and begins at most `period` ago, but not before the
-    job was last changed: until then another definition, or a pause, held.
+    The comparison ends with the newest fire on record. It starts at most `period` ago, but not before the job was last
+    changed, because another definition or a pause applied until then.
     """
     from_at = max(now - min(period, LONGEST), job.updated_at)
     to_at = job.fired_through if job.fired_through is not None else from_at
@@ -35,7 +35,7 @@ async def read_ledger(store: Store, job: Job, *, now: datetime, period: timedelt
 
 
 async def _recorded(store: Store, job: Job, from_at: datetime) -> list[datetime]:
-    """Return the nominal times of the version's scheduled runs; older runs were inserted before the period."""
+    """Return the nominal times of the version's scheduled runs, back to those created before `from_at`."""
     recorded: list[datetime] = []
     before: RunId | None = None
     while True:

@@ -24,9 +24,9 @@ KEY_LIFETIME = timedelta(hours=24)
 MAX_KEY_LENGTH = 255
 _JOB_CHANGED = SubmitResult(SubmitStatus.JOB_CHANGED)
 MOST_TOGETHER = 1000
-"""Runs of different requests in one transaction."""
+"""Runs of different requests in one transaction, at most."""
 MOST_KNOWN = 10_000
-"""Jobs whose definitions are kept."""
+"""Jobs whose definitions are remembered, at most."""
 
 
 @value(kw_only=True)
@@ -34,11 +34,11 @@ class Submission:
     """A request to run a job.
 
     Attributes:
-        payload: the run's own JSON text in UTF-8; None is the job's.
-        run_at: not before this instant; None is at once.
-        delay: the same as a distance from the store's now; not both.
-        priority: the run's own; None is the job's.
-        idempotency_key: the same key gives the same run, for as long as it is known (24 h by default).
+        payload: the run's own payload, as JSON text in UTF-8; None uses the job's.
+        run_at: the earliest instant to start; None means at once.
+        delay: the same, as a time from the store's now; give only one of the two.
+        priority: the run's own; None uses the job's.
+        idempotency_key: the same key returns the same run, for as long as it is remembered (24 h by default).
     """
 
     job_id: JobId
@@ -51,17 +51,17 @@ class Submission:
 
 @value()
 class Submitted:
-    """The run that a submission stands for; `is_new` is False for a repeated key."""
+    """The run of a submission. `is_new` is False if the key was used before."""
 
     run_id: RunId
     is_new: bool
 
 
 class Runs:
-    """Use cases on runs; every method is for one tenant.
+    """Use cases on runs. Every method acts for one tenant.
 
     Args:
-        key_lifetime: how long an idempotency key is known after its use.
+        key_lifetime: how long an idempotency key is remembered after its use.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class Runs:
         self._store = store
         self._clock = clock
         self._wakeups = wakeups
-        # Many clients with one run each: a commit for each of them would cost them all the time there is.
+        # Many clients may submit one run each. One commit for each of them would take up all the time there is.
         self._submits: GroupCommit[NewRun, SubmitResult] = GroupCommit(self._submit_all, most=MOST_TOGETHER)
         self._reads: GroupCommit[JobId, Job | None] = GroupCommit(self._read_jobs, most=MOST_TOGETHER)
-        self._known: dict[JobId, _Form] = {}  # as they were; the store says where one has changed since
+        self._known: dict[JobId, _Form] = {}  # may be outdated; the store says so if a job has changed since
 
     def measures(self) -> Iterator[Measure]:
-        """Yield how many submissions, and reads for them, went together."""
+        """Yield how many submissions, and how many reads for them, shared a call."""
         yield Measure("group_commit_items", self._submits.sizes.read(), ("submit",))
         yield Measure("group_commit_items", self._reads.sizes.read(), ("read_jobs",))
 
@@ -85,7 +85,7 @@ class Runs:
         """Insert one run.
 
         Raises:
-            InvalidInput, PayloadTooLarge: the submission is wrong; nothing is stored.
+            InvalidInput, PayloadTooLarge: the submission is wrong. Nothing is stored.
             NotFound: the job does not exist.
             Conflict: the idempotency key was used for another request.
         """
@@ -108,10 +108,10 @@ class Runs:
         return Submitted(result.run_id, result.status is SubmitStatus.SUBMITTED)
 
     async def submit_many(self, tenant: str, submissions: Sequence[Submission]) -> list[SubmitResult]:
-        """Insert runs in one transaction; a repeated or mismatched key concerns its own item only.
+        """Insert runs in one transaction. A repeated or mismatched key affects only its own item.
 
         Raises:
-            InvalidInput, PayloadTooLarge: one of them is wrong, or its job does not exist; nothing is stored. The
+            InvalidInput, PayloadTooLarge: one of them is wrong, or its job does not exist. Nothing is stored. The
                 field starts with `[index].`.
         """
         now = self._clock.now()
@@ -154,7 +154,7 @@ class Runs:
         """Return a run, live or finished.
 
         Raises:
-            NotFound: there is none of that id for this tenant.
+            NotFound: this tenant has no run with that id.
         """
         (run,) = await self._store.get_runs([run_id])
         if run is None or run.tenant != tenant:
@@ -162,7 +162,7 @@ class Runs:
         return run
 
     async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
-        """Return a run's attempt rows (none for one that succeeded at the first go)."""
+        """Return a run's attempt rows. A run that succeeded at the first attempt has none."""
         await self.get(tenant, run_id)
         return await self._store.list_attempts(run_id)
 
@@ -179,10 +179,10 @@ class Runs:
         return await self._store.list_runs(tenant, job_id=job_id, state=state, before=before, limit=limit)
 
     async def cancel(self, tenant: str, run_id: RunId) -> CancelResult:
-        """Cancel a run: one that waits ends at once, a RUNNING one is asked to stop.
+        """Cancel a run. A waiting run ends at once; a RUNNING one is asked to stop.
 
         Raises:
-            NotFound: there is none of that id for this tenant.
+            NotFound: this tenant has no run with that id.
         """
         await self.get(tenant, run_id)
         (result,) = await self._store.cancel_runs([run_id], reason="cancelled", now=self._clock.now())
@@ -201,7 +201,7 @@ class _Form:
     """What the runs of a job have in common.
 
     Attributes:
-        lane: that of runs without a priority of their own.
+        lane: the lane of runs without a priority of their own.
     """
 
     __slots__ = ("expires_after", "job", "key_lifetime", "lane", "timeout")
@@ -260,14 +260,14 @@ def _submit_key(
     digest.update(_canonical(submission.payload) if submission.payload is not None else b"\xff")
     run_at = None if submission.run_at is None else due_at  # in UTC: the same instant is the same request
     digest.update(f"|{run_at}|{submission.priority}".encode())
-    if submission.delay is not None:  # not the instant that it comes to: that is another one at each repeat
+    if submission.delay is not None:  # not the resulting instant, which differs at each repeat
         digest.update(f"|{submission.delay}".encode())
     return IdempotencyKey(key=key, request_hash=digest.digest(), expires_at=now + lifetime)
 
 
 def _canonical(payload: bytes) -> bytes:
-    """Return JSON text that is the same for the same value: in which order a client writes its keys is chance."""
+    """Return JSON text that is the same for the same value, because clients write keys in any order."""
     try:
         return json.dumps(json.loads(payload), sort_keys=True, separators=(",", ":")).encode()
-    except (ValueError, RecursionError):  # numbers of thousands of digits, nested without end
+    except (ValueError, RecursionError):  # numbers with thousands of digits, or too deep a nesting
         return payload
