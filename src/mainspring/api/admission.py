@@ -1,7 +1,7 @@
-"""The one way in: every request passes here, before its handler and after it.
+"""The one way in: every request passes through here, before and after its handler.
 
-In this order: the guard (host and origin), the caller's principal, the route, the right that the operation asks for,
-the query, the body within its limit, the handler. Whatever is refused on the way is answered as problem details.
+The order is: the guard (host and origin), the caller's principal, the route, the right that the operation requires, the
+query, the body within its limit, the handler. A refusal at any step is answered with problem details.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from mainspring.ports.clock import IdSource
 from mainspring.wire.operations import OPERATIONS
 
 Identify = Callable[[Scope], Principal]
-"""Tells on whose behalf a request is made; raises `Rejected`."""
+"""Returns on whose behalf a request is made; raises `Rejected`."""
 Observe = Callable[[str, int, float], None]
-"""Is told of each answered request: the operation's id (empty where none was found), the status, and the seconds."""
+"""Called for each answered request with the operation's id (empty if none was found), the status, and the seconds."""
 
 _encode = msgspec.json.Encoder().encode
 _HEADERS = {
@@ -35,17 +35,17 @@ _HEADERS = {
         *(header.name for operation in OPERATIONS for header in operation.headers),
     )
 }
-"""Those that this step looks at, and those that operations name; where one is given twice, the first counts."""
+"""The headers that this step or an operation uses. If one is given twice, the first one counts."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:+/=@-]{1,128}")
 
 
 class Admission:
-    """Admits requests to their handlers, and sends what these answer.
+    """Admits requests to their handlers, and sends the answers.
 
     Args:
-        identify: tells on whose behalf a request is made.
-        monotonic: the clock that times requests.
-        observe: is told of each answered request; None where nobody listens, which costs nothing.
+        identify: returns on whose behalf a request is made.
+        monotonic: the clock that times requests, in seconds.
+        observe: called for each answered request. None costs nothing.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class Admission:
             else:
                 assert found is not None
                 reply = await self._carry_out(route, found.key, principal, scope, receive, headers)
-        except asyncio.CancelledError:  # by the server's stop: a worker's long poll, most of all
+        except asyncio.CancelledError:  # the server stops; this is mostly a worker's long poll
             reply = answer_error(
                 Rejected(503, "the server is stopping; try again"), path=scope["path"], request_id=request_id
             )
-        except Exception as error:  # noqa: BLE001 - every error is an answer; what is not foreseen is logged
+        except Exception as error:  # noqa: BLE001 - every error gets an answer; an unexpected one is logged
             reply = answer_error(error, path=scope["path"], request_id=request_id)
         await _send(send, reply, request_id)
         if self._observe is not None:
@@ -114,7 +114,7 @@ class Admission:
         headers: dict[str, str],
     ) -> Reply:
         if route.right not in principal.rights:
-            raise Rejected(403, f"{principal.name} may not do this: it takes the right {route.right.value!r}")
+            raise Rejected(403, f"{principal.name} may not do this: it needs the right {route.right.value!r}")
         query = route.query.read(scope["query_string"])
         call = Call(
             scope, receive, services=self._services, principal=principal, key=key, query=query, fields=headers
@@ -144,7 +144,7 @@ def _read_headers(scope: Scope) -> dict[str, str]:
 
 
 def _answer_unrouted(method: str, path: str, found: Found | None) -> Reply:
-    """Answer where there is no operation: say which methods there are, if any.
+    """Answer a request that has no operation. Say which methods the path has, if any.
 
     Raises:
         Rejected: 404 or 405.
@@ -170,6 +170,6 @@ async def _send(send: Send, reply: Reply, request_id: str) -> None:
 
 
 def _number_requests(ids: IdSource) -> Iterator[str]:
-    """Yield ids that no other process and no other start gives."""
+    """Yield request ids that are unique across processes and restarts."""
     prefix = ids.new_uuid().hex[-12:]
     return (f"req_{prefix}-{number:x}" for number in itertools.count(1))

@@ -1,4 +1,4 @@
-"""Puts the API together: endpoints behind one admission step."""
+"""Puts the API together: the endpoints behind one admission step."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ ENDPOINTS = (*jobs.ROUTES, *runs.ROUTES, *worker.ROUTES, *system.ROUTES)
 
 
 class Api(Starlette):
-    """The ASGI application. Requests go to the admission step; the rest of ASGI is Starlette's."""
+    """The ASGI application. Requests go to the admission step; Starlette handles the rest of ASGI."""
 
     def __init__(self, admission: Admission) -> None:
         super().__init__()
         self._admission = admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or another event of ASGI."""
+        """Answer a request, or another ASGI event."""
         if scope["type"] == "http":
             await self._admission(scope, receive, send)
         else:
@@ -55,14 +55,14 @@ def create_api(
     Args:
         client: the engine's use cases.
         gateway: where workers' calls go.
-        identify: tells on whose behalf a request is made.
-        store_name: what `/health` calls the store.
-        ping: asks the store for a sign of life; raises `StoreUnavailable`.
-        shards: whose figures `/health` shows; None where this process does not schedule.
-        failovers: gives those of the database, as the store tells them.
-        figures: gives what the process counts.
-        access: who may reach it, and under which names; None is this machine only.
-        observe: is told of each answered request.
+        identify: returns on whose behalf a request is made.
+        store_name: the store's name in `/health`.
+        ping: checks that the store answers; raises `StoreUnavailable` if not.
+        shards: the source of the scheduler's figures in `/health`; None if this process does not schedule.
+        failovers: returns the database failovers that the store knows about.
+        figures: returns the process's figures.
+        access: who may reach the API, and under which names; None means this machine only.
+        observe: called for each answered request.
     """
     access = access or Access()
     services = Services(

@@ -25,13 +25,13 @@ class Services:
     """What handlers work with.
 
     Attributes:
-        engine: its use cases.
+        engine: the engine's use cases.
         gateway: where workers' calls go.
-        store_name: what `/health` calls the store.
-        ping: asks the store for a sign of life; raises `StoreUnavailable`.
-        shards: whose figures `/health` shows; None where this process does not schedule.
-        failovers: gives those of the database, as the store tells them.
-        figures: gives what the process counts.
+        store_name: the store's name in `/health`.
+        ping: checks that the store answers; raises `StoreUnavailable` if not.
+        shards: the source of the scheduler's figures in `/health`; None if this process does not schedule.
+        failovers: returns the database failovers that the store knows about.
+        figures: returns the process's figures.
         access: who may reach the API, and under which names.
     """
 
@@ -46,14 +46,14 @@ class Services:
 
 
 class Call(Request):
-    """An admitted request. Its query is read by then: handlers find it in `query`, as the operation describes it.
+    """An admitted request. Its query has been read, and is in `query` as the operation describes it.
 
     Attributes:
         services: what handlers work with.
-        principal: on whose behalf it is made.
-        key: what stands in the path's variable part; empty where there is none.
-        query: the parameters that the operation names: those given, and those with a default.
-        fields: the headers that some operation names, those given, by their names in lower case.
+        principal: on whose behalf the request is made.
+        key: the value of the path's variable part; empty if it has none.
+        query: the operation's query parameters: those that were given, and those with a default.
+        fields: the given headers that the admission step or some operation uses, by name in lower case.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Call(Request):
 
 
 class Answer(NamedTuple, Generic[A]):
-    """An answer with another status than the operation's usual one."""
+    """An answer whose status may differ from the operation's usual one."""
 
     content: A
     status: int
@@ -97,7 +97,7 @@ class Endpoint:
     """An operation with its handler.
 
     Attributes:
-        handle: gets the call, and the decoded body where the operation takes one.
+        handle: called with the call, and with the decoded body if the operation takes one.
     """
 
     operation: Operation[Any]

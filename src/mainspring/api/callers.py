@@ -1,4 +1,4 @@
-"""Which user of this machine calls a server on loopback, and whether that user is let in (ADR 0027)."""
+"""Finds out which user of this machine calls a server on loopback, and decides whom to admit (ADR 0027)."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from mainspring.errors import InvalidInput
 
 _log = structlog.get_logger(__name__)
 CALLER = "mainspring.caller"
-"""Under this name a connection's state has its caller's user id, or None where the kernel does not tell."""
+"""The key in a connection's state for its caller's user id, which is None if the kernel does not know it."""
 _NETLINK_SOCK_DIAG = 4
 _MOST_BYTES = 4096
 _MOST_ANSWERS = 8
-"""How many answers to earlier questions, given up meanwhile, are passed over."""
+"""How many messages to read at most. Those that answer earlier, abandoned questions are skipped."""
 _ROOT = 0
 _ESTABLISHED, _CLOSE_WAIT = 1, 8
 _WHOLE_MAP = ["0", "0", "4294967295"]
 
 
 class Connection(Protocol):
-    """What is asked of a connection's socket; the event loops' own stand-ins for sockets have no more."""
+    """The part of a socket that is used here. The sockets that event loops hand out need not have more."""
 
     def getsockname(self) -> tuple[str, int] | tuple[str, int, int, int]:
         """Return the server's end."""
@@ -58,8 +58,7 @@ class Connection(Protocol):
 class CallerFinder:
     """Asks the kernel which user made the client's socket of a connection on this machine.
 
-    The answer holds for the connection that was asked for and for no other one: ask once, and keep the answer with the
-    connection.
+    The answer holds only for that connection, so ask once and keep the answer with the connection.
     """
 
     def __init__(self) -> None:
@@ -67,25 +66,25 @@ class CallerFinder:
         self._sequence = 0
 
     def close(self) -> None:
-        """Close the socket to the kernel; the next question opens another one."""
+        """Close the socket to the kernel. The next question opens another one."""
         kernel, self._kernel = self._kernel, None
         if kernel is not None:
             kernel.close()
 
     def find(self, connection: Connection) -> int | None:
-        """Return the user's id; None where the kernel does not tell, or the client has gone already."""
+        """Return the user's id, or None if the kernel does not know it or the client is already gone."""
         try:
             client = read_end(*connection.getpeername()[:2])
             server = read_end(*connection.getsockname()[:2])
             uid = self._ask(client, server)
-            # As long as the server's socket lives, no other connection has these ends.
+            # While the server's socket is open, no other connection has these ends.
             return uid if _is_open(connection) else None
         except (OSError, ValueError):
             self.close()
             return None
 
     def can_tell(self, host: str) -> bool:
-        """Try on a connection of this process at an address."""
+        """Return whether the kernel identifies callers, tried on a connection of this process at an address."""
         if _is_user_ambiguous():
             return False
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -102,7 +101,7 @@ class CallerFinder:
     def _ask(self, client: End, server: End) -> int | None:
         if self._kernel is None:
             self._kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
-            self._kernel.setblocking(False)  # an answer is there when the question is sent
+            self._kernel.setblocking(False)  # the answer is there as soon as the question is sent
         self._sequence = (self._sequence + 1) & 0xFFFFFFFF
         self._kernel.sendto(write_question(client, server, self._sequence), (0, 0))
         for _ in range(_MOST_ANSWERS):
@@ -113,7 +112,7 @@ class CallerFinder:
 
 
 class SameUser:
-    """Lets in what processes of one user, and of root, ask."""
+    """Admits requests from processes of one user, and of root."""
 
     def __init__(self, uid: int) -> None:
         self._owner = uid
@@ -126,7 +125,7 @@ class SameUser:
         """Return on whose behalf a request is made.
 
         Raises:
-            Rejected: 403, another user's process asks, or it is not known whose.
+            Rejected: 403, the request comes from another user's process, or the user is not known.
         """
         uid: int | None = scope.get("state", {}).get(CALLER)
         if uid in self._principals:
@@ -136,17 +135,18 @@ class SameUser:
             raise Rejected(403, f"the kernel could not tell which user calls; only {allowed} may. Try again")
         raise Rejected(
             403,
-            f"there are no access tokens yet, so this server answers to processes of {allowed} only, and not of"
-            f" {_name(uid)}; call it as that user, or start it with --trusted-network if every user of this"
+            f"there are no access tokens yet, so this server answers only processes of {allowed}, not of"
+            f" {_name(uid)}; call it from such a process, or start it with --trusted-network if every user of this"
             " machine may define and run jobs",
         )
 
 
 class Callers(NamedTuple):
-    """How callers are told.
+    """How a server identifies its callers.
 
     Attributes:
-        finder: asks for each new connection whose it is; None where that does not matter.
+        identify: returns on whose behalf a request is made.
+        finder: finds the user behind each new connection; None if that does not matter.
     """
 
     identify: Identify
@@ -154,14 +154,15 @@ class Callers(NamedTuple):
 
 
 def choose_callers(host: str, *, is_trusted: bool, allows_shell: bool, finder: CallerFinder) -> Callers:
-    """Choose whom a server lets in that is bound to `host`.
+    """Choose whom a server that is bound to `host` admits.
 
     Args:
-        is_trusted: the operator says that whoever can reach that address may do everything.
-        finder: is tried, where it is needed.
+        is_trusted: the operator allows everyone who can reach that address to do everything.
+        allows_shell: the server accepts shell jobs.
+        finder: is tried out if it is needed.
 
     Raises:
-        InvalidInput: shell jobs are allowed, and the kernel cannot tell whose they are.
+        InvalidInput: shell jobs are allowed, and the kernel cannot tell who submits them.
     """
     if is_trusted:
         return Callers(identify_anybody, None)
@@ -171,7 +172,7 @@ def choose_callers(host: str, *, is_trusted: bool, allows_shell: bool, finder: C
         raise InvalidInput(
             "allow_shell",
             "this system does not tell which user calls, so any user of this machine could run commands as"
-            f" {_name(os.geteuid())}; leave it out, or say with --trusted-network that every one of them may",
+            f" {_name(os.geteuid())}; leave it out, or allow every user to do so with --trusted-network",
         )
     _log.warning(
         "callers_unknown",
@@ -182,13 +183,13 @@ def choose_callers(host: str, *, is_trusted: bool, allows_shell: bool, finder: C
 
 
 def _is_open(connection: Connection) -> bool:
-    """Whether the client may still send or read on a connection: it was not reset, nor closed by both."""
+    """Return whether the client can still send or read: the connection was not reset, nor closed by both sides."""
     info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
     return info[0] in {_ESTABLISHED, _CLOSE_WAIT}
 
 
 def _is_user_ambiguous() -> bool:
-    """Whether other users may look like this one: in a user namespace, all that it does not map look like one."""
+    """Return whether other users may look like this one: a user namespace shows all users outside its map as one."""
     try:
         mapped = Path("/proc/self/uid_map").read_text().split()
         return mapped != _WHOLE_MAP and os.geteuid() == int(Path("/proc/sys/kernel/overflowuid").read_text())

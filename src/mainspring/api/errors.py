@@ -1,4 +1,4 @@
-"""Every error as problem details (RFC 9457); no traceback reaches a user."""
+"""Answers every error with problem details (RFC 9457). No traceback reaches a user."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Rejected(Exception):
-    """A request is turned away, or cannot be read at all.
+    """A request is refused, or cannot be read at all.
 
     Attributes:
-        status: of the answer.
+        status: the status of the answer.
         detail: why, and what would be right.
-        headers: further ones of the answer.
+        headers: additional headers of the answer.
     """
 
     def __init__(self, status: int, detail: str, *, headers: Mapping[str, str] | None = None) -> None:
@@ -53,10 +53,10 @@ class Rejected(Exception):
 
 
 class Reply(NamedTuple):
-    """An answer as it is sent.
+    """An answer, ready to send.
 
     Attributes:
-        headers: beside type, length and request id.
+        headers: those besides type, length and request id.
     """
 
     status: int
@@ -66,8 +66,8 @@ class Reply(NamedTuple):
 
 
 def answer_error(error: BaseException, *, path: str, request_id: str) -> Reply:
-    """Turn any exception into an answer; log what is the server's fault."""
-    status, detail = 500, "something went wrong here; the log of the server says what"
+    """Turn any exception into an answer. Log what is the server's fault."""
+    status, detail = 500, "something went wrong in the server; its log says what"
     fields: list[FieldError] | None = None
     headers = _NO_HEADERS
     if isinstance(error, InvalidInput):

@@ -1,7 +1,7 @@
-"""Closes the API to web pages: a browser that may reach it must not be made to speak for a stranger.
+"""Keeps foreign web pages from using the API through a browser that can reach it.
 
-There is no token yet, so whoever connects is trusted; a page that a browser has loaded from elsewhere connects too. Its
-requests carry its origin, or (after its name was rebound to this server) its own name as the host.
+There are no tokens yet, so every connection is trusted. A page that a browser has loaded from elsewhere can connect,
+too. Its requests carry its origin or, if its name was rebound to this server, its own name as the host.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mainspring.config.access import Access, is_loopback, plain_host
 
 _PORTS = {"http": 80, "https": 443}
 _MOST_PASSED = 1000
-"""Of what was let pass, so many are remembered: clients say the same with each request."""
+"""How many accepted combinations are remembered, at most. A client sends the same one with each request."""
 
 
 class _Authority(NamedTuple):
@@ -23,9 +23,9 @@ class _Authority(NamedTuple):
 
 
 class Guard:
-    """Lets a request pass only when it is addressed to, and comes from, this server by name.
+    """Admits a request only if it is addressed to a name of this server, and does not come from a foreign page.
 
-    Workers are asked the same as browsers: whoever speaks HTTP sends the name under which he looked for the server.
+    The check is the same for workers and browsers: every HTTP client sends the name under which it found the server.
     """
 
     def __init__(self, access: Access) -> None:
@@ -33,16 +33,16 @@ class Guard:
         self._passed: set[tuple[str | None, str | None, str | None]] = set()
 
     def check(self, *, host: str | None, origin: str | None, arrived_at: str | None) -> None:
-        """Let a request pass by its headers.
+        """Check the headers of a request.
 
-        A request without `host` is no browser's.
+        A request without `host` does not come from a browser.
 
         Args:
-            arrived_at: the address of this machine to which the connection was made. No name can be rebound to it: a
-                browser that was led here by a name sends that name.
+            arrived_at: the address of this machine to which the connection was made. It is safe as a host, because a
+                browser that was led here by a rebound name sends that name.
 
         Raises:
-            Rejected: 403, the host or the origin is another's.
+            Rejected: 403, the host or the origin is not this server.
         """
         facts = (host, origin, arrived_at)
         if facts in self._passed:
@@ -62,7 +62,7 @@ class Guard:
             )
         if origin is not None and not _is_same_site(_read(origin), asked, scheme=origin.partition("://")[0]):
             raise Rejected(
-                403, f"this API is not for web pages of others: {origin[:80]!r} is not where it is served"
+                403, f"this API is not for web pages of other sites: {origin[:80]!r} is not its own address"
             )
 
     def _is_ours(self, name: str, arrived_at: str | None) -> bool:
@@ -74,7 +74,7 @@ class Guard:
 
 
 def _is_same_site(origin: _Authority | None, asked: _Authority | None, *, scheme: str) -> bool:
-    """Whether a page may speak to the server: one of this machine's pages on this machine, else only its own."""
+    """Return whether a page may call the server: on this machine every page of this machine, otherwise only its own."""
     if origin is None or asked is None or scheme not in _PORTS:
         return False
     if is_loopback(origin.name) and is_loopback(asked.name):

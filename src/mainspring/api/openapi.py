@@ -1,4 +1,4 @@
-"""Describes the API in OpenAPI 3.1, from the table of operations."""
+"""Makes the OpenAPI 3.1 description of the API from the table of operations."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _PROBLEMS = {
     400: "The body is not JSON in UTF-8.",
     403: "The caller may not do this, or `Host` or `Origin` is not this server.",
     404: "There is no such job or run.",
-    409: "The name is taken, or the idempotency key stands for another request.",
+    409: "The name is taken, or the idempotency key was used for another request.",
     413: "The body, or a payload, is too large.",
     415: "The content type is not JSON.",
-    422: "A field or parameter is wrong, `errors` names it; nothing was stored.",
-    500: "A fault of the server; its log says what.",
-    503: "The store does not answer, or the server is stopping; the same call may be repeated.",
+    422: "A field or parameter is wrong. `errors` names it. Nothing was stored.",
+    500: "The server has failed. Its log says why.",
+    503: "The store does not answer, or the server is stopping. The same call may be repeated.",
 }
 _OF_ALL = {403, 422, 500, 503}
 _OF_BODIES = {400, 413, 415}
@@ -51,7 +51,7 @@ def describe(operations: Iterable[Operation[Any]], version: str) -> dict[str, An
 
 
 def _shapes(operations: list[Operation[Any]]) -> tuple[Mapping[str, Any], dict[str, Any]]:
-    """Return the schema of each type by the type's text, and the schemas that those refer to."""
+    """Return the schema of each type by the type's text, and the schemas that these refer to."""
     bodies = [operation.body.shape for operation in operations if operation.body is not None]
     answers = [operation.answer for operation in operations if operation.answer is not type(None)]
     kinds = list({str(kind): kind for kind in [*bodies, *answers, Problem]}.values())
@@ -127,7 +127,7 @@ def _problems(operation: Operation[Any], shape: Mapping[str, Any]) -> dict[str, 
         problems[str(status)] = {"description": _PROBLEMS[status], "content": content}
         if status == 503:
             problems[str(status)]["headers"] = {"Retry-After": _RETRY_AFTER}
-    # What stands between client and server may have words of its own, and a later version more.
+    # Proxies between client and server may answer with other statuses, and so may later versions.
     problems["default"] = {
         "description": "What is wrong, as problem details (RFC 9457).",
         "content": content,

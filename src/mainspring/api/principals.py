@@ -1,4 +1,4 @@
-"""Who a caller is. Until there are accounts and tokens, the address that the API is bound to says so."""
+"""Who a caller is. There are no accounts or tokens yet, so the address that the API is bound to decides."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ _ANYBODY = Principal(name="anybody", tenant=DEFAULT_TENANT, rights=ALL_RIGHTS)
 
 
 def identify_anybody(scope: Scope) -> Principal:
-    """Take every caller for one who may do everything."""
+    """Identify every caller as one that may do everything."""
     del scope
     return _ANYBODY

@@ -1,4 +1,4 @@
-"""Reads bodies, paths and queries; what is wrong is named before anything is decoded into the engine."""
+"""Reads bodies, paths and queries. Errors name what is wrong, before anything reaches the engine."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ class BodyReader:
         self._decode = msgspec.json.Decoder(Any if self._is_object else body.decoded_as).decode
 
     async def read(self, receive: Receive, *, media_type: str, length: str) -> Any:
-        """Return the decoded body; an empty one is an empty object.
+        """Return the decoded body. An empty body counts as an empty object.
 
         Args:
-            media_type, length: the request's headers `Content-Type` and `Content-Length`, empty where not given.
+            media_type, length: the request's headers `Content-Type` and `Content-Length`; empty if not given.
 
         Raises:
-            Rejected: too large, not JSON, not UTF-8, of another content type, or cut off.
-            InvalidInput: nested too deep, or a field is wrong, which is named.
+            Rejected: the body is too large, not JSON, not UTF-8, of another content type, or cut off.
+            InvalidInput: the body is nested too deep, or a field is wrong. The error names the field.
         """
         kind = media_type.partition(";")[0].strip().lower() if media_type else JSON
         if kind not in {JSON, MERGE_PATCH}:
             raise Rejected(415, f"the content type must be application/json, not {kind[:60]}")
         if length.isdigit() and int(length) > self._limit:
-            raise Rejected(413, f"the body has {length} bytes; at most {self._limit} are read")
+            raise Rejected(413, f"the body has {length} bytes; the limit is {self._limit}")
         event = await receive()
         text = event.get("body", b"")
         if event["type"] != "http.request" or event.get("more_body", False) or len(text) > self._limit:
@@ -61,16 +61,16 @@ class BodyReader:
         return value
 
     async def _receive_rest(self, receive: Receive, event: Message) -> bytes:
-        """Return a body that does not come in one piece.
+        """Return a body that does not arrive in one piece.
 
         Args:
-            event: what came first.
+            event: the first piece.
         """
         chunks: list[bytes] = []
         size = 0
         while True:
             if event["type"] != "http.request":
-                raise Rejected(400, "the connection was closed before the body had come")
+                raise Rejected(400, "the connection was closed before the whole body arrived")
             chunk = event.get("body", b"")
             size += len(chunk)
             if size > self._limit:
@@ -82,15 +82,15 @@ class BodyReader:
 
 
 def _check_depth(body: bytes) -> None:
-    if is_deep(body, MAX_DEPTH + 8):  # a payload or result may have its own depth; the field is named there
+    if is_deep(body, MAX_DEPTH + 8):  # a payload or result has its own limit; its check names the field
         raise InvalidInput("body", f"is nested deeper than {MAX_DEPTH} levels")
 
 
 def convert(value: object, kind: type[T]) -> T:
-    """Return a decoded body as one of a given type.
+    """Convert a decoded body to a given type.
 
     Raises:
-        InvalidInput: a field is wrong, which is named.
+        InvalidInput: a field is wrong. The error names it.
     """
     try:
         return msgspec.convert(value, kind)
@@ -119,10 +119,11 @@ class QueryReader:
         }
 
     def read(self, text: bytes) -> Mapping[str, Any]:
-        """Return the parameters that are given, and those with a default.
+        """Return the parameters that were given, and those with a default.
 
         Raises:
-            InvalidInput: one is unknown, given twice, missing, out of its bounds, or holds what cannot be printed.
+            InvalidInput: one is unknown, given twice, missing, out of its bounds, or holds characters that cannot be
+                printed.
         """
         if not text and not self._required:
             return self._defaults
@@ -154,7 +155,11 @@ def _read_number(name: str, text: str, bounds: tuple[int, int]) -> int:
 
 
 def path_job_id(text: str) -> JobId:
-    """Return a job's id from a path; what is none names no job."""
+    """Return a job's id from a path.
+
+    Raises:
+        NotFound: the text is not a job's id, so there is no such job.
+    """
     try:
         return parse_job_id(text)
     except ValueError:
@@ -162,7 +167,11 @@ def path_job_id(text: str) -> JobId:
 
 
 def path_run_id(text: str) -> RunId:
-    """Return a run's id from a path; what is none names no run."""
+    """Return a run's id from a path.
+
+    Raises:
+        NotFound: the text is not a run's id, so there is no such run.
+    """
     try:
         return parse_run_id(text)
     except ValueError:
@@ -170,7 +179,11 @@ def path_run_id(text: str) -> RunId:
 
 
 def query_job_id(text: str, field: str) -> JobId:
-    """Return a job's id from a query or body."""
+    """Return a job's id from a query or body.
+
+    Raises:
+        InvalidInput: the text is not a job's id.
+    """
     try:
         return parse_job_id(text)
     except ValueError as error:
@@ -178,7 +191,11 @@ def query_job_id(text: str, field: str) -> JobId:
 
 
 def query_run_id(text: str, field: str) -> RunId:
-    """Return a run's id from a query or body."""
+    """Return a run's id from a query or body.
+
+    Raises:
+        InvalidInput: the text is not a run's id.
+    """
     try:
         return parse_run_id(text)
     except ValueError as error:

@@ -12,7 +12,7 @@ from mainspring.wire.operation import Operation
 
 
 class Route(NamedTuple):
-    """An endpoint, with what the admission step needs of it at hand."""
+    """An endpoint, prepared for the admission step."""
 
     operation: Operation[Any]
     handle: Callable[..., Awaitable[Any]]
@@ -23,11 +23,11 @@ class Route(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What there is at a path.
+    """The routes at a path.
 
     Attributes:
-        methods: its routes by method.
-        key: what stands in the path's variable part.
+        methods: the routes by method.
+        key: the value of the path's variable part; empty if it has none.
     """
 
     methods: Mapping[str, Route]
@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
 
 class _Node:
-    """One part of paths, with those that may follow it."""
+    """One part of a path, with the parts that may follow it."""
 
     __slots__ = ("children", "methods", "variable")
 
@@ -46,7 +46,7 @@ class _Node:
 
 
 class Routes:
-    """All routes of the API. A slash at the end of a path, or a double one, changes nothing.
+    """All routes of the API. A trailing or doubled slash in a path changes nothing.
 
     Raises:
         ValueError: an operation has two endpoints.
@@ -59,7 +59,7 @@ class Routes:
             self._add(endpoint)
 
     def find(self, path: str) -> Found | None:
-        """Return what there is at a path; None where there is nothing."""
+        """Return the routes at a path, or None if there are none."""
         found = self._fixed.get(path)
         if found is not None:
             return found

@@ -1,4 +1,4 @@
-"""Messages of Linux's socket diagnosis (sock_diag(7)): the question for one TCP socket, and what the answer says.
+"""Messages of Linux's socket diagnosis (sock_diag(7)): writes the question about a TCP socket, reads the answer.
 
 Nothing here does input or output; `api.callers` asks the kernel.
 """
@@ -16,10 +16,10 @@ _ALL_STATES = 0xFFFFFFFF
 _NO_COOKIE = 0xFFFFFFFF
 _ESTABLISHED, _FIN_WAIT_1, _FIN_WAIT_2 = 1, 4, 5
 _CONNECTED = {_ESTABLISHED, _FIN_WAIT_1, _FIN_WAIT_2}
-"""States of a client's socket that can still read an answer: open, or closed for writing alone."""
+"""States in which a client's socket can still read an answer: open, or closed only for writing."""
 
-# struct nlmsghdr; struct inet_diag_req_v2 and inet_diag_msg without their inet_diag_sockid; that one in two parts, of
-# which the first is in the network's byte order.
+# struct nlmsghdr; struct inet_diag_req_v2 and inet_diag_msg, both without their inet_diag_sockid; and inet_diag_sockid
+# in two parts, the first of which is in network byte order.
 _HEADER = struct.Struct("=IHHII")
 _QUESTION = struct.Struct("=BBBxI")
 _ANSWER = struct.Struct("=BBBB")
@@ -40,12 +40,12 @@ class End(NamedTuple):
 
 
 class SocketFacts(NamedTuple):
-    """What the kernel says of a socket.
+    """What the kernel says about a socket.
 
     Attributes:
-        source, target: the socket's own end, and the other one.
-        uid: of the user that made it; 0 also where nobody holds it any more.
-        inode: 0 where no process holds it.
+        source, target: the socket's own end, and the other end.
+        uid: the user that made the socket; also 0 if no process holds it any more.
+        inode: 0 if no process holds the socket.
     """
 
     source: End
@@ -56,10 +56,10 @@ class SocketFacts(NamedTuple):
 
 
 def read_end(host: str, port: int) -> End:
-    """Return an end from a socket's name; an IPv4 address within IPv6 is that IPv4 address.
+    """Return an end from a socket's name. An IPv4 address mapped into IPv6 becomes the IPv4 address.
 
     Raises:
-        ValueError: the host is no address.
+        ValueError: the host is not an address.
     """
     address = ip_address(host)
     if isinstance(address, IPv6Address):
@@ -68,10 +68,10 @@ def read_end(host: str, port: int) -> End:
 
 
 def write_question(source: End, target: End, sequence: int) -> bytes:
-    """Return the message that asks for the socket of these ends.
+    """Return the message that asks about the socket with these ends.
 
     Args:
-        sequence: stands in the answer, too.
+        sequence: the number of the question; the answer repeats it.
     """
     family = _AF_INET if isinstance(source.address, IPv4Address) else _AF_INET6
     return (
@@ -83,7 +83,7 @@ def write_question(source: End, target: End, sequence: int) -> bytes:
 
 
 def read_sequence(message: bytes) -> int | None:
-    """Return the number of the question that a message answers; None where it is cut off."""
+    """Return the number of the question that a message answers, or None if the message is cut off."""
     if len(message) < _HEADER.size:
         return None
     sequence: int = _HEADER.unpack_from(message)[3]
@@ -91,7 +91,7 @@ def read_sequence(message: bytes) -> int | None:
 
 
 def read_answer(message: bytes) -> SocketFacts | None:
-    """Return what an answer says; None where there is no such socket, or the message is no answer."""
+    """Return what an answer says, or None if there is no such socket or the message is not an answer."""
     if len(message) < _ANSWER_LENGTH:
         return None
     length, kind, _, _, _ = _HEADER.unpack_from(message)
@@ -115,10 +115,10 @@ def read_answer(message: bytes) -> SocketFacts | None:
 
 
 def owner_of(facts: SocketFacts | None, source: End, target: End) -> int | None:
-    """Return the user of the connected socket that was asked for; None where the answer does not tell.
+    """Return the user of the connected socket that was asked about, or None if the answer does not say.
 
-    The kernel answers with more than that: with a listener on the same port where the connection has gone, and with
-    user 0 for what is left of a connection whose process has closed it.
+    The kernel may answer with other sockets: with a listener on the same port if the connection is gone, and with
+    user 0 for the rest of a connection that its process has closed.
     """
     if facts is None or (facts.source, facts.target) != (source, target):
         return None

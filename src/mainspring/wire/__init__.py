@@ -1,1 +1,1 @@
-"""What goes over the wire: requests and answers of the HTTP API, and the worker protocol, for both ends."""
+"""What goes over the wire: the requests and answers of the HTTP API and of the worker protocol, for both ends."""

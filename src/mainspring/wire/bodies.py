@@ -1,4 +1,4 @@
-"""Requests of the HTTP API. Jobs are read by `core.definition`; the structs here document their fields."""
+"""Requests of the HTTP API. `core.definition` reads jobs; the structs here document their fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from mainspring.core.definition.schema import body_schemas
 
 Delay = Annotated[
     float | str,
-    Meta(description="Not before so long from the store's now; like `90s`, or seconds. Not with `run_at`."),
+    Meta(
+        description="Start this long from now, by the store's clock: seconds, or like `90s`. Not with `run_at`."
+    ),
 ]
 
 
@@ -31,27 +33,27 @@ JobBody: Any = _job_struct(
 )
 JobPatch: Any = _job_struct(
     "JobPatch",
-    "What is to change, as a merge patch (RFC 7396) of the fields of a job; null takes a field away.",
+    "The fields of a job to change, as a merge patch (RFC 7396). Null removes a field.",
     is_name_required=False,
 )
 
 
 class SubmitBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A submission of one run; everything may be left out."""
+    """A submission of one run. All fields are optional."""
 
     payload: Any | UnsetType = UNSET
-    run_at: Annotated[datetime | None, Meta(description="Not before this instant.")] = None
+    run_at: Annotated[datetime | None, Meta(description="The earliest instant to start.")] = None
     delay: Delay | None = None
     priority: str | None = None
 
 
 class BulkSubmitItem(Struct, kw_only=True, forbid_unknown_fields=True):
-    """One submission of many: the job by id or by name."""
+    """One submission of many. It names its job by id or by name."""
 
     job_id: str | None = None
     job: str | None = None
     payload: Any | UnsetType = UNSET
-    run_at: Annotated[datetime | None, Meta(description="Not before this instant.")] = None
+    run_at: Annotated[datetime | None, Meta(description="The earliest instant to start.")] = None
     delay: Delay | None = None
     priority: str | None = None
     idempotency_key: str | None = None

@@ -1,4 +1,4 @@
-"""What `/health` tells."""
+"""The answer of `/health`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from mainspring.ports.store import FailoverFacts
 
 
 class SchedulerView(Struct, kw_only=True):
-    """This server's part in scheduling: its shards, and why it owns none if it refuses to.
+    """This server's part in scheduling: its shards, or the reason why it refuses to own any.
 
     Attributes:
-        nodes: servers alive on this store that schedule, this one among them.
-        refusal: `clock` or `tzdata`; null where nothing speaks against it.
+        nodes: how many live servers schedule on this store, including this one.
+        refusal: `clock` or `tzdata`; null if the server may own shards.
         clock_skew: by how many seconds the host's clock is ahead of the store's.
-        taken, released, fenced: shards since the start: taken, given up, and found to be lost by a refused write.
+        taken, released, fenced: how many shards, since the start, the server has taken, has given up, and has found
+            lost when a write was refused.
     """
 
     shards: int
@@ -37,14 +38,15 @@ class FailoverView(Struct, kw_only=True):
     """What a failover of the database has cost, as far as this process can tell.
 
     Attributes:
-        noticed_at: by the clock of the present server.
-        last_position: how far the former server's WAL was seen to be.
-        shared_position: up to where the present server surely has the same; WAL between the two is lost.
-        missing_wal_bytes: the distance between them, 0 where nothing is known to be missing.
-        runs_checked: acknowledged submissions and fires of the last minute that were looked for.
-        are_all_checked: false where there were more of them than are remembered.
-        runs_lost: how many of them are not there.
-        lost_run_ids: the first twenty of those.
+        noticed_at: when this process noticed it, by the clock of the new database server.
+        last_position: the last position that this process saw in the old server's WAL.
+        shared_position: the position up to which the new server certainly has the same WAL. What lies between the two
+            positions is lost.
+        missing_wal_bytes: the distance between the two; 0 if nothing is known to be missing.
+        runs_checked: how many acknowledged submissions and fires of the last minute were looked up.
+        are_all_checked: false if there were more of them than the process remembers.
+        runs_lost: how many of them are missing.
+        lost_run_ids: the first twenty of the missing ones.
     """
 
     noticed_at: Annotated[datetime, Meta(tz=True)]
@@ -60,13 +62,13 @@ class FailoverView(Struct, kw_only=True):
 
 
 class HealthView(Struct, kw_only=True):
-    """The server answers and its store is reachable; `scheduler` is null where it does not schedule.
+    """The server answers, and its store is reachable. If the server does not schedule, `scheduler` is null.
 
     Attributes:
-        access: `loopback`: this machine only; `trusted_network`: everyone who can reach the server may do everything.
-        figures: what this process has counted since its start, and what is so at the moment.
-        failovers: those of the database that this process has come to know of since its start, the newest last; the
-            last twenty at most.
+        access: `loopback`: only this machine; `trusted_network`: everyone who can reach the server may do everything.
+        figures: what this process has counted since its start, and its current state in numbers.
+        failovers: the database failovers that this process has noticed since its start, at most the last twenty, the
+            newest last.
     """
 
     status: str

@@ -1,4 +1,4 @@
-"""How one operation of the HTTP API is described; `wire.operations` has the table of all."""
+"""How one operation of the HTTP API is described. The table of all operations is in `wire.operations`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mainspring.core.rights import Right
 
 A = TypeVar("A")
 BODY_LIMIT = 1024 * 1024
-"""Bytes of a request's body, where an operation has no limit of its own."""
+"""The most bytes of a request's body, unless the operation has its own limit."""
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 
@@ -20,9 +20,9 @@ class Parameter:
     """A query parameter or a header.
 
     Attributes:
-        description: one sentence, for the API's description and its page.
-        default: what holds where it is not given.
-        bounds: the lowest and highest value; a parameter with bounds is a whole number, one without is text.
+        description: one or two sentences, for the API's description and its page.
+        default: the value if it is not given.
+        bounds: the lowest and highest value. A parameter with bounds is a whole number; one without is text.
         lengths: the lowest and highest number of characters of a text.
     """
 
@@ -40,10 +40,10 @@ class Body:
 
     Attributes:
         shape: the type that describes it.
-        decoded_as: what its handler gets: `shape`, a plain `dict[str, Any]`, or `Any` JSON value.
-        limit: bytes at most.
-        is_optional: an empty body is an empty object.
-        media_types: those that are described; both JSON types are read everywhere.
+        decoded_as: the type that its handler gets: `shape`, a plain `dict[str, Any]`, or `Any` JSON value.
+        limit: the most bytes.
+        is_optional: whether a request may leave it out; an empty body counts as an empty object.
+        media_types: the types to describe. Every operation accepts both JSON types.
     """
 
     shape: Any
@@ -55,19 +55,19 @@ class Body:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Operation(Generic[A]):
-    """One operation: everything that server, client and pages need to know of it.
+    """One operation: everything that server, client and pages need to know about it.
 
     Attributes:
         id: its name in the API's description.
-        path: with at most one part in braces.
-        right: what its caller must be allowed to do.
+        path: its path, with at most one part in braces.
+        right: the right that its caller needs.
         summary: a title.
         description: one or two sentences.
-        answer: the type of a success's body; None where there is none.
-        statuses: of a success, the usual one first.
-        body: None where it takes none.
-        is_conflicting: it may answer 409.
-        is_described: it stands in the API's description, which does not describe itself.
+        answer: the type of the body of a successful answer; None's type if there is none.
+        statuses: the statuses of success, the usual one first.
+        body: the request's body; None if it takes none.
+        is_conflicting: whether it may answer 409.
+        is_described: whether it is part of the API's description, which does not describe itself.
     """
 
     id: str
@@ -86,7 +86,7 @@ class Operation(Generic[A]):
 
     @property
     def variable(self) -> str | None:
-        """The name of the path's variable part, like `job_id`; None where all of it is fixed."""
+        """The name of the path's variable part, like `job_id`; None if it has none."""
         _, brace, rest = self.path.partition("{")
         return rest.partition("}")[0] if brace else None
 
@@ -94,10 +94,10 @@ class Operation(Generic[A]):
         """Return the path of a request.
 
         Args:
-            key: takes the place of the variable part.
+            key: the value of the variable part.
 
         Raises:
-            ValueError: there is a key and no variable part, or the other way round.
+            ValueError: there is a key but no variable part, or the other way round.
         """
         variable = self.variable
         if (variable is None) != (key is None):

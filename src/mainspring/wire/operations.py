@@ -1,7 +1,7 @@
 """All operations of the HTTP API, each described once.
 
-Routing, the check of rights, the reading of queries and bodies, `/openapi.json`, the tables of
-docs/reference/http-api.md and the client's calls come from this table. The handlers are in `api.routes`.
+Routing, permission checks, the reading of queries and bodies, `/openapi.json`, the tables in
+docs/reference/http-api.md and the client's calls all come from this table. The handlers are in `api.routes`.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _JOB = f"{_API}/jobs/{{job_id}}"
 _RUN = f"{_API}/runs/{{run_id}}"
 _WORKER = f"{_API}/worker"
 BEAT_LIMIT = 4 * 1024 * 1024
-"""Bytes of a heartbeat, which names everything that is held: about 80,000 leases."""
+"""The most bytes of a heartbeat, which names every held lease: enough for about 80,000."""
 
-_LIMIT = Parameter("limit", "How many at most.", default=100, bounds=(1, 1000))
-_BEFORE = Parameter("before", "Those before this run: the `next` of the page before.")
-_STATE = Parameter("state", "Those in this state, in upper or lower case.")
-_KEY = Parameter("Idempotency-Key", "The same key within 24 h gives the same run.", lengths=(1, 255))
+_LIMIT = Parameter("limit", "The most to return.", default=100, bounds=(1, 1000))
+_BEFORE = Parameter("before", "Only runs before this one: the `next` of the previous page.")
+_STATE = Parameter("state", "Only runs in this state, in upper or lower case.")
+_KEY = Parameter("Idempotency-Key", "The same key within 24 h returns the same run.", lengths=(1, 255))
 _SUBMISSION = Body(SubmitBody, SubmitBody, is_optional=True)
 
 # -- jobs --------------------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ CREATE_JOBS = Operation(
     path=f"{_API}/jobs/bulk",
     right=Right.EDIT,
     summary="Create many jobs",
-    description="Create up to 1,000 jobs in one transaction; one that is wrong refuses all, a taken name only itself.",
+    description="Create up to 1,000 jobs in one transaction. An invalid job refuses all; a taken name only that job.",
     body=Body(list[JobBody], Any),
     answer=list[BulkJobView],
 )
@@ -87,11 +87,11 @@ LIST_JOBS = Operation(
     path=f"{_API}/jobs",
     right=Right.READ,
     summary="List jobs",
-    description="Return a page of jobs in order of creation, or the one of a given name.",
+    description="Return a page of jobs in order of creation, or the job with a given name.",
     query=(
         _LIMIT,
-        Parameter("after", "Those after this job: the `next` of the page before."),
-        Parameter("name", "The one of this name, or none; the other two then have no effect."),
+        Parameter("after", "Only jobs after this one: the `next` of the previous page."),
+        Parameter("name", "Only the job with this name. `limit` and `after` then have no effect."),
     ),
     answer=JobPage,
 )
@@ -110,7 +110,7 @@ EDIT_JOB = Operation(
     path=_JOB,
     right=Right.EDIT,
     summary="Change a job",
-    description="Change the given fields (a merge patch); a new version is kept, waiting runs keep theirs.",
+    description="Change the given fields (a merge patch). This makes a new version; waiting runs keep theirs.",
     body=Body(JobPatch, dict[str, Any], media_types=(MERGE_PATCH, JSON)),
     answer=JobView,
     is_conflicting=True,
@@ -121,7 +121,7 @@ DELETE_JOB = Operation(
     path=_JOB,
     right=Right.EDIT,
     summary="Delete a job",
-    description="Delete a job: its name is free at once, waiting runs are cancelled, its runs stay readable by id.",
+    description="Delete a job. Its name is free at once. Waiting runs are cancelled; all runs stay readable by id.",
     answer=Deleted,
 )
 PAUSE_JOB = Operation(
@@ -130,7 +130,7 @@ PAUSE_JOB = Operation(
     path=f"{_JOB}/pause",
     right=Right.OPERATE,
     summary="Pause a job",
-    description="Stop a job's clock; the fires that are not made meanwhile are on record.",
+    description="Stop a job's clock. The fires that do not happen during the pause are on record.",
     answer=JobView,
 )
 RESUME_JOB = Operation(
@@ -157,7 +157,7 @@ GET_JOB_LEDGER = Operation(
     path=f"{_JOB}/ledger",
     right=Right.READ,
     summary="Get a job's ledger",
-    description="Compare what the trigger owed in the last day, or since its last change, with what is on record.",
+    description="Compare the fires owed in the last day, or since the job's last change, with those on record.",
     answer=LedgerView,
 )
 LIST_JOB_FIRE_RANGES = Operation(
@@ -166,7 +166,7 @@ LIST_JOB_FIRE_RANGES = Operation(
     path=f"{_JOB}/fire-ranges",
     right=Right.READ,
     summary="List a job's fire ranges",
-    description="Return the stretches of fire times kept as one record: catch-ups, and gaps with their reasons.",
+    description="Return the ranges of fire times that are kept as one record: catch-ups, and gaps with their reasons.",
     query=(_LIMIT,),
     answer=FireRangeList,
 )
@@ -192,7 +192,7 @@ SUBMIT_RUN = Operation(
     path=f"{_JOB}/runs",
     right=Right.SUBMIT,
     summary="Submit a run of a job",
-    description="Submit a run (202); a repeated Idempotency-Key answers 200 with the first run.",
+    description="Submit a run (202). A repeated Idempotency-Key returns the first run (200).",
     body=_SUBMISSION,
     headers=(_KEY,),
     answer=SubmittedView,
@@ -205,7 +205,7 @@ LIST_JOB_RUNS = Operation(
     path=f"{_JOB}/runs",
     right=Right.READ,
     summary="List the runs of a job",
-    description="Return a page of the job's runs, the newest first, finished ones included.",
+    description="Return a page of the job's runs, newest first, including finished ones.",
     query=(_LIMIT, _BEFORE, _STATE),
     answer=RunPage,
 )
@@ -215,7 +215,7 @@ SUBMIT_RUNS = Operation(
     path=f"{_API}/runs/bulk",
     right=Right.SUBMIT,
     summary="Submit many runs",
-    description="Submit up to 1,000 runs in one transaction; one that is wrong refuses all, a used key only itself.",
+    description="Submit up to 1,000 runs in one transaction. An invalid run refuses all; a used key only that run.",
     body=Body(list[BulkSubmitItem], list[BulkSubmitItem]),
     answer=list[BulkRunView],
 )
@@ -225,8 +225,8 @@ LIST_RUNS = Operation(
     path=f"{_API}/runs",
     right=Right.READ,
     summary="List runs",
-    description="Return a page of runs, the newest first; of one job (deleted ones too) with `job_id`.",
-    query=(_LIMIT, _BEFORE, _STATE, Parameter("job_id", "Those of this job.")),
+    description="Return a page of runs, newest first. With `job_id`, only those of one job, which may be deleted.",
+    query=(_LIMIT, _BEFORE, _STATE, Parameter("job_id", "Only runs of this job.")),
     answer=RunPage,
 )
 GET_RUN = Operation(
@@ -244,7 +244,7 @@ CANCEL_RUN = Operation(
     path=f"{_RUN}/cancel",
     right=Right.SUBMIT,
     summary="Cancel a run",
-    description="Cancel a run: one that waits ends at once, one that runs is asked to stop (completion wins).",
+    description="Cancel a run. A waiting run ends at once; a running one is asked to stop, but a completion wins.",
     answer=CancelView,
 )
 COUNT_RUNS = Operation(
@@ -253,7 +253,7 @@ COUNT_RUNS = Operation(
     path=f"{_API}/counts",
     right=Right.READ,
     summary="Count runs by state",
-    description="Return how many runs are in each state, finished ones within retention included.",
+    description="Return how many runs are in each state, including finished ones within their retention.",
     answer=dict[str, int],
 )
 
@@ -264,8 +264,8 @@ GET_HEALTH = Operation(
     method="GET",
     path="/health",
     right=Right.PUBLIC,
-    summary="Say whether the server and its store answer",
-    description="Answer 200 when the store is reachable, 503 when not.",
+    summary="Check that the server and its store answer",
+    description="Answer 200 if the store is reachable, 503 if not.",
     answer=HealthView,
 )
 GET_OPENAPI = Operation(
@@ -293,13 +293,13 @@ PREVIEW_CRON = Operation(
     path=f"{_API}/cron/next",
     right=Right.READ,
     summary="Show when a cron expression fires",
-    description="Return the next fires of an expression in a zone, and what it means in words.",
+    description="Return the next fires of a cron expression in a zone, and explain the expression in words.",
     query=(
         Parameter("expression", "Five fields, or six with seconds first.", is_required=True),
-        Parameter("tz", "The zone, an IANA name.", default="UTC"),
-        Parameter("dst", "What happens at changes of the clock: `vixie` or GAP/OVERLAP.", default="vixie"),
-        Parameter("count", "How many fires.", default=5, bounds=(1, 100)),
-        Parameter("after", "The fires after this instant, ISO 8601 with an offset; now by default."),
+        Parameter("tz", "The zone's IANA name.", default="UTC"),
+        Parameter("dst", "What happens when clocks change: `vixie` or GAP/OVERLAP.", default="vixie"),
+        Parameter("count", "How many fires to return.", default=5, bounds=(1, 100)),
+        Parameter("after", "Only fires after this instant, ISO 8601 with an offset; now by default."),
     ),
     answer=FiresView,
 )
@@ -312,8 +312,8 @@ WORKER_REGISTER = Operation(
     path=f"{_WORKER}/register",
     right=Right.WORK,
     summary="Open a worker session",
-    description="Open a session; beat at least once in every period.",
-    # Decoded by the handler: it looks at the number of the protocol first, then at the fields that go with it.
+    description="Open a session. Then beat at least once per period.",
+    # The handler decodes it: it checks the protocol's number first, then the fields that go with that number.
     body=Body(protocol.RegisterBody, dict[str, Any]),
     answer=protocol.SessionGranted,
     statuses=(201,),
@@ -324,8 +324,8 @@ WORKER_CLAIM = Operation(
     path=f"{_WORKER}/claim",
     right=Right.WORK,
     summary="Take leases",
-    description="Take leases, waiting up to `wait_seconds` for the first; a repeated number gets the same answer."
-    " A claim whose connection is closed waits no longer.",
+    description="Take leases; wait up to `wait_seconds` for the first one. A repeated number gets the same answer."
+    " When the connection is closed, the claim stops waiting.",
     body=Body(protocol.ClaimBody, protocol.ClaimBody),
     answer=protocol.ClaimAnswerView,
 )
@@ -335,7 +335,7 @@ WORKER_BEAT = Operation(
     path=f"{_WORKER}/beat",
     right=Right.WORK,
     summary="Send a heartbeat",
-    description="Say that the session lives and what it holds; learn what it lost and what to cancel.",
+    description="Confirm that the session is alive and what it holds. Learn what it has lost and what to cancel.",
     body=Body(protocol.BeatBody, protocol.BeatBody, limit=BEAT_LIMIT),
     answer=protocol.BeatView,
 )
@@ -344,8 +344,8 @@ WORKER_REPORT = Operation(
     method="POST",
     path=f"{_WORKER}/report",
     right=Right.WORK,
-    summary="Say how attempts ended",
-    description="Say how attempts ended; a repeat of an applied report is applied again, a late one is stale.",
+    summary="Report how attempts ended",
+    description="Report how attempts ended. A repeat of an applied report is `applied` again; a late one is `stale`.",
     body=Body(protocol.ReportBody, protocol.ReportBody),
     answer=protocol.ReportView,
 )
@@ -355,7 +355,7 @@ WORKER_LEAVE = Operation(
     path=f"{_WORKER}/leave",
     right=Right.WORK,
     summary="End a session",
-    description="End the session; whatever it still holds is treated as lost at once.",
+    description="End the session. Whatever it still holds counts as lost at once.",
     body=Body(protocol.SessionBody, protocol.SessionBody),
     answer=type(None),
     statuses=(204,),
@@ -364,4 +364,4 @@ WORKER_LEAVE = Operation(
 OPERATIONS: tuple[Operation[Any], ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, Operation)
 )
-"""All of them, in the order of the page."""
+"""All operations, in the order of the reference page."""

@@ -1,4 +1,4 @@
-"""Answers of the HTTP API, and how they are made from the model."""
+"""The answers of the HTTP API, and how they are made from the model."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ class _JobHead(Struct, kw_only=True):
 if TYPE_CHECKING:
 
     class JobView(_JobHead, kw_only=True):
-        """A job: its full definition and where its clock stands."""
+        """A job: its full definition and the state of its clock."""
 
         def __getattr__(self, name: str) -> Any: ...
 
 else:
-    # What a definition has is said once, in the core.
+    # The core describes the fields of a definition, once for all.
     JobView = defstruct(
         "JobView",
         [(field, Annotated[Any, Meta(extra_json_schema=schema)]) for field, schema in view_schemas().items()],
         bases=(_JobHead,),
         module=__name__,
-        namespace={"__doc__": "A job: its full definition and where its clock stands."},
+        namespace={"__doc__": "A job: its full definition and the state of its clock."},
         kw_only=True,
     )
 
 
 class StatusView(Struct, kw_only=True):
-    """A job's status: that of its newest run that is due or started."""
+    """A job's status: the state of its newest run that is due or started."""
 
     job_id: JobIdText
     status: Annotated[str, Meta(description="PENDING when there is no such run.")]
     last_run: Annotated[Instant | None, Meta(description="When that run started, or was due.")]
     last_run_id: str | None
     next_run: Instant | None
-    retry_count: Annotated[int, Meta(description="Retries made by that run.")]
+    retry_count: Annotated[int, Meta(description="The retries of that run so far.")]
 
 
 class RunView(Struct, kw_only=True):
@@ -80,7 +80,10 @@ class RunView(Struct, kw_only=True):
     created_at: Instant
     started_at: Instant | None
     finished_at: Instant | None
-    lag_ms: Annotated[float | None, Meta(description="Start minus due, of the newest attempt.")]
+    lag_ms: Annotated[
+        float | None,
+        Meta(description="How late the newest attempt started: start minus due, in milliseconds."),
+    ]
     attempt: int
     retry_count: int
     crashes: int
@@ -93,7 +96,7 @@ class RunView(Struct, kw_only=True):
 
 
 class AttemptView(Struct, kw_only=True):
-    """One try of a run that did not succeed at the first go."""
+    """One attempt of a run that did not succeed at its first attempt."""
 
     number: int
     token: int
@@ -161,7 +164,7 @@ class FireRangeList(Struct):
 
 
 class LedgerView(Struct, kw_only=True):
-    """Expected against recorded fires of a job over a period; `missing` and `surplus` are empty, or it is a fault."""
+    """The expected and the recorded fires of a job over a period. It is a bug if any are missing or surplus."""
 
     job_id: JobIdText
     from_time: Instant
@@ -184,7 +187,7 @@ class Deleted(Struct):
 
 
 class SubmittedView(Struct, kw_only=True):
-    """The run that a submission stands for."""
+    """The run of a submission."""
 
     run_id: RunIdText
     is_new: Annotated[
@@ -193,21 +196,21 @@ class SubmittedView(Struct, kw_only=True):
 
 
 class BulkRunView(Struct, kw_only=True):
-    """What became of one submission of many."""
+    """The result of one submission of many."""
 
     run_id: str | None
     status: str
 
 
 class BulkJobView(Struct, kw_only=True):
-    """What became of one job of many: `created`, or `name_taken`."""
+    """The result for one job of many: `created` or `name_taken`."""
 
     status: str
     job: JobView | None
 
 
 class CancelView(Struct):
-    """What became of a cancel: `cancelled`, `requested` or `finished`."""
+    """The result of a cancel: `cancelled`, `requested` or `finished`."""
 
     result: str
 
@@ -237,7 +240,7 @@ def view_job(job: Job) -> JobView:
 
 
 def next_fires(job: Job) -> list[datetime]:
-    """Return the next fires of a job from where its clock stands; of a trigger of an unknown type, the next one."""
+    """Return the next fires of a job by its clock. If the type of its trigger is unknown, return only the next one."""
     if job.next_fire_at is None:
         return []
     fires = [job.next_fire_at]
@@ -302,7 +305,7 @@ def _run_fields(run: Run) -> dict[str, Any]:
 
 
 def raw_json(text: bytes | None) -> msgspec.Raw | None:
-    """Pass JSON text through as it is."""
+    """Pass JSON text through unchanged."""
     return None if text is None else msgspec.Raw(text)
 
 

@@ -127,7 +127,7 @@ async def test_operation_takes_its_right_and_no_other(
             answer = await http.request(operation.method, url_of(operation), content=b"[")
         if answer.status_code == 403:
             assert (
-                answer.json()["detail"] == f"somebody may not do this: it takes the right '{operation.right}'"
+                answer.json()["detail"] == f"somebody may not do this: it needs the right '{operation.right}'"
             )
         return answer.status_code
 
@@ -185,7 +185,7 @@ async def test_body_that_is_cut_off_stores_nothing(runtime: ManualRuntime, http:
     scope = {"type": "http", "method": "POST", "path": JOBS, "query_string": b"", "headers": []}
     await api_of(runtime)(scope, receive, send)
     assert sent[0]["status"] == 400
-    assert b"closed before the body had come" in sent[1]["body"]
+    assert b"closed before the whole body arrived" in sent[1]["body"]
 
 
 # -- timing and the end ------------------------------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""The routes, one module for each kind of thing."""
+"""The routes, one module for each kind of object."""

@@ -1,4 +1,4 @@
-"""Jobs: create, look at, change, delete, pause, resume."""
+"""Jobs: create, show, change, delete, pause, resume."""
 
 from __future__ import annotations
 

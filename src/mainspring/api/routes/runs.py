@@ -1,4 +1,4 @@
-"""Runs: submit, look at, cancel."""
+"""Runs: submit, show, cancel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Health, workers, and the look into the future of a cron expression."""
+"""Health, workers, and the preview of a cron expression."""
 
 from __future__ import annotations
 

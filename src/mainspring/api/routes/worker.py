@@ -28,23 +28,23 @@ async def claim(call: Call, body: protocol.ClaimBody) -> protocol.ClaimAnswerVie
 
 
 async def _claim_while_connected(call: Call, claim_call: ClaimCall) -> ClaimReply:
-    """Claim for as long as there is somebody to answer.
+    """Claim, but stop when the client disconnects.
 
-    Runs that were taken in the very moment in which the connection broke are not handed back here: the worker may be
+    If runs were taken at the very moment when the connection broke, they are not handed back here. The worker may be
     alive and repeat the number, and a repeat that overtook the hand-back would start a run that is no longer its own.
     """
     asking = asyncio.ensure_future(call.services.gateway.claim(claim_call))
     leaving = asyncio.ensure_future(_wait_for_disconnect(call))
     try:
         await asyncio.wait((asking, leaving), return_when=asyncio.FIRST_COMPLETED)
-        return asking.result() if asking.done() else ClaimReply()  # nobody reads the empty one
+        return asking.result() if asking.done() else ClaimReply()  # nobody reads the empty reply
     finally:
         asking.cancel()
         leaving.cancel()
 
 
 async def _wait_for_disconnect(call: Call) -> None:
-    """Return when the client has closed the connection; the body was read."""
+    """Return when the client has closed the connection. The body must have been read."""
     while (await call.receive())["type"] != "http.disconnect":
         pass
 

@@ -1,4 +1,4 @@
-"""The open worker protocol: register, claim, beat, report, leave (design 3.2, 4); both directions."""
+"""The open worker protocol in both directions: register, claim, beat, report, leave (design 3.2, 4)."""
 
 from mainspring.wire.protocol.beats import (
     BeatBody,

@@ -12,42 +12,44 @@ from mainspring.wire.protocol.sessions import SessionText
 
 
 class BeatBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A heartbeat: what the session holds, and the number of the last claim whose answer has arrived."""
+    """A heartbeat: the leases that the session holds, and the number of the last claim that was answered."""
 
     session_id: SessionText
     held: Annotated[
         list[LeaseKey],
-        Meta(description="Every lease under way, and those that ended and are not yet reported."),
+        Meta(description="Every lease under way, and those that have ended but are not yet reported."),
     ] = []
     answered: Annotated[
         Annotated[int, Meta(ge=0, le=2**62)] | None,
-        Meta(description="The last claim answered when `held` was read, 0 before; null takes it for all."),
+        Meta(
+            description="The last claim answered when `held` was read, 0 before the first; null: all of them."
+        ),
     ] = None
 
 
 class BeatView(Struct, kw_only=True):
-    """What a heartbeat brings back."""
+    """The answer to a heartbeat."""
 
     is_session_live: Annotated[
-        bool, Meta(description="False: the session is dead and all that is held is lost; register anew.")
+        bool, Meta(description="False: the session is dead and all its leases are lost; register again.")
     ]
     lost: Annotated[
-        list[LeaseKey], Meta(description="Of those held, no longer this session's: stop, report nothing.")
+        list[LeaseKey], Meta(description="Held leases that this session has lost: stop, report nothing.")
     ]
     cancel: Annotated[
-        list[LeaseKey], Meta(description="Of those held, to be cancelled: stop, report `stopped`.")
+        list[LeaseKey], Meta(description="Held leases whose cancel was requested: stop, report `stopped`.")
     ]
 
 
 def from_beat_reply(reply: BeatReply) -> BeatView:
-    """Write what a heartbeat brings back."""
+    """Write the answer to a heartbeat."""
     return BeatView(
         is_session_live=reply.is_session_live, lost=from_keys(reply.lost), cancel=from_keys(reply.cancel)
     )
 
 
 def to_beat_reply(view: BeatView) -> BeatReply:
-    """Read what a heartbeat brings back."""
+    """Read the answer to a heartbeat."""
     return BeatReply(
         is_session_live=view.is_session_live, lost=to_keys(view.lost), cancel=to_keys(view.cancel)
     )

@@ -19,64 +19,64 @@ JobText = Annotated[str, Meta(examples=[JOB_EXAMPLE], description="The job.")]
 
 
 class FunctionLimitBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A bound on the leases of certain functions, all together."""
+    """A limit on the leases of certain functions, all together."""
 
-    functions: Annotated[list[Name], Meta(max_length=10_000, description="Functions by name.")]
-    limit: Annotated[int, Meta(ge=0, le=100_000, description="Leases of these at most; 0 is none.")]
+    functions: Annotated[list[Name], Meta(max_length=10_000, description="The functions, by name.")]
+    limit: Annotated[int, Meta(ge=0, le=100_000, description="The most leases of them; 0 allows none.")]
 
 
 class ClaimBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A request for work; the same number again gets the same answer."""
+    """A request for work. The same number again gets the same answer."""
 
     session_id: SessionText
     number: Annotated[
         int,
-        Meta(ge=1, le=2**62, description="From 1, one more for each new claim; the same to repeat one."),
+        Meta(ge=1, le=2**62, description="Starts at 1, plus 1 for each new claim; the same to repeat one."),
     ]
-    limit: Annotated[int, Meta(ge=0, le=100_000, description="Leases at most: the free slots.")]
-    wait_seconds: Annotated[
-        float, Meta(ge=0, le=30, description="How long to hold the call while there is nothing.")
-    ] = 0
-    is_idle: Annotated[bool, Meta(description="This worker holds no lease.")] = False
+    limit: Annotated[int, Meta(ge=0, le=100_000, description="The most leases to take: the free slots.")]
+    wait_seconds: Annotated[float, Meta(ge=0, le=30, description="How long to wait if nothing is ready.")] = 0
+    is_idle: Annotated[bool, Meta(description="Whether this worker holds no lease.")] = False
     function_limit: Annotated[
         FunctionLimitBody | None,
-        Meta(description="What it can begin fewer of than `limit`; null is no such bound."),
+        Meta(description="Functions of which it can start fewer than `limit`; null means no such limit."),
     ] = None
 
 
 class LeaseView(Struct, kw_only=True):
-    """The right to carry out one attempt."""
+    """The right to execute one attempt."""
 
     run_id: RunText
     token: Token
     job_id: JobText
-    version: Annotated[int, Meta(description="With `job_id`: which of the definitions holds.")]
-    tenant: Annotated[str, Meta(description="Whose run it is.")]
-    attempt: Annotated[int, Meta(description="From 1; a lost, handed back or snoozed one keeps its number.")]
+    version: Annotated[int, Meta(description="The job's version. With `job_id`, it names the definition.")]
+    tenant: Annotated[str, Meta(description="The owner of the run.")]
+    attempt: Annotated[
+        int, Meta(description="Starts at 1. A lost, handed back or snoozed attempt keeps its number.")
+    ]
     fire_time: Annotated[
         datetime | None, Meta(description="The nominal instant of a scheduled run; null for others.")
     ]
-    due_at: Annotated[datetime, Meta(description="When it was to start.")]
-    payload: Annotated[Any, Meta(description="The run's own, else the job's; null without one.")]
+    due_at: Annotated[datetime, Meta(description="When the run was due to start.")]
+    payload: Annotated[Any, Meta(description="The run's payload, or else the job's; null if there is none.")]
     idempotency_key: Annotated[
-        str, Meta(description="The submitter's, else the run's id: the same for all attempts.")
+        str, Meta(description="The submitter's key, or else the run's id; the same for all attempts.")
     ]
     is_quarantined: Annotated[
         bool,
-        Meta(description="Quarantined, since it crashed a worker: claim nothing else until it has ended."),
+        Meta(description="The run has crashed a worker: claim nothing else until this attempt has ended."),
     ]
     is_cancel_requested: Annotated[
-        bool, Meta(description="Its cancel was asked for: do not begin it, report `stopped`.")
+        bool, Meta(description="A cancel was requested: do not start the attempt, report `stopped`.")
     ]
 
 
 class DefinitionView(Struct, kw_only=True):
-    """A kept definition, sent once for all leases of one answer that need it."""
+    """A definition, sent once per answer for all leases that need it."""
 
     job_id: JobText
-    version: Annotated[int, Meta(description="Which version of the job.")]
+    version: Annotated[int, Meta(description="The version of the job.")]
     definition: Annotated[
-        dict[str, Any], Meta(description="The full form, as `GET /api/v1/jobs/{job_id}` has it.")
+        dict[str, Any], Meta(description="The full form, as in `GET /api/v1/jobs/{job_id}`.")
     ]
 
 
@@ -84,14 +84,14 @@ class ClaimAnswerView(Struct, kw_only=True):
     """Leases with their definitions."""
 
     leases: Annotated[
-        list[LeaseView], Meta(description="At most `limit`, in the order in which to begin them.")
+        list[LeaseView], Meta(description="At most `limit`, in the order in which to start them.")
     ]
     definitions: Annotated[
         list[DefinitionView], Meta(description="Each job version that the leases name, once.")
     ]
-    is_session_live: Annotated[bool, Meta(description="False: the session is dead, register anew.")]
+    is_session_live: Annotated[bool, Meta(description="False: the session is dead; register again.")]
     is_quarantined_waiting: Annotated[
-        bool, Meta(description="Claim no more until nothing is held, then claim with `is_idle`.")
+        bool, Meta(description="True: claim no more until you hold nothing, then claim with `is_idle`.")
     ]
 
 
@@ -126,7 +126,7 @@ def from_claim(call: ClaimCall) -> ClaimBody:
 
 
 def from_claim_reply(reply: ClaimReply) -> ClaimAnswerView:
-    """Write an answer to a claim; every definition once."""
+    """Write an answer to a claim, with each definition once."""
     specs = {(lease.job_id, lease.version): lease.spec for lease in reply.leases}
     shown = {job_id: format_job_id(job_id) for job_id, _ in specs}
     return ClaimAnswerView(
@@ -160,11 +160,11 @@ def _from_lease(lease: Lease, job_id: str) -> LeaseView:
 
 class _LeaseIn(LeaseView, kw_only=True):
     payload: msgspec.Raw
-    is_cancel_requested: bool = False  # an older server does not say
+    is_cancel_requested: bool = False  # an older server does not send it
 
 
 class ClaimAnswerIn(Struct, kw_only=True):
-    """The same answer as a client reads it: payloads stay the text that they are."""
+    """The same answer as a client reads it. Payloads stay JSON text."""
 
     leases: list[_LeaseIn]
     definitions: list[DefinitionView]

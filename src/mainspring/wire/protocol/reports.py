@@ -24,32 +24,40 @@ RESULTS = [result.value for result in ReportResult]
 
 
 class ReportItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How one attempt ended. Fields that its outcome does not take are ignored."""
+    """How one attempt ended. Fields that do not belong to its outcome are ignored."""
 
     run_id: RunText
     token: Token
-    # The list is for the description alone: what is wrong is answered with the report's own place.
+    # The list is only for the description. The error for a wrong outcome names the report's place.
     outcome: Annotated[
         str,
-        Meta(description="How it ended; the other fields go with it.", extra_json_schema={"enum": OUTCOMES}),
+        Meta(
+            description="How it ended. It decides which of the other fields apply.",
+            extra_json_schema={"enum": OUTCOMES},
+        ),
     ]
-    # By a factory, because a default of this type cannot be described in a schema.
+    # By a factory, because a schema cannot describe a default of this type.
     result: Annotated[
-        msgspec.Raw, Meta(description="Of a success or failure: any JSON, at most 64 KiB and 64 levels deep.")
+        msgspec.Raw,
+        Meta(description="For a success or failure: any JSON, at most 64 KiB and 64 levels deep."),
     ] = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
     output: Annotated[str | None, Meta(description="What the attempt printed.")] = None
-    error: Annotated[str | None, Meta(description="Of a failure or one stopped: why.")] = None
-    is_retryable: Annotated[bool, Meta(description="Of a failure; false: not to be tried again.")] = True
-    is_timeout: Annotated[bool, Meta(description="Of a failure: it ran into its time limit.")] = False
+    error: Annotated[str | None, Meta(description="For `failure` and `stopped`: why.")] = None
+    is_retryable: Annotated[bool, Meta(description="For a failure: false means no retry.")] = True
+    is_timeout: Annotated[
+        bool, Meta(description="For a failure: whether the attempt ran into its time limit.")
+    ] = False
     retry_after_seconds: Annotated[
         Annotated[float, Meta(ge=0, le=86_400)] | None,
-        Meta(description="Of a failure: not before so long; the job's backoff holds when it is longer."),
+        Meta(
+            description="For a failure: the shortest wait before a retry. A longer backoff of the job wins."
+        ),
     ] = None
     delay_seconds: Annotated[
         Annotated[float, Meta(ge=0, le=31_536_000)] | None,
-        Meta(description="Of a snooze, which needs it: how long it lasts."),
+        Meta(description="For a snooze, where it is required: how long the snooze lasts."),
     ] = None
-    was_started: Annotated[bool, Meta(description="Of one handed back: whether anything was begun.")] = True
+    was_started: Annotated[bool, Meta(description="For `handed_back`: whether the work was started.")] = True
 
 
 class ReportBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -60,11 +68,11 @@ class ReportBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ReportView(Struct, kw_only=True):
-    """What became of each report; all three are final."""
+    """The result of each report. All three results are final."""
 
     results: Annotated[
         list[Annotated[str, Meta(extra_json_schema={"enum": RESULTS})]],
-        Meta(description="One word for each report, in order; `stale` and `missing` changed nothing."),
+        Meta(description="One word per report, in order. `stale` and `missing` mean that nothing changed."),
     ]
 
 
@@ -72,7 +80,7 @@ def to_report(item: ReportItem, index: int) -> Report:
     """Read a report.
 
     Raises:
-        InvalidInput: the outcome is unknown, or lacks what goes with it.
+        InvalidInput: the outcome is unknown, or a field that it needs is missing or wrong.
     """
     field = f"reports[{index}]"
     return Report(
@@ -96,7 +104,9 @@ def _to_ending(item: ReportItem, field: str) -> Ending:
             )
         case "snooze":
             if item.delay_seconds is None:
-                raise InvalidInput(f"{field}.delay_seconds", "is missing; a snooze says how long")
+                raise InvalidInput(
+                    f"{field}.delay_seconds", "is missing; a snooze must say how long it lasts"
+                )
             return Snooze(timedelta(seconds=item.delay_seconds))
         case "handed_back":
             return HandedBack(was_started=item.was_started)

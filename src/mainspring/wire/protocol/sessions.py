@@ -11,49 +11,55 @@ from mainspring.errors import InvalidInput
 from mainspring.ports.gateway import MAX_SLOTS, Registration
 
 WORKER_PROTOCOL = 2
-"""The worker protocol that this version speaks. The number rises when calls or answers change in a way that a worker of
-the number before cannot read; fields that it may ignore leave the number as it is."""
+"""The worker protocol that this version speaks. The number rises when calls or answers change in such a way that a
+worker with the previous number cannot read them. New fields that such a worker may ignore do not change it."""
 SessionText = Annotated[
     str,
     Meta(
         pattern="^ses_[0-9]{1,18}$",
         examples=["ses_17"],
-        description="The session, as `register` answered it.",
+        description="The session's id, from the answer to `register`.",
     ),
 ]
 Name = Annotated[str, Meta(max_length=200)]
 
 
 class RegisterBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a worker offers for the length of a session."""
+    """What a worker offers for the whole session."""
 
-    # The list is for the description alone: another number is answered with what to upgrade.
+    # The list is only for the description. For any other number, the answer says what to upgrade.
     protocol: Annotated[
         int,
         Meta(
-            description="The number of the worker protocol that it speaks.",
+            description="The number of the worker protocol that the worker speaks.",
             examples=[WORKER_PROTOCOL],
             extra_json_schema={"enum": [WORKER_PROTOCOL]},
         ),
     ]
-    name: Annotated[str, Meta(min_length=1, max_length=200, description="Its name, for people.")]
+    name: Annotated[str, Meta(min_length=1, max_length=200, description="The worker's name, for people.")]
     host: Annotated[str, Meta(max_length=255, description="Its host, for people.")] = ""
-    pid: Annotated[int, Meta(ge=0, le=2**31 - 1, description="Its process, for people.")] = 0
-    slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS, description="Attempts at a time; for people.")] = 1
-    queues: Annotated[list[Name], Meta(max_length=10_000, description="Queues it serves; none is all.")] = []
+    pid: Annotated[int, Meta(ge=0, le=2**31 - 1, description="Its process id, for people.")] = 0
+    slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS, description="Attempts at a time, for people.")] = 1
+    queues: Annotated[
+        list[Name], Meta(max_length=10_000, description="The queues it serves; empty means all.")
+    ] = []
     types: Annotated[
-        list[Name], Meta(max_length=10_000, description="Target types it carries out: `http`, `shell`.")
+        list[Name], Meta(max_length=10_000, description="The target types it executes: `http`, `shell`.")
     ] = []
     functions: Annotated[
-        list[Name], Meta(max_length=10_000, description="Functions it carries out, by name.")
+        list[Name], Meta(max_length=10_000, description="The functions it executes, by name.")
     ] = []
     labels: Annotated[
-        list[Name], Meta(max_length=10_000, description="Labels it offers; a job needs all of its own.")
+        list[Name],
+        Meta(
+            max_length=10_000,
+            description="The labels it offers; it gets jobs whose labels are all among them.",
+        ),
     ] = []
 
 
 class SessionBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which session speaks."""
+    """The session that sends the request."""
 
     session_id: SessionText
 
@@ -63,7 +69,7 @@ class SessionGranted(Struct, kw_only=True):
 
     session_id: SessionText
     beat_period_seconds: Annotated[
-        float, Meta(description="Beat at least so often; three periods of silence end the session.")
+        float, Meta(description="Beat at least this often; three silent periods end the session.")
     ]
 
 
@@ -80,13 +86,13 @@ def show_session(session_id: SessionId) -> str:
 def check_protocol(number: object) -> None:
     """Check the number of the worker protocol that a worker says it speaks.
 
-    It is checked before the other fields, since these may differ with the number.
+    Call this before reading the other fields, because these may depend on the number.
 
     Args:
-        number: as the worker sent it; None if it sent none, like workers from before there were numbers.
+        number: the number that the worker sent; None if it sent none, like workers from before there were numbers.
 
     Raises:
-        InvalidInput: it is another one than this server's; says which side to upgrade.
+        InvalidInput: the number is not this server's. The error says which side to upgrade.
     """
     if number == WORKER_PROTOCOL:
         return
