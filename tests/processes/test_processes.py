@@ -255,7 +255,7 @@ def test_two_processes_do_not_share_a_folder_or_port(folder: Path) -> None:
         (("up", "--port", 0, "--data", "shop.py"), 2, "data: shop.py is a file; give a folder"),
         (("up", "--port", 0, "--data", "shop.py/x"), 2, "data: shop.py is a file; give a folder"),
         (("up", "--port", 0, "--store", "sqlite://shop.py"), 2, "store: shop.py is a file; give a folder"),
-        (("up", "--port", 0, "--data", "/proc/foo"), 2, "data: /proc/foo cannot be made a folder"),
+        (("up", "--port", 0, "--data", "/proc/foo"), 2, "data: the folder /proc/foo cannot be made"),
         (("up", "absent:app"), 2, "MODULE:APP: "),
         (("worker", "--slots", 0), 2, "slots: "),
         (("worker", "--store", "sqlite:///x"), 2, "store: "),

@@ -1,1 +1,1 @@
-"""Processes: their event loop, signals, ports, supervisors, and the user's app that they load."""
+"""Processes: their event loop, signals, ports and supervisors, and the user's app that they load."""

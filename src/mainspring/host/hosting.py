@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from mainspring.sdk.app import App
 
 _LAST_ANSWERS = 1.0
-"""Seconds for requests under way, where attempts had the drain for themselves before."""
+"""Seconds for requests under way at the end, if attempts have used the drain before."""
 
 
 def run_host(settings: Settings, *, app: App | None = None, store_option: str) -> None:
     """Run the process until it is asked to stop.
 
     Args:
-        app: the embedded worker runs its functions; its jobs are upserted.
-        store_option: the option that named the store, for errors.
+        app: the user's app. The embedded worker runs its functions, and its jobs are upserted.
+        store_option: the option that names the store, for errors.
     """
     from mainspring.host.process import run_process
 
@@ -45,7 +45,7 @@ async def _host(settings: Settings, app: App | None, stop: StopRequest, store_op
     registry = app.registry if app is not None else FunctionRegistry()
     with listen(settings.host, settings.port) if settings.has_api else contextlib.nullcontext() as listener:
         callers = None if listener is None else _choose_callers(settings)
-        # After the port: a server that does not start leaves nothing behind.
+        # Only after the port is bound, so that a server that does not start leaves nothing behind.
         _make_folder(settings.store, store_option)
         ready = "scheduling"
         if listener is not None:
@@ -56,7 +56,7 @@ async def _host(settings: Settings, app: App | None, stop: StopRequest, store_op
                 app.serve_by(_url_from_here(listener))
         async with (
             open_engine(settings, registry=registry, with_scheduler=settings.has_scheduler) as engine,
-            contextlib.AsyncExitStack() as outer,  # the API outlives the drain: what is under way may still call it
+            contextlib.AsyncExitStack() as outer,  # the API outlasts the drain: attempts under way may still call it
             run_embedded_worker(engine, settings, registry),
         ):
             for body in app.definitions() if app else ():
@@ -110,7 +110,7 @@ def _url(host: str, port: int) -> str:
 
 
 def _url_from_here(listener: socket.socket) -> str:
-    """Return an address at which this process itself finds the API: one that is bound to all is not asked at "all"."""
+    """Return an address at which this process reaches its own API, even if that is bound to all addresses."""
     host, port = listener.getsockname()[:2]
     if ip_address(host).is_unspecified:
         host = "::1" if ":" in host else "127.0.0.1"
@@ -118,10 +118,10 @@ def _url_from_here(listener: socket.socket) -> str:
 
 
 def _make_folder(location: StoreLocation, option: str) -> None:
-    """Make the folder of a SQLite store, where it is missing.
+    """Make the folder of a SQLite store if it does not exist.
 
     Raises:
-        InvalidInput: it cannot be had; `option` is the one that named it.
+        InvalidInput: the folder cannot be made or used; the error names `option`.
     """
     if location.scheme != "sqlite":
         return
@@ -132,7 +132,7 @@ def _make_folder(location: StoreLocation, option: str) -> None:
         file = next((path for path in (folder, *folder.parents) if path.exists()), folder)
         raise InvalidInput(option, f"{file} is a file; give a folder") from None
     except OSError as error:
-        message = f"{folder} cannot be made a folder ({error.strerror}); give one that can be written"
+        message = f"the folder {folder} cannot be made ({error.strerror}); give one that can be written"
         raise InvalidInput(option, message) from None
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise InvalidInput(option, f"{folder} is not writable for this user; give a folder that is")
+        raise InvalidInput(option, f"this user cannot write to {folder}; give a folder that can be written")

@@ -1,4 +1,4 @@
-"""Finds the user's app: `MODULE:APP`, with the current folder on the path, as python -m has it."""
+"""Finds the user's app, `MODULE:APP`. As with python -m, the current folder is on the path."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def load_app(reference: str) -> App:
     """Import an app.
 
     Args:
-        reference: `module` or `package.module:name`; the name is `app` where it is left out.
+        reference: `module` or `package.module:name`; the name is `app` if it is left out.
 
     Raises:
-        InvalidInput: there is no such module or name, or it is no `App`.
+        InvalidInput: there is no such module or name, the module raises an error, or the object is not an `App`.
     """
     from mainspring.sdk.app import App
 
@@ -54,7 +54,7 @@ def _import(module_name: str) -> object:
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if module_name == missing or module_name.startswith(f"{missing}."):
-            message = f"no module {missing!r} in {Path.cwd()} or among the installed ones"
+            message = f"there is no module {missing!r} in {Path.cwd()} or among the installed packages"
             raise InvalidInput(_FIELD, message) from None
         raise InvalidInput(_FIELD, f"{_place(error)} needs {missing!r}, which is not installed") from error
     except Exception as error:
@@ -63,7 +63,7 @@ def _import(module_name: str) -> object:
 
 
 def _place(error: BaseException) -> str:
-    """Say where the user's own code raised: the last frame outside the import machinery."""
+    """Return where the user's own code raised the error: the last frame outside the import machinery."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

@@ -1,9 +1,9 @@
-"""The line between the parent of several worker processes and each of them: a pair of sockets, an end for each.
+"""The link between a supervisor and one of its worker processes: a socket pair, one end for each.
 
-The worker says over it that it is ready. The parent says "stop" by closing its end, which the kernel does for a
-parent that dies, however it dies: so no worker is left behind, and what it has under way is finished or handed back
-instead of being lost, as it would be with a parent-death signal. Signals stay what they are for their senders: a
-terminal or a service manager that signals parent and workers alike does not thereby signal a worker twice.
+Over it, the worker says that it is ready. The parent closes its end to stop the worker. If the parent dies, for
+whatever reason, the kernel closes it. So no worker is left behind, and its attempts are finished or handed back. With a
+parent-death signal they would be lost. The link does not use signals, so a terminal or a service manager that signals
+parent and workers alike does not signal a worker twice.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ READY = b"R"
 
 
 class ParentLink:
-    """The worker's end, as a descriptor that its parent has left open for it."""
+    """The worker's end: a file descriptor that the parent has left open for it."""
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
-        self._socket.set_inheritable(False)  # not for the processes of jobs
+        self._socket.set_inheritable(False)  # so that the processes of jobs do not get it
         self._socket.setblocking(False)
 
     def attach(self, stop: StopRequest) -> None:
-        """Ask the process to stop as soon as the parent's end is closed."""
+        """Ask the process to stop when the parent's end is closed."""
         loop = asyncio.get_running_loop()
 
         def notice() -> None:
@@ -37,7 +37,7 @@ class ParentLink:
                     return
             except BlockingIOError:
                 return
-            except ConnectionError:  # closed with a word unread
+            except ConnectionError:  # closed before the parent read everything
                 pass
             loop.remove_reader(self._socket)
             stop.ask()
@@ -46,5 +46,5 @@ class ParentLink:
 
     def say_ready(self) -> None:
         """Tell the parent that this worker is ready."""
-        with contextlib.suppress(OSError):  # a parent that is gone has asked for a stop thereby
+        with contextlib.suppress(OSError):  # a parent that is gone has thereby asked for a stop
             self._socket.send(READY)

@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _STOPPED_AT_ONCE = 130
 _GC_OF_SERVERS = (250_000, 20, 50)
-"""What is freed counts against what is made, so a steady process collects rarely. When it does, its youngest generation
-has grown to nearly everything that lives: half a second with 5,000 connections. Hence as rarely as memory allows."""
+"""The thresholds count objects made minus objects freed, so a steady process collects rarely. By then, its youngest
+generation has grown to nearly all live objects, which takes half a second with 5,000 connections. So collections are as
+rare as memory allows."""
 _GC_OF_WORKERS = (50_000, 20, 50)
-"""Where users' functions run: how much hangs on each of the objects in their cycles is not known."""
+"""For processes that run users' functions, because nobody knows how much memory the objects in their cycles hold."""
 
 
 class StopRequest:
-    """Becomes set with SIGTERM or SIGINT; a second signal ends the process at once.
+    """Is set by SIGTERM or SIGINT. A second signal ends the process at once.
 
     Attributes:
-        on_repeat: what is still to be done before the process is ended so.
+        on_repeat: called before a second signal ends the process.
     """
 
     def __init__(self) -> None:
@@ -42,25 +43,25 @@ class StopRequest:
         return self._event.is_set()
 
     async def wait(self) -> None:
-        """Return when the process was asked to stop."""
+        """Wait until the process is asked to stop."""
         await self._event.wait()
 
     def set(self) -> None:
-        """Take a signal: ask the process to stop; with the second one, end it."""
+        """Handle a signal: ask the process to stop, or end it at the second signal."""
         if self._was_signalled:
             if self.on_repeat is not None:
                 self.on_repeat()
-            # Everything acknowledged is durable, and what was under way runs again.
+            # Everything acknowledged is durable, and work under way runs again.
             os._exit(_STOPPED_AT_ONCE)
         self._was_signalled = True
         self._event.set()
 
     def ask(self) -> None:
-        """Ask the process to stop, otherwise than by a signal; asking again changes nothing."""
+        """Ask the process to stop without a signal. Asking again changes nothing."""
         self._event.set()
 
     async def race(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Run work until it ends or a stop is requested; say whether it ended."""
+        """Run work until it ends or a stop is requested. Return whether it ended."""
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._event.wait())
         await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
@@ -74,7 +75,7 @@ class StopRequest:
 
 
 def run_process(work: Callable[[StopRequest], Awaitable[T]], settings: Settings) -> T:
-    """Carry out work on an event loop of its own, with signals set as a stop request, and return what it gave."""
+    """Run work on its own event loop, with signals turned into a stop request. Return its result."""
     _configure_logs(settings.log_format, settings.log_level)
 
     async def run() -> T:
@@ -89,9 +90,12 @@ def run_process(work: Callable[[StopRequest], Awaitable[T]], settings: Settings)
 
 
 def settle_memory(*, has_users_code: bool = True) -> None:
-    """Exempt what start-up made from garbage collection, and run that less often.
+    """Exempt the objects made at start-up from garbage collection, and make collections rarer.
 
-    Runs make few cycles; with the default thresholds the collector takes a large part of the time of short jobs.
+    Runs make few cycles. With the default thresholds, the collector takes a large part of the time of short jobs.
+
+    Args:
+        has_users_code: whether users' functions run in this process.
     """
     gc.collect()
     gc.freeze()
@@ -99,12 +103,12 @@ def settle_memory(*, has_users_code: bool = True) -> None:
 
 
 def announce_ready(line: str) -> None:
-    """Print the line that others wait for, and tell a service manager that waits."""
+    """Print the line that says the process is ready, and notify a service manager that waits for it."""
     _announce(line, "READY=1")
 
 
 def announce_stop() -> None:
-    """Print that the process stops, and tell the service manager."""
+    """Print that the process stops, and notify the service manager."""
     _announce("stopping", "STOPPING=1")
 
 
@@ -115,9 +119,9 @@ def _announce(line: str, state: str) -> None:
 
 
 def _notify(state: str) -> None:
-    """Send a state to the process that started this one, if it asked for it, as sd_notify(3) does.
+    """Send a state to the process that started this one, if it asked for that, as sd_notify(3) does.
 
-    One who does not listen any more is no reason not to work.
+    If nobody listens any more, that is no reason to fail.
     """
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
@@ -140,14 +144,14 @@ def _configure_logs(form: str, level: str) -> None:
 
     Args:
         form: `json`, `logfmt`, or `auto`: coloured on a terminal, logfmt elsewhere.
-        level: the least level of the lines that are written.
+        level: the lowest level to write.
     """
     import logging
 
     import structlog
 
     is_coloured = form == "auto" and sys.stderr.isatty()
-    # Traces are plain: the default draws every frame's locals, and with them payloads and secrets.
+    # Tracebacks are plain: the default shows the local variables of every frame, and so payloads and secrets.
     renderer: Any
     if is_coloured:
         renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)

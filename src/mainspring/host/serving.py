@@ -25,14 +25,18 @@ if TYPE_CHECKING:
 
 
 _LAST_REQUESTS = 0.3
-"""Seconds in which requests are still answered, each with the word that the connection is closed after it."""
+"""Seconds in which requests are still answered, each with the header that closes the connection after it."""
 _LAST_READS = 0.1
-"""Seconds for what came before the port was closed and was not read yet."""
+"""Seconds to read what arrived before the port was closed."""
 
 
 @contextlib.contextmanager
 def listen(host: str, port: int) -> Iterator[socket.socket]:
-    """Take the port before anything else: a server that cannot be reached must not fire."""
+    """Bind the port before anything else starts, because a server that cannot be reached must not fire.
+
+    Raises:
+        MainspringError: the port is in use, or not available.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -54,8 +58,9 @@ async def serve(
     """Serve the API until the block ends.
 
     Args:
-        callers: whom it lets in.
-        patience: seconds that requests under way then have; what is not answered by then is told to try again.
+        callers: whom the server admits.
+        patience: seconds that requests under way have when the block ends. Those not answered by then get the answer
+            to try again.
     """
 
     async def ping() -> None:
@@ -93,10 +98,8 @@ async def serve(
     try:
         yield
     finally:
-        logging.getLogger("uvicorn.error").setLevel(
-            logging.CRITICAL
-        )  # it counts cut-off long polls as errors
-        engine.matcher.close()  # workers that wait for work would use up the patience
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it logs cut-off long polls as errors
+        engine.matcher.close()  # claims that wait for work would use up the patience
         server.should_exit = True
         await serving
         if callers.finder is not None:
@@ -104,13 +107,13 @@ async def serve(
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the process, and no request unanswered that was sent before the end."""
+    """Leaves signals to the process, and answers every request that was sent before the end."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close connections with an answer, as far as they carry requests; those that stay idle without one.
+        """Close busy connections with an answer to their request, and idle ones without.
 
-        A connection that is simply closed may have a request on it that was not read, and its client could not tell
-        whether it was carried out.
+        If a connection were simply closed, it might carry a request that was not read. Then its client could not know
+        whether the request was executed.
         """
         waiter = LoopWaiter()
         headers = self.server_state.default_headers
@@ -127,7 +130,7 @@ class _Server(uvicorn.Server):
 
 
 def _told_apart_by(finder: CallerFinder) -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol, with each connection's caller in the state of its requests."""
+    """Return uvicorn's protocol class, extended to put each connection's caller into the state of its requests."""
 
     class Connection(HttpToolsProtocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's

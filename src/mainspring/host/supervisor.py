@@ -1,4 +1,4 @@
-"""Several worker processes under one parent: starts them, starts them again, and ends them."""
+"""Runs several worker processes under one parent: starts them, restarts them, and ends them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KILLED = 1
 _FIRST_PAUSE = 0.5
 _LAST_PAUSE = 30.0
 _SETTLED = 60.0
-"""Seconds that a worker must have been ready for its end to be a new trouble, not the old one again."""
+"""If a worker was ready for this many seconds before it ended, that counts as a new fault, not a repeat of the last."""
 
 
 class Child(Protocol):
@@ -33,28 +33,28 @@ class Child(Protocol):
 
     @property
     def pid(self) -> int:
-        """The process's id."""
+        """The process id."""
         ...
 
     async def wait_ready(self) -> bool:
-        """Return whether it got ready, when it is or when it has ended."""
+        """Wait until the process is ready or has ended. Return whether it became ready."""
         ...
 
     async def wait(self) -> int:
-        """Return its exit code; of one that a signal ended, the signal's number, negative."""
+        """Wait for the end, and return the exit code; if a signal ended it, the signal's number, negative."""
         ...
 
     def stop(self) -> None:
-        """Ask it to drain and end; asking again changes nothing."""
+        """Ask the process to drain and end. Asking again changes nothing."""
         ...
 
     def kill(self) -> None:
-        """End it at once."""
+        """End the process at once."""
         ...
 
 
 class WorkerProcess:
-    """A child: `mainspring worker` with arguments of its own."""
+    """A child process: `mainspring worker` with its own arguments."""
 
     def __init__(self, process: asyncio.subprocess.Process, line: socket.socket) -> None:
         self._process = process
@@ -64,7 +64,7 @@ class WorkerProcess:
     async def start(cls, arguments: Sequence[str]) -> WorkerProcess:
         """Start a process.
 
-        The parent has nothing else to do, so that its loop may well stand still for a fork.
+        The fork blocks the parent's event loop, which does no harm, because the parent has nothing else to do.
         """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -72,7 +72,7 @@ class WorkerProcess:
             on_error.callback(ours.close)
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                "-P",  # the current folder is for the user's app alone, and that goes by `load_app`
+                "-P",  # only the user's app comes from the current folder, and `load_app` sees to that
                 "-m",
                 "mainspring",
                 "worker",
@@ -86,13 +86,13 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """The process's id."""
+        """The process id."""
         return self._process.pid
 
     async def wait_ready(self) -> bool:
-        """Return whether it got ready, when it is or when it has ended."""
+        """Wait until the process is ready or has ended. Return whether it became ready."""
         word = asyncio.ensure_future(self._read())
-        # Its end alone would not do: what it has forked may keep the line open.
+        # Watch the process, too, not only the link: processes that it has forked may keep the link open.
         end = asyncio.ensure_future(self._process.wait())
         await asyncio.wait((word, end), return_when=asyncio.FIRST_COMPLETED)
         is_ready = word.done() and word.result()
@@ -108,29 +108,30 @@ class WorkerProcess:
             return False
 
     async def wait(self) -> int:
-        """Return its exit code; of one that a signal ended, the signal's number, negative."""
+        """Wait for the end, and return the exit code; if a signal ended it, the signal's number, negative."""
         code = await self._process.wait()
         self._line.close()
         return code
 
     def stop(self) -> None:
-        """Ask it to drain and end."""
+        """Ask the process to drain and end."""
         with contextlib.suppress(OSError):  # it has ended already
             self._line.shutdown(socket.SHUT_RDWR)
 
     def kill(self) -> None:
-        """End it at once."""
+        """End the process at once."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
 
 class Supervisor:
-    """Keeps so many worker processes going until it is asked to stop.
+    """Keeps `count` worker processes running until it is asked to stop.
 
-    The first one goes ahead: what it is refused, the others would be refused as well, and one line says it. One that
-    ends without having been asked to is started again, after a pause that grows while that happens soon and often.
+    The first one starts alone: if it is refused, the others would be, too, and one message is enough. A process that
+    ends without being asked to is restarted after a pause. The pause grows while processes keep ending soon.
 
     Args:
+        count: the number of places, with one process each.
         start: starts the process of a place, 0 to count - 1.
         waiter: makes a waiter for each place.
     """
@@ -155,7 +156,7 @@ class Supervisor:
         self._code = 0
 
     async def run(self, stop: StopRequest) -> int:
-        """Run the processes; return 0 when all of them ended well, else the code of one that did not."""
+        """Run the processes. Return 0 if all of them ended well, or else the exit code of one that did not."""
         stop.on_repeat = self.kill
         places = [asyncio.ensure_future(self._keep(place)) for place in range(len(self._waiters))]
         asking = asyncio.ensure_future(self._await_stop(stop))
@@ -186,14 +187,14 @@ class Supervisor:
             child.stop()
 
     async def _keep(self, place: int) -> None:
-        """Keep one place filled."""
+        """Keep a process running in one place."""
         if place:
             await self._first_is_through.wait()
         failures = 0
         while not self._is_stopping:
             try:
                 has_settled = await self._fill(place)
-            except OSError as error:  # no process can be made just now
+            except OSError as error:  # a process cannot be made right now
                 if not self._were_ready:
                     raise
                 _log.warning("worker_process_not_made", process=place + 1, error=str(error))
@@ -203,7 +204,7 @@ class Supervisor:
                 await self._waiters[place].wait(self._backoff(failures))
 
     async def _fill(self, place: int) -> bool:
-        """Run one process to its end; say whether it had been ready for long."""
+        """Run one process until it ends. Return whether it had been ready for long."""
         child = await self._start(place)
         self._children[place] = child
         if self._is_stopping:
@@ -231,7 +232,7 @@ class Supervisor:
             announce_ready("ready")
 
     def _is_final(self, code: int) -> bool:
-        """Say whether a process that never got ready tells that no other one would."""
+        """Return whether a process that ended before it was ready shows that no other one would become ready."""
         return code == _REFUSED or (code > 0 and not self._were_ready)
 
     def _backoff(self, failures: int) -> float:

@@ -1,6 +1,6 @@
-"""The worker: claims leases, carries them out, sends heartbeats and reports how attempts ended.
+"""The worker: claims leases, executes them, sends heartbeats, and reports how attempts ended.
 
-It knows ports and core only; the engine is behind the port `WorkerGateway`.
+It knows only ports and core. It reaches the engine through the port `WorkerGateway`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One attempt, from its lease to how it ended."""
+"""One attempt, from its lease to its ending."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _log = structlog.get_logger(__name__)
 
 
 class AttemptTask:
-    """An attempt under way in this worker: with a task of its own, or with none where the executor needs none.
+    """An attempt under way in this worker, with its own task or, if the executor needs none, without.
 
     Args:
-        session_id: the session under which the lease was claimed.
-        on_end: told when it has ended; `ending` says how.
+        session_id: the session that claimed the lease.
+        on_end: called when the attempt has ended; `ending` says how.
 
     Attributes:
-        ending: how it ended; None while it runs.
-        task: what carries it out or stops it; None where nothing but the executor is needed.
+        ending: how the attempt ended; None while it runs.
+        is_dropped: whether the lease is lost, so that the ending is not reported.
+        task: the task that runs or stops the attempt; None if the executor alone does so.
     """
 
     __slots__ = (
@@ -59,7 +60,7 @@ class AttemptTask:
         self._message: str | None = None
 
     def begin(self, executor: CallbackExecutor) -> bool:
-        """Carry out the attempt without a task; False where that cannot be, and nothing has happened."""
+        """Start the attempt without a task. Return False if that is not possible; then nothing has happened."""
         if self._is_stop_wanted():
             return False
         try:
@@ -76,7 +77,7 @@ class AttemptTask:
         return True
 
     async def run(self, executors: Mapping[str, Executor]) -> None:
-        """Carry out the attempt and keep how it ended; never raises."""
+        """Run the attempt to its end, and keep the ending. Never raises."""
         if self._is_stop_wanted():
             self._end(self._ending_when_stopped(was_started=False))
             return
@@ -88,7 +89,7 @@ class AttemptTask:
             await self._await_end(executor.execute(_context(self.lease)))
 
     def refuse(self) -> None:
-        """Hand it back without having begun."""
+        """Hand the attempt back without starting it."""
         self._end(HandedBack(was_started=False))
 
     async def _await_end(self, outcome: Awaitable[Outcome]) -> None:
@@ -102,16 +103,16 @@ class AttemptTask:
         self._end(ending)
 
     def _fail(self, error: Exception) -> None:
-        """An executor's own bug fails the attempt, not the worker."""
+        """Fail the attempt. A bug in an executor must not stop the worker."""
         _log.error("executor_failed", run=format_run_id(self.lease.run_id), exc_info=error)
         self._end(Failure(error=f"the executor failed: {type(error).__name__}: {error}"))
 
     def _end(self, ending: Ending) -> None:
         if self._is_cancel_wanted and isinstance(ending, Failure):
-            # The stop surfaced as a failure of the work (a command's exit status): it ended because of the cancel.
+            # The stop shows as a failure of the work (a command's exit status), but the cancel caused it.
             ending = Stopped(error=ending.error, output=ending.output)
         self.ending = ending
-        self._handle = None  # it knows this attempt: left alone the two would wait for the collector
+        self._handle = None  # it refers to this attempt: break the cycle, or both wait for the collector
         if self._on_end is not None:
             self._on_end(self)
 
@@ -124,25 +125,25 @@ class AttemptTask:
         return HandedBack(was_started=was_started)
 
     def cancel(self) -> None:
-        """Stop the work because the run's cancel was asked for; what cannot be stopped goes on, and its end counts."""
+        """Stop the work because the cancel of its run was requested. If it cannot be stopped, its own ending counts."""
         if not self._is_cancel_wanted:
             self._is_cancel_wanted = True
             self._stop(GENTLY)
 
     def hand_back(self) -> None:
-        """Stop the work so that another worker can do it; what cannot be stopped is left behind."""
+        """Stop the work so that another worker can do it. If it cannot be stopped, it is left behind."""
         if not self._is_hand_back_wanted:
             self._is_hand_back_wanted = True
             self._stop()
 
     def drop(self) -> None:
-        """Stop the work because the lease is lost; nothing will be reported. What cannot be stopped keeps its slot."""
+        """Stop the work because the lease is lost. Nothing is reported. If it cannot be stopped, it keeps its slot."""
         if not self.is_dropped:
             self.is_dropped = True
             self._stop(GENTLY)
 
     def _stop(self, message: str | None = None) -> None:
-        # A task that is cancelled before its first step never runs, not even to say that it has ended.
+        # A task that is cancelled before its first step never runs, and so could not report its ending.
         if not self._has_begun or self.ending is not None:
             return
         if self._executor is None:
@@ -153,7 +154,7 @@ class AttemptTask:
             self.task = asyncio.create_task(self._halt(self._executor))
         elif self._handle is None:
             self.task.cancel(message)
-        elif self._message is not None:  # whoever would not wait is not made to
+        elif self._message is not None:  # a stop that does not wait stays one
             self._message = message
 
     async def _halt(self, executor: CallbackExecutor) -> None:

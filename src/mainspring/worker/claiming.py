@@ -19,13 +19,13 @@ from mainspring.worker.settings import WorkerWaiters
 
 _log = structlog.get_logger(__name__)
 _RECOVERY_SECONDS = 3.0
-"""How long to wait for an answer: straight on a store that has gone, a claim would wait for it for ever."""
+"""Seconds to wait for an answer. Directly on a store that is gone, a claim would wait for ever."""
 _RECOVERIES = 8
-"""How often a worker that stops asks for the claim that was cut off: for some ten seconds."""
+"""How often a stopping worker repeats the claim that was cut off: for about ten seconds, if it is refused at once."""
 
 
 class Claimer:
-    """The claim loop. It owns the claim that is not answered yet.
+    """The claim loop. It remembers the claim that is not answered yet.
 
     Args:
         long_poll: how long one claim may wait for work.
@@ -65,9 +65,9 @@ class Claimer:
             self._open_call = call
             try:
                 reply = await self._ask(call)
-            except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
-                # The answer may be lost, not the claim: the same number is asked again and gets the same leases. It
-                # asks for nothing more, by which another server knows it for a repeat.
+            except Exception as error:  # noqa: BLE001 - a worker survives whatever the answer is
+                # The answer may be lost, but not the claim: the same number gets the same leases again. Its limit is
+                # 0, so another server recognizes it as a repeat.
                 log_failure("claim_failed", error)
                 await self._waiters.claim.wait(pause_after(failures, self._random))
                 failures += 1
@@ -78,10 +78,10 @@ class Claimer:
                 self._take(reply, call)
 
     async def _ask(self, call: ClaimCall) -> ClaimReply | None:
-        """Send a claim; None where it was cut off, since there is room now for what it does not ask for.
+        """Send a claim. Return None if it was cut off because there is room now for what it does not ask for.
 
-        A claim that leaves functions out may wait long for others, and must not hold up the first of those for which
-        there is a thread again. What it has got meanwhile is not lost: its number is asked again.
+        A claim that leaves out functions may wait long for other work. It must not hold up a function for which a
+        thread is free again. Leases that it got in the meantime are not lost, because its number is asked again.
         """
         bound = call.function_limit
         if bound is None or bound.limit:
@@ -96,9 +96,10 @@ class Claimer:
         return None if asking.cancelled() else asking.result()
 
     async def recover(self) -> None:
-        """Ask once more for the claim that was cut off: leases it got are handed back, not lost.
+        """Repeat the claim that was cut off, so that its leases are handed back and not lost.
 
-        A server that stops at the same time refuses, and another one, or its own next life, answers a moment later.
+        A server that stops at the same time refuses. A moment later another server answers, or the same one after its
+        restart.
         """
         call = self._open_call
         if call is None or call.session_id != self._session.id:
@@ -108,7 +109,7 @@ class Claimer:
             try:
                 async with asyncio.timeout(_RECOVERY_SECONDS):
                     reply = await self._gateway.claim(repeated)
-            except Exception as error:  # noqa: BLE001 - a worker ends whatever it is answered
+            except Exception as error:  # noqa: BLE001 - a worker ends whatever the answer is
                 log_failure("claim_failed", error)
                 await self._waiters.claim.wait(pause_after(failures, self._random))
             else:
@@ -130,7 +131,7 @@ class Claimer:
         return call
 
     def _may_claim(self) -> bool:
-        if self._session.may_be_lost():  # what came would be handed back; the next heartbeat tells
+        if self._session.may_be_lost():  # leases would be handed back; the next heartbeat will show
             return False
         if any(attempt.lease.is_quarantined for attempt in self._leases.active.values()):
             return False
@@ -142,10 +143,10 @@ class Claimer:
     def _take(self, reply: ClaimReply, call: ClaimCall) -> None:
         session = self._session
         if call.session_id != session.id:
-            return  # a new session was opened meanwhile; the old one's leases are lost with it
+            return  # a new session is open, and the leases of the old one are lost with it
         session.answered = call.number
         if not reply.is_session_live:
-            self._waiters.beat.signal()  # the beat finds it out and opens a new session
+            self._waiters.beat.signal()  # the heartbeat opens a new session
             session.close()
             return
         self._is_drain_asked = reply.is_quarantined_waiting

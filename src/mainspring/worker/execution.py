@@ -1,4 +1,4 @@
-"""Begins the attempts of claimed leases, stops them, and keeps how they ended."""
+"""Starts the attempts of claimed leases, stops them, and keeps their endings."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _log = structlog.get_logger(__name__)
 
 
 class Execution:
-    """Carries out attempts by the executors of their target types.
+    """Runs attempts with the executors of their target types.
 
     Attributes:
-        on_room: called when there is room again for a function that is bounded; None is nobody.
+        on_room: called when there is room again for a bounded function; None if nobody waits for that.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Execution:
             kind: executor for kind, executor in executors.items() if isinstance(executor, CallbackExecutor)
         }
         bounded = [executor for executor in executors.values() if isinstance(executor, BoundedExecutor)]
-        self._bounded = bounded[0] if bounded else None  # functions are the only targets with a bound
+        self._bounded = bounded[0] if bounded else None  # only functions have their own limit
         self.on_room: Callable[[], object] | None = None
         self._session = session
         self._leases = leases
@@ -56,12 +56,12 @@ class Execution:
             await executor.start()
 
     async def stop(self) -> None:
-        """Stop the executors; no attempt is under way."""
+        """Stop the executors. No attempt may be under way."""
         for executor in self._executors.values():
             await executor.stop()
 
     def function_limit(self, free: int) -> FunctionLimit | None:
-        """Return what can begin fewer times than there are free slots; None when nothing waits for anything else."""
+        """Return the limit on functions if fewer of them can start than there are free slots; otherwise None."""
         room = self._bounded.room() if self._bounded is not None else None
         if self._bounded is None or room is None or room >= free:
             return None
@@ -69,7 +69,7 @@ class Execution:
         return FunctionLimit(functions=functions, limit=room) if functions else None
 
     def begin(self, leases: Sequence[Lease], session_id: SessionId) -> None:
-        """Begin the attempts of leases that were claimed under this session; repeated ones are left out."""
+        """Start the attempts of leases that this session has claimed. Repeated leases are left out."""
         active, ended = self._leases.active, self._leases.ended
         callbacks, may_be_lost, tell_end = self._callbacks, self._session.may_be_lost, self._end
         for lease in leases:
@@ -93,24 +93,24 @@ class Execution:
             await attempt.run(self._executors)
 
     def _refuse(self, attempt: AttemptTask) -> None:
-        """Do not begin: the process was stopped since the lease was taken."""
+        """Do not start an attempt, because the process was paused since it took the lease."""
         _log.warning("leases_not_begun", runs=1)
         attempt.refuse()
         self._waiters.beat.signal()
 
     def hand_back(self, leases: Sequence[Lease], session_id: SessionId) -> None:
-        """Give leases back that were not begun."""
+        """Hand back leases whose attempts were not started."""
         for lease in leases:
             self._leases.ended[lease.run_id, lease.token] = session_id, HandedBack(was_started=False)
         self._waiters.report.signal()
 
     def hand_back_active(self) -> None:
-        """Stop all attempts under way, so that other workers can do the work."""
+        """Stop all attempts under way, so that other workers can run them."""
         for attempt in self._leases.active.values():
             attempt.hand_back()
 
     def cancel(self, key: LeaseKey) -> None:
-        """Stop an attempt because its run's cancel was asked for."""
+        """Stop an attempt because the cancel of its run was requested."""
         attempt = self._leases.active.get(key)
         if attempt is not None:
             attempt.cancel()
@@ -118,21 +118,21 @@ class Execution:
     def lose(self, key: LeaseKey) -> None:
         """Stop an attempt whose lease is lost.
 
-        An ending that waits for its report stays: the report is under way, or will be answered as stale and counted.
+        An ending that waits for its report stays. Its report is under way, or will be answered as stale and counted.
         """
         attempt = self._leases.active.get(key)
         if attempt is not None:
             attempt.drop()
 
     async def wait_for_end(self, seconds: float) -> None:
-        """Wait until no attempt is under way, at most so many seconds."""
+        """Wait until no attempt is under way, for at most this many seconds."""
         if self._leases.active:
             self._all_ended.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._all_ended.wait(), seconds)
 
     def _end(self, attempt: AttemptTask) -> None:
-        """Keep how an attempt ended until it is reported."""
+        """Keep the ending of an attempt until it is reported."""
         leases = self._leases
         key = (attempt.lease.run_id, attempt.lease.token)
         was_full = leases.free_slots() <= 0

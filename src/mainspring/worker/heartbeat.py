@@ -1,4 +1,4 @@
-"""Opens the worker's session and keeps it alive: registers, sends heartbeats, hears of losses and cancels."""
+"""Opens the worker's session and keeps it alive: registers, sends heartbeats, learns about losses and cancels."""
 
 from __future__ import annotations
 
@@ -42,15 +42,19 @@ class Heartbeat:
         self._is_stopping = False
 
     def stop(self) -> None:
-        """Have the loop end."""
+        """Make the loop end."""
         self._is_stopping = True
         self._waiters.beat.signal()
 
     async def register(self, *, is_first: bool = False) -> None:
-        """Open a session, and try until that succeeds or the worker stops.
+        """Open a session. Try until that succeeds or the worker stops.
+
+        Args:
+            is_first: whether this is the worker's start, so that only outages are worth another try.
 
         Raises:
-            Exception: at the start, whatever is not an outage: whoever starts the worker has to put it right.
+            Exception: at the worker's start, any error that is not an outage. The person who starts the worker has to
+                fix it.
         """
         failures = 0
         while True:
@@ -82,13 +86,13 @@ class Heartbeat:
             await self._renew_session()
             return
         asked_at = session.now()
-        # A call that hangs (a connection that broke without a word) must not use up the whole lease.
+        # A call that hangs (on a connection that broke silently) must not use up the whole lease.
         limit = asyncio.timeout(session.beat_period)
         try:
             async with limit:
                 reply = await self._gateway.beat(session.id, self._leases.keys, answered=session.answered)
-        except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
-            # Nobody is declared dead by an outage of the store; go on working and try again.
+        except Exception as error:  # noqa: BLE001 - a worker survives whatever the answer is
+            # While the store is away, no worker is declared dead: continue to work, and try again.
             if limit.expired():  # a period has passed already
                 log_failure("beat_failed", Unreachable("no answer within a period"))
                 self._waiters.beat.signal()

@@ -1,4 +1,4 @@
-"""The leases that a worker answers for: attempts under way, and endings that are not reported yet."""
+"""The leases that a worker holds: attempts under way, and endings that are not reported yet."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ LeaseKey = tuple[RunId, int]
 
 
 class HeldLeases:
-    """State that claiming, attempts and reporting share.
+    """The leases, as state that claiming, attempts and reporting share.
 
     Args:
-        slots: attempts that the worker carries out at a time.
+        slots: how many attempts the worker runs at a time.
 
     Attributes:
-        active: attempts under way.
-        ended: how attempts ended that are not reported yet, each with the session under which it was claimed.
+        active: the attempts under way.
+        ended: the endings that are not reported yet, each with the session that claimed the lease.
     """
 
     def __init__(self, slots: int) -> None:
@@ -30,24 +30,25 @@ class HeldLeases:
 
     @property
     def keys(self) -> tuple[LeaseKey, ...]:
-        """All leases, in the order in which they were taken."""
+        """All leases: first those under way, then those that have ended."""
         return (*self.active, *self.ended)
 
     def __bool__(self) -> bool:
         return bool(self.active or self.ended)
 
     def free_slots(self) -> int:
-        """Return how many more leases the worker may take; zero or less is none.
+        """Return how many more leases the worker may take. Zero or less means none.
 
-        An ending that waits for its report holds no slot, up to as many again: reporting overlaps with work.
+        An ending that waits for its report occupies no slot, so that reporting overlaps with work. But active attempts
+        and endings together are at most twice the slots.
         """
         active = len(self.active)
         return min(self._slots - active, 2 * self._slots - active - len(self.ended))
 
     def next_report(self, most: int) -> tuple[SessionId, list[LeaseKey]] | None:
-        """Return the oldest endings that one report can carry, at most `most`; None when there are none.
+        """Return the oldest endings that fit in one report, at most `most`; None if there are none.
 
-        One report speaks for one session: an attempt's end is reported under the session that claimed it.
+        All endings in a report belong to one session, because an ending is reported by the session that claimed it.
         """
         entries = islice(self.ended.items(), most)
         first = next(entries, None)

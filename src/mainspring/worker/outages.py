@@ -1,4 +1,4 @@
-"""What a worker does about a call that failed: it logs the failure, pauses, and tries again."""
+"""What a worker does after a call that failed: it logs the failure, pauses, and tries again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mainspring.errors import StoreUnavailable, Unreachable
 from mainspring.ports.clock import RandomSource
 
 OUTAGES = (Unreachable, StoreUnavailable)
-"""Errors that pass: the call may be repeated."""
+"""Temporary errors, after which the call may be repeated."""
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
@@ -16,7 +16,7 @@ _log = structlog.get_logger(__name__)
 
 
 def log_failure(event: str, error: Exception, **facts: object) -> None:
-    """Log an outage in one line, and an unexpected error with its traceback."""
+    """Log an outage as one line, and any other error with its traceback."""
     if isinstance(error, OUTAGES):
         _log.warning(event, error=str(error), **facts)
     else:
@@ -24,6 +24,6 @@ def log_failure(event: str, error: Exception, **facts: object) -> None:
 
 
 def pause_after(failures: int, random: RandomSource) -> float:
-    """Return how many seconds to pause after this many earlier failures in a row."""
+    """Return how many seconds to pause, given the number of earlier failures in a row."""
     pause: float = min(_FIRST_PAUSE * 2.0 ** min(failures, 10), _LONGEST_PAUSE)
     return pause * (0.5 + random.random() / 2)

@@ -15,16 +15,16 @@ from mainspring.worker.session import WorkerSession
 from mainspring.worker.settings import WorkerCounters, WorkerWaiters
 
 _REFUSALS = 3
-"""How often a report that is sent by itself is refused before it is given up."""
+"""How often a report that is sent by itself may be refused before it is replaced by a failure."""
 _LAST_TRIES = 5
-"""How often a worker that stops and may have been declared dead repeats its last report."""
+"""How often a stopping worker repeats its last report if it may have been declared dead."""
 
 
 class Reporter:
-    """The report loop. It owns how often each report was refused.
+    """The report loop. It counts how often each report is refused.
 
     Args:
-        batch: endings in one report, at most.
+        batch: the most endings in one report.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Reporter:
         self._is_stopping = False
 
     def stop(self) -> None:
-        """Have the loop end when everything is reported."""
+        """Make the loop end when everything is reported."""
         self._is_stopping = True
         self._waiters.report.signal()
 
@@ -66,13 +66,13 @@ class Reporter:
             session_id, keys = found
             try:
                 await self._report(session_id, keys)
-            except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
+            except Exception as error:  # noqa: BLE001 - a worker survives whatever the answer is
                 log_failure("report_failed", error, kept=len(self._leases.ended))
                 if not isinstance(error, OUTAGES) and await self._report_each(session_id, keys):
                     failures = 0
                     continue
                 if self._is_stopping and failures >= _LAST_TRIES and self._session.may_be_lost():
-                    return  # others may have been given the runs by now; nobody waits for this any more
+                    return  # other workers may have the runs by now, so nobody waits for this report
                 await self._waiters.report.wait(pause_after(failures, self._random))
                 failures += 1
                 continue
@@ -83,14 +83,14 @@ class Reporter:
         reports = tuple(Report(run_id=key[0], token=key[1], ending=ended[key][1]) for key in keys)
         results = await self._gateway.report(session_id, reports)
         if len(results) != len(reports):
-            raise RuntimeError(f"{len(reports)} reports brought {len(results)} results")
+            raise RuntimeError(f"{len(reports)} reports gave {len(results)} results")
         self._settle(keys, results)
 
     async def _report_each(self, session_id: SessionId, keys: Sequence[LeaseKey]) -> bool:
-        """Send reports one by one, so that a bad one stops no other; return whether none of them is left.
+        """Send reports one by one, so that a bad one does not stop the others. Return whether none of them is left.
 
-        One that is refused time and again becomes a failure that says so, where that is taken: a gateway that takes
-        nothing at all is only out of order, and what is kept for it stays as it is.
+        A report that is refused again and again is replaced by a failure that says so. If the gateway refuses that as
+        well, the fault is the gateway's, and the report stays as it was.
         """
         ended = self._leases.ended
         for key in keys:
@@ -110,7 +110,7 @@ class Reporter:
     async def _try_report(self, session_id: SessionId, key: LeaseKey) -> Exception | None:
         try:
             await self._report(session_id, [key])
-        except Exception as error:  # noqa: BLE001 - a worker outlives whatever it is answered
+        except Exception as error:  # noqa: BLE001 - a worker survives whatever the answer is
             return error
         return None
 

@@ -1,4 +1,4 @@
-"""The worker's session as the worker knows it: its id, its beat period, and when it was last confirmed."""
+"""What a worker knows about its session: the id, the beat period, and when the session was last confirmed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _FIRST_PERIOD = 10.0
 
 
 class WorkerSession:
-    """State that the worker's loops share.
+    """The session, as state that the worker's loops share.
 
-    The heartbeat opens, confirms and closes it; claiming counts the answers.
+    The heartbeat opens, confirms and closes it. Claiming counts the answers.
 
     Args:
-        monotonic: this process's monotonic clock, seconds.
+        monotonic: this process's monotonic clock, in seconds.
 
     Attributes:
         id: the open session; None while there is none.
@@ -33,14 +33,14 @@ class WorkerSession:
         self._confirmed_at = 0.0
 
     def open(self, session: Session, *, asked_at: float) -> None:
-        """Take a session that was granted to a request sent at `asked_at` (monotonic seconds)."""
+        """Store a session that was granted to a request sent at `asked_at` (monotonic seconds)."""
         self.id = session.id
         self.beat_period = session.beat_period.total_seconds()
         self.answered = 0
         self._confirmed_at = asked_at
 
     def confirm(self, *, asked_at: float) -> None:
-        """Note that a heartbeat sent at `asked_at` found the session alive."""
+        """Note that a heartbeat sent at `asked_at` (monotonic seconds) found the session alive."""
         self._confirmed_at = asked_at
 
     def close(self) -> None:
@@ -50,9 +50,9 @@ class WorkerSession:
     def may_be_lost(self) -> bool:
         """Return whether this process was silent for so long that it may have been declared dead.
 
-        After a pause of the whole process (a suspended host, SIGSTOP) an answer that lay waiting must not start work
-        that another worker has been given since. Nobody judges sooner than this: silence is counted from the moment
-        at which the last confirmed heartbeat was sent.
+        After the whole process was paused (a suspended host, SIGSTOP), an answer that was waiting to be read must not
+        start work that another worker has got in the meantime. No judge decides sooner than this method, because it
+        counts the silence from the moment when the last confirmed heartbeat was sent.
         """
         return self._monotonic() - self._confirmed_at >= PERIODS_OF_SILENCE * self.beat_period
 

@@ -1,4 +1,4 @@
-"""What a worker is given, and what it counts."""
+"""A worker's settings, counters and waiters."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class WorkerSettings:
     """How a worker behaves.
 
     Attributes:
-        registration: what it offers.
+        registration: what the worker offers.
         long_poll: how long one claim may wait for work.
-        report_batch: at most so many endings in one report.
+        report_batch: the most endings in one report.
     """
 
     registration: Registration

@@ -18,17 +18,18 @@ from mainspring.worker.session import WorkerSession
 from mainspring.worker.settings import WorkerCounters, WorkerSettings, WorkerWaiters
 
 _LAST_SECONDS = 10.0
-"""How long attempts that were told to stop may take."""
+"""Seconds that attempts may take to end after they are asked to stop."""
 
 
 class Worker:
-    """Three loops over one session: claim, beat, report.
+    """Runs three loops over one session: claim, beat, report.
 
-    Jobs run elsewhere (the function executor has its own event loop and threads), so a job that blocks does not
-    hold up the heartbeat. What has ended but is not yet reported is kept and repeated until the gateway answers.
+    Jobs run elsewhere (the function executor has its own event loop and threads), so a job that blocks does not hold
+    up the heartbeat. The worker keeps endings that are not reported yet, and repeats their report until the gateway
+    answers.
 
     Args:
-        monotonic: this process's monotonic clock, seconds; tells how long it has been silent.
+        monotonic: this process's monotonic clock, in seconds. It shows how long the worker has been silent.
     """
 
     def __init__(
@@ -81,11 +82,11 @@ class Worker:
 
     @property
     def held(self) -> tuple[LeaseKey, ...]:
-        """The leases that this worker answers for: under way, or ended and not yet reported."""
+        """The leases that this worker holds: under way, or ended and not yet reported."""
         return self._leases.keys
 
     async def start(self) -> None:
-        """Start the executors, open a session and begin to work."""
+        """Start the executors, open a session, and start to work."""
         await self._execution.start()
         await self._heartbeat.register(is_first=True)
         self._claiming = asyncio.create_task(self._claimer.run(), name="worker-claim")
@@ -95,7 +96,7 @@ class Worker:
         ]
 
     async def stop(self, *, grace: float = 30.0) -> None:
-        """Drain: claim no more, let attempts end within `grace` seconds, hand the rest back, leave."""
+        """Drain: stop claiming, let attempts end within `grace` seconds, hand back the rest, and leave."""
         if self._claiming is not None:
             self._claiming.cancel()
             await asyncio.gather(self._claiming, return_exceptions=True)
@@ -114,10 +115,10 @@ class Worker:
             return
         try:
             await self._gateway.leave(self._session.id)
-        except Exception as error:  # noqa: BLE001 - a worker ends whatever it is answered
+        except Exception as error:  # noqa: BLE001 - a worker ends whatever the answer is
             log_failure("leave_failed", error)
         self._session.close()
 
     def beat_now(self) -> None:
-        """Beat at once, to learn of a cancel without waiting for the period."""
+        """Beat at once, to learn about a cancel before the period ends."""
         self._waiters.beat.signal()
