@@ -126,7 +126,7 @@ def test_a_worker_of_its_own_and_the_ways_of_jobs_and_runs(folder: Path) -> None
         assert (ledger.returncode, ledger.stderr) == (0, "")
         # The page must not be read as a day's worth where the job was changed a moment ago.
         start = added["created_at"][:19].replace("T", " ")
-        assert ledger.stdout.startswith(f"looked from {start}")
+        assert ledger.stdout.startswith(f"checked from {start}")
         assert ledger.stdout.endswith(" (nothing was due): 0 owed, 0 missing, 0 surplus\n")
         assert answer("job", "rm", "again", url=url)["deleted"] is True
         assert run("job", "show", "again", "--server", url).returncode == 2

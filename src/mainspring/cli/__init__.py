@@ -1,1 +1,1 @@
-"""The command line: argument parsing and output; every decision lies below it."""
+"""The command line: parses arguments and prints results. All decisions are made in lower layers."""

@@ -1,4 +1,4 @@
-"""One command's calls to a server, and how jobs are named there."""
+"""A command's calls to a server, and how it finds jobs and reads arguments."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def call(server: str, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> 
 
 
 def plain(value: object) -> Any:
-    """Return an answer in dicts and lists, as JSON has it."""
+    """Convert an answer to dicts and lists, as in JSON."""
     import msgspec
 
     return msgspec.to_builtins(value)
 
 
 async def find_job(client: AsyncClient, key: str) -> JobView:
-    """Return a job by id or name; what is an id is never taken as a name.
+    """Return a job by id or name. A key in the form of an id is never taken for a name.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such job.
     """
     try:
         parse_job_id(key)
@@ -57,7 +57,7 @@ def read_json_text(text: str, field: str) -> Any:
     """Read JSON from an argument.
 
     Raises:
-        InvalidInput: it is not JSON.
+        InvalidInput: the text is not JSON.
     """
     try:
         return json.loads(text)
@@ -69,7 +69,7 @@ def read_text_file(name: str, field: str) -> str:
     """Read a file in UTF-8; `-` is standard input.
 
     Raises:
-        InvalidInput: it cannot be read.
+        InvalidInput: the file cannot be read, or is not UTF-8.
     """
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()

@@ -1,4 +1,4 @@
-"""A job's fields as options of the command line, made of their descriptions."""
+"""A job's fields as command-line options, made from their descriptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def definition_options(function: F) -> F:
-    """Add an option for every field of a job's definition but its name."""
+    """Add an option for every field of a job's definition except its name."""
     options = [_click_option(field, option) for field, option in _fields()]
     options.append(click.option("--retries", type=int, metavar="N", help="Short for max_retries of --retry."))
     for option in reversed(options):
@@ -27,9 +27,9 @@ def definition_options(function: F) -> F:
 
 
 def read_definition_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that were given, as a body has them."""
+    """Return the fields that were given, in the form of a request's body."""
     kinds = {field: option.kind for field, option in _fields()}
-    # A shell's text may begin like JSON.
+    # A shell command is always text, even if it starts like JSON.
     texts = {"command"} if given.get("shell") else set()
     return {
         field: value if field in texts else _read(kinds[field], value, field)
@@ -86,7 +86,7 @@ def _read(kind: Kind, value: Any, field: str) -> Any:
 
 
 def _number(text: str) -> Any:
-    """Return what is a number as one; the server says what is wrong with anything else."""
+    """Return text that is a number as a number. The server says what is wrong with other text."""
     if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20:
         return int(text)
     return float(text) if text.isascii() and text.replace(".", "", 1).isdigit() and len(text) < 40 else text

@@ -1,6 +1,6 @@
-"""`mainspring`: the entry point, its exit codes, and the commands by name (each loaded when it is called).
+"""`mainspring`: the entry point, its exit codes, and its commands. Each command is loaded when it is called.
 
-Exit codes: 0 done; 1 the server or the store cannot be had, or something unforeseen; 2 the input is refused;
+Exit codes: 0 done; 1 the server or the store cannot be reached, or an unexpected error; 2 the input is refused;
 130 interrupted.
 """
 
@@ -27,27 +27,27 @@ _COMMANDS = {
     "worker": ("worker", "worker_command", "Run jobs for a server, or straight from PostgreSQL."),
 }
 _EXTENSIBLE = frozenset({"import", "job", "server", "up", "worker"})
-"""Commands to which packages add triggers, targets, executors or stores."""
+"""Commands that use the triggers, targets, executors or stores that packages add."""
 _INTERRUPTED = 130
 _GC_THRESHOLD = 50_000
-"""Loading modules makes many objects and hardly any garbage: looking for it at each 700 costs a start 0.1 s."""
+"""Loading modules makes many objects and hardly any garbage. Collecting at every 700 objects slows a start by 0.1 s."""
 
 
 class LazyGroup(click.Group):
-    """Knows its commands' names and loads the one that is called."""
+    """Knows the names of its commands, and loads only the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, sorted."""
         return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command; None when there is none of that name."""
+        """Load a command; None if there is none with that name."""
         if cmd_name not in _COMMANDS:
             return None
         if cmd_name in _EXTENSIBLE:
             from mainspring.plugins import load_plugins
 
-            load_plugins()  # first, since options and descriptions are made of what it finds
+            load_plugins()  # first, because options and descriptions are made from what it finds
         module, attribute, _ = _COMMANDS[cmd_name]
         command: click.Command = getattr(
             importlib.import_module(f"mainspring.cli.commands.{module}"), attribute
@@ -82,13 +82,13 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
 def cli() -> None:
     """Mainspring: a distributed job scheduler.
 
-    Commands that talk to a server find it by --server, MAINSPRING_SERVER, or the setting `server` of a file
+    Commands that talk to a server find it by --server, MAINSPRING_SERVER, or the setting `server` in a file
     (default http://127.0.0.1:8620).
     """
 
 
 def main() -> None:
-    """Run a command and end the process with its exit code; errors are one line, never a traceback."""
+    """Run a command, and end the process with its exit code. An error is one line, never a traceback."""
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
     sys.exit(run_command(sys.argv[1:]))
 
@@ -100,7 +100,7 @@ def run_command(arguments: list[str]) -> int:
         sys.stdout.flush()
     except click.exceptions.Exit as error:
         return error.exit_code
-    except SystemExit as error:  # click's way of saying that the reader of our output has gone
+    except SystemExit as error:  # click raises this when the reader of our output is gone
         return error.code if isinstance(error.code, int) else 1
     except click.ClickException as error:
         error.show()
@@ -125,7 +125,7 @@ def _print_error(message: str) -> None:
 
 
 def _abandon_output() -> None:
-    """Who read our output has gone: let nothing be written to it at exit either."""
+    """Discard the rest of the output, because its reader is gone. Otherwise the flush at exit would fail as well."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

@@ -1,4 +1,4 @@
-"""Options that several commands have in common; those of processes come from the table of settings."""
+"""Options that several commands have in common. The options of processes come from the table of settings."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _ServerOption(click.Option):
-    """--server of a command that asks a server: an option goes before the variable, and that before the file."""
+    """The option --server of commands that call a server. It wins over the variable, which wins over the file."""
 
     def get_default(self, ctx: click.Context, call: bool = True) -> Any:
-        """Return what the file says, or else the usual address."""
+        """Return the address in the file, or else the default address."""
         return _read_server() if call else DEFAULT_SERVER
 
 
@@ -49,15 +49,18 @@ def config_option(function: F) -> F:
     return click.option(
         "--config",
         metavar="FILE",
-        help="The file of settings.  [env var: MAINSPRING_CONFIG; default: ./mainspring.toml, else "
-        "/etc/mainspring/mainspring.toml, where there is one]",
+        help="The file with settings.  [env var: MAINSPRING_CONFIG; default: ./mainspring.toml, else "
+        "/etc/mainspring/mainspring.toml, if there is one]",
     )(function)
 
 
 def setting_options(*processes: str) -> Callable[[F], F]:
     """Add --config, and the options of all settings that one of these processes uses.
 
-    Each is read by `read_choices`; the command's own parameters hold what was written.
+    Read their values with `read_choices`. The command's own parameters hold only the text that was given.
+
+    Args:
+        processes: names of processes; without any, all processes count.
     """
     chosen = [
         setting
@@ -74,7 +77,7 @@ def setting_options(*processes: str) -> Callable[[F], F]:
 
 
 def read_choices(context: click.Context) -> Choices:
-    """Return what file, environment and the command line say."""
+    """Return the values that the file, the environment and the command line give."""
     from mainspring.config.sources import read_sources
 
     flags = {}
@@ -86,9 +89,9 @@ def read_choices(context: click.Context) -> Choices:
 
 
 def given_arguments(context: click.Context, *, leave_out: Collection[str]) -> list[str]:
-    """Return what a command was given on its command line, so that another process can be given the same.
+    """Return the arguments of a command as given on its command line, to pass them on to another process.
 
-    What came from the environment or a file comes from there again.
+    That process gets values from the environment or a file by itself.
     """
     options: list[str] = []
     arguments: list[str] = []
@@ -128,7 +131,7 @@ def _show_default(setting: Setting) -> str:
 
 
 def _read_server() -> str:
-    """Return the address that the file names. Whoever asks a server need not be allowed to read the system's file."""
+    """Return the address that the file names. A client need not have permission to read the system's file."""
     from mainspring.config.sources import read_client_file
 
     given: Mapping[str, Any] = read_client_file()

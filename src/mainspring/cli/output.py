@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, tables on a terminal, plain columns elsewhere."""
+"""Prints the results of commands: JSON for programs, tables on a terminal, plain columns elsewhere."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def print_json(value: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
-    """Print rows under headings; on a terminal by rich, otherwise in plain columns.
+    """Print rows under headings, on a terminal with rich, elsewhere in plain columns.
 
     Args:
-        empty: what is printed when there are no rows.
+        empty: what to print if there are no rows.
     """
     cells = [[_cell(value) for value in row] for row in rows]
     if not cells:
@@ -43,7 +43,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
 
 
 def print_fields(fields: Mapping[str, object]) -> None:
-    """Print one thing, a field per line; what is None is left out."""
+    """Print one object, a field per line. Fields that are None are left out."""
     shown = {name: _cell(value) for name, value in fields.items() if value is not None}
     width = max(map(len, shown), default=0)
     for name, text in shown.items():
@@ -54,7 +54,7 @@ def print_fields(fields: Mapping[str, object]) -> None:
 
 
 def show_instant(instant: datetime, tz: str | None = None) -> str:
-    """Return an instant to the second with its offset, in UTC or a zone."""
+    """Return an instant as text, to the second and with its offset, in a zone if one is given."""
     local = instant.astimezone(ZoneInfo(tz)) if tz else instant
     return local.isoformat(sep=" ", timespec="seconds")
 

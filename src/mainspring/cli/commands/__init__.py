@@ -1,1 +1,1 @@
-"""One module per command or group of commands."""
+"""The commands, one module per command or group of commands."""

@@ -1,4 +1,4 @@
-"""`mainspring config`: what the settings are, where each comes from, and whether they are right."""
+"""`mainspring config`: shows the settings and where each comes from, and checks them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _WRONG = 1
 def config_group() -> None:
     """Show and check the settings of processes.
 
-    A file (TOML) is read first, then MAINSPRING_… variables, then options; what comes later wins.
+    They come from a file (TOML), then from MAINSPRING_… variables, then from options. The later source wins.
     """
 
 
 @config_group.command("show")
 @setting_options()
-@click.option("--changed", is_flag=True, help="Only what is not at its default.")
+@click.option("--changed", is_flag=True, help="Show only settings that are not at their default.")
 @json_option
 @click.pass_context
 def show_command(context: click.Context, /, changed: bool, as_json: bool, **_: Any) -> None:
-    """Show every setting, its value, and where that comes from.
+    """Show every setting, its value, and where the value comes from.
 
-    Passwords are hidden. Options are taken as `up`, `server` and `worker` take them.
+    Passwords are hidden. The options are those of `up`, `server` and `worker`.
     """
     from mainspring.cli.output import print_json, print_table
     from mainspring.config.processes import shown

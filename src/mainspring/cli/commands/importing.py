@@ -1,4 +1,4 @@
-"""`mainspring import`: jobs from other tools' files."""
+"""`mainspring import`: imports jobs from other tools' files."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def import_group() -> None:
 
 @import_group.command("crontab")
 @click.argument("file")
-@click.option("--system", is_flag=True, help="A user follows the times, as in /etc/crontab.")
-@click.option("--seconds", is_flag=True, help="Six time fields, seconds first.")
+@click.option("--system", is_flag=True, help="Lines have a user after the times, as in /etc/crontab.")
+@click.option("--seconds", is_flag=True, help="Lines have six time fields, seconds first.")
 @click.option("--tz", default="UTC", show_default=True, help="The zone of entries without CRON_TZ.")
 @click.option("--yes", is_flag=True, help="Apply the import. Without it you only see a preview.")
 @server_option
@@ -39,7 +39,7 @@ def import_group() -> None:
 def crontab_command(
     file: str, tz: str, server: str, *, system: bool, seconds: bool, yes: bool, as_json: bool
 ) -> int:
-    """Import a crontab: each entry becomes a job of a shell command.
+    """Import a crontab. Each entry becomes a job that runs a shell command.
 
     FILE may be - for standard input. Without --yes nothing is changed and no server is needed. If a line cannot
     be imported, nothing is, and the exit code is 2. Importing again updates the same jobs.
@@ -63,14 +63,14 @@ def crontab_command(
 
 
 def _absent_users(entries: Iterable[CrontabEntry]) -> list[CrontabNote]:
-    """Return a note for each user who does not exist here: often it is a command's first word."""
+    """Return a note for each user that does not exist here. Often it is the first word of a command."""
     from mainspring.importers.crontab import CrontabNote
 
     first: dict[str | None, int] = {}
     for entry in entries:
         first.setdefault(entry.body["target"].get("user"), entry.line)
     return [
-        CrontabNote(line, f"user: there is no {name!r} on this machine; is the user's column missing?")
+        CrontabNote(line, f"user: there is no {name!r} on this machine; is the user column missing?")
         for name, line in first.items()
         if name is not None and not _is_user(name)
     ]
@@ -78,7 +78,7 @@ def _absent_users(entries: Iterable[CrontabEntry]) -> list[CrontabNote]:
 
 def _is_user(name: str) -> bool:
     if sys.platform == "win32":
-        return True  # it cannot be known here
+        return True  # there is no way to know
     import pwd
 
     try:
@@ -97,7 +97,7 @@ async def _apply(
         if page.items:
             existing[entry.name] = page.items[0]
             if page.items[0].target["type"] != "shell":
-                message = f"{entry.name!r} exists and is no command; rename that job, nothing was imported"
+                message = f"{entry.name!r} exists and is not a shell job; rename it. Nothing was imported"
                 raise Conflict("name", message)
     results: list[dict[str, Any]] = []
     for entry in entries:
@@ -113,7 +113,7 @@ async def _apply(
 
 
 async def _left_behind(client: AsyncClient, entries: tuple[CrontabEntry, ...]) -> list[CrontabNote]:
-    """Return a note for each job under a name that one of these entries had when its file had other lines."""
+    """Return a note for each job left by an earlier import, under another name of one of these entries."""
     from mainspring.importers.crontab import CrontabNote
 
     looked_up = {entry.name for entry in entries}
@@ -125,8 +125,8 @@ async def _left_behind(client: AsyncClient, entries: tuple[CrontabEntry, ...]) -
             looked_up.add(name)
             page = await client.list_jobs(name=name)
             if page.items and page.items[0].target.get("command") == entry.body["target"]["command"]:
-                message = f"{name!r} runs the same command and is not of this crontab; "
-                message += f"to end it: mainspring job rm {name}"
+                message = f"{name!r} runs the same command and is not in this crontab; "
+                message += f"to delete it: mainspring job rm {name}"
                 notes.append(CrontabNote(entry.line, message))
     return notes
 

@@ -1,4 +1,4 @@
-"""`mainspring job`: add, look at, change and run jobs."""
+"""`mainspring job`: adds, shows, changes and runs jobs."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def ledger_command(job: str, server: str, *, as_json: bool) -> int:
     if as_json:
         print_json(plain(ledger))
     else:
-        period = f"looked from {_instant(ledger.from_time)} to {_instant(ledger.to_time)}"
+        period = f"checked from {_instant(ledger.from_time)} to {_instant(ledger.to_time)}"
         if ledger.from_time == ledger.to_time:
             period += " (nothing was due)"
         click.echo(
@@ -227,7 +227,7 @@ def run_command(
     from mainspring.core.fields import read_instant
     from mainspring.sdk.runs import wait_for_run
 
-    if seconds is not None and not seconds >= 0:  # so written, it refuses NaN too
+    if seconds is not None and not seconds >= 0:  # written this way, it refuses NaN, too
         raise InvalidInput("wait", f"must be 0 or more seconds, not {seconds:g}")
     body: dict[str, Any] = {}
     if given["priority"] is not None:

@@ -1,4 +1,4 @@
-"""`mainspring next`: when a cron expression fires."""
+"""`mainspring next`: shows when a cron expression fires."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mainspring.cli.output import print_json, print_table, show_instant
 
 @click.command("next")
 @click.argument("expression", metavar="EXPR")
-@click.option("--tz", default="UTC", show_default=True, help="IANA name of the zone, like Europe/Berlin.")
+@click.option("--tz", default="UTC", show_default=True, help="The zone's IANA name, like Europe/Berlin.")
 @click.option("--dst", default="vixie", show_default=True, help="vixie, or GAP/OVERLAP like after/first.")
 @click.option(
     "--count", default=5, show_default=True, type=click.IntRange(1, 10_000), help="How many fires to show."
 )
 @click.option(
-    "--after", metavar="INSTANT", help="Only fires after this instant (ISO 8601 with offset), or now."
+    "--after", metavar="INSTANT", help="Only fires after this instant (ISO 8601 with offset); default: now."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def next_command(expression: str, tz: str, dst: str, count: int, after: str | None, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`mainspring run`: look at and cancel runs."""
+"""`mainspring run`: shows and cancels runs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _PAGE = 1000
 _CANCELLED = {
     "cancelled": "cancelled",
-    "requested": "asked to stop; a completion that is on its way wins",
-    "finished": "had ended already",
+    "requested": "asked to stop; if it completes first, the completion wins",
+    "finished": "had already ended",
 }
 
 

@@ -1,4 +1,4 @@
-"""`mainspring server`: API and scheduler without a worker; several of them share one PostgreSQL."""
+"""`mainspring server`: runs API and scheduler without a worker. Several servers share one PostgreSQL."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from mainspring.cli.options import read_choices, setting_options
 def server_command(context: click.Context, /, **_: Any) -> None:
     """Run API and scheduler until SIGTERM or SIGINT. `mainspring worker` runs the jobs.
 
-    Prints "listening on URL" when it is ready, with --no-api "scheduling". On PostgreSQL any number of servers share
-    a store; on SQLite or in memory there is exactly one.
+    Prints "listening on URL" when it is ready, or "scheduling" with --no-api. On PostgreSQL any number of servers can
+    share a store; on SQLite or in memory there is exactly one.
     """
     from mainspring.config.processes import settings_of, store_option
     from mainspring.executors.egress import make_policy
@@ -25,5 +25,5 @@ def server_command(context: click.Context, /, **_: Any) -> None:
 
     choices = read_choices(context)
     settings = settings_of("server", choices, stores=load_plugins())
-    make_policy(settings.callback_allow)  # workers use it; a server only says what is wrong with it
+    make_policy(settings.callback_allow)  # workers use it; a server only checks it
     run_host(settings, store_option=store_option(choices))

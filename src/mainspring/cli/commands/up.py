@@ -1,4 +1,4 @@
-"""`mainspring up`: scheduler, API and an embedded worker in one process."""
+"""`mainspring up`: runs scheduler, API and an embedded worker in one process."""
 
 from __future__ import annotations
 

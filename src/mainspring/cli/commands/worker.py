@@ -30,7 +30,7 @@ _RETRY_PAUSE = 1.0
 @click.command("worker")
 @click.argument("app_reference", metavar="[MODULE:APP]", required=False)
 @setting_options("worker")
-@click.option("--parent-link", type=int, hidden=True, help="What ties a process to its parent.")
+@click.option("--parent-link", type=int, hidden=True, help="The descriptor of the parent link.")
 @click.pass_context
 def worker_command(
     context: click.Context, /, app_reference: str | None, parent_link: int | None, **_: Any
@@ -66,7 +66,7 @@ def worker_command(
 
 
 def _run_supervised(context: click.Context, settings: Settings) -> int:
-    """Run several worker processes; they are told what this one was told, and a name each."""
+    """Run several worker processes. Each gets the same arguments as this process, and its own name."""
     from mainspring.clock import LoopWaiter, monotonic, system_random
     from mainspring.host.process import run_process
     from mainspring.host.supervisor import Supervisor, WorkerProcess
@@ -144,9 +144,9 @@ async def _work_on_store(task: _Task) -> None:
 
 @contextlib.asynccontextmanager
 async def _working(worker: Worker, task: _Task, telemetry: Telemetry) -> AsyncIterator[bool]:
-    """Run a worker; False when a stop is asked for while it still tries to register.
+    """Run a worker until the block ends, then drain it. Yield False if a stop is requested before it has registered.
 
-    At its end the log says what it has done: a worker has no port at which it could be asked.
+    At its end, the worker logs its figures, because it has no port at which they could be read.
     """
     import structlog
 
@@ -159,7 +159,7 @@ async def _working(worker: Worker, task: _Task, telemetry: Telemetry) -> AsyncIt
 
 
 async def put_jobs(app: App, put: Callable[[dict[str, Any]], Awaitable[object]]) -> None:
-    """Put the app's jobs; where server or store are away for a moment, wait for them as registering does."""
+    """Upsert the app's jobs. If the server or the store does not answer, try again until it does."""
     import structlog
 
     from mainspring.clock import LoopWaiter
@@ -179,7 +179,7 @@ async def _wait_ready(task: _Task) -> None:
     from mainspring.host.process import announce_ready, announce_stop, settle_memory
 
     settle_memory()
-    if task.parent_link is not None:  # the parent speaks for all
+    if task.parent_link is not None:  # the parent announces for all
         task.parent_link.say_ready()
         await task.stop.wait()
         return
