@@ -30,7 +30,7 @@ class AsyncClient(Transport):
     """A server's API.
 
     Use as `async with AsyncClient("http://127.0.0.1:8620") as client`. Every method raises `Unreachable` if no
-    answer comes, and `InvalidInput`, `NotFound`, `Conflict` or `StoreUnavailable` if the server answers with it.
+    answer comes, and `InvalidInput`, `NotFound`, `Conflict` or `StoreUnavailable` if the server says so.
     """
 
     async def create_job(self, body: Mapping[str, Any]) -> JobView:
@@ -48,7 +48,7 @@ class AsyncClient(Transport):
     async def list_jobs(
         self, *, after: str | None = None, limit: int = 100, name: str | None = None
     ) -> JobPage:
-        """Return a page of jobs, or the job of a name."""
+        """Return a page of jobs, or only the job with a given name."""
         query: dict[str, str | int | None] = {"after": after, "limit": limit, "name": name}
         return await self.call(operations.LIST_JOBS, query=query)
 

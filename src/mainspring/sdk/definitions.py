@@ -1,4 +1,4 @@
-"""Turn the arguments of `@app.job` into the body of a job."""
+"""Turns the arguments of `@app.job` into the body of a job."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Duration = timedelta | float | str
 class JobOptions(TypedDict, total=False):
     """The arguments of `@app.job`, written out for editors and type checkers.
 
-    A test compares them with the options of a job and the short forms of Mainspring's own triggers. The trigger of a
-    package goes into `trigger`, in full form.
+    A test compares them with the options of a job and the short forms of Mainspring's own triggers. Pass the trigger
+    of a plug-in as `trigger`, in full form.
     """
 
     cron: str | None
@@ -66,11 +66,11 @@ def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(retry, Mapping) or "max_retries" in retry:
             raise InvalidInput("retries", "says the same as 'retry.max_retries'; give one of them")
         body["retry"] = {**retry, "max_retries": body.pop("retries")}
-    # Long ago, because an instant that has passed is for the server to judge: it may know the job already.
+    # Long ago, so that an instant that has passed is not refused here: the server may know the job already.
     try:
         read_definition(body, now=_LONG_AGO)
     except InvalidInput as error:
-        if error.field != "function":  # its name is the job's here
+        if error.field != "function":  # here, the function's name is the job's name
             raise
         raise InvalidInput("name", error.message) from None
     return body

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 NO_PAYLOAD = object()
-"""Stands for a submission without arguments: the job's own payload holds."""
+"""Stands for a submission without arguments, which uses the job's own payload."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Function(Generic[P, R]):
 
     Attributes:
         name: the job's name; workers register the function under it, too.
-        definition: the body of the upsert at start.
+        definition: the body for the upsert when a process starts.
     """
 
     def __init__(self, app: App, name: str, call: Callable[P, R], definition: Mapping[str, Any]) -> None:

@@ -27,12 +27,12 @@ from mainspring.wire.protocol import (
 )
 
 _PART_BYTES = 800_000
-"""Of reports in one request, at most; a server reads 1 MiB."""
+"""The most bytes of reports in one request. A server reads 1 MiB."""
 _FIRST_SHARE = 0.6
-"""Of a period, that a server has to answer a heartbeat or a report before another one is asked. More than half, so
-that the worker gives up first, and beats again at once, where none of them answers."""
+"""The share of a beat period that a server has to answer a heartbeat or a report, before the call goes to another one.
+It is more than half, so that if none of them answers, the worker gives up first and beats again at once."""
 _LONGEST_SILENCE = 6.0
-"""Seconds for the same, at most: less than the reaper waits beyond a run's deadline for the report of its end."""
+"""The most seconds for the same. It is less than the reaper waits for a report after a run's deadline."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -73,7 +73,7 @@ class HttpGateway:
     async def claim(self, call: ClaimCall) -> ClaimReply:
         """Take leases; wait up to `call.wait` for the first."""
         body = protocol.from_claim(call)
-        # Not repeated here: a repeat asks for nothing more, by which another server knows it.
+        # Not repeated here: the worker repeats it with limit 0, so that another server recognizes the repeat.
         answer = await self._transport.call_as(
             operations.WORKER_CLAIM, ClaimAnswerIn, body=body, may_move=True
         )
@@ -82,7 +82,7 @@ class HttpGateway:
     async def beat(
         self, session_id: SessionId, held: tuple[tuple[RunId, int], ...], *, answered: int | None = None
     ) -> BeatReply:
-        """Say that the session lives and what it holds."""
+        """Report that the session is alive and what it holds."""
         body = BeatBody(
             session_id=protocol.show_session(session_id), held=protocol.from_keys(held), answered=answered
         )
@@ -92,7 +92,7 @@ class HttpGateway:
         return protocol.to_beat_reply(view)
 
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
-        """Say how attempts ended, in as many requests as needed. After an error, repeat all of it."""
+        """Report how attempts ended, in as many requests as needed. After an error, repeat the whole call."""
         results: list[ReportResult] = []
         for part in _parts(reports):
             body = {"session_id": protocol.show_session(session_id), "reports": part}

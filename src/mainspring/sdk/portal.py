@@ -1,4 +1,4 @@
-"""The SDK's event loop in its own thread. Calls run there, for callers with and without a loop."""
+"""The SDK's event loop in its own thread. Calls run there, so callers may have an event loop or not."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Portal:
         try:
             return future.result()
         except BaseException:
-            future.cancel()  # the wait was interrupted; for what has ended this does nothing
+            future.cancel()  # the wait was interrupted; if the work has ended, this has no effect
             raise
 
     async def call_async(self, work: Work[T]) -> T:

@@ -1,4 +1,4 @@
-"""A submitted run, as the code that submitted it sees it."""
+"""A handle on a submitted run, for the code that submitted it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RunHandle:
             timeout: seconds; None means no limit.
 
         Raises:
-            TimeoutError: the run has not ended by then; it continues.
+            TimeoutError: the run has not ended by then. It continues.
         """
         return await self._app.perform(lambda client: wait_for_run(client, self.id, timeout))
 

@@ -1,4 +1,4 @@
-"""HTTP calls to one server of several: one session, and errors as Mainspring's exceptions."""
+"""HTTP calls to one of several servers, in one session, with errors as Mainspring's exceptions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 35.0
-"""How long a server may take to answer; more than a claim may wait for work."""
+"""Seconds that a server may take to answer: more than a claim may wait for work."""
 _NOTHING_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
@@ -56,12 +56,12 @@ def read_servers(text: str) -> tuple[str, ...]:
 
 
 class Given(TypedDict, total=False):
-    """What a request may hold beside its path, and how it is sent.
+    """What a request may contain besides its path, and how it is sent.
 
     Attributes:
-        may_repeat: carried out twice it does no harm; a GET never does.
-        may_move: give it up, too, where another request finds its server silent.
-        seconds: how long one server may take.
+        may_repeat: whether executing it twice does no harm; for a GET, this is always so.
+        may_move: whether to give it up when another request finds its server silent.
+        seconds: how long one server may take to answer.
     """
 
     body: object
@@ -151,7 +151,7 @@ class Transport:
                 self._leave(server)
             raise refusal
         if answer is type(None) or not text:
-            return None  # type: ignore[return-value]  # the caller asked for nothing
+            return None  # type: ignore[return-value]  # the caller expects no body
         try:
             return msgspec.json.decode(text, type=answer)
         except msgspec.DecodeError as error:
