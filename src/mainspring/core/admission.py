@@ -1,4 +1,4 @@
-"""Which runs get in, and which of them only as a record: keys, the job's version, overlaps."""
+"""Decides which runs are admitted, and which are only recorded as skipped: keys, the job's version, overlaps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 from mainspring.core.values import value
 
 OVERLAP = "overlap"
-"""Why a run is skipped that came while an earlier one of its job was live."""
+"""The reason of a run that is skipped because an earlier run of its job was live."""
 
 
 @value()
@@ -38,13 +38,13 @@ def admit(
     wanted_version: int | None,
     now: datetime,
 ) -> SubmissionVerdict:
-    """Decide a submission. A key that is known and has not expired answers first, even where the job is gone.
+    """Decide a submission. A known key that has not expired decides first, even if the job is gone.
 
     Args:
-        known: what is known of the submission's key; None where it has none, or nobody used it.
-        request_hash: of the submission; None without a key.
-        newest_version: of the job; None where it does not exist.
-        wanted_version: which the newest one has to be; None: any.
+        known: what is known about the submission's key; None if it has no key, or an unused one.
+        request_hash: the submission's hash; None without a key.
+        newest_version: the job's newest version; None if the job does not exist.
+        wanted_version: the version that has to be the newest; None accepts any.
     """
     if known is not None and known.expires_at > now:
         is_same = known.request_hash == request_hash
@@ -57,10 +57,10 @@ def admit(
 
 
 def skip_overlaps(reasons: Sequence[str | None], *, is_live: bool) -> list[str | None]:
-    """Return why each of a job's new runs is skipped, None where it goes live: one live run at a time.
+    """Return why each of a job's new runs is skipped; None if it goes live. Only one run may be live at a time.
 
     Args:
-        reasons: why they were to be skipped already.
+        reasons: why each is to be skipped anyway; None if it is not.
         is_live: the job has a live run.
     """
     decided: list[str | None] = []

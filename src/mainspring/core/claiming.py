@@ -1,4 +1,4 @@
-"""Which runs may be claimed, and by whom. The SQL of both dialects says the same in `stores/_sql/fragments.sql`."""
+"""Decides which runs may be claimed, and by whom. Both SQL dialects do the same, by `stores/_sql/fragments.sql`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from mainspring.core.states import READY_STATES, RunState
 
 
 def is_ready(state: RunState, *, is_parked: bool) -> bool:
-    """Say whether a run waits for nothing but its time: not for parents, and not for a slot of its limits."""
+    """Say whether a run waits only for its time, not for parents or for a slot of its limits."""
     return state in READY_STATES and not is_parked
 
 
 def must_be_alone(crashes: int) -> bool:
-    """Say whether a run crashed a worker, and is therefore claimed alone."""
+    """Say whether a run has crashed a worker, so that it must be claimed alone."""
     return crashes > 0
 
 
 def is_expired(expires_at: datetime | None, now: datetime) -> bool:
-    """Say whether it is too late to begin the run."""
+    """Say whether it is too late to start the run."""
     return expires_at is not None and expires_at <= now
 
 
 class Turn(StrEnum):
-    """What a claim's number says of it."""
+    """What a claim's number says about the claim."""
 
     NEW = "new"
     REPEAT = "repeat"
@@ -32,7 +32,7 @@ class Turn(StrEnum):
 
 
 def judge_turn(number: int, last: int) -> Turn:
-    """Compare a claim's number with the session's last one: its caller has given up on a lower one."""
+    """Compare a claim's number with the session's last one. A lower number is late: its caller has given it up."""
     if number == last:
         return Turn.REPEAT
     return Turn.NEW if number > last else Turn.LATE
@@ -42,9 +42,9 @@ def allowance(limit: int, *, is_quarantined: bool, is_busy: bool, is_busy_with_q
     """Return how many runs a session may be given.
 
     Args:
-        is_quarantined: the claim is for a run that has to be alone.
-        is_busy: the session carries out something.
-        is_busy_with_quarantined: it carries out a run alone.
+        is_quarantined: the claim is for a run that must run alone.
+        is_busy: the session is running something.
+        is_busy_with_quarantined: it is running a quarantined run.
     """
     if is_quarantined:
         return 0 if is_busy else min(limit, 1)

@@ -1,8 +1,8 @@
-"""What may be done to a job's clock, and by whom: fires, edits, pauses, resumes, deletes.
+"""Decides changes of a job's clock: fires, edits, pauses, resumes, deletes.
 
-Every change was decided on a clock that was read before. It takes effect only where the clock still stands there, so
-that of two who decided on the same clock one loses (law 2). The conditional UPDATEs of both SQL dialects say the same
-as `wins_fire`; a property test compares them.
+Every change is based on a clock that was read before. It takes effect only if the clock has not moved since. So of
+two changes based on the same clock, one loses (law 2). The conditional UPDATEs of both SQL dialects do the same as
+`wins_fire`; a property test compares them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mainspring.core.values import value
 
 
 class ClockFacts(Protocol):
-    """A job's clock as its row says."""
+    """A job's clock, as in its row."""
 
     @property
     def revision(self) -> int: ...
@@ -36,10 +36,10 @@ class ChangeVerdict(StrEnum):
 
 @value(kw_only=True)
 class ClockMove:
-    """What a change writes to the clock, whose revision it raises.
+    """What a change writes to the clock. It also raises the clock's revision.
 
     Attributes:
-        ends_gap: the open gap ends now; one that would begin later is removed, for no fire lay in it.
+        ends_gap: the open gap ends now. A gap that would begin later is removed, because it holds no fire.
     """
 
     next_fire_at: datetime | None
@@ -49,7 +49,7 @@ class ClockMove:
 
 @value()
 class Decision:
-    """The answer to a change, and what it writes; nothing where `move` is None."""
+    """The answer to a change, and what it writes. It writes nothing if `move` is None."""
 
     verdict: ChangeVerdict
     move: ClockMove | None = None
@@ -66,10 +66,10 @@ def _stands_at(clock: ClockFacts, revision: int, fire_at: datetime | None) -> bo
 
 
 def wins_fire(clock: ClockFacts, *, revision: int, fire_at: datetime, fired_through: datetime | None) -> bool:
-    """Say whether a planned fire takes effect: the clock stands where the plan found it, and this fire is new.
+    """Say whether a planned fire takes effect: the clock is where the plan found it, and the fire is new.
 
     Args:
-        fired_through: of the clock.
+        fired_through: the clock's `fired_through`.
     """
     return _stands_at(clock, revision, fire_at) and (fired_through is None or fired_through < fire_at)
 
@@ -83,10 +83,10 @@ def decide_edit(
     ends_gap: bool,
     is_name_taken: bool,
 ) -> Decision:
-    """Decide an edit. A paused job stays paused, and its clock stopped, whatever the edit says.
+    """Decide an edit. A paused job stays paused and its clock stopped, whatever the edit says.
 
     Args:
-        clock: None where the job does not exist.
+        clock: None if the job does not exist.
     """
     if clock is None:
         return _MISSING
@@ -101,7 +101,7 @@ def decide_edit(
 
 
 def decide_pause(clock: ClockFacts | None, *, revision: int, fire_at: datetime | None) -> Decision:
-    """Decide a pause. Of a paused job it is done already, whatever clock was read."""
+    """Decide a pause. For a paused job it is done already, whatever clock was read."""
     if clock is None:
         return _MISSING
     if clock.is_paused:
@@ -114,9 +114,9 @@ def decide_pause(clock: ClockFacts | None, *, revision: int, fire_at: datetime |
 def decide_resume(
     clock: ClockFacts | None, *, revision: int, fire_at: datetime | None, next_fire_at: datetime | None
 ) -> Decision:
-    """Decide a resume. Of a job that runs it is done already, whatever clock was read.
+    """Decide a resume. For a job that is not paused it is done already, whatever clock was read.
 
-    To move the clock of a job that runs would pass over fires that are due, without a record (law 4).
+    Moving the clock of such a job would skip due fires without a record (law 4).
     """
     if clock is None:
         return _MISSING

@@ -1,6 +1,7 @@
-"""Fencing: a report ends an attempt only under the lease that the run has now, its token and its session (law 3).
+"""Fencing: a report ends an attempt only under the run's current lease, its token and session (law 3).
 
-Every store asks here before it writes. A report that does not fit is either a repeat of one that was applied, or stale.
+Every store calls these functions before it writes. A report that does not fit either repeats one that was applied, or
+is stale.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ FIRST_TOKEN = 1
 
 
 class LeaseFacts(Protocol):
-    """The lease of a live run, as its row says."""
+    """The lease of a live run, as in its row."""
 
     @property
     def state(self) -> RunState: ...
@@ -27,7 +28,7 @@ class LeaseFacts(Protocol):
 
 
 def is_held(run: LeaseFacts, token: int, session_id: SessionId) -> bool:
-    """Say whether the run is RUNNING under this very lease (law 3)."""
+    """Say whether the run is RUNNING under exactly this lease (law 3)."""
     return run.state is RunState.RUNNING and run.token == token and run.session_id == session_id
 
 
@@ -35,8 +36,8 @@ def is_repeat(end: Transition, *, outcome: str | None, state: RunState, token: i
     """Say whether a transition that does not fit repeats one that was applied.
 
     Args:
-        outcome: of the attempt row under the transition's token; None where there is none.
-        state, token: of the run.
+        outcome: the outcome in the attempt row with the transition's token; None if there is no such row.
+        state, token: the run's state and token.
     """
     if outcome is not None:
         return outcome == end.outcome

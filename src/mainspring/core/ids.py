@@ -1,8 +1,7 @@
 """Typed ids and their text forms (design 3.2).
 
 A job's id is a UUIDv7 whose last byte is its shard. A run's id is `sequence * 256 + shard`, so the id shows the
-shard. Outside the program, ids appear as `job_` and `run_` followed by Crockford
-base 32 in lower case.
+shard. Outside the program, ids appear as `job_` or `run_`, followed by Crockford base 32 in lower case.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {character: value for value, character in enumerate(_ALPHABET)}
 _VALUES |= {"o": 0, "i": 1, "l": 1}  # Crockford: letters that resemble digits are read as these digits
 _PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
-"""Two digits at a time, because the id of every claimed run is written."""
+"""Two digits at a time, for speed: every claimed run's id is formatted."""
 _PLAIN_DIGITS = (
     bytes(
         b"0123456789abcdefghijklmnopqrstuv"[_VALUES[chr(byte).lower()]]
@@ -32,7 +31,7 @@ _PLAIN_DIGITS = (
     )
     + b"?" * 128
 )
-"""Turns our digits into those that `int` knows, and all else into what it refuses."""
+"""Maps our digits to those that `int` accepts, and everything else to a character that it refuses."""
 _JOB_DIGITS = 26  # 128 bits
 _RUN_DIGITS = 13  # 63 bits
 
@@ -113,7 +112,7 @@ def _encode(value: int, digits: int) -> str:
 
 def _decode(text: str, prefix: str, digits: int, bits: int) -> int:
     body = text.removeprefix(prefix)
-    # One with the prefix is longer than its digits; `_has_form` would examine each of them by itself.
+    # With the prefix, the text is longer than its digits. `_has_form` is not used: it examines each character.
     if len(body) != digits or len(text) == digits or not text.isascii():
         raise ValueError(_unlike(text, prefix, digits))
     try:

@@ -1,4 +1,4 @@
-"""The ledger: expected fires against recorded ones. There must be no difference (law 4)."""
+"""The ledger compares expected fires with recorded ones. There must be no difference (law 4)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mainspring.core.triggers import Trigger
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Expected against recorded fires of one job version over a period.
+    """The comparison of expected and recorded fires of one job version over a period.
 
     Attributes:
-        expected: the number of fire times that the trigger gives.
+        expected: how many fire times the trigger gives.
         missing: fire times without any record, in order.
-        surplus: recorded times that the trigger does not give, and second records of a fire time, in order.
+        surplus: recorded times that the trigger does not give, and duplicate records of a fire time, in order.
     """
 
     expected: int
@@ -28,13 +28,13 @@ class Balance:
 
     @property
     def is_even(self) -> bool:
-        """Say whether every fire has exactly one record and nothing else was fired."""
+        """Whether every fire has exactly one record, and nothing else was fired."""
         return not self.missing and not self.surplus
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """A job's balance over a period; None where the job had nothing to fire in it."""
+    """A job's balance over a period."""
 
     job: Job
     from_at: datetime
@@ -50,7 +50,7 @@ def balance_fires(
     recorded: Iterable[datetime],
     fire_ranges: Iterable[FireRange] = (),
 ) -> Balance:
-    """Compare every fire time t of a trigger, `from_at <= t <= to_at`, with what is on record.
+    """Compare every fire time t of a trigger, `from_at <= t <= to_at`, with the records.
 
     End the period before anything that may still be under way: at the clock row's `fired_through`, or a moment ago.
 
@@ -58,10 +58,10 @@ def balance_fires(
         trigger: the trigger of the job version that was in force throughout the period.
         from_at: the start of the period.
         to_at: the end of the period.
-        recorded: nominal times of the version's scheduled runs, skipped ones among them, in any order.
-        fire_ranges: of the same version. A gap is the record of all its fires; an open catch-up is the record of those
-            after its cursor, the others have runs; a backfill is no record, because its fires are not the schedule's
-            own.
+        recorded: nominal times of the version's scheduled runs, including skipped ones, in any order.
+        fire_ranges: fire ranges of the same version. A gap records all of its fires. An open catch-up records the
+            fires after its cursor; the others have runs. A backfill records none, because its fires are not the
+            schedule's own.
     """
     records = Counter(instant for instant in recorded if from_at <= instant <= to_at)
     fire_ranges = list(fire_ranges)

@@ -1,7 +1,7 @@
-"""Decides who is alive by counters and the judge's monotonic clock, never by time stamps (design 5).
+"""Decides who is alive, by counters and the judge's monotonic clock, never by time stamps (design 5).
 
-A heartbeat raises a counter. A judge declares a loss only after it has itself seen the same counter through three
-periods, with successful reads all along. So neither a store outage nor a clock jump makes a live owner count as
+A heartbeat raises a counter. A judge declares a loss only if it has itself seen the same counter for three periods,
+and all of its reads in that time succeeded. So neither a store outage nor a clock jump makes a live owner count as
 dead.
 """
 
@@ -28,10 +28,10 @@ class Pulse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A pulse and when (monotonic seconds) its counter was first seen at this value.
+    """A pulse, and when its counter was first seen at this value (in monotonic seconds).
 
     Attributes:
-        alive_since: when the owner was first seen. Since then it was watched and never silent.
+        alive_since: since when the owner has been watched without a silence.
     """
 
     pulse: Pulse
@@ -77,7 +77,10 @@ def observe(watch: Watch[K] | None, pulses: Mapping[K, Pulse], *, at: float) -> 
 
 
 def list_settled(watch: Watch[K]) -> list[K]:
-    """Return the keys whose counters rose over three periods. Trust takes as long as giving up."""
+    """Return the keys whose counters have kept rising for three periods.
+
+    Trusting a node takes as long as giving it up.
+    """
     return [
         key
         for key, seen in watch.sightings.items()
@@ -91,6 +94,6 @@ def _is_silent(seen: Sighting, at: float) -> bool:
 
 
 def forget(watch: Watch[K], keys: Collection[K]) -> Watch[K]:
-    """Return the watch without these keys: they gave a sign of life that no counter shows."""
+    """Return the watch without these keys, because they gave a sign of life that no counter shows."""
     left = {key: seen for key, seen in watch.sightings.items() if key not in keys}
     return replace(watch, sightings=left)

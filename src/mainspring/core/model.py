@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DEFAULT_TENANT = "default"
 DEFAULT_QUEUE = "default"
 DEFAULT_TIMEOUT = timedelta(hours=24)
-"""The time limit of an attempt whose job names none."""
+"""The time limit of an attempt if its job sets none."""
 INLINE_LIMIT = MAX_PAYLOAD
 """The most bytes of a payload or result that a row may hold (design 8)."""
 
@@ -50,7 +50,7 @@ class Overlap(StrEnum):
 
 
 class Misfire(StrEnum):
-    """What happens to fires that were missed by more than the grace.
+    """What happens to fires that are late by more than the grace.
 
     - `skip`: they are recorded as skipped. Fires still within the grace become runs.
     - `fire_latest`: all overdue fires, including those within the grace, become one run for the newest.
@@ -76,7 +76,7 @@ class RunKind(StrEnum):
 
 
 class FireRangeKind(StrEnum):
-    """What a fire range stands for: fires still to be made, or fires that will never be."""
+    """What a fire range stands for: fires still to come, or fires that will never come."""
 
     CATCH_UP = "catch_up"
     BACKFILL = "backfill"
@@ -93,13 +93,13 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MisfireRule:
-    """How missed fires are made up for.
+    """What happens to missed fires.
 
     Attributes:
         policy: whether to skip them, fire only the latest, or fire all.
         grace: how late a fire may be and still count as on time.
-        max_count: with `fire_all`, how many of the newest missed fires are made up for after one outage.
-        max_age: with `fire_all`, how old a missed fire may be when the outage is found to be over.
+        max_count: with `fire_all`, the most missed fires that become runs after one outage; the newest do.
+        max_age: with `fire_all`, how old a missed fire may be when the scheduler finds that the outage is over.
     """
 
     policy: Misfire = Misfire.FIRE_LATEST
@@ -180,7 +180,7 @@ class Job:
 
 @value()
 class LaneKey:
-    """The unit among which claims are shared fairly (design 6)."""
+    """The unit between which claims are shared fairly (design 6)."""
 
     queue: str
     route: str
@@ -193,8 +193,8 @@ class Lane:
     """An interned lane, with what a claim needs to know about it.
 
     Attributes:
-        earliest_ready_at: the earliest instant at which one of its runs may start; it may lie in the future. None when
-            empty.
+        earliest_ready_at: the earliest instant at which one of its runs may start; it may lie in the future. None if
+            the lane is empty.
         earliest_quarantined_at: the same for its quarantined runs.
     """
 
@@ -211,11 +211,11 @@ class Run:
     Attributes:
         fire_at: the nominal instant of a scheduled or caught-up run; None for others.
         due_at: when it was due to start (fire time with jitter, or the submitter's `run_at`).
-        ready_at: the instant from which it may be claimed now (moves with retries); of an ended run, its `due_at`.
+        ready_at: the instant from which it may be claimed (moves with retries); for an ended run, its `due_at`.
         attempt: the number of the attempt under way, or of the next one; for an ended run, of the last. From 1.
-        token: the fencing token, as raised by the newest claim or loss.
+        token: the fencing token, as the newest claim or loss left it.
         crashes: attempts lost with their worker.
-        is_cancel_requested: of a live run; a run that has ended tells it by its state.
+        is_cancel_requested: a cancel was requested for this live run. An ended run shows it by its state.
         reason: why it is FAILED, CANCELLED or SKIPPED.
     """
 
@@ -252,8 +252,8 @@ class JobStatus:
     """A job's status as the API shows it (design 3.2).
 
     Attributes:
-        state: that of the newest run that is due or started; PENDING when there is none.
-        last_run: that run; None when there is none.
+        state: the state of the newest run that is due or started; PENDING if there is none.
+        last_run: that run; None if there is none.
         next_fire_at: the next fire; None when paused, exhausted or without a trigger.
         retry_count: retries made by that run.
     """
@@ -267,7 +267,7 @@ class JobStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One try of a run. A run that succeeds at the first try has none on record (design 3)."""
+    """One try of a run. A run that succeeds at the first try leaves no attempt on record (design 3)."""
 
     run_id: RunId
     token: int

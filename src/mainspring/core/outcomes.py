@@ -46,7 +46,7 @@ class AttemptFacts:
         session_id: the session that holds the lease.
         attempt: the number of the attempt that ends, from 1.
         is_quarantined: the run was claimed alone, so it caused the crash.
-        quarantined_crashes: crashes while alone, before this one.
+        quarantined_crashes: crashes while it ran alone, not counting this one.
     """
 
     run_id: RunId
@@ -99,13 +99,13 @@ def succeeded(
     output: str | None = None,
 ) -> Transition:
     """The attempt succeeded. A success wins over a cancel that was only requested."""
-    # Nearly every run ends so: positional for speed.
+    # Nearly every run ends this way, so the arguments are positional for speed.
     return Transition(run_id, token, session_id, _TO_SUCCEEDED, _BY_SUCCESS, None, None, result, output)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What the executor said of an attempt that failed or timed out.
+    """What the executor reported about an attempt that failed or timed out.
 
     Attributes:
         retry_after: how long the target asked to wait, at most `MAX_RETRY_AFTER`. The longer of this and the
@@ -180,7 +180,7 @@ def lost(facts: AttemptFacts, spec: JobSpec, *, now: datetime) -> Transition:
         to=target,
         outcome=AttemptOutcome.LOST,
         reason=reason,
-        error="the worker died or lost touch while it carried out this attempt",
+        error="the worker died or lost contact during this attempt",
         ready_at=ready_at,
         is_crash=True,
     )

@@ -33,7 +33,7 @@ class PlannedRange:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The result of one step of a job's clock.
+    """One step of a job's clock.
 
     Attributes:
         fires: fire times that become runs now.
@@ -51,7 +51,7 @@ class Plan:
 
 
 def plan_fires(spec: JobSpec, fire_at: datetime, *, now: datetime) -> Plan | None:
-    """Plan the next step of a job whose clock stands at `fire_at`; None when that is still ahead.
+    """Plan the next step of a job whose clock is at `fire_at`. Return None if that is still ahead.
 
     A fire no later than the grace (its end included) fires as if on time. An older one is a misfire: the clock
     jumps past all missed fires in one step, and the fires in between become a record (law 4). With `skip` and
@@ -129,7 +129,7 @@ def overdue_range(
         return None
     if isinstance(
         trigger, UnknownTrigger
-    ):  # which instants these are, a process that knows the type can tell
+    ):  # only a process that knows the type can tell which instants these are
         return PlannedRange(kind, fire_at, now, reason)
     return PlannedRange(kind, fire_at, _last_through(trigger, fire_at, now), reason)
 
@@ -139,9 +139,9 @@ def settle_overdue(
 ) -> tuple[PlannedRange, ...]:
     """Account for every fire of the old definition that is due but not yet made, when an edit at `now` replaces it.
 
-    What the misfire policy would have made is caught up (with the edit's `reason` where the fire was not late), what it
-    would have left out becomes gaps, so an edit brings back no fires that the policy drops. If the trigger's type is
-    unknown, this process cannot tell which fires those are, and all become a gap.
+    Fires that the misfire policy would have made are caught up (with the edit's `reason` if the fire was not late).
+    Fires that it would have dropped become gaps, so an edit does not bring them back. If the trigger's type is
+    unknown, this process cannot tell the fires apart, and all of them become one gap.
     """
     if isinstance(spec.trigger, UnknownTrigger):
         gap = overdue_range(
@@ -166,7 +166,7 @@ def settle_overdue(
 def first_fire_at(
     trigger: Trigger | None, *, now: datetime, fired_through: datetime | None = None
 ) -> datetime | None:
-    """Return the first instant of the clock of a new or redefined job.
+    """Return the first fire time of a new or redefined job.
 
     A single instant that passed while the request was on its way still fires. Nothing at or before `fired_through`
     can fire again, even if `now` comes from a clock that was set back.
@@ -191,7 +191,7 @@ def walk_range(
 def jittered(job_id: JobId, fire_at: datetime, jitter: timedelta) -> datetime:
     """Return when a fire starts: 0 to `jitter` later, by a hash of job and fire time.
 
-    It is derived, not random, so that every node plans the same. The fire time itself, which is the key, never
+    The delay is derived, not random, so that every node plans the same. The fire time itself, which is the key, never
     moves.
     """
     if not jitter:

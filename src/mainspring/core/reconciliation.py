@@ -1,4 +1,4 @@
-"""A heartbeat: what the worker names beside what the store knows, both ways."""
+"""Reconciles a heartbeat: compares the leases that a worker names with those that the store knows, both ways."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from mainspring.core.values import value
 Lease = tuple[RunId, int]
 """Run and token."""
 RunningLease = tuple[RunId, int, int, bool]
-"""Run, token, number of the claim that gave it, and whether a cancel was asked for."""
+"""Run, token, number of the claim that gave it, and whether a cancel was requested."""
 
 
 @value(kw_only=True)
 class Reconciled:
-    """What a heartbeat brings to light.
+    """What a heartbeat reveals.
 
     Attributes:
-        lost: named, but not the session's any more, in the order in which they were named.
-        cancel: named, and to be stopped.
-        missing: the session's, but not named: kept for the next heartbeat.
-        unknown: missing from this heartbeat and from the one before it, in order.
+        lost: named, but no longer the session's, in the order named.
+        cancel: named, but to be stopped, in the order named.
+        missing: the session's, but not named. Keep them for the next heartbeat.
+        unknown: missing from this heartbeat and from the one before it, sorted.
     """
 
     lost: tuple[Lease, ...]
@@ -40,9 +40,9 @@ def reconcile(
     """Compare the leases that a worker names with those that its session holds.
 
     Args:
-        answered: the number of the last claim whose answer had arrived at the worker; None where it does not say. What
-            a later claim gave is not missing: its answer may still be on its way.
-        missing_before: what the heartbeat before did not name.
+        answered: the number of the last claim whose answer had reached the worker; None if the worker does not say.
+            Leases of a later claim do not count as missing: the answer may still be on its way.
+        missing_before: what the previous heartbeat did not name.
     """
     held: dict[Lease, bool] = {}
     missing: set[Lease] = set()

@@ -7,12 +7,12 @@ from enum import StrEnum
 
 
 class Right(StrEnum):
-    """What an operation of the API asks of its caller."""
+    """What an operation of the API requires of its caller."""
 
     PUBLIC = "public"
-    """Nothing: every caller that reaches the API may use it."""
+    """Nothing: every caller that reaches the API may call it."""
     READ = "read"
-    """See jobs, runs and workers."""
+    """Read jobs, runs and workers."""
     SUBMIT = "submit"
     """Start and cancel runs."""
     OPERATE = "operate"
@@ -22,7 +22,7 @@ class Right(StrEnum):
     ADMIN = "admin"
     """Administer accounts and the server."""
     WORK = "work"
-    """Speak the worker protocol."""
+    """Use the worker protocol."""
 
 
 ALL_RIGHTS = frozenset(Right)
@@ -30,11 +30,11 @@ ALL_RIGHTS = frozenset(Right)
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """On whose behalf a request is made.
+    """Who makes a request.
 
     Attributes:
-        name: for logs and refusals.
-        tenant: whose jobs and runs it sees.
+        name: its name in logs and errors.
+        tenant: the tenant whose jobs and runs it sees.
         rights: what it may do.
     """
 

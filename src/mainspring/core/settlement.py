@@ -1,8 +1,8 @@
-"""What a store writes when an attempt ends: the row as it stands and a transition in, the row as it will be out.
+"""Decides what a store writes when an attempt ends: the present row and a transition in, the new row out.
 
-Every store asks here, so that none decides for itself. Two decisions stand in SQL as well, because a round trip and a
-step in Python for each run would cost throughput: the end of a first attempt that succeeded (`apply_successes`), and
-`is_held` in the same statement. A property test compares them with these functions.
+Every store calls these functions, so that none decides for itself. Two decisions are repeated in SQL, because a round
+trip and a step in Python per run would cost throughput: the end of a first attempt that succeeded
+(`apply_successes`), and `is_held` in the same statement. A property test compares them with these functions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mainspring.core.values import value
 
 
 class RunFacts(LeaseFacts, Protocol):
-    """What the end of an attempt depends on, as the run's row says."""
+    """What the end of an attempt depends on, as in the run's row."""
 
     @property
     def attempt(self) -> int: ...
@@ -56,9 +56,9 @@ class Settled:
 
     Attributes:
         state: a final state moves it out of the live runs: FAILED to the dead runs, others to the history.
-        reason: why it is FAILED or CANCELLED; None of a run that goes on.
-        ready_at: the instant from which it may be claimed again; None of a run that has ended.
-        writes_attempt: the attempt leaves a row of its own (all but a success at the first attempt do).
+        reason: why it is FAILED or CANCELLED; None if the run goes on.
+        ready_at: the instant from which it may be claimed again; None if the run has ended.
+        writes_attempt: the attempt leaves a row of its own, as all do but a success at the first attempt.
     """
 
     state: RunState
@@ -79,8 +79,8 @@ class Settled:
 def settle(end: Transition, run: RunFacts, *, now: datetime) -> Settled:
     """Return what becomes of a run whose lease the transition ends.
 
-    A success wins; where a cancel was asked for, everything else ends CANCELLED. Every end of a lease after which the
-    run goes on raises the token, so that a late holder is stale at once.
+    A success wins. If a cancel was requested, everything else ends CANCELLED. If the run goes on, the token rises, so
+    that a late holder is stale at once.
     """
     state, reason = end.to, end.reason
     if run.is_cancel_requested and state is not RunState.SUCCEEDED:
@@ -108,7 +108,7 @@ class CancelVerdict(StrEnum):
 
 
 def judge_cancel(state: RunState | None) -> CancelVerdict:
-    """Say what a cancel does to a run in this state, None where there is no such run: only RUNNING ones are asked."""
+    """Say what a cancel does to a run in this state; None means no such run. Only RUNNING runs are asked to stop."""
     if state is None:
         return CancelVerdict.MISSING
     if state in FINAL_STATES:

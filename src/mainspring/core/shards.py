@@ -1,4 +1,4 @@
-"""Decides which node is to own which shard, and which node may own any (design 5, law 3).
+"""Decides which node is to own which shard, and which node may own shards at all (design 5, law 3).
 
 Every node decides for itself from what it sees of the others; there is no leader. Rendezvous hashing (highest random
 weight) makes nodes that see the same others agree, and moves only what has to move when a node comes or goes. If they
@@ -21,7 +21,7 @@ from mainspring.core.ids import SHARDS
 
 _RELEASE = re.compile(r"\d{4}[a-z]+")
 _RETURN_SHARE = 0.5
-"""A clock that was refused counts as right again within this share of the limit, so that it does not flap."""
+"""A refused clock counts as right again only within this share of the limit, so that the verdict does not flap."""
 
 
 class Refusal(StrEnum):
@@ -111,13 +111,13 @@ def refuse_clock(skew: timedelta, *, limit: timedelta, was_refused: bool) -> boo
 
 
 def choose_tzdata(recorded: str | None, mine: str, others: Iterable[str]) -> str | None:
-    """Return the version of the zone data that a node is to record; None to leave what is recorded.
+    """Return the version of the zone data that a node is to record; None to keep the recorded one.
 
     The recorded version stays as long as a live node has it. After that, a node with the newest version among the
     live ones records it. So an upgrade, node by node, is over when the last old node stops.
 
     Args:
-        others: the versions of the other nodes that are alive and could own shards but for their version.
+        others: the versions of the other live nodes that could own shards if their version were the recorded one.
     """
     living = {mine, *others}
     if recorded in living:
@@ -126,5 +126,5 @@ def choose_tzdata(recorded: str | None, mine: str, others: Iterable[str]) -> str
 
 
 def _age(version: str) -> tuple[bool, str]:
-    # Other names than 2026a cannot be compared with it: they come first.
+    # Names not of the form 2026a cannot be compared with it; they count as older.
     return _RELEASE.fullmatch(version) is not None, version

@@ -1,7 +1,7 @@
 """The states of a run and the edges between them (design 3 and 3.1).
 
-This table is the single source: the CHECK list of the SQL schemas, the picture in
-`docs/explanation/state_machine.md` and the transitions in `core/outcomes.py` are compared with it by tests.
+This table is the single source: tests compare it with the CHECK list of the SQL schemas, the picture in
+`docs/explanation/state_machine.md` and the transitions in `core/outcomes.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kinds of values that tell a time: durations and instants."""
+"""Kinds of values for times: durations and instants."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from mainspring.core.kinds import Kind, Schema
 from mainspring.errors import InvalidInput
 
 _REMEMBERED = 1024
-"""Durations of which one value serves all definitions: most are alike, and a scheduler holds many."""
+"""How many durations are cached and shared: most definitions use the same few, and a scheduler holds many."""
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def to_seconds(duration: timedelta) -> int | float:
-    """Return whole seconds as an int, others as the float that gives the same duration back."""
+    """Return whole seconds as an int, others as the float that converts back to the same duration."""
     whole, rest = divmod(duration, timedelta(seconds=1))
     return whole if not rest else duration / timedelta(seconds=1)
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def from_seconds(seconds: float) -> timedelta:
-    """Return the duration of so many seconds."""
+    """Return the duration of this many seconds."""
     return timedelta(microseconds=round(seconds * 1_000_000))
 
 
 @dataclass(frozen=True, slots=True)
 class Duration(Kind):
-    """A time fire range: seconds, or text like `90s`. In the full form it is seconds, and the field's name says so.
+    """A span of time: seconds, or text like `90s`. In the full form it is seconds, and the field's name says so.
 
     Attributes:
-        too_short: why nothing below `low` is right, for the refusal.
+        too_short: why values below `low` are refused, for the message.
     """
 
     low: timedelta = timedelta(0)
@@ -72,7 +72,7 @@ class Duration(Kind):
         return {"type": "number"}
 
     def limits(self) -> str:
-        """Say its bounds."""
+        """Describe its bounds."""
         return f"{read.show(self.low)} to {read.show(self.high)}"
 
 
@@ -110,7 +110,7 @@ class Durations(Kind):
         return {"type": "array", "maxItems": self.most, "items": Duration().stored_schema()}
 
     def limits(self) -> str:
-        """Say how many there may be."""
+        """Describe how many there may be."""
         return f"at most {self.most}, each {Duration().limits()}"
 
 
@@ -139,5 +139,5 @@ class Instant(Kind):
         return {"type": "string", "format": "date-time"}
 
     def limits(self) -> str:
-        """Say its form."""
+        """Describe its form."""
         return "ISO 8601 with an offset, of the years 1970 to 9000"

@@ -1,4 +1,4 @@
-"""Lists of trigger and target types: ours, and those that packages add when a process starts."""
+"""Lists of trigger and target types: the built-in ones, and those that packages add when a process starts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class DefinedType:
     """What trigger types and target types have in common.
 
     Attributes:
-        name: what stands in `type` of the full form.
+        name: the value of `type` in the full form.
         summary: what it is, in one sentence.
-        options: the fields of the full form beside `type`.
-        short: the short form: fields of a job's body, and the options that they stand for. The first field says that
-            this type is meant, the others go with it.
+        options: the other fields of the full form.
+        short: the short form: maps fields of a job's body to the options that they stand for. The first field selects
+            this type; the others go with it.
     """
 
     name: ClassVar[str]
@@ -62,10 +62,10 @@ class DefinedType:
         return self.options.complete(read, self.path_of_short)
 
     def check(self) -> None:
-        """Refuse a type that is described in a way that could not work.
+        """Refuse a type whose description cannot work.
 
         Raises:
-            InvalidInput: it is; the field is the attribute that is wrong.
+            InvalidInput: it cannot; the error's field is the attribute that is wrong.
         """
         read_word(getattr(self, "name", None), "name")
         if not isinstance(getattr(self, "options", None), Options):
@@ -86,12 +86,12 @@ class Types(Generic[T]):
     """Types by name and by the fields of their short forms.
 
     Args:
-        sort: what they are types of: `trigger` or `target`.
+        sort: what the types are for: `trigger` or `target`.
 
     Attributes:
         by_name: every type by its name.
         by_field: every type by each field of its short form.
-        heads: the fields that say by themselves which type is meant.
+        heads: the fields that select a type by themselves.
         companions: the other fields of short forms.
     """
 
@@ -114,7 +114,7 @@ class Types(Generic[T]):
         """Add a type.
 
         Raises:
-            InvalidInput: its name, or a field of its short form, is taken, or its description could not work.
+            InvalidInput: its name or a field of its short form is taken, or its description cannot work.
         """
         new.check()
         if new.name in self.by_name:
@@ -131,5 +131,5 @@ class Types(Generic[T]):
         self.companions += list(new.short)[1:]
 
     def names(self) -> str:
-        """Return the names as a message lists them."""
+        """Return the names as one text, for messages."""
         return ", ".join(sorted(self.by_name))

@@ -1,1 +1,1 @@
-"""Interfaces: Protocols with their parameter and result types. No behaviour."""
+"""The interfaces between layers: Protocols, with their parameter and result types. No behaviour."""

@@ -11,19 +11,22 @@ class Clock(Protocol):
     """The store's time, carried on locally."""
 
     def now(self) -> datetime:
-        """Return the current instant, aware UTC. It is never earlier than an earlier answer."""
+        """Return the current instant, aware UTC. It never goes back."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds of the local monotonic clock, for judging silence and measuring durations."""
+        """Return the local monotonic clock, in seconds. Use it to judge silence and to measure durations."""
         ...
 
 
 class Waiter(Protocol):
-    """What one service waits on between ticks: a timer, or a signal that comes first."""
+    """Lets a service wait between ticks, for a timer or a signal, whichever comes first."""
 
     async def wait(self, seconds: float) -> None:
-        """Return when `signal` is called, or was since the last wait began, or after this many seconds."""
+        """Return when `signal` is called, or after this many seconds.
+
+        Return at once if it was called since the last wait began.
+        """
         ...
 
     def signal(self) -> None:

@@ -12,20 +12,20 @@ from mainspring.core.outcomes import Failure
 from mainspring.core.values import value
 
 GENTLY = "gently"
-"""The message of a cancellation that leaves to its end what cannot be stopped; see `Executor.execute`."""
+"""The message of a cancellation that lets work that cannot be stopped run to its end; see `Executor.execute`."""
 MAX_THREADS = 1_000
-"""Sync functions that one worker may carry out at a time; each needs a thread of its own."""
+"""The most sync functions that one worker may run at a time. Each needs a thread of its own."""
 
 
 @value()
 class AttemptContext:
-    """Everything that an executor and a job may know about the attempt. Positional for speed.
+    """Everything that an executor and a job may know about the attempt. Its fields are positional for speed.
 
     Attributes:
         fire_at: the nominal instant of a scheduled run; None for others.
         due_at: when the run was due to start.
         attempt: from 1.
-        token: the fencing token; hand it to the target so that late holders can be refused there too.
+        token: the fencing token. Pass it to the target, so that the target can refuse late holders too.
         target_key: the submitter's idempotency key, or None.
         payload: JSON text in UTF-8, or None.
         timeout: hard limit of this attempt.
@@ -48,7 +48,7 @@ class AttemptContext:
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of the run; hand it to the target."""
+        """The idempotency key, the same for every attempt of the run. Pass it to the target."""
         return key_for_target(self.run_id, self.target_key)
 
 
@@ -75,7 +75,7 @@ class Snooze:
 Outcome = Success | Failure | Snooze
 
 OnEnd = Callable[[Outcome], None]
-"""Called with how an attempt ended."""
+"""Called with the outcome of an attempt."""
 
 
 class Executor(Protocol):
@@ -87,32 +87,32 @@ class Executor(Protocol):
         ...
 
     async def start(self) -> None:
-        """Acquire what attempts share (client session, threads)."""
+        """Acquire what attempts share, such as a client session or threads."""
         ...
 
     async def execute(self, context: AttemptContext) -> Outcome:
         """Run one attempt and return how it ended.
 
-        Enforces `context.timeout` itself and reports it as a `Failure` with `is_timeout`. When the calling task is
-        cancelled, it stops the work (a command's whole process tree) before it lets `CancelledError` through. It
-        abandons work that cannot be stopped (a function in a thread). If the message of the cancellation is
-        `GENTLY`, it waits for the end of such work instead, and returns how it ended, by completion or time limit.
-        Anything that the job raises is a `Failure`; nothing else is raised.
+        The executor enforces `context.timeout` itself, and reports it as a `Failure` with `is_timeout`. When the
+        calling task is cancelled, the executor stops the work (a command's whole process tree) before it lets
+        `CancelledError` through. It abandons work that cannot be stopped (a function in a thread). If the message of
+        the cancellation is `GENTLY`, it waits for such work instead, and returns how it ended, by completion or time
+        limit. Anything that the job raises becomes a `Failure`; nothing else is raised.
         """
         ...
 
     async def stop(self) -> None:
-        """Release what `start` acquired. No attempt is under way then."""
+        """Release what `start` acquired. Called when no attempt is under way."""
         ...
 
 
 @runtime_checkable
 class BoundedExecutor(Executor, Protocol):
-    """An executor that can carry out only so many attempts of some functions at a time, whatever slots are free."""
+    """An executor that limits how many attempts of some functions run at a time, however many slots are free."""
 
     @property
     def bounded_functions(self) -> frozenset[str]:
-        """Names of the functions that the bound holds for, all together."""
+        """Names of the functions that share the limit."""
         ...
 
     def room(self) -> int | None:

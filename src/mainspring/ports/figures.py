@@ -1,4 +1,4 @@
-"""What services show of themselves while they run."""
+"""What services report about themselves while they run."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from mainspring.core.shards import Refusal
 
 @dataclass(slots=True)
 class ShardFigures:
-    """What a node shows of its shards; the counts are since its start.
+    """What a node reports about its shards. Counts begin at its start.
 
     Attributes:
-        owned: shards that it plans for.
-        nodes: nodes that are alive, itself among them.
-        taken, released: shards that it took, and gave up to a living node.
-        fenced: shards that a refused write showed to be lost.
-        refusal: why it owns none; None where nothing speaks against it.
-        skew: by how many seconds its host's clock is ahead of the store's.
-        tzdata, recorded_tzdata: the version of its zone data, and the one that the store records.
+        owned: shards that it plans.
+        nodes: live nodes, including itself.
+        taken, released: shards that it took, and shards that it gave up to a live node.
+        fenced: shards that it found lost when a write was refused.
+        refusal: why it may own none; None if it may.
+        skew: how far its host's clock is ahead of the store's, in seconds.
+        tzdata, recorded_tzdata: the version of its own zone data, and the version that the store records.
     """
 
     tzdata: str

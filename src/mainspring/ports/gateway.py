@@ -1,7 +1,7 @@
 """How a worker reaches the engine: register, claim, beat, report, leave (design 3.2, 4).
 
-`LocalGateway` (engine) implements it in the server's process or straight on PostgreSQL, `HttpGateway` over the
-open worker protocol. Everything is batched.
+`LocalGateway` (engine) implements it within the server's process or directly on PostgreSQL; `HttpGateway` implements
+it over the open worker protocol. Every call is batched.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Session:
 
 @value()
 class Lease:
-    """The right to run one attempt: worker session and token (design 1). Positional for speed.
+    """The right to run one attempt: worker session and token (design 1). Its fields are positional for speed.
 
     Attributes:
-        is_cancel_requested: a cancel was requested while the answer was on its way. Report it stopped, do not
-            start.
+        is_cancel_requested: a cancel was requested while the answer was on its way. Do not start the attempt; report
+            it as stopped.
     """
 
     run_id: RunId
@@ -76,17 +76,17 @@ class Lease:
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of the run; see `AttemptContext`."""
+        """The idempotency key, the same for every attempt of the run; see `AttemptContext`."""
         return key_for_target(self.run_id, self.target_key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionLimit:
-    """A bound on how many leases of a claim may be of certain functions, all together.
+    """A limit that certain functions share: how many leases of one claim may be for them.
 
     Attributes:
         functions: names of functions that the session offers.
-        limit: how many leases of these at most; 0 is none.
+        limit: the most leases for these functions together; 0 means none.
     """
 
     functions: frozenset[str]
@@ -102,7 +102,7 @@ class ClaimCall:
         limit: the most leases to return (the worker's free slots).
         wait: how long the gateway may hold the request until there is work (long poll).
         is_idle: the worker holds no lease, so it may get a quarantined run.
-        function_limit: the functions of which the worker can start fewer than it has free slots; None: no bound.
+        function_limit: the functions of which the worker can start fewer than it has free slots; None means no limit.
     """
 
     session_id: SessionId
@@ -115,10 +115,10 @@ class ClaimCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimReply:
-    """Leases, and whether a quarantined run has been waiting for an idle worker.
+    """The answer to a claim: leases, and whether a quarantined run is waiting for an idle worker.
 
     Attributes:
-        is_session_live: False: the session was declared dead; register again.
+        is_session_live: False if the session was declared dead; register again.
     """
 
     leases: tuple[Lease, ...] = ()
@@ -131,8 +131,8 @@ class BeatReply:
     """The answer to a heartbeat.
 
     Attributes:
-        lost: leases that the session no longer owns: stop them, their reports would be stale.
-        cancel: leases whose run is to be cancelled: stop them and report.
+        lost: leases that the session no longer owns. Stop them; their reports would be stale.
+        cancel: leases whose run is to be cancelled. Stop them and report.
     """
 
     is_session_live: bool = True
@@ -142,7 +142,7 @@ class BeatReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedBack:
-    """The worker gives the lease back unfinished."""
+    """The worker handed the lease back unfinished."""
 
     was_started: bool
 
@@ -168,7 +168,7 @@ class Report:
 
 
 class ReportResult(StrEnum):
-    """The result of a report. Repeating an applied report is APPLIED again."""
+    """The result of a report. A repeat of an applied report is APPLIED again."""
 
     APPLIED = "applied"
     STALE = "stale"
@@ -183,24 +183,24 @@ class WorkerGateway(Protocol):
         ...
 
     async def claim(self, call: ClaimCall) -> ClaimReply:
-        """Take leases; wait up to `call.wait` for the first."""
+        """Take leases. Wait up to `call.wait` for the first one."""
         ...
 
     async def beat(
         self, session_id: SessionId, held: tuple[tuple[RunId, int], ...], *, answered: int | None = None
     ) -> BeatReply:
-        """Say that the session lives and what it holds; learn what it lost and what to cancel.
+        """Report that the session is alive and what it holds. Learn what it has lost and what to cancel.
 
         Args:
             answered: the number of the last claim whose answer has arrived. Leases of later claims do not count as
-                forgotten, because their answer may be on its way.
+                forgotten, because the answer may still be on its way.
         """
         ...
 
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
-        """Say how attempts ended, one result per report."""
+        """Report how attempts ended. Return one result per report."""
         ...
 
     async def leave(self, session_id: SessionId) -> None:
-        """End the session. What it still holds counts as lost at once."""
+        """End the session. Leases that it still holds count as lost at once."""
         ...

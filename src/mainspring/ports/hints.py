@@ -1,4 +1,4 @@
-"""Hints between processes on one store that there may be something to do (design 6, wake-ups)."""
+"""Hints between processes on one store: there may be something to do (design 6, wake-ups)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ class Hint(StrEnum):
     CANCELS = "cancels"
     """A cancel of a RUNNING run was requested."""
     SHARDS = "shards"
-    """A scheduler node stops and gave up its shards: others may take them at once."""
+    """A scheduler node is stopping and gave up its shards. Others may take them at once."""
     WANTED = "wanted"
-    """Workers wait and found nothing. A process that makes runs ready from now on, or did so silently, may announce
-    it."""
+    """Workers are waiting and found nothing.
+
+    A process that makes runs ready from now on, or did so silently before, may announce it.
+    """
 
 
 class HintChannel(Protocol):
-    """Carries hints to the other processes on the same store.
+    """Carries hints to and from the other processes on the same store.
 
     A hint may be lost, doubled or reordered; that costs latency and nothing else (law 1). A channel belongs to one
     process and one event loop. It does not hear what it sends.
@@ -32,28 +34,28 @@ class HintChannel(Protocol):
 
     @property
     def is_connected(self) -> bool:
-        """Whether hints can be heard and sent, as far as the channel knows."""
+        """Whether hints can be sent and heard, as far as the channel knows."""
         ...
 
     async def connect(self, hear: Callable[[Hint], None], on_loss: Callable[[], None]) -> None:
-        """Start to listen, on a new connection if there was one before.
+        """Start to listen, always on a new connection.
 
         Args:
-            hear: called on the event loop's thread for each hint of another process.
-            on_loss: called at most once, when the connection turns out to be broken. Hints of others are lost from
-                then on.
+            hear: called on the event loop's thread for each hint from another process.
+            on_loss: called at most once, when the connection turns out to be broken. From then on, hints from others
+                are lost.
 
         Raises:
-            StoreUnavailable: no connection can be made now.
+            StoreUnavailable: no connection can be made at present.
         """
         ...
 
     async def send(self, hints: Collection[Hint]) -> None:
-        """Send hints to all other processes. The changes behind them must be committed. Without hints, only check
-        that the connection still works.
+        """Send hints to all other processes. Commit the changes behind them first. Without hints, only check that the
+        connection still works.
 
         Raises:
-            StoreUnavailable: the hints were not sent, or it is unknown; the connection is dropped.
+            StoreUnavailable: the hints were not sent, or may not have been. The connection is dropped.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""What a process can be asked about itself: counters, gauges and distributions, read on demand.
+"""What a process measures about itself: counters, gauges and distributions, read on demand.
 
-Nothing is called for an event. Whoever counts keeps plain numbers of its own, raised for each batch rather than each
-run, and yields them when somebody asks. So a process that nobody listens to pays for nothing but the additions.
+Events call nothing. Each source keeps plain numbers of its own, raises them once per batch rather than per run, and
+yields them on request. So a process whose numbers nobody reads pays only for the additions.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class MetricKind(StrEnum):
     COUNTER = "counter"
     """Only rises, from 0 at the start of the process."""
     GAUGE = "gauge"
-    """What is so at the moment."""
+    """The value at this moment."""
     DISTRIBUTION = "distribution"
-    """How often values lay up to each bound, and their sum, since the start of the process."""
+    """How many values were at or below each bound, and their sum, since the start of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Metric:
     """What a number means.
 
     Attributes:
-        words: for the reference page, and whoever exports it.
+        words: its description, for the reference page and for exporters.
         labels: names of its labels; each has few values, never a job, run, worker or error text.
     """
 
@@ -99,7 +99,7 @@ METRICS = MappingProxyType(
         )
     }
 )
-"""All metrics by name. Who exports them puts `mainspring_` before it."""
+"""All metrics by name. Exporters put `mainspring_` before the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,8 @@ class Spread:
 
     Attributes:
         bounds: upper bounds, ascending.
-        counts: how many values lay up to each bound and above the one before; one more for those above all.
+        counts: how many values were at or below each bound and above the one before; a last one for those above all
+            bounds.
         total: the sum of all values.
     """
 
@@ -123,17 +124,17 @@ class Spread:
 
     @property
     def cumulated(self) -> tuple[int, ...]:
-        """How many values lay up to each bound, all together last."""
+        """How many values were at or below each bound; the last number is of all values."""
         return tuple(accumulate(self.counts))
 
     def __add__(self, other: Spread) -> Spread:
-        """Put two together that have the same bounds."""
+        """Add two spreads that have the same bounds."""
         counts = (mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True))
         return Spread(self.bounds, tuple(counts), self.total + other.total)
 
 
 class Distribution:
-    """Counts values by bounds, for one writing thread; add once for a batch, not for each run."""
+    """Counts values by bounds. Only one thread may write. Add once per batch, not per run."""
 
     __slots__ = ("_bounds", "_counts", "_total")
 
@@ -148,7 +149,7 @@ class Distribution:
         self._total += value
 
     def read(self) -> Spread:
-        """Return what there was so far."""
+        """Return what was counted so far."""
         return Spread(self._bounds, tuple(self._counts), self._total)
 
 
@@ -168,32 +169,32 @@ class Measure:
 
 @runtime_checkable
 class Source(Protocol):
-    """Whoever counts something."""
+    """Anything that counts."""
 
     def measures(self) -> Iterable[Measure]:
-        """Yield what was counted, without waiting and without a change to anything."""
+        """Yield what was counted. Do not wait, and change nothing."""
         ...
 
 
 class Telemetry:
-    """All that a process counts, in one place.
+    """Everything that a process counts, in one place.
 
-    Sources may yield the same metric with the same labels (two workers in one process): they are added up.
+    If sources yield the same metric with the same labels (two workers in one process), their values are added up.
     """
 
     def __init__(self) -> None:
         self._sources: list[Source] = []
 
     def watch(self, source: Source) -> None:
-        """Ask a source, too, from now on."""
+        """Include a source from now on."""
         self._sources.append(source)
 
     def forget(self, source: Source) -> None:
-        """Ask a source no more; what it counted is gone with it."""
+        """Leave a source out from now on. What it counted is gone with it."""
         self._sources.remove(source)
 
     def snapshot(self) -> tuple[Measure, ...]:
-        """Return everything as it is now, by name and labels."""
+        """Return all current values, ordered by name and labels."""
         found: dict[tuple[str, tuple[str, ...]], float | Spread] = {}
         for source in self._sources:
             for measure in source.measures():
@@ -202,7 +203,10 @@ class Telemetry:
         return tuple(Measure(name, found[name, labels], labels) for name, labels in sorted(found))
 
     def figures(self) -> dict[str, float]:
-        """Return everything as plain numbers, by `name` or `name.label`; of distributions the count and the sum."""
+        """Return everything as plain numbers, by `name` or `name.label`.
+
+        A distribution becomes its count and its sum.
+        """
         return dict(figure for measure in self.snapshot() for figure in _flatten(measure))
 
 

@@ -221,7 +221,7 @@ def test_lost(facts: dict[str, Any], spec: dict[str, Any], expected: tuple[RunSt
     transition = lost(make_facts(**facts), make_job(**spec), now=START)
     assert (transition.to, transition.reason) == expected
     assert transition.is_crash
-    assert transition.error == "the worker died or lost touch while it carried out this attempt"
+    assert transition.error == "the worker died or lost contact during this attempt"
     assert not transition.counts_attempt
     assert transition.ready_at == (START if transition.to is RunState.PENDING else None)
 

@@ -1,4 +1,4 @@
-"""The cron engine: rule V, next and previous, time zones (reliability: what Debian's cron does, without its traps)."""
+"""The cron engine: rule V, next and previous fires, time zones. It does what Debian's cron does, without its traps."""
 
 from mainspring.core.cron.expression import Cron
 from mainspring.core.cron.fields import CronError

@@ -1,6 +1,6 @@
-"""Which days and times of day match a schedule, on the wall: no zones here (rule V 3 and 4).
+"""Finds the days and times of day that match a schedule, in wall time: no zones here (rule V 3 and 4).
 
-"Wall" seconds are those of a clock on the wall, counted from 1970 as if it showed UTC.
+"Wall" seconds are what a clock on the wall shows, counted from 1970 as if it showed UTC.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _DAY = 86_400
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 YEARS = 100
-"""How far a search goes; 29 February on a given weekday can be 40 years away (rule V 8)."""
+"""How many years a search covers; 29 February on a given weekday can be 40 years away (rule V 8)."""
 _LAST_YEAR = 9998
 _FIRST_YEAR = 2
 
@@ -22,7 +22,7 @@ _FIRST_YEAR = 2
 class Calendar:
     """Finds matching wall seconds.
 
-    A month's days depend on its length and first weekday alone, so 28 masks hold them all.
+    A month's matching days depend only on its length and its first weekday, so 28 masks hold them all.
     """
 
     __slots__ = ("_first", "_hours", "_last", "_masks", "_minutes", "_months", "_schedule", "_seconds")
@@ -45,7 +45,7 @@ class Calendar:
         )
 
     def has_days(self) -> bool:
-        """Say whether any day can ever match: each month begins on every weekday within 28 years, or 40 around 2100."""
+        """Say whether any day can ever match. Each month begins on every weekday within 28 years, or 40 around 2100."""
         lengths = _lengths(self._months)
         return any(self._mask(length, first) for length in lengths for first in range(7))
 
@@ -128,7 +128,7 @@ class Calendar:
         return highest(hours) * 3600 + self._last % 3600
 
     def _days(self, year: int, month: int, start: int) -> int:
-        """Return the matching days of a month as a mask; bit 1 is the first, `start` the day before it."""
+        """Return the matching days of a month as a mask. Bit 1 is the first day; `start` is the day before it."""
         if not self._months >> month & 1:
             return 0
         # 1 January 1970, with `start` -1, was a Thursday.
@@ -144,13 +144,16 @@ class Calendar:
 
 @lru_cache(maxsize=1024)
 def _masks_for(*fields: object) -> list[int]:
-    """Return the masks of schedules with these day fields: one list for all of them, filled as they are used."""
+    """Return the masks of schedules with these day fields.
+
+    The schedules share one list, which fills as they are used.
+    """
     del fields
     return [-1] * 28
 
 
 def month_days(schedule: Schedule, length: int, first: int) -> int:
-    """Compute the matching days of a month of that length that begins on that weekday, Sunday being 0."""
+    """Compute the matching days of a month with this length that begins on this weekday (0 is Sunday)."""
     by_day = schedule.days & (2 << length) - 2
     for back in schedule.month_ends:
         if back < length:
@@ -184,7 +187,7 @@ def _nearest_weekday(day: int, first: int, length: int) -> int:
 
 @lru_cache(maxsize=1024)
 def _lengths(months: int) -> frozenset[int]:
-    """Return how many days the months of a mask can have."""
+    """Return the lengths that the months of a mask can have, in days."""
     lengths = {length for month, length in enumerate(_LENGTHS) if months >> month & 1}
     return frozenset(lengths | {29} if months >> 2 & 1 else lengths)
 

@@ -24,11 +24,11 @@ _MONTHS = (
 _NTH = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth"}
 _SPANS = {"second": 60, "minute": 60, "hour": 24}
 _MANY = 8
-"""More times of day than this are told as hours and minutes apart, not as clock times."""
+"""More times of day than this are described as hours and minutes, not listed as clock times."""
 
 
 def explain(schedule: Schedule) -> str:
-    """Return one sentence without a full stop, as `at 09:00, on Monday through Friday`."""
+    """Return one sentence without a full stop, such as `at 09:00, on Monday through Friday`."""
     parts = [_times(schedule), _days(schedule)]
     months = _values(schedule.months, 1, 12)
     if months is None and not parts[1] and _is_clock(parts[0]):
@@ -59,7 +59,7 @@ def _times(schedule: Schedule) -> str:
 
 
 def _within(name: str, values: list[int], outer: str, outers: list[int]) -> str:
-    """Say at which values of a unit, within which of the next larger one."""
+    """Describe the values of a unit within values of the next larger unit."""
     text, span = _unit(name, values), _SPANS[outer]
     if text.startswith("every"):
         rest = _during(outer, outers)
@@ -77,7 +77,7 @@ def _unit(name: str, values: list[int]) -> str:
     if len(values) == span:
         return f"every {name}"
     step = values[1] - values[0] if len(values) > 1 else 0
-    # Only a step that divides the span is even: */7 takes a shorter one at the turn, so its values are listed.
+    # Only a step that divides the span is even. The last step of */7 is shorter, so its values are listed.
     if step > 1 and span % step == 0 and values == list(range(values[0], span, step)):
         start = f" from {name} {values[0]}" if values[0] else ""
         return f"every {step} {name}s{start}"
@@ -101,7 +101,7 @@ def _days(schedule: Schedule) -> str:
         return f"on {by_day} or on {by_weekday}"
     if schedule.is_day_and and (by_day or by_weekday):
         return f"on {by_day or by_weekday}"
-    return ""  # one side is every day, and either is enough
+    return ""  # one field allows every day, and either field is enough
 
 
 def _month_days(schedule: Schedule) -> str:
@@ -140,7 +140,7 @@ def _bits(mask: int) -> list[int]:
 
 
 def _values(mask: int, low: int, high: int) -> list[int] | None:
-    """Return the values of a mask; None when it is every one."""
+    """Return the values of a mask; None if it has all values."""
     values = _bits(mask)
     return None if values == list(range(low, high + 1)) else values
 

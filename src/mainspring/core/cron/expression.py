@@ -20,7 +20,7 @@ _VIXIE = "after/first"
 
 
 class Cron:
-    """A cron expression in a time zone, by rule V: five fields, or six with seconds first.
+    """A cron expression in a time zone, read by rule V: five fields, or six with seconds first.
 
     Args:
         expression: the fields, or a macro such as `@daily`.
@@ -45,7 +45,7 @@ class Cron:
 
     @classmethod
     def kept(cls, expression: str, tz: str, dst: str) -> Cron:
-        """Return the `Cron` of an expression that was checked before; it is parsed on first use.
+        """Return a `Cron` for an expression that was checked before. It is parsed on first use.
 
         Raises:
             CronError: later, at that first use, if this host does not know the zone.
@@ -122,19 +122,19 @@ class Cron:
         return _walk(self).previous_before(seconds)
 
     def explain(self) -> str:
-        """Return in plain English when the expression fires."""
+        """Describe in plain English when the expression fires."""
         text = explain(_compile(*self._key())[0])
         return text if self.tz == "UTC" else f"{text} ({self.tz})"
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about other tools that read the expression differently (rule V 4)."""
+        """Warnings where other tools read the expression differently (rule V 4)."""
         return _warnings(_compile(*self._key())[0])
 
 
 @lru_cache(maxsize=4096)
 def _compile(expression: str, tz: str, dst: str) -> tuple[Schedule, Walker]:
-    """Read an expression. Kept here, not in each `Cron`: a scheduler holds many that it asks once in a long while."""
+    """Parse an expression. The cache is here, not in each `Cron`: a scheduler holds many and uses each rarely."""
     gap, overlap = _read_dst(expression, dst)
     schedule = parse(expression)
     try:

@@ -14,7 +14,7 @@ class Field:
 
     Attributes:
         high: the largest number that may be written (7 for the day of the week).
-        span: how many different values there are, the largest step.
+        span: how many different values there are, which is also the largest step.
     """
 
     name: str
@@ -24,7 +24,7 @@ class Field:
     names: tuple[str, ...] = ()
 
     def number_of(self, text: str) -> int | None:
-        """Return what a three-letter name stands for; None when it is not one of this field's."""
+        """Return the number that a three-letter name stands for; None if it is not one of this field's names."""
         upper = text.upper()
         return self.names.index(upper) + self.low if upper in self.names else None
 

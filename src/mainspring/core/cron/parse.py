@@ -1,4 +1,4 @@
-"""From text to bit masks, or to an error that names the field (rule V 1 to 4)."""
+"""Parses an expression into bit masks, or into an error that names the field (rule V 1 to 4)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN = {
     }
     for field in SIX
 }
-"""Masks of what most fields are: everything, or one number."""
+"""Ready masks for what most fields hold: `*`, or one number."""
 
 
 @value(kw_only=True)
@@ -59,7 +59,7 @@ class Schedule:
 
 
 def parse(expression: str) -> Schedule:
-    """Read an expression.
+    """Parse an expression.
 
     Raises:
         CronError: it breaks rule V.
@@ -133,7 +133,7 @@ def _sunday_is_zero(mask: int) -> int:
 
 
 class _Reader:
-    """Reads the fields of one expression and collects what no mask can hold."""
+    """Reads the fields of one expression, and collects what a mask cannot hold."""
 
     def __init__(self, expression: str) -> None:
         self._expression = expression

@@ -1,4 +1,4 @@
-"""From a schedule and a zone to the next or previous instant (rule V 6 to 8).
+"""Finds the next or previous instant of a schedule in a zone (rule V 6 to 8).
 
 Time is in whole seconds since 1970; "wall" seconds are explained in `days`.
 """
@@ -10,10 +10,10 @@ from mainspring.core.cron.parse import Schedule
 from mainspring.core.cron.zones import MAX_EPOCH, MIN_EPOCH, Segment, Zone
 
 _LONGEST_GAP = 3 * 3600
-"""A gap as long as this is a missing day, not a clock change: nothing is made up for (rule V 6)."""
+"""A gap of this length or more is a missing day, not a clock change: its fires are not made up for (rule V 6)."""
 _SEARCH = YEARS * 366 * 86_400
 _FAR = 2 * 86_400
-"""More than offsets and gaps can move a wall time, so that stretches this far from the wanted one need no look."""
+"""More than offsets and gaps can move a wall time. Segments further from the wanted time need not be searched."""
 
 
 class Walker:
@@ -21,7 +21,7 @@ class Walker:
 
     Args:
         is_gap_fired: a fixed time that a clock change skips fires right after it.
-        passes: which of the two passes of a repeated wall time count, of {1, 2}, for a fixed schedule.
+        passes: for a fixed schedule, which of the two passes of a repeated wall time count: a subset of {1, 2}.
     """
 
     __slots__ = ("_calendar", "_is_gap_fired", "_is_once", "_is_second", "_last", "_zone")
@@ -35,13 +35,13 @@ class Walker:
         self._last: tuple[int, int | None] | None = None
 
     def can_fire(self) -> bool:
-        """Say whether the schedule has any day at all."""
+        """Say whether any day can match the schedule."""
         return self._calendar.has_days()
 
     def next_after(self, epoch: int) -> int | None:
         """Return the first fire > `epoch`, within a hundred years."""
         last = self._last
-        # Who adds a job asks when it is checked, and again when its clock is set.
+        # Adding a job asks twice: when the job is checked, and when its clock is set.
         if last is None or last[0] != epoch:
             last = self._last = (epoch, self._find_after(epoch))
         return last[1]
@@ -96,7 +96,9 @@ class Walker:
         return None
 
     def _fires_after_gap(self, segment: Segment) -> bool:
-        """Say whether a wall time that the change at the segment's start skipped is made up for there."""
+        """Say whether the clock change at the segment's start skipped a wall time, which fires at that start
+        instead.
+        """
         gap = segment.offset - segment.before
         if not self._is_gap_fired or not 0 < gap < _LONGEST_GAP:
             return False

@@ -1,4 +1,4 @@
-"""Where a zone's offset changes, found from zoneinfo once and kept: stepping must not ask it again and again."""
+"""Finds where a zone's offset changes. It asks zoneinfo once and keeps the answer, so that stepping stays fast."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PROBE = 4 * _DAY
 _CHUNK = 100 * _PROBE
 MIN_EPOCH = -1790 * _CHUNK
 MAX_EPOCH = 7328 * _CHUNK
-"""Half-open bounds of the instants that are looked at: whole chunks, from the year 9 to 9995."""
+"""Half-open bounds of the instants that are searched: whole chunks, from the year 9 to 9995."""
 _FAR = 1 << 60
 
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z][A-Za-z0-9_+-]*)*")
@@ -34,9 +34,9 @@ class Segment:
     """A stretch of time [start, end) with one offset, all in seconds.
 
     Attributes:
-        before: the offset just before `start` (the same where the stretch is cut for other reasons).
-        shown_until: wall seconds before this one were already shown by an earlier stretch.
-        shown_from: wall seconds from this one on will be shown again by a later stretch.
+        before: the offset just before `start` (the same if the segment begins there for another reason).
+        shown_until: wall seconds before this one were already shown in an earlier segment.
+        shown_from: wall seconds from this one on will be shown again in a later segment.
     """
 
     start: int
@@ -48,7 +48,7 @@ class Segment:
 
 
 class Zone:
-    """The segments of one zone, loaded in chunks of 400 days as they are needed.
+    """The segments of one zone, loaded in chunks of 400 days on first use.
 
     Args:
         info: where offsets come from.
@@ -73,7 +73,7 @@ class Zone:
         return segments[bisect_right(starts, epoch) - 1]
 
     def _load(self, start: int) -> list[Segment]:
-        """Find the segments of a chunk. A probe on either side is read too: an overlap may reach across the edge."""
+        """Find the segments of a chunk. It also reads one probe on each side, because an overlap may cross the edge."""
         end = start + _CHUNK
         edges, offsets = self._changes(start - _PROBE, end + _PROBE)
         walls = [
@@ -92,7 +92,7 @@ class Zone:
         return segments
 
     def _changes(self, low: int, high: int) -> tuple[list[int], list[int]]:
-        """Return the edges of the stretches within [low, high], both ends among them, and each stretch's offset."""
+        """Return the edges of the segments within [low, high], including both ends, and each segment's offset."""
         edges, offsets = [low], [self._offset(low)]
         for probe in range(low + _PROBE, high + 1, _PROBE):
             offset = self._offset(probe)
@@ -114,7 +114,7 @@ class Zone:
     def _offset(self, epoch: int) -> int:
         offset = self._info.fromutc(self._epoch + timedelta(seconds=epoch)).utcoffset()
         assert offset is not None  # a ZoneInfo has an offset for every instant
-        return offset.days * _DAY + offset.seconds  # whole seconds; zones of old had odd ones
+        return offset.days * _DAY + offset.seconds  # whole seconds; historic offsets had odd ones
 
 
 @lru_cache(maxsize=1024)
@@ -122,7 +122,7 @@ def load_zone(key: str) -> Zone:
     """Return the zone of an IANA name.
 
     Raises:
-        CronError: there is no such zone; its `expression` is empty, since none is known here.
+        CronError: there is no such zone. The error's `expression` is empty, because none is known here.
     """
     is_plain = len(key) <= _LONGEST_KEY and _KEY.fullmatch(key) and not key.startswith(_NO_FOLDERS)
     if is_plain and key not in _NO_ZONES:

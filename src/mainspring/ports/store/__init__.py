@@ -47,9 +47,9 @@ class Store(
 
     @property
     def failovers(self) -> Sequence[FailoverFacts]:
-        """The last failovers of the database that this process has noticed, the newest last.
+        """The latest database failovers that this process has noticed, the newest last.
 
-        Empty in a store without database servers.
+        It is empty for a store without database servers.
         """
         ...
 
@@ -58,7 +58,7 @@ class Store(
 
         Raises:
             SchemaMismatch: the schema is newer than this program.
-            StoreLocked: another process owns this store, and only one may.
+            StoreLocked: another process owns this store, which takes only one.
         """
         ...
 
@@ -77,9 +77,10 @@ class StoreCapabilities:
 
     Attributes:
         concurrent_writers: several processes may write at once (row locks, SKIP LOCKED).
-        is_durable: what was acknowledged survives the process.
-        time_precision: the finest difference that a stored instant keeps.
-        carries_hints: a `HintChannel` to other processes on it can be had; else they find by polling what was done.
+        is_durable: acknowledged writes survive the process.
+        time_precision: the smallest difference between stored instants.
+        carries_hints: it offers a `HintChannel` to the other processes that use it. Without one, they find changes by
+            polling.
     """
 
     concurrent_writers: bool
@@ -90,17 +91,17 @@ class StoreCapabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverFacts:
-    """A failover of the database, and what is known to be lost by it.
+    """A failover of the database, and what is known to have been lost in it.
 
     Attributes:
-        noticed_at: when this process came to know of it, by the clock of the present server.
-        from_timeline, to_timeline: of the former and of the present server.
-        last_position: bytes of WAL that the former server was last seen to have written.
-        shared_position: up to which of them the present server surely has the same.
-        missing_wal: how many bytes of WAL, at least, the former server had and the present one has not.
-        runs_checked: how many acknowledged submissions and fires were looked for.
+        noticed_at: when this process noticed it, by the clock of the new server.
+        from_timeline, to_timeline: the timelines of the old and of the new server.
+        last_position: how much WAL the old server was last seen to have written, in bytes.
+        shared_position: the WAL position, in bytes, up to which the new server surely has the same.
+        missing_wal: how many bytes of WAL, at least, the old server had and the new one lacks.
+        runs_checked: how many acknowledged submissions and fires were looked up.
         are_all_checked: whether those were all of the last minute.
-        runs_lost: how many of them the present server does not have.
+        runs_lost: how many of them the new server does not have.
         lost_run_ids: the first of those.
     """
 

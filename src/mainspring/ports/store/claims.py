@@ -1,4 +1,4 @@
-"""Leases: who carries out which run, and how an attempt ends."""
+"""Leases: which session runs which run, and how an attempt ends."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mainspring.core.values import value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRequest:
-    """A session's request for work; see `RunStore.claim_runs`.
+    """A session's request for work; see `ClaimStore.claim_runs`.
 
     Attributes:
-        number: the session's request number; the same as the last one is a repeat.
+        number: the session's request number. A request with the same number as the last one is a repeat.
         lanes: in order of preference.
-        lows: lower bounds of `ready_at`, so that dead index entries are not walked (design 6); a lane without one is
-            walked from its beginning.
+        lows: lower bounds of `ready_at`, so that the scan skips dead index entries (design 6). A lane without a bound
+            is scanned from its beginning.
     """
 
     session_id: SessionId
@@ -35,10 +35,10 @@ class ClaimRequest:
 
 @value()
 class ClaimedRun:
-    """What a claim returns of a run; the gateway adds the definition. Positional for speed.
+    """What a claim returns about a run; the gateway adds the definition. Its fields are positional for speed.
 
     Attributes:
-        is_cancel_requested: only in a repeated answer: the cancel was asked for after the first one.
+        is_cancel_requested: set only in a repeated answer, if the cancel was requested after the first one.
     """
 
     run_id: RunId
@@ -65,7 +65,7 @@ class ClaimResult:
 
 @value(kw_only=True)
 class HeldRun:
-    """The facts of a RUNNING run, for deciding what its end brings."""
+    """The facts about a RUNNING run, from which its next state is decided."""
 
     run_id: RunId
     token: int
@@ -89,42 +89,47 @@ class ApplyResult(StrEnum):
 
 
 class ClaimStore(Protocol):
-    """Gives runs out to sessions, and takes them back."""
+    """Gives runs to sessions, and takes them back."""
 
     async def read_lanes(
         self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
     ) -> list[Lane]:
-        """Return the lanes of these queues (empty: of all) with the earliest `ready_at` of their ready runs.
+        """Return the lanes of these queues (of all queues if empty) with the earliest `ready_at` of their ready runs.
 
         Args:
-            lows: ready runs (those that crashed a worker excepted) with a `ready_at` before their lane's bound need
-                not be found; a lane without one is looked at from its beginning.
+            lows: lower bounds by lane. Ready runs with an earlier `ready_at` need not be found, except those that
+                crashed a worker. A lane without a bound is scanned from its beginning.
         """
         ...
 
     async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
         """Give ready runs to sessions: RUNNING, token + 1, `deadline_at` = now + the run's timeout.
 
-        Takes from the request's lanes in their order, in order of `ready_at` within a lane, runs with `low <= ready_at
-        <= now` (`low`: the lane's lower bound) that are not parked and not expired. A session that is not live gets
-        nothing (`is_session_live` False); its row is held FOR SHARE. A request whose number is the session's last one
-        is a
-        repeat: it gets the leases it got then, as far as they still run under the same token, and nothing new. One
-        with a lower number is late: its caller gave it up, and it gets nothing.
-        `is_quarantined` requests get at most one run that has crashed a worker, and only when the session runs nothing;
-        others get only runs without a crash, and nothing while the session carries out a run alone.
+        Walks the request's lanes in their order, and takes runs in order of `ready_at` within each lane. It takes
+        runs with `low <= ready_at <= now` (`low`: the lane's lower bound) that are neither parked nor expired. A
+        session that is not live gets nothing (`is_session_live` False); its row is held FOR SHARE.
+
+        A request with the number of the session's last one is a repeat: it gets the same leases again, as far as they
+        still run under the same token, and nothing new. A request with a lower number is late: its caller has given
+        it up, and it gets nothing.
+
+        A request with `is_quarantined` gets at most one run that has crashed a worker, and only while the session
+        runs nothing. Other requests get only runs without a crash, and nothing while the session runs a quarantined
+        run.
         """
         ...
 
     async def apply(self, transitions: Sequence[Transition], *, now: datetime) -> list[ApplyResult]:
-        """End attempts, where the run is RUNNING under the transition's token and for its session (law 3).
+        """End attempts whose run is RUNNING under the transition's token and session (law 3).
 
-        SUCCEEDED and CANCELLED go to the history, FAILED to the dead runs, RETRYING and PENDING stay with a new
-        `ready_at` and with token + 1 (every end of a lease raises it). A transition to anything but SUCCEEDED ends
-        CANCELLED where a cancel was asked for. All outcomes but a success write an attempt row; so does a success of a
-        run that has earlier attempt rows. A repeat of what was applied (same run, token and outcome) is `APPLIED`
-        again, whoever repeats it; another writer's token, and another session than the holder's, is `STALE`; an
-        unknown run is `MISSING`. Of several for one run in a call, the first that fits takes effect.
+        SUCCEEDED and CANCELLED runs move to the history, FAILED ones to the dead runs. RETRYING and PENDING runs
+        stay, with a new `ready_at` and token + 1 (every end of a lease raises it). If a cancel was requested, a
+        transition to anything but SUCCEEDED ends CANCELLED. Every outcome except a success writes an attempt row; so
+        does the success of a run that has earlier attempt rows.
+
+        A repeat of an applied transition (same run, token and outcome) is `APPLIED` again, whoever repeats it. A
+        transition with another token, or with another session than the holder's, is `STALE`. An unknown run is
+        `MISSING`. If a call has several transitions for one run, the first that fits takes effect.
         """
         ...
 
@@ -137,5 +142,5 @@ class ClaimStore(Protocol):
         ...
 
     async def read_held(self, run_ids: Sequence[RunId]) -> list[HeldRun | None]:
-        """Return the facts of RUNNING runs; None for runs that are not RUNNING."""
+        """Return the facts about RUNNING runs; None for runs that are not RUNNING."""
         ...

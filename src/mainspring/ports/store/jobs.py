@@ -18,40 +18,41 @@ class JobStore(Protocol):
     """Definitions and their versions."""
 
     async def add_jobs(self, jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:
-        """Insert jobs as version 1, each with its clock row; `NAME_TAKEN` if the tenant has a job of that name."""
+        """Insert jobs as version 1, each with its clock row; `NAME_TAKEN` if the tenant has a job with that name."""
         ...
 
     async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[EditResult]:
         """Keep a new version and set the clock, raising its revision.
 
-        Takes effect only if the clock still has the edit's `revision` and `fire_at`. Otherwise the result is
-        `MOVED`: read the job and decide again. The edit's fire ranges are inserted with it. With `ends_gap` the open
-        gap ends before. A paused job stays paused: its clock stays stopped, whatever `next_fire_at` says. Of several
-        edits of one job in a call, the first that fits takes effect.
+        An edit takes effect only if the clock still has its `revision` and `fire_at`. Otherwise the result is
+        `MOVED`: read the job and decide again. The edit's fire ranges are inserted with it. With `ends_gap`, the open
+        gap is closed first. A paused job stays paused: its clock stays stopped, whatever `next_fire_at` says. If a
+        call has several edits of one job, the first that fits takes effect.
         """
         ...
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
         """Stop the clock, raise its revision, and open a gap fire range for `paused` (given in the change).
 
-        `DONE` too, without effect, for a job that is paused already. `MOVED` and `MISSING` as for edits.
+        For a job that is already paused, the result is `DONE` and nothing changes. `MOVED` and `MISSING` as for
+        edits.
         """
         ...
 
     async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
         """Start the clock at `next_fire_at`, raise its revision, and close the open gap fire range at `now`.
 
-        A gap that would begin after `now` is removed instead: no fire lay in the pause. `DONE` too, without effect, for
-        a job that runs: to move its clock would pass over fires without a record (law 4). `MOVED` and `MISSING` as for
-        edits.
+        A gap that would begin after `now` is removed instead, because the pause held no fire. For a job that is not
+        paused, the result is `DONE` and nothing changes: moving its clock would skip fires without a record (law 4).
+        `MOVED` and `MISSING` as for edits.
         """
         ...
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
-        """Delete jobs: the clock row goes, open fire ranges are closed, the name is free at once.
+        """Delete jobs: remove the clock row, close open fire ranges, and free the name at once.
 
-        An open gap that would begin after `now` is removed, as by `resume_jobs`; the change's fire ranges are closed,
-        too. Versions and runs stay readable. Live runs are left to `cancel_runs`.
+        An open gap that would begin after `now` is removed, as by `resume_jobs`. The change's fire ranges are
+        inserted as closed. Versions and runs stay readable. Live runs are left to `cancel_runs`.
         """
         ...
 
@@ -60,7 +61,7 @@ class JobStore(Protocol):
         ...
 
     async def find_jobs(self, tenant: str, names: Sequence[str]) -> list[Job | None]:
-        """Return the tenant's jobs of these names."""
+        """Return the tenant's jobs with these names; None for names without a job."""
         ...
 
     async def list_jobs(self, tenant: str, *, after: JobId | None = None, limit: int = 100) -> list[Job]:
@@ -68,7 +69,7 @@ class JobStore(Protocol):
         ...
 
     async def read_versions(self, keys: Sequence[tuple[JobId, int]]) -> list[JobSpec | None]:
-        """Return kept definitions, of deleted jobs too."""
+        """Return kept definitions, including those of deleted jobs; None for versions that do not exist."""
         ...
 
 
@@ -112,9 +113,9 @@ class JobEdit:
 
     Attributes:
         fire_at: the `next_fire_at` that was read (None: none).
-        next_fire_at: the new one; None for a paused job or one without a trigger.
-        fire_ranges: records of fires that were due but not yet made; of a paused job, the gap of its new trigger.
-        ends_gap: the open gap ends now (as by a resume), because it was the old trigger's.
+        next_fire_at: the new value; None for a paused job or one without a trigger.
+        fire_ranges: records of fires that were due but not yet made. For a paused job, the gap of its new trigger.
+        ends_gap: the open gap ends now (as by a resume), because it belongs to the old trigger.
     """
 
     job_id: JobId

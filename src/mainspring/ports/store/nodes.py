@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from mainspring.core.shards import Refusal
 
 Epochs = Mapping[int, int]
-"""Shard -> epoch under which the writer believes to own it."""
+"""Maps a shard to the epoch under which the writer believes it owns the shard."""
 
 
 class NodeStore(Protocol):
@@ -24,7 +24,10 @@ class NodeStore(Protocol):
         refusal: Refusal | None = None,
         now: datetime,
     ) -> None:
-        """Insert the node or raise its counter; say when to expect the next beat, and why it owns no shards, if so."""
+        """Insert the node or raise its counter.
+
+        Record its heartbeat period and, if it may own no shards, the reason.
+        """
         ...
 
     async def read_cluster(self) -> Cluster:
@@ -32,13 +35,13 @@ class NodeStore(Protocol):
         ...
 
     async def record_tzdata(self, version: str, *, expected: str | None, now: datetime) -> bool:
-        """Record the version of the zone data where what is recorded is still `expected`; say whether it was."""
+        """Record the version of the zone data if the recorded one is still `expected`. Return whether it was."""
         ...
 
     async def expire_nodes(self, judged: Sequence[tuple[str, int]], *, now: datetime) -> list[bool]:
-        """Remove nodes whose counter is still the one that was judged; return them.
+        """Remove nodes whose counter is still the one that was judged. Return for each whether it was removed.
 
-        Their shards are free from then on. A node that was not dead returns with its next heartbeat.
+        Their shards are free from then on. A node that was not dead comes back with its next heartbeat.
         """
         ...
 
@@ -49,21 +52,23 @@ class NodeStore(Protocol):
     async def take_shards(
         self, node_id: str, expected: Mapping[int, int], *, now: datetime
     ) -> dict[int, int]:
-        """Take shards whose epoch is the expected one; return the new epoch (old + 1) of those taken.
+        """Take shards whose epoch is the expected one. Return the new epoch (old + 1) of each shard taken.
 
-        Skips shards with a write under way. That only defers: the taker tries again.
+        Shards with a write under way are skipped; the taker tries again later.
         """
         ...
 
     async def release_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:
-        """Let others take shards held with these epochs.
+        """Let others take the shards held under these epochs.
 
-        The epochs stay: until a shard is taken, writes under its epoch are valid.
+        The epochs stay. Until a shard is taken, writes under its epoch are valid.
         """
         ...
 
     async def leave_shards(self, node_id: str, epochs: Epochs, *, now: datetime) -> None:
-        """Release shards held with these epochs and remove the node, so that another node may take them at once."""
+        """Release the shards held under these epochs and remove the node, so that others may take the shards at
+        once.
+        """
         ...
 
 
@@ -83,8 +88,8 @@ class NodeState:
     """A node as its last heartbeat left it; `beats` is the counter that its heartbeats raise.
 
     Attributes:
-        period: how far apart its heartbeats are, as it says; None of a release that does not say.
-        refusal: why it owns no shards; None where nothing speaks against it.
+        period: the time between its heartbeats, as it reported. None if its release does not report one.
+        refusal: why it may own no shards; None if it may.
     """
 
     facts: NodeFacts
@@ -97,11 +102,11 @@ class NodeState:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the store knows of its nodes as a whole.
+    """What the store knows about its nodes as a whole.
 
     Attributes:
-        tzdata: the version of the zone data that nodes must have to own shards; None before the first one.
-        nodes: in order of id, including dead ones that were not found yet.
+        tzdata: the version of the zone data that nodes need to own shards; None until the first is recorded.
+        nodes: in order of id, including dead ones that nobody has noticed yet.
     """
 
     tzdata: str | None
@@ -109,9 +114,9 @@ class Cluster:
 
 
 class ShardLease(NamedTuple):
-    """Who owns a shard; `node_beats` is the owner's counter, None where there is no such node.
+    """Who owns a shard. `node_beats` is the owner's counter; None if there is no such node.
 
-    A tuple, because every node makes one for each of the shards with each of its beats.
+    It is a tuple for speed: with each heartbeat, every node makes one for every shard.
     """
 
     shard: int

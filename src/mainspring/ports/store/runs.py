@@ -29,11 +29,11 @@ class NewRun:
 
     Attributes:
         due_at: the instant at which it is to start; its first `ready_at` is this or `now`, whichever is later.
-        payload: the run's own; None is the job's.
-        skip_reason: set: the run is recorded as SKIPPED with this reason and never becomes live.
-        target_key: the idempotency key handed to the target; None is the run's id.
-        submit_key: guards the submission itself.
-        must_be_newest: it is submitted only while `version` is the job's newest.
+        payload: the run's own payload; None means the job's.
+        skip_reason: if set, the run is recorded as SKIPPED with this reason, and never becomes live.
+        target_key: the idempotency key passed to the target; None means the run's id.
+        submit_key: the key that guards the submission itself.
+        must_be_newest: submit the run only if `version` is the job's newest.
     """
 
     job_id: JobId
@@ -64,7 +64,7 @@ class SubmitStatus(StrEnum):
 
 @value()
 class SubmitResult:
-    """What became of a submission; `run_id` for SUBMITTED, DUPLICATE and KEY_MISMATCH."""
+    """The result of a submission; `run_id` is set for SUBMITTED, DUPLICATE and KEY_MISMATCH."""
 
     status: SubmitStatus
     run_id: RunId | None = None
@@ -83,27 +83,27 @@ class RunStore(Protocol):
     """Runs from submission to history."""
 
     async def submit_runs(self, runs: Sequence[NewRun], *, now: datetime) -> list[SubmitResult]:
-        """Insert runs of existing jobs, with their idempotency rows; lanes are interned on the way.
+        """Insert runs of existing jobs, with their idempotency rows. Intern new lanes.
 
-        An idempotency key that is known and not expired inserts nothing: `DUPLICATE` with the first run's id when the
-        request hash is the same, `KEY_MISMATCH` when not; also within one call. `JOB_MISSING` where the job is gone,
-        `JOB_CHANGED` where a run that must be of its newest version is not.
-        A run's first `ready_at` is `max(due_at, now)`: never in the past when written.
+        A run whose idempotency key is known and not expired is not inserted. The result has the first run's id:
+        `DUPLICATE` if the request hash is the same, `KEY_MISMATCH` if not. This holds within one call too. The result
+        is `JOB_MISSING` if the job is gone, and `JOB_CHANGED` if a run must be of the newest version and is not. A
+        run's first `ready_at` is `max(due_at, now)`, so it is never written in the past.
         """
         ...
 
     async def cancel_runs(
         self, run_ids: Sequence[RunId], *, reason: str, now: datetime
     ) -> list[CancelResult]:
-        """Cancel: waiting runs end at once, RUNNING ones are marked (`REQUESTED`), ended ones are `FINISHED`."""
+        """Cancel runs. Waiting ones end at once, RUNNING ones are marked (`REQUESTED`), ended ones are `FINISHED`."""
         ...
 
     async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
-        """Skip waiting runs whose `expires_at` has passed, with reason `expired`."""
+        """Skip waiting runs whose `expires_at` has passed, with reason `expired`. Return their ids."""
         ...
 
     async def get_runs(self, run_ids: Sequence[RunId]) -> list[Run | None]:
-        """Return runs, live or finished."""
+        """Return runs, live or finished; None for unknown ones."""
         ...
 
     async def list_runs(
@@ -115,11 +115,11 @@ class RunStore(Protocol):
         before: RunId | None = None,
         limit: int = 100,
     ) -> list[Run]:
-        """Return a page of runs, the newest id first, those before the given one."""
+        """Return a page of runs with ids below `before`, the newest first."""
         ...
 
     async def newest_runs(self, job_ids: Sequence[JobId], *, now: datetime) -> list[Run | None]:
-        """Return for each job its newest run that is due (`due_at <= now`) or has started."""
+        """Return for each job the newest run that is due (`due_at <= now`) or has started; None if there is none."""
         ...
 
     async def list_attempts(self, run_id: RunId) -> list[Attempt]:
@@ -127,5 +127,5 @@ class RunStore(Protocol):
         ...
 
     async def count_runs(self, tenant: str) -> dict[RunState, int]:
-        """Return how many runs are in each state, finished ones within retention included."""
+        """Return how many runs are in each state, including finished ones that are still kept."""
         ...

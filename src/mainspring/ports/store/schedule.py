@@ -24,22 +24,23 @@ class ScheduleStore(Protocol):
         """Return clocks of these shards with `since <= next_fire_at <= until`, the earliest first.
 
         Args:
-            since: None means from the beginning, past all entries of clocks that have moved on.
+            since: where to start in the index. None means at the beginning, past all entries of clocks that have
+                moved on.
         """
         ...
 
     async def record_fires(self, fires: Sequence[Fire], *, epochs: Epochs, now: datetime) -> list[FireResult]:
         """Win fires and insert their results (law 2): runs, skipped runs, fire ranges.
 
-        A fire takes effect only where the clock row matches id, revision and `fire_at` and lies before it in
-        `fired_through`; else it is `LOST`. `FENCED` where the shard's epoch is not the given one (law 3; the shard
-        rows are held FOR SHARE). With `skip_if_live`, runs of a job that has a live run become SKIPPED records with
-        reason `overlap`. At most one fire per job in a call.
+        A fire takes effect only if the clock row matches its id, revision and `fire_at`, and its `fired_through` lies
+        before `fire_at`. Otherwise the result is `LOST`. It is `FENCED` if the shard's epoch is not the given one
+        (law 3; the shard rows are held FOR SHARE). With `skip_if_live`, runs of a job that has a live run become
+        SKIPPED records with reason `overlap`. A call has at most one fire per job.
         """
         ...
 
     async def add_fire_ranges(self, fire_ranges: Sequence[NewFireRange], *, now: datetime) -> None:
-        """Insert fire ranges (backfill)."""
+        """Insert fire ranges, for a backfill."""
         ...
 
     async def read_fire_ranges(self, shards: Sequence[int], *, limit: int) -> list[FireRange]:
@@ -49,9 +50,11 @@ class ScheduleStore(Protocol):
     async def advance_fire_ranges(
         self, steps: Sequence[FireRangeStep], *, epochs: Epochs, now: datetime
     ) -> list[FireResult]:
-        """Move a fire range's cursor and insert the runs it passed; `LOST` unless the cursor is still where it was.
+        """Move a fire range's cursor and insert the runs that it passed. The result is `LOST` if the cursor has
+        moved.
 
-        Locks the job's clock row first, so that overlap is judged once. Fenced like `record_fires`.
+        The job's clock row is locked first, so that no two writers judge overlap at the same time. Steps are fenced
+        like `record_fires`.
         """
         ...
 
@@ -62,7 +65,7 @@ class ScheduleStore(Protocol):
 
 @value(kw_only=True)
 class DueClock:
-    """A clock row whose instant is near or past."""
+    """A clock row whose next fire is near or past."""
 
     job_id: JobId
     tenant: str
@@ -74,7 +77,7 @@ class DueClock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFireRange:
-    """A fire range to insert; `to_at` None is open-ended (a pause that lasts)."""
+    """A fire range to insert. `to_at` None means open-ended (a pause that is still on)."""
 
     job_id: JobId
     version: int
@@ -90,11 +93,11 @@ class Fire:
 
     Attributes:
         fire_at: the `next_fire_at` that the plan was made from.
-        next_fire_at: the following one; None when the trigger is exhausted.
+        next_fire_at: the fire time after that; None when the trigger is exhausted.
         fired_through: the newest instant that this fire accounts for.
-        runs: runs to insert, those with a `skip_reason` as SKIPPED records.
-        fire_ranges: what this fire accounts for otherwise.
-        skip_if_live: overlap policy skip.
+        runs: runs to insert. Those with a `skip_reason` become SKIPPED records.
+        fire_ranges: the other fire times that this fire accounts for.
+        skip_if_live: the overlap policy is `skip`.
     """
 
     job_id: JobId
@@ -109,7 +112,7 @@ class Fire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FireRangeStep:
-    """One step of draining a fire range; `cursor_from` is the cursor that was read (None: at the start)."""
+    """One step of draining a fire range. `cursor_from` is the cursor that was read; None means the start."""
 
     fire_range_id: FireRangeId
     job_id: JobId
@@ -121,7 +124,7 @@ class FireRangeStep:
 
 
 class FireStatus(StrEnum):
-    """What became of a fire or a fire range's step."""
+    """The result of a fire, or of a fire range's step."""
 
     FIRED = "fired"
     LOST = "lost"
@@ -130,7 +133,7 @@ class FireStatus(StrEnum):
 
 @value()
 class FireResult:
-    """What became of a fire, and the ids of the runs that went live (not of skipped ones)."""
+    """The result of a fire, with the ids of the runs that became live (not of skipped ones)."""
 
     status: FireStatus
     run_ids: tuple[RunId, ...] = ()

@@ -15,20 +15,20 @@ class SessionStore(Protocol):
     """Worker sessions and their heartbeats."""
 
     async def add_sessions(self, sessions: Sequence[NewSession], *, now: datetime) -> list[SessionId]:
-        """Open live sessions."""
+        """Open sessions, and return their ids."""
         ...
 
     async def beat_sessions(self, beats: Sequence[Beat], *, now: datetime) -> list[BeatResult]:
-        """Raise the counters of live sessions and reconcile what they hold, both ways.
+        """Raise the counters of live sessions, and compare what they hold with what the store knows.
 
-        `lost`: leases of the beat that the session no longer owns. `cancel`: leases whose run is to be cancelled.
-        `unknown`: runs of the session that were missing from this beat and from the one before it, too; what was
-        given by a claim after `Beat.answered` is not missing.
+        `lost`: leases named by the beat that the session no longer owns. `cancel`: leases whose run is to be
+            cancelled. `unknown`: runs of the session that neither this beat nor the one before it named. Runs that a
+            claim after `Beat.answered` gave do not count as missing.
         """
         ...
 
     async def close_sessions(self, session_ids: Sequence[SessionId], *, now: datetime) -> None:
-        """End sessions; runs they still hold become orphans."""
+        """End sessions. Runs that they still hold become orphans."""
         ...
 
     async def list_sessions(self) -> list[SessionFacts]:
@@ -36,11 +36,11 @@ class SessionStore(Protocol):
         ...
 
     async def read_pulses(self) -> dict[SessionId, SessionPulse]:
-        """Return the counters of the live sessions. A judge reads them far more often than the rest."""
+        """Return the counters of the live sessions. They are read far more often than the rest."""
         ...
 
     async def expire_sessions(self, judged: Sequence[tuple[SessionId, int]], *, now: datetime) -> list[bool]:
-        """Declare those sessions dead whose counter is still the one that was judged; return them."""
+        """Declare dead the sessions whose counter is still the one that was judged. Return for each whether it was."""
         ...
 
 
@@ -49,7 +49,7 @@ class NewSession:
     """A worker session to open, with what it offers.
 
     Attributes:
-        beat_period: how far apart its heartbeats are to be, as its worker is told; it is judged by that.
+        beat_period: the time between its heartbeats, as announced to its worker. Its silence is judged by it.
     """
 
     worker: str
@@ -68,7 +68,7 @@ class SessionFacts:
     """A live session; `beats` is the counter that its heartbeats raise.
 
     Attributes:
-        beat_period: as it was opened with; None of one that an earlier release has opened.
+        beat_period: as it was opened with; None if an earlier release opened it.
     """
 
     id: SessionId
@@ -87,7 +87,7 @@ class SessionFacts:
 
 
 class SessionPulse(NamedTuple):
-    """How a live session's heartbeats stand; see `SessionFacts`."""
+    """The heartbeat counter of a live session and its period; see `SessionFacts`."""
 
     beats: int
     beat_period: timedelta | None
@@ -98,8 +98,8 @@ class Beat:
     """A heartbeat: the session and the leases that it holds.
 
     Attributes:
-        answered: the number of the last claim whose answer had arrived when `held` was read; None where the worker
-            does not say. What a later claim was given is not missed: its answer may still be on its way.
+        answered: the number of the last claim whose answer had arrived when `held` was read; None if the worker does
+            not say. Leases of a later claim do not count as missing: the answer may still be on its way.
     """
 
     session_id: SessionId
@@ -109,7 +109,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeatResult:
-    """What a heartbeat brings back; see `SessionStore.beat_sessions`."""
+    """The answer to a heartbeat; see `SessionStore.beat_sessions`."""
 
     is_session_live: bool
     lost: tuple[tuple[RunId, int], ...] = ()

@@ -1,4 +1,4 @@
-"""Housekeeping: room for history, and what has served its time."""
+"""Housekeeping: prepares room for the history, and removes what is no longer needed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class UpkeepStore(Protocol):
         ...
 
     async def prune_history(self, *, before: datetime, limit: int) -> int:
-        """Remove finished runs, attempts and closed fire ranges that ended before the instant; dead runs stay.
+        """Remove finished runs, attempts and closed fire ranges that ended before this instant. Dead runs stay.
 
-        Returns the largest of the three counts. If it equals `limit`, more may be left.
+        Return the largest of the three counts. If it equals `limit`, more may be left.
         """
         ...
 
@@ -25,7 +25,7 @@ class UpkeepStore(Protocol):
         ...
 
     async def prune_sessions(self, *, before: datetime, limit: int) -> int:
-        """Remove sessions that ended before the instant and hold nothing."""
+        """Remove sessions that ended before this instant and hold nothing."""
         ...
 
     async def prune_lanes(self, *, limit: int) -> int:
