@@ -160,7 +160,7 @@ def test_a_number_of_processes_that_cannot_be(count: str, capsys: pytest.Capture
     ("arguments", "said"),
     [
         (("--server", "http://a", "--store", "postgresql://b"), "store: works without a server"),
-        (("--server", "http://a", "--beat-period", "1"), "beat_period: is the server's to say"),
+        (("--server", "http://a", "--beat-period", "1"), "beat_period: is set by the server"),
         (("--store", "postgresql://b", "--beat-period", "nan"), "beat_period: nan is not a number"),
     ],
 )

@@ -71,7 +71,7 @@ def test_location_takes_several_hosts_and_a_second_way() -> None:
             "give sslmode=verify-full",
         ),
         ("postgresql://h/db?channel_binding=maybe", None, "store", "channel_binding='maybe' is none of"),
-        ("postgresql://h/db?gssencmode=require", None, "store", "gssencmode=require cannot be had"),
+        ("postgresql://h/db?gssencmode=require", None, "store", "gssencmode=require is not supported"),
         ("postgresql://h/db?require_auth=scram-sha-256", None, "store", "require_auth is not known here"),
         ("postgresql://h/db?pgbouncer=true", None, "store", "pgbouncer is not known here; for a pooler"),
     ],

@@ -1,4 +1,4 @@
-"""Settings: one frozen object that checks itself, and where its values come from."""
+"""Settings: one frozen object that checks itself, and the sources of its values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Settings", "StoreLocation"]
 
 
 def __getattr__(name: str) -> Any:
-    # A command that only asks a server reads the table of settings, and must not wait for the rest.
+    # Loaded late: a client command needs only the table of settings, and must start fast.
     if name in __all__:
         return getattr(importlib.import_module("mainspring.config.settings"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""From where the API may be reached, and under which names it may be asked (ADR 0018)."""
+"""Who can reach the API, and under which host names it answers (ADR 0018)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the API's guard lets pass.
+    """What the API's guard lets through.
 
     Attributes:
-        is_open: others than this machine may reach the API; all of them are trusted, as long as there are no tokens.
-        names: names and addresses, in the form of `plain_host`, under which it may be asked, beside loopback's and the
-            address at which a connection arrived.
+        is_open: other machines may reach the API. As long as there are no tokens, all of them are trusted.
+        names: further names and addresses under which it answers, in the form of `plain_host`. It always answers
+            under loopback's and under the address at which a connection arrived.
     """
 
     is_open: bool = False
@@ -29,14 +29,14 @@ class Access:
 
 
 def read_access(host: str, allow_hosts: Iterable[str], *, trusted_network: bool) -> Access:
-    """Read who may reach an API that is bound to `host`.
+    """Decide who may reach an API that is bound to `host`.
 
     Args:
-        allow_hosts: further names under which it may be asked.
-        trusted_network: the operator says that whoever can reach that address may do everything.
+        allow_hosts: further names under which it answers.
+        trusted_network: the operator states that everyone who can reach the address may do everything.
 
     Raises:
-        InvalidInput: a name or the address is none, or the API would be open without the operator's word.
+        InvalidInput: a name or the address is malformed, or the API would be open without the operator's consent.
     """
     names = frozenset(_read_name(name) for name in allow_hosts)
     if host != "localhost" and _address(host) is None:
@@ -65,10 +65,10 @@ def is_loopback(host: str) -> bool:
 
 
 def plain_host(text: str) -> str:
-    """Return a name or address in the one form in which they are compared."""
+    """Return a name or address in the one form that is used for comparison."""
     address = _address(text)
     if isinstance(address, IPv6Address):
-        # A socket for both families tells addresses of the old one so; a link's own name is nobody else's business.
+        # A dual-stack socket reports IPv4 addresses in mapped form. The zone of a link is dropped: it is local.
         return str(address.ipv4_mapped or IPv6Address(int(address)))
     return str(address) if address is not None else text.lower().removesuffix(".")
 
@@ -80,7 +80,9 @@ def _read_name(text: str) -> str:
         message = "is not a host's name or address; give it without scheme, port and wildcards"
         raise InvalidInput("allow_host", f"{text[:80]!r} {message}")
     if address is not None and address.is_unspecified:
-        raise InvalidInput("allow_host", f"{text} is no address to ask at; name those that clients use")
+        raise InvalidInput(
+            "allow_host", f"{text} is not an address that a client can use; name the ones that clients do use"
+        )
     return name
 
 

@@ -1,7 +1,7 @@
-"""Reads a PostgreSQL DSN: what is ours in it, what the driver takes, and what neither can do.
+"""Reads a PostgreSQL DSN: which parameters are ours, which the driver takes, and which neither supports.
 
-The driver hands every parameter that it does not know to the server as a setting, and meets a wrong address with an
-exception of its own. What can be told before anything is dialled is told here.
+The driver passes every parameter that it does not know to the server as a setting, and answers a wrong address with
+an exception of its own. So everything that can be checked before connecting is checked here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OWN = frozenset({"pooler", "statement_cache", "connect_timeout"})
 
 _IGNORED = frozenset(
     {
-        "application_name",  # each connection says its role by it
+        "application_name",  # each connection shows its role in it
         "fallback_application_name",
         "channel_binding",
         "gssencmode",
@@ -31,7 +31,7 @@ _IGNORED = frozenset(
         "tcp_user_timeout",
     }
 )
-"""Parameters of libpq that the driver cannot honour, and without which nothing is less safe."""
+"""Parameters of libpq that the driver does not support, and that can be ignored without loss of safety."""
 
 _REFUSED = {
     "hostaddr": "give the address as the host",
@@ -56,7 +56,7 @@ _REFUSED = {
         "leave it out",
     ),
 }
-"""Parameters that other programs know, with what to do instead: to pass over them might weaken what they ask for."""
+"""Parameters that other programs know, with what to do instead. Ignoring them might weaken what they ask for."""
 
 _CHOICES = {
     "sslmode": ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
@@ -68,21 +68,21 @@ _CHOICES = {
 _FILES = frozenset({"sslcert", "sslkey", "sslrootcert", "sslcrl"})
 _LONGEST_CONNECT = 300
 _ENCODE = "in user, password and names write @ as %40, / as %2F, ? as %3F, # as %23, : as %3A"
-"""The usual reason for an address that cannot be read. What was read is never shown: it may be half a password."""
+"""The usual reason why an address cannot be read. The text itself is never shown: it may be half a password."""
 
 
 def read_dsn(url: str, field: str) -> tuple[str, dict[str, str], tuple[str, ...]]:
-    """Check a DSN, as far as that goes without a server.
+    """Check a DSN as far as possible without a server.
 
     Args:
-        field: whose value it is, for errors.
+        field: the setting that holds it, for errors.
 
     Returns:
-        The DSN for the driver, without what is not for it; the parameters that are ours; the names of those that
-        nobody heeds.
+        The DSN for the driver, without the parameters that are not for it; our own parameters; the names of ignored
+        parameters.
 
     Raises:
-        InvalidInput: it cannot be read, or has a parameter that cannot be honoured.
+        InvalidInput: it cannot be read, or has a parameter that is not supported.
     """
     _check_address(url, field)
     base, _, query = url.partition("?")
@@ -107,7 +107,7 @@ def read_connect_timeout(text: str, field: str) -> float:
     """Return libpq's `connect_timeout`, in seconds.
 
     Raises:
-        InvalidInput: it is no number of seconds, or one without an end (0).
+        InvalidInput: it is not a number of seconds, or is 0, which means no limit.
     """
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= _LONGEST_CONNECT):
         raise InvalidInput(field, f"connect_timeout={text!r} is not a number from 1 to {_LONGEST_CONNECT}")
@@ -115,7 +115,7 @@ def read_connect_timeout(text: str, field: str) -> float:
 
 
 def hide_password(url: str) -> str:
-    """Return a URL as it may be shown, even one that cannot be read."""
+    """Return a URL without its passwords, even if it cannot be parsed."""
     try:
         parts = urlsplit(url)
         query = re.sub(r"(?<![^&])(password|sslpassword)=[^&]*", r"\1=***", parts.query)
@@ -180,13 +180,11 @@ def _check_parameters(given: Mapping[str, str], field: str) -> None:
             raise InvalidInput(field, f"{name}={given[name]!r} is none of {', '.join(choices)}")
     if given.get("gssencmode") == "require":
         raise InvalidInput(
-            field, "gssencmode=require cannot be had; give sslmode=verify-full, or leave it out"
+            field, "gssencmode=require is not supported; give sslmode=verify-full, or leave it out"
         )
-    # The driver cannot bind. What binding is for, that nobody stands between, a verified certificate does as well.
+    # The driver cannot bind channels. A verified certificate also proves that nobody is in between.
     if given.get("channel_binding") == "require" and given.get("sslmode") != "verify-full":
-        message = (
-            "channel_binding=require cannot be had; give sslmode=verify-full&sslrootcert=FILE, which proves"
-        )
+        message = "channel_binding=require is not supported; give sslmode=verify-full&sslrootcert=FILE, which proves"
         raise InvalidInput(field, f"{message} the server by its certificate, or leave channel_binding out")
     for name in sorted(_FILES & given.keys()):
         _check_file(name, given[name], field)
@@ -203,7 +201,7 @@ def _check_file(name: str, value: str, field: str) -> None:
         why = error.strerror if isinstance(error, OSError) else "no file name"
         raise InvalidInput(field, f"{name}={value!r} cannot be read ({why})") from None
     if name in {"sslrootcert", "sslcrl"}:
-        import ssl  # costs milliseconds, and few need it
+        import ssl  # costs milliseconds, and is rarely needed
 
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=value)

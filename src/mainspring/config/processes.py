@@ -1,4 +1,4 @@
-"""What each kind of process makes of the settings: which store, which server, and a `Settings` of its own."""
+"""Derives from the sources what each kind of process needs: its store, its server, and its own `Settings`."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class AddedStores(Protocol):
         """Say whether several processes may have a store at once.
 
         Raises:
-            PluginError: the package has no such store to show.
+            PluginError: the package's store cannot be loaded.
         """
         ...
 
 
 def settings_of(process: str, choices: Choices, *, stores: AddedStores | None = None) -> Settings:
-    """Return the settings of a process; what it does not use stays at its default, whatever the sources say.
+    """Return the settings of a process. Settings that it does not use keep their default, whatever the sources say.
 
     Args:
         process: `up`, `server` or `worker`.
         stores: those that packages add; one is asked only by a server that leaves the API or the scheduler out.
 
     Raises:
-        InvalidInput: a source is wrong, or what the sources come to.
-        PluginError: a package's store had to be asked, and could not be.
+        InvalidInput: a source is wrong, or what they give together is.
+        PluginError: a package's store cannot be loaded.
     """
     choices.require()
     chosen: dict[str, Any] = {
@@ -69,7 +69,7 @@ def settings_of(process: str, choices: Choices, *, stores: AddedStores | None = 
 
 
 def store_option(choices: Choices) -> str:
-    """Return how errors name what a host's store was given by."""
+    """Return the name by which errors refer to the setting that gave the store."""
     name = "store" if choices["store"].level > choices["data"].level else "data"
     return choices.tell(InvalidInput(name, "")).field
 
@@ -81,7 +81,7 @@ def read_location(choices: Choices, *, schemes: Collection[str] = ()) -> StoreLo
         schemes: the schemes of stores that packages add.
 
     Raises:
-        InvalidInput: both were given in one place, or it cannot be read.
+        InvalidInput: one source gave both, or the value cannot be read.
     """
     store, data, listen = (choices[name] for name in ("store", "data", "listen_store"))
     if data.level is not Level.DEFAULT and store.level is data.level:
@@ -94,10 +94,11 @@ def read_location(choices: Choices, *, schemes: Collection[str] = ()) -> StoreLo
 
 
 def read_direct_store(choices: Choices) -> StoreLocation | None:
-    """Return the store that a worker works straight from; None where it works for a server.
+    """Return the store that a worker uses directly; None if it works through a server.
 
-    An option goes before a variable, and a variable before the file. Among variables the store goes first. In a file
-    the server does, and a store that cannot be shared is passed over: such a file speaks to all processes of a site.
+    An option wins over a variable, and a variable over the file. If variables give both, the store wins. If the file
+    gives both, the server wins, and a store that cannot be shared is ignored: such a file is for all processes of a
+    site.
 
     Raises:
         InvalidInput: options contradict each other, or the store cannot be read or shared.
@@ -105,24 +106,26 @@ def read_direct_store(choices: Choices) -> StoreLocation | None:
     store, server, listen = (choices[name] for name in ("store", "server", "listen_store"))
     beat = choices["worker.beat_period"]
     if store.level is server.level is Level.FLAG:
-        raise InvalidInput("store", "works without a server; leave --server out, or this")
+        raise InvalidInput("store", "works without a server; leave out --server, or this")
     is_direct = store.level > server.level or store.level is server.level is Level.ENVIRONMENT
     if store.level is Level.FILE and not store.value.startswith(("postgresql://", "postgres://")):
         is_direct = False
     if not is_direct:
         if beat.level is Level.FLAG:
-            raise InvalidInput("worker.beat_period", "is the server's to say; leave it out, or give --store")
+            raise InvalidInput("worker.beat_period", "is set by the server; leave it out, or give --store")
         if listen.value is not None and listen.level > max(server.level, Level.FILE):
             raise InvalidInput("listen_store", "goes with --store")
         return None
     location = StoreLocation.parse(store.value, listen=listen.value)
     if location.scheme != "postgresql":
-        raise InvalidInput("store", "only PostgreSQL can be worked from directly; for others give --server")
+        raise InvalidInput(
+            "store", "a worker can use only PostgreSQL directly; for other stores give --server"
+        )
     return location
 
 
 def check(process: str, choices: Choices, *, stores: AddedStores | None = None) -> list[InvalidInput]:
-    """Return what is wrong with the settings of a process beyond what the sources say themselves.
+    """Return what is wrong with the settings of a process, beyond the problems of the sources themselves.
 
     Args:
         stores: those that packages add.
@@ -138,7 +141,7 @@ def check(process: str, choices: Choices, *, stores: AddedStores | None = None) 
 
 
 def shown(setting: Setting, choice: ChosenValue) -> object:
-    """Return a value as it may be shown, in JSON: without passwords."""
+    """Return a value as JSON that may be shown: without passwords."""
     if choice.value is None:
         return None
     plain = setting.kind.plain(choice.value)
@@ -148,7 +151,7 @@ def shown(setting: Setting, choice: ChosenValue) -> object:
 
 
 def _refuse_address(choices: Choices) -> None:
-    """Refuse options that say where an API is served, where none is; in a file they may be meant for others."""
+    """Refuse options for the API's address if no API is served. In a file they may be meant for other processes."""
     if choices["api.enabled"].value:
         return
     for name in _ADDRESS:

@@ -1,4 +1,4 @@
-"""What is said of one setting."""
+"""The description of one setting."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ PROCESSES = (UP, SERVER, WORKER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a process can be told.
+    """One setting of a process.
 
     Attributes:
-        name: its place in the file.
-        default: the value where nobody gives one; None is none.
-        words: what it is for, in a sentence or two; the help of the option and the reference page say so.
-        used_by: the processes that heed it; for others it may stand in the file or environment without effect.
-        field: the field of `Settings` that holds it; None for what is read from several settings.
-        flag: its option; one that begins with --no- turns it off.
+        name: its dotted name, which is its place in the file.
+        default: the value if no source gives one; None means no value.
+        words: what it is for, in a sentence or two, for the option's help and the reference page.
+        used_by: the processes that use it. For others it has no effect, but may be in the file or the environment.
+        field: the field of `Settings` that holds it; None if that is derived from several settings.
+        flag: its option. One that begins with --no- turns it off.
         is_url: its value may hold a password, which is never shown.
     """
 
@@ -38,7 +38,7 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The environment variable that gives it."""
+        """Its environment variable."""
         return PREFIX + self.name.upper().replace(".", "_")
 
     @property

@@ -1,4 +1,4 @@
-"""What a server or worker process is told at its start."""
+"""The settings of a server or worker process."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class StoreLocation:
     Attributes:
         is_shared: several processes may have it at once.
         is_pooled: the DSN leads to a pooler that lends connections for a transaction at a time.
-        statement_cache: prepared statements that each connection keeps; None is what suits the DSN.
-        connect_timeout: seconds for opening a connection; None is the usual time.
-        listen: the DSN at which PostgreSQL itself is reached for wake-ups, where the first one leads to a pooler.
-        ignored: names of the DSNs' parameters that are not heeded.
+        statement_cache: how many prepared statements each connection keeps; None means what suits the DSN.
+        connect_timeout: the limit for opening a connection, in seconds; None means the default.
+        listen: the DSN of PostgreSQL itself, for wake-ups, if the first one leads to a pooler.
+        ignored: names of the DSNs' parameters that are ignored.
     """
 
     scheme: str
@@ -41,15 +41,15 @@ class StoreLocation:
     def parse(cls, url: str, *, listen: str | None = None, others: Collection[str] = ()) -> StoreLocation:
         """Read `postgresql://…`, `sqlite:///FOLDER`, `memory://`, or a URL of a scheme that a package adds.
 
-        A PostgreSQL DSN may name several hosts, and bear the parameters `pooler=transaction`, `statement_cache=N` and
-        `connect_timeout=SECONDS` beside the driver's own.
+        A PostgreSQL DSN may name several hosts. Besides the driver's own parameters, it may have
+        `pooler=transaction`, `statement_cache=N` and `connect_timeout=SECONDS`.
 
         Args:
             listen: a second DSN, for wake-ups past a pooler.
-            others: the schemes that packages add; such a URL is theirs to read.
+            others: the schemes that packages add. Such a URL is left to its package to read.
 
         Raises:
-            InvalidInput: the scheme is unknown, the folder is missing, a parameter is wrong.
+            InvalidInput: the scheme is unknown, the folder is missing, or a parameter is wrong.
         """
         scheme, separator, rest = url.partition("://")
         if separator and scheme in {"postgresql", "postgres"}:
@@ -97,18 +97,18 @@ class StoreLocation:
 
     @property
     def label(self) -> str:
-        """The location as it may be shown: without a password."""
+        """The location without its password, for display."""
         return self.target if self.scheme == "sqlite" else hide_password(self.target) or "memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a process was told, and the defaults of what it was not; bounds and meanings are in `config.table`.
+    """The value of every setting of a process, given or default. Bounds and meanings are in `config.table`.
 
     Attributes:
-        store: what the settings `store`, `data` and `listen_store` come to.
-        threads: sync functions that a worker carries out at a time; None follows the slots, up to a bound.
-        worker_name: None is HOST-PID.
+        store: the store that the settings `store`, `data` and `listen_store` name together.
+        threads: how many sync functions a worker runs at a time; None means as many as slots, up to a bound.
+        worker_name: None means HOST-PID.
         shell_limits: pairs of a resource limit's name and its value.
     """
 
@@ -165,12 +165,12 @@ class Settings:
         """Who may reach the API, and under which names.
 
         Raises:
-            InvalidInput: it would be open to others without the operator's word, or a name is none.
+            InvalidInput: it would be open to others without the operator's consent, or a name is malformed.
         """
         return read_access(self.host, self.allow_hosts, trusted_network=self.trusted_network)
 
     def _check_split(self) -> None:
-        """Refuse a process that would do nothing, or that would need another one beside it where there can be none."""
+        """Refuse a process that would do nothing, or that needs a second process on a store that takes only one."""
         if self.has_api and self.has_scheduler:
             return
         if not self.has_api and not self.has_scheduler:

@@ -1,6 +1,7 @@
-"""Reads what a process is told: a file, then the environment, then options; what comes later wins.
+"""Reads the sources of settings: a file, then the environment, then options. The later source wins.
 
-Nothing here ends at the first mistake: problems are gathered, so that `mainspring config check` can tell all of them.
+Reading does not stop at the first mistake: problems are collected, so that `mainspring config check` can list all of
+them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _LARGEST = 1024 * 1024
 
 
 class Level(IntEnum):
-    """Who gave a value; a higher one wins."""
+    """Which kind of source gave a value; the higher one wins."""
 
     DEFAULT = 0
     FILE = 1
@@ -48,7 +49,7 @@ class ChosenValue:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What all sources come to.
+    """The result of all sources.
 
     Attributes:
         file: the file that was read, if any.
@@ -65,20 +66,20 @@ class Choices:
         return self.values[name]
 
     def with_defaults(self, *names: str) -> Choices:
-        """Return the same without what was said of some settings."""
+        """Return the choices with some settings back at their defaults."""
         return replace(
             self, values={**self.values, **{name: ChosenValue(SETTINGS[name].default) for name in names}}
         )
 
     def tell(self, error: InvalidInput) -> InvalidInput:
-        """Return an error about a setting as whoever gave the value wrote it: by its option, or with its place."""
+        """Return an error about a setting in the terms of its source: with its option's name, or with its place."""
         choice = self.values.get(error.field)
         if choice is None:
             return error
         return told(error, choice, SETTINGS[error.field])
 
     def require(self) -> Choices:
-        """Return the choices where nothing is wrong.
+        """Return the choices if nothing is wrong.
 
         Raises:
             InvalidInput: the first problem, which says how many more there are.
@@ -93,7 +94,7 @@ class Choices:
 
 
 def told(error: InvalidInput, choice: ChosenValue, setting: Setting) -> InvalidInput:
-    """Return an error with the option's word as its field, or with the file or variable in its message."""
+    """Return an error with the option's name as its field, or with the file or variable in its message."""
     if choice.level is Level.FLAG and setting.flag_word is not None:
         return InvalidInput(setting.flag_word, error.message)
     if choice.place:
@@ -110,8 +111,8 @@ def read_sources(
     """Read all sources.
 
     Args:
-        flags: values given by options, by setting: text, a tuple of texts, or True for an option without a value.
-        environment: variables; by default this process's.
+        flags: values from options, by setting name: text, a tuple of texts, or True for an option without a value.
+        environment: the variables; by default those of this process.
         config: the file that --config names.
     """
     variables = os.environ if environment is None else environment
@@ -137,11 +138,11 @@ def read_sources(
 
 
 def read_client_file(environment: Mapping[str, str] | None = None) -> Mapping[str, Any]:
-    """Return what the file says to a command that asks a server: settings by name.
+    """Return the file's settings by name, for a client command.
 
     Raises:
-        InvalidInput: the file is wrong. One in a usual place that this user may not read is passed over: it may hold
-            the processes' secrets.
+        InvalidInput: the file is wrong. A file in a usual place that this user may not read is ignored: it may hold
+            secrets of the server.
     """
     path, place, problems = _find_file(None, os.environ if environment is None else environment)
     if path is None or (place == _USUAL and not os.access(path, os.R_OK)):
@@ -153,8 +154,8 @@ def read_client_file(environment: Mapping[str, str] | None = None) -> Mapping[st
 
 
 def read_file(path: Path) -> tuple[dict[str, Any], list[InvalidInput]]:
-    """Read a file; return the values by setting, and what is wrong with it. Raises nothing for what a file can hold."""
-    import tomllib  # costs a start of 10 ms, where there is a file
+    """Read a file. Return its values by setting, and what is wrong with it. No content of a file makes it raise."""
+    import tomllib  # costs 10 ms at start, needed only with a file
 
     try:
         text = _load(path)
@@ -167,7 +168,7 @@ def read_file(path: Path) -> tuple[dict[str, Any], list[InvalidInput]]:
         why = (
             f"{error}"
             if isinstance(error, tomllib.TOMLDecodeError)
-            else "it is nested or long beyond measure"
+            else "it is nested too deeply, or has a number that is too long"
         )
         return {}, [InvalidInput("config", f"{path} is not TOML: {_printable(why)}")]
     values: dict[str, Any] = {}
@@ -187,7 +188,10 @@ def read_file(path: Path) -> tuple[dict[str, Any], list[InvalidInput]]:
 
 
 def find_misspelt(environment: Mapping[str, str]) -> list[InvalidInput]:
-    """Return variables that look like a setting's and are none. Not an error for a process: others have theirs."""
+    """Return variables that look like a setting's but are not.
+
+    For a process this is no error: others have variables too.
+    """
     known = {setting.variable: setting.name for setting in SETTINGS.values()}
     problems = []
     for variable in sorted(environment):
@@ -203,11 +207,11 @@ def find_misspelt(environment: Mapping[str, str]) -> list[InvalidInput]:
 def _find_file(
     config: str | None, environment: Mapping[str, str]
 ) -> tuple[Path | None, str, list[InvalidInput]]:
-    """Return the file to read, how it was found, and what is wrong with that."""
+    """Return the file to read, how it was found, and the problems with that."""
     named, place = (config, "--config") if config else (environment.get(CONFIG_VARIABLE), CONFIG_VARIABLE)
     if named:
         if "\0" in named:
-            return None, "", [InvalidInput("config", "a file's name holds no NUL")]
+            return None, "", [InvalidInput("config", "a file name cannot contain NUL")]
         return Path(named), place, []
     for path in USUAL_FILES:
         if os.path.lexists(path):
@@ -221,7 +225,7 @@ def _load(path: Path) -> bytes:
     with open(path, "rb", opener=_open_at_once) as file:
         mode = os.fstat(file.fileno()).st_mode
         if not stat.S_ISREG(mode):
-            raise OSError(None, "it is no regular file")
+            raise OSError(None, "it is not a regular file")
         text = file.read(_LARGEST + 1)
     if len(text) > _LARGEST:
         raise OSError(None, f"it has more than {_LARGEST} bytes")
@@ -229,12 +233,12 @@ def _load(path: Path) -> bytes:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open a file without waiting for somebody at the other end of a pipe."""
+    """Open a file without waiting for the other end if it is a pipe."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what variables say, by setting; an empty one says nothing."""
+    """Return the texts of variables by setting. An empty variable counts as not set."""
     found = {name: environment.get(setting.variable, "") for name, setting in SETTINGS.items()}
     return {name: text for name, text in found.items() if text}
 
@@ -243,14 +247,14 @@ def _read_text(setting: Setting, given: Any) -> Any:
     if given is True:
         return not setting.is_negated
     if isinstance(given, tuple):
-        # Repeated options are not divided at blanks; addresses may be joined by commas.
+        # Repeated options are not split at blanks, but addresses may be joined by commas.
         words = [word for text in given for word in (text.split(",") if setting.is_url else [text])]
         return setting.kind.read(words, setting.name)
     return setting.kind.read_text(given, setting.name)
 
 
 def _flatten(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the leaves by their dotted names; a table that no setting stands in is a leaf."""
+    """Yield the leaves by their dotted names. A table that holds no setting counts as a leaf."""
     for key, value in content.items():
         name = f"{prefix}{key}"
         if isinstance(value, dict) and any(known.startswith(f"{name}.") for known in SETTINGS):
@@ -273,7 +277,7 @@ def _unknown_name_message(name: str, value: object) -> str:
 
 
 def _nearest(name: str) -> str | None:
-    """Return the setting that was probably meant: by its name, its last word (in another table), or its option."""
+    """Return the setting that was probably meant: one with a similar name, last word (in another table), or option."""
     words = {known.rpartition(".")[2]: known for known in reversed(SETTINGS)}
     options = {setting.flag_word: known for known, setting in SETTINGS.items() if setting.flag_word}
     last = name.rpartition(".")[2]
@@ -289,7 +293,7 @@ def _nearest(name: str) -> str | None:
 
 
 def _shown(name: str) -> str:
-    """Return a name as it may stand in a message: short, and without what cannot be printed or encoded."""
+    """Return a name that is safe in a message: short, and without characters that cannot be printed or encoded."""
     name = name[:80]
     return name if name and name.isprintable() and name.isascii() else ascii(name)
 

@@ -1,8 +1,8 @@
 """Every setting, described once: name, kind, bounds, default, option, who uses it, and words.
 
-The command line's options, the reading of the environment and of files, `Settings`, and the reference page come from
-this table. A setting's name is its place in the file; its variable is MAINSPRING_ and that name in capitals, with _ for
-each dot. Every command imports this module, so it imports nothing that takes time.
+The options of the command line, the readers of environment and files, `Settings`, and the reference page all come
+from this table. A setting's name is its place in the file. Its variable is MAINSPRING_ and that name in capitals,
+with _ for each dot. Every command imports this module, so it imports nothing slow.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _YEARS = 3650 * _DAY
 
 
 def _check_name(word: str, name: str) -> None:
-    from mainspring.core.fields import read_word  # costs a start of 40 ms, and few need it
+    from mainspring.core.fields import read_word  # costs 40 ms at start, and is rarely needed
 
     read_word(word, name)
 
@@ -47,8 +47,8 @@ _STORES = (
         default_words="SQLite in the folder `data`",
         flag="--store",
         is_url=True,
-        words="postgresql://…, sqlite:///FOLDER or memory://. A worker takes postgresql://… only, and works "
-        "straight from it instead of by a server.",
+        words="postgresql://…, sqlite:///FOLDER or memory://. A worker takes postgresql://… only, and uses "
+        "it directly instead of through a server.",
     ),
     Setting(
         name="data",
@@ -56,7 +56,7 @@ _STORES = (
         default="mainspring-data",
         flag="--data",
         used_by=_HOSTS,
-        words="Folder of the SQLite store; says the same as a store of sqlite:///DIR.",
+        words="Folder of the SQLite store; the same as a store of sqlite:///DIR.",
     ),
     Setting(
         name="listen_store",
@@ -74,7 +74,7 @@ _STORES = (
         flag="--server",
         used_by=(WORKER,),
         is_url=True,
-        words="Address of the server that commands ask and a worker works for; of several that share a store one is "
+        words="Address of the server for commands and workers; of several that share a store, one is "
         "enough. Repeatable, or separated by commas.",
     ),
     Setting(
@@ -82,7 +82,7 @@ _STORES = (
         kind=DurationKind(timedelta(seconds=1), timedelta(minutes=10)),
         default=timedelta(seconds=30),
         field="statement_timeout",
-        words="How long a statement on PostgreSQL may take before it is given up and tried again.",
+        words="How long a statement on PostgreSQL may take before it is cancelled and tried again.",
     ),
 )
 
@@ -94,7 +94,7 @@ _API = (
         field="host",
         flag="--host",
         used_by=_HOSTS,
-        words="What the API is bound to; others than loopback need --trusted-network.",
+        words="Address to bind the API to; any but loopback needs --trusted-network.",
     ),
     Setting(
         name="port",
@@ -121,7 +121,7 @@ _API = (
         field="allow_hosts",
         flag="--allow-host",
         used_by=_HOSTS,
-        words="Further names or addresses under which the API may be asked. Repeatable.",
+        words="Further names or addresses under which the API answers. Repeatable.",
     ),
     Setting(
         name="api.enabled",
@@ -151,8 +151,8 @@ _SCHEDULER = (
         field="node_period",
         flag="--node-period",
         used_by=_HOSTS,
-        words="Between a server's heartbeats; the others judge it by that, and take over what a dead one scheduled "
-        "within four.",
+        words="Time between a server's heartbeats; within four of them the others take over what a dead server "
+        "scheduled.",
     ),
     Setting(
         name="scheduler.clock_limit",
@@ -161,7 +161,7 @@ _SCHEDULER = (
         field="clock_limit",
         flag="--clock-limit",
         used_by=_HOSTS,
-        words="On PostgreSQL, a host whose clock differs from the store's by more schedules nothing.",
+        words="On PostgreSQL, a host whose clock is off the store's by more than this schedules nothing.",
     ),
     Setting(
         name="history.keep",
@@ -169,7 +169,7 @@ _SCHEDULER = (
         default=30 * _DAY,
         field="history",
         used_by=_HOSTS,
-        words="How long finished runs are kept. Failed ones among the dead letters stay.",
+        words="How long finished runs are kept. Failed ones stay among the dead letters.",
     ),
     Setting(
         name="sessions.keep",
@@ -177,14 +177,14 @@ _SCHEDULER = (
         default=_DAY,
         field="keep_sessions",
         used_by=_HOSTS,
-        words="How long the sessions of workers that have ended are kept.",
+        words="How long the sessions of stopped workers are kept.",
     ),
     Setting(
         name="idempotency.keep",
         kind=DurationKind(timedelta(minutes=1), 365 * _DAY),
         default=_DAY,
         field="keep_keys",
-        words="How long an idempotency key is known after it was used: until then the same key gives the same run.",
+        words="How long an idempotency key is remembered: until then the same key gives the same run.",
     ),
 )
 
@@ -196,7 +196,7 @@ _WORKER = (
         field="slots",
         flag="--slots",
         used_by=_EXECUTING,
-        words="Attempts at a time. With 0, `up` has no worker; a worker of its own needs at least one.",
+        words="Attempts at a time. With 0, `up` has no worker; a separate worker needs at least one.",
     ),
     Setting(
         name="worker.queues",
@@ -215,7 +215,7 @@ _WORKER = (
         field="labels",
         flag="--label",
         used_by=(WORKER,),
-        words="What the worker offers; jobs may ask for labels. Repeatable.",
+        words="Labels that the worker offers; jobs may require labels. Repeatable.",
     ),
     Setting(
         name="worker.name",
@@ -234,7 +234,7 @@ _WORKER = (
         field="processes",
         flag="--processes",
         used_by=(WORKER,),
-        words="Worker processes, each with so many slots, under one parent that starts again what dies.",
+        words="Worker processes, each with that many slots, under one parent that restarts those that die.",
     ),
     Setting(
         name="worker.beat_period",
@@ -242,8 +242,8 @@ _WORKER = (
         default=timedelta(seconds=10),
         field="beat_period",
         flag="--beat-period",
-        words="Between a worker's heartbeats; three silent periods are a loss. A server says it to its workers; a "
-        "worker says it itself only where it works straight from the store.",
+        words="Time between a worker's heartbeats; a worker silent for three is lost. The server tells its workers; a "
+        "worker needs it only if it uses the store directly.",
     ),
     Setting(
         name="worker.long_poll",
@@ -251,7 +251,7 @@ _WORKER = (
         default=timedelta(seconds=20),
         field="long_poll",
         used_by=_EXECUTING,
-        words="How long a request for work waits while there is none.",
+        words="How long a request for work waits if there is none.",
     ),
     Setting(
         name="drain",
@@ -259,7 +259,7 @@ _WORKER = (
         default=timedelta(seconds=30),
         field="drain",
         flag="--drain",
-        words="How long a stop waits for attempts under way before they are handed back; of a server, for requests.",
+        words="How long a stopping worker waits for its attempts before it hands them back, and a server for requests.",
     ),
 )
 
@@ -280,7 +280,7 @@ _EXECUTORS = (
         default=timedelta(seconds=1),
         field="function_grace",
         used_by=_EXECUTING,
-        words="How long an async function that was cancelled or timed out may clean up before it is left behind.",
+        words="How long an async function may clean up after a cancel or time-out before it is left behind.",
     ),
     Setting(
         name="executors.shell.enabled",
@@ -313,7 +313,7 @@ _EXECUTORS = (
         default=timedelta(seconds=5),
         field="shell_grace",
         used_by=_EXECUTING,
-        words="How long a command that is to end has between SIGTERM and SIGKILL.",
+        words="How long a command has between SIGTERM and SIGKILL.",
     ),
     Setting(
         name="executors.shell.limits",
@@ -321,7 +321,7 @@ _EXECUTORS = (
         default=(),
         field="shell_limits",
         used_by=_EXECUTING,
-        words="Resource limits of commands, as setrlimit(2) has them.",
+        words="Resource limits of commands, named as in setrlimit(2).",
     ),
     Setting(
         name="executors.http.allow",
@@ -337,7 +337,7 @@ _EXECUTORS = (
         default=False,
         field="callback_allow_http",
         used_by=_EXECUTING,
-        words="Let callbacks reach public addresses by plain http, too.",
+        words="Let callbacks use plain http to public addresses, too.",
     ),
     Setting(
         name="executors.http.connect_timeout",
@@ -353,7 +353,7 @@ _EXECUTORS = (
         default=timedelta(seconds=30),
         field="callback_timeout",
         used_by=_EXECUTING,
-        words="How long a callback may take whose job has no time limit of its own.",
+        words="How long a callback may take if its job sets no time limit.",
     ),
 )
 
@@ -372,7 +372,7 @@ _LOGGING = (
         default="info",
         field="log_level",
         flag="--log-level",
-        words="The least level of the lines that are written.",
+        words="The lowest level of log lines that are written.",
     ),
 )
 
@@ -392,7 +392,7 @@ SETTINGS = MappingProxyType({setting.name: setting for group in GROUPS.values() 
 """All settings by name, in the order in which they are shown."""
 
 OTHER_VARIABLES = frozenset({f"{PREFIX}{name}" for name in ("APP", "CONFIG", "OPTIONS", "WORKER")})
-"""Variables that are no settings: the file itself, what the service units insert, and the mark of a worker's jobs."""
+"""Variables that are not settings: the file's name, what the service units insert, and the mark on a worker's jobs."""
 
 
 def default(name: str) -> Any:

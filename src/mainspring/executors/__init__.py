@@ -1,6 +1,6 @@
-"""What carries out attempts: registered functions, commands, HTTP calls.
+"""Executors run attempts: registered functions, commands, HTTP calls.
 
-The classes are loaded when they are first asked for, so that a worker pays only for what it offers.
+Each class is loaded on first use, so that a worker pays only for what it offers.
 """
 
 from __future__ import annotations

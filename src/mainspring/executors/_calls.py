@@ -1,4 +1,4 @@
-"""One call of a registered function: arguments in, outcome out. The same for every runner."""
+"""One call of a registered function: arguments in, outcome out. It is the same for every runner."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ _NOTHING = Success()
 
 
 class BadArguments(Exception):
-    """The payload does not fit the function; trying again would not help."""
+    """The payload does not fit the function. A retry would not help."""
 
 
 class FunctionCall:
     """An attempt on its way from the control loop to where it runs, and back.
 
     The control loop owns `answer`, `on_end`, `home`, `timer`, `is_delivered`, `is_on_thread`, `is_soft`,
-    `is_timed_out`, `was_given_up`; who runs the call owns `task`, `outcome` and `is_ended`. `is_cancelled` is set by
-    the first and read by the second. The defaults lie on the class, because most calls never change most of them.
+    `is_timed_out` and `was_given_up`. The runner owns `task`, `outcome` and `is_ended`. The control loop sets
+    `is_cancelled`, and the runner reads it. The defaults are on the class, because most calls never change most of
+    them.
 
     Attributes:
-        answer: what `on_end` was called with; None before.
-        began: when its time began, in monotonic seconds; None before. That of a call on a thread of its own begins when
-            its code does, and the thread says so.
+        answer: what `on_end` was called with; None until then.
+        began: when its time began, in monotonic seconds; None until then. For a call on a thread, that is when its
+            code begins, and the thread sets it.
     """
 
     answer: Outcome | None = None
@@ -63,7 +64,7 @@ class FunctionCall:
         self.on_end = on_end
 
     def begin(self) -> Any:
-        """Call the function: its result, or its coroutine. Runs in a context of the call's own.
+        """Call the function, and return its result or its coroutine. Run this in a context of the call's own.
 
         Raises:
             BadArguments: the payload does not fit.
@@ -79,7 +80,7 @@ class FunctionCall:
 
 
 def run_sync(call: FunctionCall) -> Outcome:
-    """Carry out a sync function to its end in a context of its own."""
+    """Run a sync function to its end in a context of its own."""
     if call.is_cancelled:
         return not_started()
     try:
@@ -97,12 +98,12 @@ def run_sync(call: FunctionCall) -> Outcome:
 
 
 def not_started() -> Failure:
-    """Say that a call was cancelled before it began."""
+    """Return the failure of a call that was cancelled before it began."""
     return Failure(error="cancelled before it started")
 
 
 def succeeded(result: object) -> Outcome:
-    """Make the outcome of a function that returned."""
+    """Return the outcome of a function that returned."""
     if result is None:
         return _NOTHING
     try:
@@ -121,7 +122,7 @@ def succeeded(result: object) -> Outcome:
 
 
 def failed(error: BaseException) -> Outcome:
-    """Make the outcome of a function that raised."""
+    """Return the outcome of a function that raised."""
     if isinstance(error, SnoozeRun):
         return Snooze(error.delay)
     if isinstance(error, RetryRun):
@@ -162,7 +163,7 @@ def _describe(error: BaseException) -> str:
     name = type(error).__name__
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 -- __str__ is the job's code as well
+    except Exception:  # noqa: BLE001 -- __str__ is the job's code, too
         text = "(no message: its __str__ fails)"
     return f"{name}: {text}" if text else name
 

@@ -1,10 +1,10 @@
-"""Time limits of calls, cheap for the many that end long before their limit.
+"""Time limits of calls, cheap for the many calls that end long before their limit.
 
-A timer per call would cost more than a short call. New calls are only noted; a sweep, four times a second while there
-are any, gives a timer to those that are still under way. Calls with a short limit get theirs at once.
+A timer per call would cost more than a short call does. So new calls are only noted. While there are any, a sweep
+runs four times a second, and gives a timer to those still under way. Calls with a short limit get theirs at once.
 
-A call's time begins when its code does. One that waits for a thread has no time limit yet: its timer, when it goes
-off, is set anew.
+A call's time begins when its code does. While a call waits for a thread, its limit does not run: if its timer goes
+off then, it is set again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Deadlines:
         self._noted: list[FunctionCall] = []
 
     def watch(self, call: FunctionCall) -> None:
-        """Watch a call from the beginning of its code on; one that is watched already keeps its limits."""
+        """Watch a call from when its code begins. A call that is already watched keeps its limits."""
         if call.timer is not None:
             return
         context = call.context
@@ -71,7 +71,7 @@ class Deadlines:
         self, call: FunctionCall, counted_from: float, limit: timedelta, reach: Callable[[FunctionCall], None]
     ) -> None:
         if call.began is None or call.began > counted_from:
-            self._set_timer(call, limit, reach)  # it waited for its thread, or still does
+            self._set_timer(call, limit, reach)  # it had to wait for its thread, or still waits
         else:
             reach(call)
 

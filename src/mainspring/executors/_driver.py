@@ -1,9 +1,9 @@
 """Runs async calls on one event loop, many of them within a single task.
 
 Starting an asyncio task costs more than a short job does. So a task takes a whole batch of calls and steps
-the coroutines itself, each in a context of its own. A job that ends without waiting is done with that. When a
-job waits for the first time, the task becomes that job's own, with everything that hangs on it
-(`current_task`, `asyncio.timeout`, cancellation), and the rest of the batch goes to a new task.
+the coroutines itself, each in a context of its own. A job that never waits is done with that. When a job waits for
+the first time, it keeps the task for itself, with everything that depends on a task (`current_task`,
+`asyncio.timeout`, cancellation). The rest of the batch goes to a new task.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CHUNK = 128
 
 
 class Driver:
-    """Carries out async calls on a loop; every method is to be called on that loop's thread."""
+    """Runs async calls on a loop. Call every method on that loop's thread."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, deliver: Callable[[list[FunctionCall]], object]
@@ -43,7 +43,7 @@ class Driver:
             call.task.cancel()
 
     async def stop(self, grace: float) -> None:
-        """Cancel all that is left and wait for it, but not for long."""
+        """Cancel everything that is left, and wait for it up to `grace` seconds."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -82,7 +82,7 @@ class Driver:
                 self._report(call, outcome)
                 return
             self._report(call, outcome)
-            if task.cancelling():  # the job cancelled the task it ran in: the next job must not suffer for it
+            if task.cancelling():  # the job cancelled the task it ran in, which must not hit the next job
                 break
         if calls:
             self._start(calls)
@@ -101,7 +101,7 @@ class Driver:
 
 
 def _first_step(call: FunctionCall) -> tuple[Coroutine[Any, Any, Any], Any]:
-    """Step the coroutine up to its first wait; `StopIteration` carries the result of one that has none."""
+    """Step the coroutine to its first wait. If it never waits, `StopIteration` carries its result."""
     try:
         coroutine: Coroutine[Any, Any, Any] = call.begin()
     except StopIteration as error:

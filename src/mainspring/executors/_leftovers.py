@@ -1,4 +1,4 @@
-"""Processes of workers that are gone: how they are marked, found and killed."""
+"""Marks, finds and kills processes that a dead worker has left behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PROC = Path("/proc")
 
 
 def worker_marker(pid: int | None = None) -> str:
-    """Return what names a worker's process for good: its pid namespace, its pid and its start.
+    """Return a text that is unique to a worker's process: its pid namespace, its pid and its start time.
 
     Raises:
         OSError: there is no such process.
@@ -25,10 +25,10 @@ def worker_marker(pid: int | None = None) -> str:
 
 
 def sweep_leftovers() -> int:
-    """Kill every process that carries the marker of a worker that is gone; return how many.
+    """Kill every process that carries the marker of a worker that is gone. Return how many.
 
-    Only processes of this pid namespace are judged, since elsewhere a pid means something else. What runs under
-    another user is out of reach unless we are root. It reads all of /proc, so call it on a thread.
+    It handles only processes of this pid namespace, since elsewhere a pid means something else. It cannot reach
+    processes of another user unless it runs as root. It reads all of /proc, so call it on a thread.
     """
     namespace = worker_marker().partition(".")[0]
     killed = 0
@@ -61,7 +61,7 @@ def _read_marker(pid: int) -> str | None:
 
 
 def _kill(pid: int, namespace: str) -> bool:
-    """Kill the process that was judged, not one that has got its pid since."""
+    """Kill the process that was examined, not another one that has got its pid since."""
     with contextlib.suppress(OSError):
         handle = os.pidfd_open(pid)
         try:

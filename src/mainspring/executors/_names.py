@@ -1,7 +1,8 @@
-"""Looks up host names so that names without an answer hold up nobody else.
+"""Looks up host names in such a way that names without an answer delay no others.
 
-The system's resolver is used, since containers rely on its files and modules (`/etc/hosts`, nsswitch, mDNS). It blocks,
-and nobody can stop it, so each look-up needs a thread: how many there are, and who gets one, is decided here.
+It uses the system's resolver, because containers rely on its files and modules (`/etc/hosts`, nsswitch, mDNS). The
+resolver blocks and cannot be stopped, so each look-up needs a thread. This module decides how many threads there are,
+and which look-ups get one.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from datetime import timedelta
 from typing import Any
 
 Resolve = Callable[[str], list[str]]
-"""Returns the addresses of a host, in order of preference; blocks, and raises `OSError` where there is none."""
+"""Returns the addresses of a host in order of preference. It blocks, and raises `OSError` if there are none."""
 
 MAX_LOOKUPS = 256
-"""Look-ups at a time, each of another host: a thread of some 20 kB for each."""
+"""The most look-ups at a time, each of another host. Each has a thread of some 20 kB."""
 MAX_UNPROVEN = 192
-"""Those of them that may be of hosts which gave no address lately: the rest is kept for hosts that do."""
+"""How many of them may be for hosts that have not given an address lately. The rest is reserved for hosts that have."""
 MAX_PROVEN = 10_000
-"""Hosts that are remembered for having given an address."""
+"""How many hosts are remembered for having given an address."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,11 +41,11 @@ class SlowName(OSError):
 
 @dataclass(eq=False, slots=True)
 class _Lookup:
-    """One look-up, and those who wait for it.
+    """One look-up, and the callers that wait for it.
 
     Attributes:
         is_begun: it has a thread.
-        is_unproven: it counts among those of hosts that gave no address lately.
+        is_unproven: its host has not given an address lately.
     """
 
     host: str
@@ -54,13 +55,13 @@ class _Lookup:
 
 
 class NameLookups:
-    """Look-ups on threads of their own, one at a time for each host; whoever asks meanwhile shares its answer.
+    """Looks up names on threads, one look-up at a time for each host. Callers that ask meanwhile share the answer.
 
     Every method is called on one event loop's thread.
 
     Args:
         resolve: resolves a host; by default the system's resolver.
-        limit: how long one caller waits for an answer. The look-up itself goes on, as it cannot be stopped.
+        limit: how long one caller waits for an answer. The look-up itself goes on, because it cannot be stopped.
     """
 
     def __init__(self, resolve: Resolve | None = None, *, limit: timedelta = timedelta(seconds=10)) -> None:
@@ -81,7 +82,7 @@ class NameLookups:
             SlowName: there is no answer within the limit.
             OSError: the name has no address, or the resolver failed.
         """
-        del port  # an address is the same for all
+        del port  # a host has the same addresses for every port
         lookup = self._lookups.get(host)
         if lookup is None:
             lookup = self._lookups[host] = _Lookup(host, is_unproven=host not in self._proven)
@@ -100,7 +101,7 @@ class NameLookups:
             self._drop_if_unwanted(lookup)
 
     def close(self) -> None:
-        """Let the threads end when they are free; those that wait for the resolver end with the process."""
+        """Let the threads end when they are free. Threads that wait for the resolver end with the process."""
         for _ in range(self._threads):
             self._tasks.put(None)
         self._threads = 0
@@ -111,7 +112,7 @@ class NameLookups:
             self._waiting[lookup.is_unproven].remove(lookup)
 
     def _begin_next(self) -> None:
-        """Begin what waits, as far as there is room: hosts that gave an address lately come first."""
+        """Begin waiting look-ups, as far as there is room. Hosts that gave an address lately come first."""
         proven, unproven = self._waiting
         while proven and self._begun < MAX_LOOKUPS:
             self._begin(proven.popleft())
@@ -148,7 +149,7 @@ class NameLookups:
             answer: list[str] | Exception
             try:
                 answer = self._resolve(lookup.host)
-            except Exception as error:  # noqa: BLE001 -- whoever asked is told
+            except Exception as error:  # noqa: BLE001 -- the callers get it
                 answer = error
             try:
                 loop.call_soon_threadsafe(self._end, lookup, answer)
@@ -158,7 +159,7 @@ class NameLookups:
 
 
 def resolve_by_system(host: str) -> list[str]:
-    """Return the addresses of a host as the system's resolver gives them.
+    """Return the addresses of a host from the system's resolver.
 
     Raises:
         OSError: there is none.

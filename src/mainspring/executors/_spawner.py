@@ -17,7 +17,7 @@ _START = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from _shell_supervisor.spawner import main; main(int(sys.argv[2]), int(sys.argv[3]))"
 )
-"""Loads the package by itself, without those around it, which would load all of Mainspring."""
+"""Loads the package alone, without its parent packages, which would load all of Mainspring."""
 _START_SECONDS = 20.0
 _STOP_SECONDS = 5.0
 _DEAD = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF})
@@ -31,7 +31,7 @@ def spawner_command(server_fd: int, worker_pid: int) -> list[str]:
 
 
 class Spawner:
-    """Starts the spawner process, starts it again should it die, and asks it for supervisors."""
+    """Starts the spawner process, restarts it if it dies, and asks it for supervisors."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
@@ -64,7 +64,7 @@ class Spawner:
         return ours
 
     async def stop(self) -> None:
-        """End the process; supervisors end by themselves when their command has."""
+        """End the process. Supervisors end by themselves when their commands do."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -74,20 +74,20 @@ class Spawner:
 
     async def _send(self, fd: int) -> None:
         for is_last in (False, True):
-            async with self._lock:  # while somebody starts it again, wait
+            async with self._lock:  # wait while another caller restarts it
                 used = self._socket
             if used is None:
-                raise MainspringError("the process that starts commands is not there")
+                raise MainspringError("the process that starts commands is not running")
             try:
                 await _pass_on(used, fd)
                 return
-            except (OSError, ValueError) as error:  # ValueError: somebody closed it to start it again
+            except (OSError, ValueError) as error:  # ValueError: another caller closed it to restart it
                 if is_last or (isinstance(error, OSError) and error.errno not in _DEAD):
                     raise MainspringError(
                         f"the process that starts commands cannot be reached: {error}"
                     ) from error
             async with self._lock:
-                if self._socket is used:  # nobody else was faster
+                if self._socket is used:  # no other caller was faster
                     await self.stop()
                     await self.start()
 

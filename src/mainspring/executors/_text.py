@@ -1,20 +1,20 @@
-"""Text that executors hand back: capped, and fit for every store."""
+"""Text that executors return: capped, and fit for every store."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 ERROR_LIMIT = 2_000
-"""Characters of an error message."""
+"""The most characters of an error message."""
 
 OUTPUT_LIMIT = 64 * 1024
-"""Bytes (or characters) of captured output that are kept."""
+"""The most bytes (or characters) of captured output that are kept."""
 
 
 def clean(text: str, limit: int = OUTPUT_LIMIT) -> str:
     """Return text that any store can hold: no NUL, no lone surrogates, at most about `limit` characters.
 
-    Of a longer text head and tail are kept.
+    A longer text keeps its head and tail.
     """
     if len(text) > limit:
         text = join_cut(text[: limit // 2], text[-(limit // 2) :], len(text) - limit // 2 * 2, "characters")
@@ -24,7 +24,7 @@ def clean(text: str, limit: int = OUTPUT_LIMIT) -> str:
 
 
 def decode(data: bytes) -> str:
-    """Read captured bytes as UTF-8; what is not UTF-8 is replaced."""
+    """Decode captured bytes as UTF-8. Replace what is not UTF-8."""
     return data.decode("utf-8", "replace").replace("\0", "\ufffd")
 
 

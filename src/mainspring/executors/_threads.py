@@ -1,4 +1,4 @@
-"""Threads for sync functions. A thread cannot be killed: one that is given up is left behind, and replaced."""
+"""Threads for sync functions. A thread cannot be killed: one whose call is given up is left behind and replaced."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from collections.abc import Callable
 from mainspring.executors._calls import FunctionCall, run_sync
 
 _LEAST_SPARE = 32
-"""So many threads may be left behind, however few calls run at a time, before any is missed."""
+"""At least this many threads may be left behind before places are lost, even if few calls run at a time."""
 _log = logging.getLogger(__name__)
 _monotonic = time.monotonic  # noqa: TID251 -- says when code began in a real thread, which no simulation has
 
 
 class SyncThreads:
-    """Daemon threads for sync functions, started as they are needed; at most `limit` calls run at a time.
+    """Daemon threads for sync functions, started on demand. At most `limit` calls run at a time.
 
-    Threads that are left behind in a function whose time was up are replaced, up to as many as `limit` (32 where that
-    is less). Each further one takes a place away until its function returns. So a function that hangs each time costs
-    a bounded number of threads, not the whole process.
+    A thread that is left behind in a function whose time was up is replaced. That holds for as many threads as
+    `limit`, and at least for 32. Each further one takes a place away until its function returns. So a function that
+    always hangs costs a bounded number of threads, not the whole process.
 
     Args:
         limit: how many sync functions run at a time.
         deliver: takes ended calls; called on the pool's threads.
-        tell_return: told that a thread which was left behind has come back; called on that thread.
+        tell_return: called when a thread that was left behind comes back; called on that thread.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class SyncThreads:
         self._lock = threading.Lock()
         self._running: set[FunctionCall] = set()
         self._left_behind: set[FunctionCall] = set()
-        self._threads = 0  # without those that are left behind
-        self._open_calls = 0  # running or waiting for a thread, without those that were given up
+        self._threads = 0  # not counting those left behind
+        self._open_calls = 0  # running or waiting for a thread, not counting those given up
 
     def room(self) -> int:
         """Return how many more calls can begin at once."""
@@ -49,7 +49,7 @@ class SyncThreads:
             return max(0, self._places() - self._open_calls)
 
     def submit(self, call: FunctionCall) -> None:
-        """Have a call carried out by the next free thread; `call.began` says when its code began.
+        """Run a call on the next free thread. `call.began` says when its code began.
 
         Raises:
             RuntimeError: there is no thread, and none can be started.
@@ -64,7 +64,7 @@ class SyncThreads:
         self._calls.put(call)
 
     def withdraw(self, call: FunctionCall) -> bool:
-        """Keep a call from beginning; False when it has begun."""
+        """Keep a call from beginning. Return False if it has begun."""
         with self._lock:
             if call in self._running or call.is_ended:
                 return False
@@ -72,7 +72,7 @@ class SyncThreads:
         return True
 
     def give_up(self, call: FunctionCall) -> bool:
-        """Take the place away from a call; True when its thread is left behind in the function."""
+        """Take its place away from a call. Return True if its thread is left behind in the function."""
         with self._lock:
             if call not in self._running:
                 return False
@@ -81,7 +81,7 @@ class SyncThreads:
             self._threads -= 1
             if len(self._left_behind) == self._spare + 1:
                 _log.warning(
-                    "%d functions run on after their time was up; each further one takes a thread away",
+                    "%d functions are still running after their time was up; each further one takes a thread away",
                     len(self._left_behind),
                 )
             if self._open_calls > self._threads:
@@ -99,9 +99,10 @@ class SyncThreads:
         return max(0, self._limit - max(0, len(self._left_behind) - self._spare))
 
     def _start_missing(self) -> None:
-        """Start a thread where a call would have to wait for one, and one is allowed.
+        """Start a thread if a call would have to wait for one and the limit allows it.
 
-        The system may refuse one. Then the bound is what there is, and the call waits; its time has not begun.
+        The system may refuse a thread. Then the present number becomes the limit, and the call waits; its time has
+        not begun.
         """
         if self._threads >= min(self._places(), self._open_calls):
             return
@@ -118,7 +119,7 @@ class SyncThreads:
     def _replace(self) -> None:
         try:
             self._start_missing()
-        except RuntimeError as error:  # the next thread that comes back, or the next call, takes what waits
+        except RuntimeError as error:  # the next thread to come back, or the next call, handles what waits
             _log.warning("no thread for sync functions can be started: %s", error)
 
     def _work(self) -> None:
@@ -137,7 +138,7 @@ class SyncThreads:
                     return
 
     def _note_end(self, call: FunctionCall) -> bool:
-        """Return whether somebody still waits for the call."""
+        """Note the end of a call. Return whether anyone still waits for it."""
         with self._lock:
             call.is_ended = True
             self._running.discard(call)
@@ -148,7 +149,7 @@ class SyncThreads:
             return True
 
     def _come_back(self) -> bool:
-        """Count this thread, which was left behind, among the others again, where calls wait for one."""
+        """Take this thread, which was left behind, back into the pool if calls wait for one. Return whether it was."""
         with self._lock:
             if self._threads >= min(self._places(), self._open_calls):
                 return False

@@ -1,8 +1,8 @@
-"""Where HTTP jobs may connect to (reliability 4.3). Pure: texts and addresses in, a verdict out; no DNS.
+"""Decides where HTTP jobs may connect (reliability 4.3). It is pure: texts and addresses in, a verdict out; no DNS.
 
-An address is judged in the form in which it is connected to, never by the text of the URL, so that `0x7f.1`,
-`2130706433` and a name that resolves to 127.0.0.1 are all the same. IPv6 forms that carry an IPv4 address are
-unwrapped and judged again, since `ipaddress` calls some of them global.
+An address is judged in the form that is used to connect, never by the text of the URL. So `0x7f.1`, `2130706433` and
+a name that resolves to 127.0.0.1 are all the same. IPv6 forms that carry an IPv4 address are unwrapped and judged
+again, since `ipaddress` calls some of them global.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ Address = IPv4Address | IPv6Address
 
 
 class Blocked(Exception):
-    """A connection is not allowed; the message may be shown to whoever owns the job."""
+    """A connection is not allowed. The message may be shown to the owner of the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """What a URL asks to connect to.
+    """The endpoint that a URL names.
 
     Attributes:
         host: a name in lower case without a final dot, or an address without brackets.
@@ -57,14 +57,14 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class AllowEntry:
-    """One entry of the operator's allow-list: a network or a host name, and a port or any."""
+    """One entry of the operator's allow-list: a network or a host name, and one port or any."""
 
     network: IPv4Network | IPv6Network | None
     name: str | None
     port: int | None
 
     def covers(self, endpoint: Destination, address: Address) -> bool:
-        """Tell whether a connection to this address is one that the operator allows."""
+        """Say whether the operator allows a connection to this address."""
         if self.port is not None and self.port != endpoint.port:
             return False
         if self.name is not None:
@@ -74,12 +74,12 @@ class AllowEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressPolicy:
-    """Decides about connections.
+    """Decides which connections are allowed.
 
     Attributes:
         allow: internal targets that the operator allows; they may also be reached by plain http.
-        allow_http: plain http is allowed to public addresses too.
-        ports: ports of public addresses that may be connected to.
+        allow_http: plain http is allowed to public addresses, too.
+        ports: the ports allowed at public addresses.
     """
 
     allow: tuple[AllowEntry, ...] = ()
@@ -87,10 +87,10 @@ class EgressPolicy:
     ports: frozenset[int] = field(default=DEFAULT_PORTS)
 
     def check(self, endpoint: Destination, addresses: Iterable[str]) -> None:
-        """Judge every address that a host resolved to.
+        """Check every address that a host resolved to.
 
         Raises:
-            Blocked: one of them may not be connected to, or there is none.
+            Blocked: one of them is not allowed, or there is none.
         """
         is_empty = True
         for text in addresses:
@@ -133,7 +133,7 @@ def check_url(url: str, field: str = "callback_url") -> None:
 
 
 def parse_url(url: object, field: str = "target.url") -> Destination:
-    """Read what a URL asks to connect to. Strict, so that no other parser can read something else.
+    """Read the endpoint that a URL names. It is strict, so that no other parser can read something else.
 
     Raises:
         InvalidInput: names `field`.
@@ -163,7 +163,7 @@ def parse_url(url: object, field: str = "target.url") -> Destination:
 
 
 def is_public(address: Address) -> bool:
-    """Tell whether an address, in each form that it can be read as, is a global unicast address."""
+    """Say whether an address is a global unicast address in every form that it can be read as."""
     if isinstance(address, IPv6Address):
         embedded = list(_embedded(address))
         if address.ipv4_mapped is not None or address in _NAT64:

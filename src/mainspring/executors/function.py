@@ -34,14 +34,14 @@ def make_executor(context: ExecutorContext) -> FunctionExecutor:
 
 
 class FunctionExecutor:
-    """Carries out attempts of target type `function`; `params` is `{"function": name}`.
+    """Runs attempts of target type `function`; `params` is `{"function": name}`.
 
-    A payload that is a JSON object gives the keyword arguments, a list the positional ones, anything else but
-    null is the one argument. What the function returns is the result, as JSON.
+    A JSON object as payload gives the keyword arguments, and a list the positional ones. Anything else but null is
+    the only argument. The function's return value becomes the result, as JSON.
 
     Args:
-        registry: what can be called, by name.
-        runner: where functions run; by default apart from the calling loop.
+        registry: the functions that can be called, by name.
+        runner: runs the functions; by default away from the calling loop.
         grace: how long a cancelled or timed-out async function may clean up before it is left behind.
     """
 
@@ -66,12 +66,12 @@ class FunctionExecutor:
 
     @property
     def abandoned(self) -> int:
-        """How many functions went on after their time was up and were left behind, since the start."""
+        """How many functions were left running after their time was up, since the start."""
         return self._abandoned
 
     @property
     def bounded_functions(self) -> frozenset[str]:
-        """The sync functions: each call of one needs a thread."""
+        """The sync functions. Each call of one needs a thread."""
         known = ((name, self._registry.get(name)) for name in self._registry.names())
         return frozenset(name for name, function in known if function is not None and not function.is_async)
 
@@ -86,7 +86,7 @@ class FunctionExecutor:
             self._room_listener()
 
     def measures(self) -> Iterator[Measure]:
-        """Yield what was left behind, and loops that were replaced."""
+        """Yield how many functions were left behind, and how many loops were replaced."""
         yield Measure("functions_abandoned_total", self._abandoned)
         yield Measure("loops_stalled_total", self._runner.stalled_loops)
 
@@ -129,7 +129,7 @@ class FunctionExecutor:
         await self._runner.stop()
 
     async def _end(self, call: FunctionCall) -> None:
-        """Cancel a call on the worker's behalf, and give it a little while to end."""
+        """Cancel a call for the worker, and give it a short grace to end."""
         future = self._listen(call)
         if call.is_ended or call.was_given_up:
             return
@@ -144,10 +144,10 @@ class FunctionExecutor:
                 future.cancel()
 
     async def _see_through(self, call: FunctionCall, message: str | None) -> Outcome:
-        """Say how a sync function ended that was to be cancelled: in its thread nothing can stop it.
+        """Return how a sync function ended that was to be cancelled. In its thread, nothing can stop it.
 
-        One that has not begun never does. For one that has begun a gentle cancellation changes nothing: its own end
-        comes, or its hard limit. Any other leaves it behind at once.
+        A function that has not begun never does. One that has begun ignores a gentle cancellation: it runs to its end
+        or to its hard limit. Any other cancellation leaves it behind at once.
 
         Raises:
             CancelledError: it never began, or was left behind.
@@ -171,7 +171,7 @@ class FunctionExecutor:
                 message = again.args[0] if again.args else None
 
     def _listen(self, call: FunctionCall) -> asyncio.Future[Outcome]:
-        """Have the call's end told to a new future, and to nobody else."""
+        """Route the call's end to a new future, and only there."""
         assert self._loop is not None
         future: asyncio.Future[Outcome] = self._loop.create_future()
         call.on_end = partial(_resolve, future)
@@ -207,7 +207,7 @@ class FunctionExecutor:
         _answer(call, Failure(error=text, is_timeout=True))
 
     def _give_up(self, call: FunctionCall) -> bool:
-        """Wait for a call no longer; True when it is left behind."""
+        """Stop waiting for a call. Return True if it is left behind."""
         call.was_given_up = True
         is_left = self._runner.give_up(call)
         self._abandoned += is_left
@@ -216,12 +216,12 @@ class FunctionExecutor:
 
 def _answer(call: FunctionCall, outcome: Outcome) -> None:
     call.answer = outcome
-    tell, call.on_end = call.on_end, _tell_nobody  # whoever is told need not last as long as the call
+    tell, call.on_end = call.on_end, _tell_nobody  # so that the callback can be freed before the call
     tell(outcome)
 
 
 def _tell_nobody(outcome: Outcome) -> None:
-    """Has no effect: the end was told."""
+    """Do nothing: the end was already delivered."""
 
 
 def _resolve(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
@@ -238,7 +238,7 @@ def _final(call: FunctionCall) -> Outcome:
 
 
 def _judged(call: FunctionCall) -> Outcome:
-    """Say how a call ended that had passed a time limit before."""
+    """Return the outcome of a call that ended after a time limit."""
     outcome = call.outcome
     if call.is_timed_out:
         output = outcome.output if isinstance(outcome, Failure) else None

@@ -42,18 +42,19 @@ _endpoint: ContextVar[Destination] = ContextVar("mainspring_http_endpoint")
 
 
 class HttpExecutor:
-    """Carries out attempts of target type `http`.
+    """Runs attempts of target type `http`.
 
-    `params` is what `core.targets.http` describes, and is held to it. The payload is the body (`{}` without one); what
-    the target may want to know of the attempt is in headers. Success is a status of 2xx; redirects are not followed.
+    `core.targets.http` describes `params`, which are checked against it. The payload is the body (`{}` without one).
+    Headers describe the attempt to the target. A status of 2xx is a success; redirects are not followed.
 
     Args:
         allow: internal targets: networks or hosts, with or without a port (`10.1.0.0/16`, `localhost:8099`).
-        allow_http: plain http also to public addresses.
-        timeout: limit of one call of a job that leaves its own time limit at the default.
-        connect_timeout: limit of connecting.
-        lookup: resolves a host; by default the system's resolver, so used that slow names hold up nobody else.
-        tls: how certificates are checked; by default the system's authorities.
+        allow_http: allow plain http to public addresses, too.
+        timeout: the limit of a call whose job leaves its own time limit at the default.
+        connect_timeout: the limit for connecting.
+        lookup: resolves a host; by default through the system's resolver, in such a way that slow names delay no
+            others.
+        tls: how certificates are checked; by default against the system's authorities.
 
     Raises:
         InvalidInput: an entry of `allow` cannot be read.
@@ -155,7 +156,7 @@ class HttpExecutor:
             return _judge(response, output or None)
 
     def _make_socket(self, info: tuple[Any, ...]) -> socket.socket:
-        """The one place where connections begin: check the very address that is connected to."""
+        """Make the socket of a connection, the only place where one begins. Check the very address to connect to."""
         family, kind, protocol, _, address = info
         self._policy.check(_endpoint.get(), [with_zone(address)])
         return socket.socket(family, kind, protocol)
@@ -173,7 +174,7 @@ def make_executor(context: ExecutorContext) -> HttpExecutor:
 
 
 class _CheckedResolver(AbstractResolver):
-    """Resolves a host once and hands out its addresses only when every one of them is allowed."""
+    """Resolves a host once, and returns its addresses only if all of them are allowed."""
 
     def __init__(self, policy: EgressPolicy, lookup: Lookup) -> None:
         self._policy = policy
@@ -197,7 +198,7 @@ class _CheckedResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: it holds nothing."""
 
 
 def _describe(context: AttemptContext) -> dict[str, str]:
@@ -216,7 +217,7 @@ def _describe(context: AttemptContext) -> dict[str, str]:
 
 
 async def _read_start(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
-    """Read as much of the body as is kept; a longer one costs its connection."""
+    """Read as much of the body as is kept. A longer body closes its connection."""
     data = bytearray()
     async for chunk in response.content.iter_chunked(16384):
         data += chunk
@@ -244,7 +245,7 @@ def _judge(response: aiohttp.ClientResponse, output: str | None) -> Outcome:
 
 
 def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
-    """Read Retry-After, in seconds or as a date; a date is compared with the server's own."""
+    """Read Retry-After, in seconds or as a date. A date is compared with the server's own clock."""
     text = headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdecimal():
         return min(timedelta(seconds=int(text[:9])), _RETRY_AFTER_LIMIT)
@@ -263,7 +264,7 @@ def _parse_date(text: str) -> datetime | None:
 
 
 def _explain(error: Exception, endpoint: Destination) -> str:
-    """Say what went wrong, without addresses or anything that the other side sent."""
+    """Describe what went wrong, without addresses or anything that the other side sent."""
     where = f"{endpoint.host}:{endpoint.port}"
     if isinstance(error, aiohttp.ClientConnectorDNSError) and isinstance(error.os_error, SlowName):
         return f"the host {endpoint.host} was not resolved within {seconds(error.os_error.limit)}"

@@ -1,4 +1,4 @@
-"""Where functions run: on the caller's own loop, or on threads apart from the worker's heartbeat."""
+"""Runners decide where functions run: on the caller's own loop, or on threads away from the worker's heartbeat."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Deliver = Callable[[list[FunctionCall]], None]
 
 
 class Runner(Protocol):
-    """Carries out calls somewhere and hands the ended ones back on the control loop.
+    """Runs calls somewhere, and hands the ended ones back on the control loop.
 
     Every method is called on the control loop's thread.
 
@@ -31,11 +31,11 @@ class Runner(Protocol):
     stalled_loops: int
 
     def start(self, deliver: Deliver, tell_room: Callable[[], object]) -> None:
-        """Get ready; both are called on the control loop.
+        """Get ready. Both callbacks are called on the control loop.
 
         Args:
             deliver: takes ended calls.
-            tell_room: told that there may be room again though no call has ended: a thread came back.
+            tell_room: called when there may be room again although no call has ended, because a thread came back.
         """
         ...
 
@@ -44,23 +44,23 @@ class Runner(Protocol):
         ...
 
     def cancel(self, call: FunctionCall) -> None:
-        """Ask a call to end; one that has not begun never will."""
+        """Ask a call to end. A call that has not begun never will."""
         ...
 
     def withdraw(self, call: FunctionCall) -> bool:
-        """Keep the call of a sync function from beginning; False when it has begun, and so cannot be stopped."""
+        """Keep a call of a sync function from beginning. Return False if it has begun, so that it cannot be stopped."""
         ...
 
     def give_up(self, call: FunctionCall) -> bool:
-        """Wait for a call no longer; True when it is still running and was left behind."""
+        """Stop waiting for a call. Return True if it is still running and was left behind."""
         ...
 
     def room(self) -> int | None:
-        """Return how many sync functions more can begin at once; None without a bound."""
+        """Return how many more sync functions can begin without waiting; None means no limit."""
         ...
 
     async def stop(self) -> None:
-        """End what is left and release threads."""
+        """End what is left, and release the threads."""
         ...
 
 
@@ -71,7 +71,7 @@ class InlineRunner:
     """
 
     def __init__(self) -> None:
-        self.stalled_loops = 0  # its one loop is the caller's, which nobody replaces
+        self.stalled_loops = 0  # its only loop is the caller's, which is never replaced
         self._loop: asyncio.AbstractEventLoop | None = None
         self._driver: Driver | None = None
         self._deliver: Deliver | None = None
@@ -118,10 +118,10 @@ class InlineRunner:
 
 
 class LoopThreadRunner:
-    """Runs async functions on the loop of one thread of their own, and sync functions in a pool of threads.
+    """Runs async functions on an event loop in a thread of its own, and sync functions in a pool of threads.
 
-    User code that blocks its loop does not stop the worker's. All calls submitted within one turn of the
-    control loop cross to the job thread with one wake-up, and come back likewise.
+    User code that blocks its loop does not block the worker's. All calls submitted within one turn of the control
+    loop cross to the job thread with one wake-up, and come back in the same way.
 
     Args:
         threads: how many sync functions run at a time.
@@ -194,7 +194,7 @@ class LoopThreadRunner:
         self._jobs.receive(calls)
 
     def _bring_back(self, calls: list[FunctionCall]) -> None:
-        """Bring ended calls to the control loop; called on job threads."""
+        """Bring ended calls to the control loop. Called on job threads."""
         self._on_control(self._ended, calls)
 
     def _on_control(self, tell: Callable[..., object], *args: object) -> None:
@@ -209,7 +209,10 @@ class LoopThreadRunner:
         self._deliver(calls)
 
     def _replace_loop(self) -> None:
-        """The job loop did not even see a cancellation: user code blocks it. Later jobs get a new one."""
+        """Replace the job loop: it did not even see a cancellation, because user code blocks it.
+
+        Later jobs get the new one.
+        """
         assert self._jobs is not None
         _log.warning("a job blocks the event loop of async functions; it is replaced")
         self.stalled_loops += 1
@@ -218,7 +221,7 @@ class LoopThreadRunner:
 
 
 class _JobLoop:
-    """A daemon thread with an event loop of its own (uvloop where there is one)."""
+    """A daemon thread with an event loop of its own (uvloop if installed)."""
 
     def __init__(self, bring_back: Callable[[list[FunctionCall]], object]) -> None:
         self._loop = _new_loop()
@@ -234,12 +237,12 @@ class _JobLoop:
         self._loop.call_soon_threadsafe(self._driver.cancel, call)
 
     def abandon(self) -> None:
-        """Have the loop end when it can; wait for nothing."""
+        """Let the loop end when it can. Do not wait."""
         self._is_stopping = True
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     async def stop(self) -> None:
-        """Cancel what still runs and end the thread, if it lets itself be ended."""
+        """Cancel what still runs, and end the thread if that is possible."""
         stopping = asyncio.run_coroutine_threadsafe(self._wind_up(), self._loop)
         await asyncio.wait((asyncio.wrap_future(stopping),), timeout=_STOP_GRACE + 1)
         self.abandon()

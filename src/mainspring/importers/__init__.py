@@ -1,1 +1,1 @@
-"""Readers of other tools' files: text in, job definitions and problems out; nothing is stored here."""
+"""Readers of other tools' files: text in, job definitions and problems out. They store nothing."""

@@ -1,4 +1,4 @@
-"""Reads crontabs in Debian's syntax: each entry becomes the body of a job, each fault a problem with its line."""
+"""Reads crontabs in Debian's syntax. Each entry becomes the body of a job, and each fault a problem with its line."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _IGNORED = {
     "MAILTO": "output is kept with the run instead of being mailed",
     "MAILFROM": "output is kept with the run instead of being mailed",
     "RANDOM_DELAY": "set the job's `jitter` instead",
-    "LOGNAME": "it is the name of the user who carries out the command",
-    "USER": "it is the name of the user who carries out the command",
+    "LOGNAME": "it is the name of the user who runs the command",
+    "USER": "it is the name of the user who runs the command",
 }
 
 
@@ -42,10 +42,11 @@ class CrontabEntry:
     """One line that is a job.
 
     Attributes:
-        line: its number in the file, from 1.
-        body: the definition, as `POST /api/v1/jobs` takes it.
+        line: its line number in the file, from 1.
+        body: the job's definition, as `POST /api/v1/jobs` takes it.
         cron: its schedule.
-        other_names: what it is called in a file where its command's name is shared by other lines, or no longer is.
+        other_names: the names it has in versions of the file where other lines share its command's name, or no longer
+            do.
     """
 
     line: int
@@ -61,7 +62,7 @@ class CrontabEntry:
 
 @dataclass(frozen=True, slots=True)
 class CrontabProblem:
-    """A line that cannot be imported: which part of it, and what is wrong."""
+    """A line that cannot be imported: the part that is wrong, and why."""
 
     line: int
     field: str
@@ -98,7 +99,7 @@ def read_crontab(text: str, *, system: bool, seconds: bool, tz: str = "UTC") -> 
         text: the file.
         system: the column after the times is a user, as in /etc/crontab.
         seconds: six time fields, seconds first, instead of five.
-        tz: the zone of entries that no CRON_TZ precedes.
+        tz: the zone of entries without a CRON_TZ above them.
     """
     reader = _Reader(system=system, seconds=seconds, tz=tz)
     for number, line in enumerate(text.removeprefix(_BYTE_ORDER_MARK).split("\n"), start=1):
@@ -108,7 +109,7 @@ def read_crontab(text: str, *, system: bool, seconds: bool, tz: str = "UTC") -> 
 
 @dataclass(slots=True)
 class _Reader:
-    """Goes through the lines and keeps the environment that holds for the next entry."""
+    """Reads line by line, and keeps the environment that applies to the next entry."""
 
     system: bool
     seconds: bool
@@ -120,7 +121,7 @@ class _Reader:
     zone: str = ""
 
     def read(self, number: int, line: str) -> None:
-        """Take one line."""
+        """Read one line."""
         content = line.strip(_BLANKS)
         if not content or content.startswith("#"):
             return
@@ -138,7 +139,7 @@ class _Reader:
             self._set_zone(value.removeprefix(":"))
         elif name in _IGNORED:
             if value:
-                self.notes.append(CrontabNote(number, f"{name} is not honoured: {_IGNORED[name]}"))
+                self.notes.append(CrontabNote(number, f"{name} is ignored: {_IGNORED[name]}"))
         elif name.startswith("MAINSPRING_"):
             raise InvalidInput(name, "names that begin with MAINSPRING_ are set by the worker")
         else:
@@ -174,7 +175,7 @@ class _Reader:
             "cron": times,
             "tz": zone,
             "target": self._target(command, stdin, user),
-            "retry": {"max_retries": 0},  # as under cron: whether a repeat does harm is not ours to guess
+            "retry": {"max_retries": 0},  # as under cron: we cannot know whether a repeat does harm
         }
         read_definition(body, now=_ANY_INSTANT)
         return CrontabEntry(number, body, cron)
@@ -211,10 +212,10 @@ class _Reader:
 
 
 def _named(entries: list[CrontabEntry]) -> tuple[CrontabEntry, ...]:
-    """Name entries by their commands and, where that is not enough, by more of their content.
+    """Name entries by their commands and, if that is not enough, by more of their content.
 
-    The order of lines plays no part: each entry whose name another content has as well goes on to the next level,
-    until none is shared. Lines that are wholly the same are numbered.
+    The order of lines does not matter. An entry that shares its name with an entry of other content moves to the next
+    level, until no name is shared. Identical lines are numbered.
     """
     contents = [_digest(json.dumps(entry.body, sort_keys=True)) for entry in entries]
     seen: Counter[str] = Counter()
@@ -245,7 +246,7 @@ def _named(entries: list[CrontabEntry]) -> tuple[CrontabEntry, ...]:
 
 
 def _stems(entry: CrontabEntry, content: str) -> tuple[str, ...]:
-    """Return an entry's possible names, each more particular than the one before it."""
+    """Return an entry's possible names, each more specific than the one before it."""
     slug, target = entry.name, entry.body["target"]
     command = target["command"] if isinstance(target["command"], str) else target["command"][-1]
     who_and_when = _digest(json.dumps([entry.body["cron"], target.get("user", ""), command]))
@@ -257,7 +258,7 @@ def _digest(text: str) -> str:
 
 
 def _without_dash(content: str) -> str:
-    """Drop the `-` by which SUSE's cron and cronie are told not to log a line: it stands right before the times."""
+    """Drop the `-` right before the times, which tells SUSE's cron and cronie not to log a line."""
     return content[1:] if content.startswith("-") and content[1:2].strip(_BLANKS) else content
 
 
@@ -288,7 +289,7 @@ def _unquoted(text: str) -> str:
 
 
 def _split_input(text: str) -> tuple[str, str]:
-    r"""Split at the first `%`; further ones are line ends of the input; `\%` is a percent sign."""
+    r"""Split at the first `%`. Further ones are line ends of the input; `\%` is a percent sign."""
     parts = [""]
     is_escaped = False
     for character in text:

@@ -116,14 +116,17 @@ class BoundedExecutor(Executor, Protocol):
         ...
 
     def room(self) -> int | None:
-        """Return how many more of them can begin at once; None without a bound.
+        """Return how many more of them can begin without waiting; None means no limit.
 
-        Whoever begins no more than this many, and nothing else meanwhile, waits for nothing.
+        A caller that begins no more than this many, and nothing else meanwhile, has to wait for nothing.
         """
         ...
 
     def listen_for_room(self, listener: Callable[[], object]) -> None:
-        """Tell one listener, on the event loop, that there may be room again though no attempt has ended."""
+        """Register one listener.
+
+        It is called on the event loop when there may be room although no attempt has ended.
+        """
         ...
 
 

@@ -1,1 +1,1 @@
-"""Stores: durable truth behind `ports.store`, one package for each technology."""
+"""Stores implement `ports.store`, the durable truth, one package for each technology."""

@@ -81,7 +81,7 @@ def test_heartbeat_is_the_workers_to_say_with_a_store_of_the_environment(
 ) -> None:
     monkeypatch.setenv("MAINSPRING_STORE", "memory://")
     assert run_command(["worker", "--beat-period", "5"]) == 2
-    assert capsys.readouterr().err.startswith("error: store: only PostgreSQL")
+    assert capsys.readouterr().err.startswith("error: store: a worker can use only PostgreSQL")
 
 
 @pytest.mark.parametrize("process", ["server", "up"])

@@ -140,7 +140,7 @@ def test_mistakes_are_named_with_what_would_be_right(tmp_path: Path, text: str, 
     [
         ("a = ", "is not TOML: Invalid value (at end of document)"),
         ("a = " + "[" * 5000, "is not TOML: it is nested"),
-        ("a = " + "9" * 5000, "is not TOML: it is nested or long"),
+        ("a = " + "9" * 5000, "is not TOML: it is nested too deeply"),
         (b"host = '\xff'", "is not UTF-8: byte 8 is no text"),
         (b"#" * (1024 * 1024 + 1), "cannot be read (it has more than 1048576 bytes)"),
     ],
@@ -152,7 +152,7 @@ def test_files_that_are_none(tmp_path: Path, text: str | bytes, said: str) -> No
 
 def test_what_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for name, said in (("absent", os.strerror(errno.ENOENT)), ("pipe", "it is no regular file")):
+    for name, said in (("absent", os.strerror(errno.ENOENT)), ("pipe", "it is not a regular file")):
         (problem,) = read_sources(environment={"MAINSPRING_CONFIG": str(tmp_path / name)}).problems
         assert str(problem) == f"config: {tmp_path / name} cannot be read ({said})"
     (problem,) = read_sources(environment={}, config=str(tmp_path)).problems

@@ -27,7 +27,7 @@ def test_empty_file_has_no_queries() -> None:
 
 
 def test_statement_without_a_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="no name stands before 'SELECT 1;'"):
+    with pytest.raises(ValueError, match="there is no name before 'SELECT 1;'"):
         parse_queries("-- A heading.\nSELECT 1;\n-- name: late\nSELECT 2;")
 
 
@@ -90,7 +90,7 @@ def test_all_files_of_a_package_are_loaded(package: Path) -> None:
 def test_name_that_stands_twice_is_refused(package: Path) -> None:
     for name in "ab":
         (package / "queries" / f"{name}.sql").write_text("-- name: same\nSELECT 1;")
-    with pytest.raises(ValueError, match="query same stands twice"):
+    with pytest.raises(ValueError, match="query same is defined twice"):
         load_queries(package.name)
 
 

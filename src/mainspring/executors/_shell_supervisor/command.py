@@ -1,4 +1,4 @@
-"""The command itself: what a freshly forked process does until it has become it."""
+"""The command itself: what a freshly forked process does to become the command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .processes import SET_DEATH_SIGNAL, SET_NO_NEW_PRIVILEGES, prctl
 
 
 def become_command(request: dict[str, Any], cwd: str, stdio: tuple[int, int], errors: int) -> NoReturn:
-    """Turn this freshly forked process into the command; tell through `errors` when that fails."""
+    """Turn this freshly forked process into the command. If that fails, write the reason to `errors`."""
     stage = "start"
     try:
         supervisor = os.getppid()
@@ -38,7 +38,7 @@ def become_command(request: dict[str, Any], cwd: str, stdio: tuple[int, int], er
         os.chdir(env["HOME"] if cwd == "~" else cwd)
         os.umask(0o022)
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-            signal.signal(number, signal.SIG_DFL)  # whoever started the worker may have had some ignored
+            signal.signal(number, signal.SIG_DFL)  # the worker may have been started with some ignored
         prctl(SET_NO_NEW_PRIVILEGES, 1)
         prctl(SET_DEATH_SIGNAL, signal.SIGKILL)  # after setuid, which would clear it
         stage = "exec"
@@ -56,7 +56,7 @@ def become_command(request: dict[str, Any], cwd: str, stdio: tuple[int, int], er
 def open_stdin(text: str | None) -> int:
     if text is None:
         return os.open(os.devnull, os.O_RDONLY)
-    fd = os.memfd_create("stdin")  # a file, so that nobody has to feed a pipe
+    fd = os.memfd_create("stdin")  # a file, so that no one has to feed a pipe
     os.write(fd, text.encode("utf-8", "surrogateescape"))
     os.lseek(fd, 0, os.SEEK_SET)
     return fd

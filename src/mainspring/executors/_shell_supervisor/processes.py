@@ -1,4 +1,4 @@
-"""Processes and their descendants, as the kernel tells of them."""
+"""Reads processes and their descendants from the kernel."""
 
 from __future__ import annotations
 

@@ -18,18 +18,18 @@ from .supervisor import CommandSupervisor, folder_prefix
 
 
 def main(server_fd: int, worker_pid: int) -> NoReturn:
-    """Be the spawner: fork a supervisor for each control socket that arrives, until the worker is gone."""
+    """Run the spawner: fork a supervisor for each control socket that arrives, until the worker is gone."""
     server = socket.socket(fileno=server_fd)
     try:
         worker = os.pidfd_open(worker_pid)
-    except ProcessLookupError:  # the worker was killed while this process was made
+    except ProcessLookupError:  # the worker was killed while this process started
         os._exit(0)
     if os.getppid() != worker_pid:
         os._exit(0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(
             number, signal.SIG_IGN
-        )  # who stops a service signals all its processes; the worker decides
+        )  # stopping a service signals all its processes; the worker decides
     prctl(SET_SUBREAPER, 1)
     wake = wake_on_child()
     gc.disable()
@@ -58,7 +58,7 @@ def main(server_fd: int, worker_pid: int) -> NoReturn:
 
 
 def _reap(supervisors: set[int]) -> None:
-    """Reap supervisors; what a crashed one left behind has become our child and is killed."""
+    """Reap supervisors. What a crashed one left behind has become our child; kill it."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

@@ -41,7 +41,7 @@ class CommandSupervisor:
         self._output = -1
 
     def run(self) -> tuple[dict[str, Any], bytes]:
-        """Carry the command out; return the reply's header and the kept output."""
+        """Run the command. Return the reply's header and the kept output."""
         folder = tempfile.mkdtemp(prefix=folder_prefix(os.getpid())) if self._request["cwd"] is None else None
         wake = wake_on_child()
         try:
@@ -63,7 +63,7 @@ class CommandSupervisor:
         return header, self._head + self._tail
 
     def _start(self, cwd: str) -> list[str] | None:
-        """Fork the command; return where and why it could not be started."""
+        """Fork the command. If it could not be started, return where and why."""
         self._output, output_write = os.pipe()
         error_read, error_write = os.pipe()
         os.set_blocking(self._output, False)
@@ -78,7 +78,7 @@ class CommandSupervisor:
         return told.decode("utf-8", "replace").split("\0") if told else None
 
     def _watch(self, wake: int) -> None:
-        """Wait for the end of the command, or bring it about."""
+        """Wait until the command ends, or end it."""
         now = _monotonic()
         hard_at = now + self._request["timeout"]
         soft_at = now + self._request["soft_timeout"] if self._request["soft_timeout"] is not None else None
@@ -107,7 +107,7 @@ class CommandSupervisor:
                 hard_at = float("inf")
 
     def _terminate(self, reason: str, kill_at: float | None = None) -> None:
-        """Ask everything to end, and set the time at which it is made to."""
+        """Ask everything to end, and set the time at which it is killed."""
         if kill_at is None:
             kill_at = _monotonic() + self._request["grace"]
         if self._kill_at is not None:
@@ -123,7 +123,7 @@ class CommandSupervisor:
             send_signal(pid, signal.SIGCONT)
 
     def _has_ended(self) -> bool:
-        """Reap adopted processes; True when the command's own process has ended (and is still a zombie)."""
+        """Reap adopted processes. Return True if the command's own process has ended (and is still a zombie)."""
         while True:
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if ended is None:
@@ -133,7 +133,10 @@ class CommandSupervisor:
             os.waitpid(ended.si_pid, os.WNOHANG)
 
     def _end(self, wake: int) -> tuple[int, bool]:
-        """Kill whatever is left; return the command's exit code (minus a signal) and whether all is gone."""
+        """Kill whatever is left.
+
+        Return the command's exit code (or minus its signal) and whether everything is gone.
+        """
         with contextlib.suppress(OSError):
             os.killpg(self._main, signal.SIGKILL)  # not reaped yet, so the group is surely ours
         _, status = os.waitpid(self._main, 0)
@@ -159,7 +162,7 @@ class CommandSupervisor:
         return os.waitstatus_to_exitcode(status), is_clean
 
     def _read_output(self) -> bool:
-        """Take what is there; False when there will be no more."""
+        """Read what is there. Return False if there will be no more."""
         try:
             data = os.read(self._output, 65536)
         except BlockingIOError:

@@ -1,20 +1,20 @@
--- What several statements say alike. A new column of a run is added to the lists that it belongs to, and nowhere else.
+-- Text that several statements share. Add a new column of a run to the lists that it belongs to, and nowhere else.
 
 -- fragment: is_ready
--- As the indexes run_ready and run_quarantined have it; those of core/claiming.
+-- The same condition as in the indexes run_ready and run_quarantined, and in core/claiming.
 run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked;
 
 -- fragment: new_columns
--- What a run is inserted with.
+-- The columns that an insert of a run sets.
 id, job_id, version, lane_id, kind, state, fire_at, due_at, ready_at, created_at, expires_at, timeout_ms, payload, target_key,
 fire_range_id;
 
 -- fragment: claimed_columns
--- What a claim answers of a run, in the order of the fields of ClaimedRun.
+-- What a claim returns about a run, in the order of the fields of ClaimedRun.
 id, token, job_id, version, attempt, fire_at, due_at, payload, target_key, is_quarantined;
 
 -- fragment: held_columns
--- What is known of a lease.
+-- The facts about a lease.
 id, token, job_id, version, attempt, is_quarantined, quarantined_crashes, session_id, started_at, deadline_at;
 
 -- fragment: live_columns
@@ -31,6 +31,6 @@ job_clock.fired_through, job.created_at, job.updated_at;
 id, job_id, version, kind, from_at, to_at, cursor_at, reason, is_open, created_at;
 
 -- fragment: kept_columns
--- What the history keeps of a live run as it is.
+-- The columns of a live run that the history keeps unchanged.
 id, job_id, version, kind, fire_at, due_at, created_at, started_at, attempt, token, session_id, payload, target_key,
 fire_range_id, redrive_of;

@@ -1,4 +1,7 @@
-"""Which migrations a database still needs, and whether a program may work on it (the runners are the dialects')."""
+"""Decides which migrations a database still needs, and whether this program may work on it.
+
+Each dialect has its own runner.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ class Migration:
     """One step forward, applied in a transaction with its row in the table `migration`.
 
     Attributes:
-        compatible_from: the last migration of the oldest program that goes on working once this one is applied; its
-            own number where older programs do not.
+        compatible_from: the last migration that the oldest program has which still works once this one is applied.
+            Its own number if no older program does.
     """
 
     number: int
@@ -36,10 +39,10 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a database says of a migration that it has.
+    """What a database records about a migration that it has.
 
     Attributes:
-        compatible_from: as of `Migration`; None where it was applied by a program that did not write it down.
+        compatible_from: as in `Migration`; None if the program that applied it did not record it.
     """
 
     checksum: str
@@ -50,7 +53,7 @@ def read_migrations(package: str) -> tuple[Migration, ...]:
     """Return the migrations in a package's folder `migrations`, in order.
 
     Raises:
-        ValueError: one of them declares what cannot be.
+        ValueError: one of them has an impossible declaration.
     """
     found = []
     for file in (files(package) / "migrations").iterdir():
@@ -61,7 +64,8 @@ def read_migrations(package: str) -> tuple[Migration, ...]:
 
 
 def make_migration(number: int, name: str, text: str) -> Migration:
-    """Make a migration of its text, which may declare with which older programs it agrees: `-- compatible_from: 0002`.
+    """Make a migration from its text. The text may declare which older programs still work: `-- compatible_from:
+    0002`.
 
     Raises:
         ValueError: the declaration is not one earlier number of four digits.
@@ -79,18 +83,18 @@ def make_migration(number: int, name: str, text: str) -> Migration:
 
 
 def pending(applied: Mapping[int, Applied], available: Sequence[Migration]) -> list[Migration]:
-    """Return what is still to be applied.
+    """Return the migrations that are still to be applied.
 
-    A database that is ahead of the program is worked on as it is, if all that the program does not know agrees with
-    it: so old and new programs share a store while one takes the other's place.
+    The program may work on a newer database if it is compatible with every migration that it does not know. So old
+    and new programs can share a store during an upgrade.
 
     Args:
         applied: by number, from the table `migration`.
-        available: what this program has.
+        available: the migrations of this program.
 
     Raises:
-        SchemaMismatch: the database is newer than this program and does not agree with it, a migration was altered
-            after it was applied, or the database lacks one that came before those it has.
+        SchemaMismatch: the database is newer and not compatible with this program, a migration was altered after it
+            was applied, or the database lacks one that comes before those it has.
     """
     known = {migration.number: migration for migration in available}
     last = max(known, default=0)
@@ -114,10 +118,10 @@ def pending(applied: Mapping[int, Applied], available: Sequence[Migration]) -> l
 
 
 def find_breaking(applied: Mapping[int, Applied], missing: Sequence[Migration]) -> Migration | None:
-    """Return the first of the missing migrations that no program running on this schema can work with, if any.
+    """Return the first missing migration that no program running on the present schema is compatible with, if any.
 
     Args:
-        applied: by number; none where the database is new, and nothing can be running on it.
+        applied: by number; empty if the database is new, so that nothing can be running on it.
         missing: what `pending` returned.
     """
     last = max(applied, default=None)

@@ -1,8 +1,8 @@
 """Named queries from `.sql` files: `-- name: claim_runs`, then one statement with `:parameters`.
 
-What statements of both dialects say alike stands once, in `fragments.sql`: `-- fragment: is_ready`, then text that
-takes the place of `{is_ready}` in every query. Of a fragment that is a list of columns, `{run.held_columns}` makes
-`run.id, run.token…`.
+Text that both dialects share is written once, in `fragments.sql`: `-- fragment: is_ready`, then the text that
+replaces `{is_ready}` in every query. If a fragment is a list of columns, `{run.held_columns}` becomes `run.id,
+run.token…`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib.resources import files
 _NAME = re.compile(r"^-- (?:name|fragment): ([a-z_]+)$")
 _PLACE = re.compile(r"\{(?:([a-z_]+)\.)?([a-z_]+)\}")
 _FRAGMENTS = "fragments.sql"
-# Text in quotes and comments come first, so that nothing inside them is taken for a parameter; so do casts (`::`).
+# Quoted text, comments and casts (`::`) match first, so that nothing inside them is taken for a parameter.
 _TOKEN = re.compile(r"'(?:[^']|'')*'|--[^\n]*|::|(?<![\w:]):([a-z_]+)")
 
 
@@ -32,7 +32,7 @@ class Query:
     parameters: tuple[str, ...]
 
     def positional(self) -> tuple[str, tuple[str, ...]]:
-        """Return the text with `$1`, `$2`… for its parameters, and their names in that order."""
+        """Return the text with `$1`, `$2`… as parameters, and the parameters' names in that order."""
 
         def number(match: re.Match[str]) -> str:
             name = match.group(1)
@@ -45,7 +45,7 @@ def load_queries(package: str) -> Mapping[str, Query]:
     """Return the queries of all files in a package's folder `queries`, by name.
 
     Raises:
-        ValueError: a name is used twice, text stands before the first name, or there is no such fragment.
+        ValueError: a name is used twice, there is text before the first name, or a fragment does not exist.
     """
     queries: dict[str, Query] = {}
     fragments = load_fragments()
@@ -53,7 +53,7 @@ def load_queries(package: str) -> Mapping[str, Query]:
         if file.name.endswith(".sql"):
             for query in parse_queries(file.read_text(encoding="utf-8"), fragments):
                 if query.name in queries:
-                    raise ValueError(f"{package}: query {query.name} stands twice")
+                    raise ValueError(f"{package}: query {query.name} is defined twice")
                 queries[query.name] = query
     return queries
 
@@ -64,7 +64,7 @@ def load_fragments() -> Mapping[str, str]:
 
 
 def parse_fragments(text: str) -> Mapping[str, str]:
-    """Split a file's text into its fragments, without the remarks on them."""
+    """Split a file's text into its fragments, leaving out their comments."""
     return dict(_split("\n".join(line for line in text.splitlines() if not _is_remark(line))))
 
 
@@ -78,7 +78,7 @@ def columns_of(fragment: str) -> tuple[str, ...]:
 
 
 def parse_queries(text: str, fragments: Mapping[str, str] | None = None) -> list[Query]:
-    """Split a file's text into its queries, with the fragments in their places."""
+    """Split a file's text into its queries, and fill in the fragments."""
     known = fragments or {}
     return [_make_query(name, _fill_in(body, known)) for name, body in _split(text)]
 
@@ -92,7 +92,7 @@ def _split(text: str) -> list[tuple[str, str]]:
         elif found:
             found[-1][1].append(line)
         elif line.strip() and not line.startswith("--"):
-            raise ValueError(f"no name stands before {line!r}")
+            raise ValueError(f"there is no name before {line!r}")
     return [(name, "\n".join(lines).strip().removesuffix(";")) for name, lines in found]
 
 

@@ -1,4 +1,4 @@
-"""The store in memory: the verified fake of all engine tests, and the store of the simulator."""
+"""The store in memory: the verified fake for all engine tests, and the simulator's store."""
 
 from mainspring.stores.memory.store import MemoryStore
 

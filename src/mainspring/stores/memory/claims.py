@@ -1,4 +1,4 @@
-"""Claims: what is ready, giving it out, taking it back, and what was left behind."""
+"""Claims: finds ready runs, gives them to sessions, takes them back, and finds those left behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mainspring.stores.memory.tables import Tables
 
 
 class MemoryClaimStore:
-    """The part of `RunStore` that gives runs out and takes them back."""
+    """`ClaimStore` in memory."""
 
     _tables: Tables
 
@@ -61,8 +61,8 @@ class MemoryClaimStore:
         return ClaimResult(tuple(_view_claim(run) for run in taken))
 
     def _allowance(self, request: ClaimRequest, session: SessionRow) -> int:
-        """How many runs the session may be given."""
-        first = session.running.first()  # whoever carries out a run alone has no other
+        """Return how many runs the session may be given."""
+        first = session.running.first()  # a session with a quarantined run has no other run
         return allowance(
             request.limit,
             is_quarantined=request.is_quarantined,

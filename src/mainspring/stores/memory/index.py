@@ -1,4 +1,4 @@
-"""An ordered set of small keys, for everything that SQL would keep in an index."""
+"""An ordered set of small keys, for what SQL would keep in an index."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 LAST_ID = 1 << 80
-"""Greater than every id of a run."""
+"""Greater than the id of any run."""
 
 Key = TypeVar("Key", bound=tuple[Any, ...])
 
@@ -15,7 +15,7 @@ Key = TypeVar("Key", bound=tuple[Any, ...])
 class OrderedIndex(Generic[Key]):
     """Keys (tuples) in ascending order, each at most once.
 
-    A sorted list: insertion and removal move memory, which for the sizes of a simulation is cheaper than any
+    It is a sorted list. Insertion and removal move memory, which at the sizes of a simulation is cheaper than any
     tree in Python. Keys that arrive in order, as instants mostly do, are appended.
     """
 
@@ -31,26 +31,26 @@ class OrderedIndex(Generic[Key]):
         return iter(self._keys)
 
     def add(self, key: Key) -> None:
-        """Insert a key that is not there yet."""
+        """Insert a key that is not in the index."""
         if not self._keys or self._keys[-1] < key:
             self._keys.append(key)
         else:
             insort(self._keys, key)
 
     def discard(self, key: Key) -> None:
-        """Remove a key, if it is there."""
+        """Remove a key if it is in the index."""
         position = bisect_left(self._keys, key)
         if position < len(self._keys) and self._keys[position] == key:
             del self._keys[position]
 
     def first(self) -> Key | None:
-        """Return the smallest key."""
+        """Return the smallest key; None if there are no keys."""
         return self._keys[0] if self._keys else None
 
     def between(self, low: tuple[Any, ...] | None, high: tuple[Any, ...]) -> Iterator[Key]:
-        """Walk the keys with `low <= key <= high` upwards; a shorter tuple bounds all that begin with it from below.
+        """Yield the keys with `low <= key <= high` in ascending order.
 
-        The index must not change during the walk.
+        A shorter tuple as `low` includes all keys that begin with it. The index must not change meanwhile.
         """
         keys = self._keys
         start = 0 if low is None else bisect_left(keys, low)
@@ -61,13 +61,13 @@ class OrderedIndex(Generic[Key]):
             yield key
 
     def below(self, high: tuple[Any, ...] | None) -> Iterator[Key]:
-        """Walk the keys smaller than `high` downwards; None is from the greatest on."""
+        """Yield the keys smaller than `high` in descending order; None starts at the greatest."""
         end = len(self._keys) if high is None else bisect_left(self._keys, high)
         for position in range(end - 1, -1, -1):
             yield self._keys[position]
 
     def above(self, low: tuple[Any, ...] | None) -> Iterator[Key]:
-        """Walk the keys greater than `low` upwards; None is from the smallest on."""
+        """Yield the keys greater than `low` in ascending order; None starts at the smallest."""
         start = 0 if low is None else bisect_right(self._keys, low)
         for position in range(start, len(self._keys)):
             yield self._keys[position]

@@ -97,7 +97,7 @@ class MemoryJobStore:
     def _move_clock(
         self, job: JobRow, move: ClockMove, fire_ranges: Sequence[NewFireRange], now: datetime
     ) -> None:
-        """Set the clock, raise its revision and keep the change's records."""
+        """Set the clock, raise its revision, and insert the change's records."""
         if move.ends_gap:
             self._tables.drop_empty_gaps(job.id, now=now)
             for fire_range in self._tables.fire_ranges_of_job[job.id]:

@@ -1,4 +1,4 @@
-"""The rows of the memory store: what the tables of design 3.2 hold, mutable, never handed out."""
+"""The rows of the memory store: what the tables of design 3.2 hold. They are mutable, and never leave the store."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class JobRow:
 
 @dataclass(slots=True, kw_only=True)
 class LaneRow:
-    """A lane with its ready runs: those of good repute, and those that crashed a worker."""
+    """A lane with its ready runs: `quarantined` has those that crashed a worker, `ready` all others."""
 
     id: LaneId
     key: LaneKey
@@ -141,7 +141,7 @@ class RunRow:
         )
 
     def held(self) -> HeldRun:
-        """The facts of a RUNNING run."""
+        """Return the facts about a RUNNING run."""
         assert self.session_id is not None
         assert self.started_at is not None
         assert self.deadline_at is not None
@@ -202,7 +202,7 @@ class FireRangeRow:
 
 @dataclass(slots=True, kw_only=True)
 class SessionRow:
-    """A worker session; `missing` are its leases that its last heartbeat did not name."""
+    """A worker session; `missing` has the leases that its last heartbeat did not name."""
 
     id: SessionId
     offer: NewSession
@@ -250,7 +250,7 @@ class NodeRow:
     beats: int = 0
 
     def view(self) -> NodeState:
-        """Return what the store shows of it."""
+        """Return the node as the store shows it."""
         return NodeState(
             facts=self.facts,
             beats=self.beats,
@@ -271,7 +271,7 @@ class ShardRow:
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """An idempotency key and the run it stands for."""
+    """An idempotency key, and the run that was submitted with it."""
 
     run_id: RunId
     known: KnownKey

@@ -18,7 +18,7 @@ from mainspring.stores.memory.tables import Tables
 
 
 class MemoryRunStore:
-    """The part of `RunStore` that brings runs in and shows them."""
+    """`RunStore` in memory."""
 
     _tables: Tables
 

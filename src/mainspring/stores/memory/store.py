@@ -1,4 +1,7 @@
-"""`MemoryStore`: the whole port, atomic because no verb awaits anything, deterministic because it keeps order."""
+"""`MemoryStore`: the whole port.
+
+It is atomic because no verb awaits anything, and deterministic because it keeps order.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,10 @@ class MemoryStore(
     MemoryNodeStore,
     MemoryUpkeepStore,
 ):
-    """A `Store` that lives and dies with the process.
+    """A `Store` that lasts as long as the process.
 
     Args:
-        time: what `read_time` answers; no other verb reads a clock.
+        time: the clock that `read_time` returns. No other verb reads a clock.
     """
 
     def __init__(self, *, time: Callable[[], datetime]) -> None:
@@ -46,14 +49,14 @@ class MemoryStore(
 
     @property
     def failovers(self) -> Sequence[FailoverFacts]:
-        """None: there is nothing to fail over to."""
+        """Always empty: there is nothing to fail over to."""
         return ()
 
     async def open(self) -> None:
-        """Nothing to connect to."""
+        """Do nothing: there is nothing to connect to."""
 
     async def close(self) -> None:
-        """Nothing to finish; what it holds stays readable, so that a test may look after the end."""
+        """Do nothing. The data stays readable, so that a test can check it afterwards."""
 
     async def read_time(self) -> datetime:
         """Return the injected clock's instant."""

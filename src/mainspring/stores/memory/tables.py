@@ -1,7 +1,7 @@
 """All rows of a memory store, and the indexes over them.
 
-A run's indexes follow from its state alone: whoever changes a run takes it out with `unindex`, changes it and
-puts it back with `index`, all without an `await` between, so that every verb is atomic.
+A run's state alone decides which indexes it is in. To change a run, take it out with `unindex`, change it, and put it
+back with `index`. Do this without an `await` in between, so that every verb is atomic.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Tables:
             self.open_fire_ranges[fire_range.id] = fire_range
 
     def drop_empty_gaps(self, job_id: JobId, *, now: datetime) -> None:
-        """Remove a job's open gaps that begin after now: there is nothing to record."""
+        """Remove a job's open gaps that begin after now: they have nothing to record."""
         for fire_range in list(self.fire_ranges_of_job[job_id]):
             if fire_range.is_open and fire_range.kind is FireRangeKind.GAP and fire_range.from_at > now:
                 self.fire_ranges_of_job[job_id].remove(fire_range)
@@ -112,7 +112,7 @@ class Tables:
                 del self.open_fire_ranges[fire_range.id]
 
     def close_fire_range(self, fire_range: FireRangeRow, *, now: datetime) -> None:
-        """Close a fire range; one without an end ends now."""
+        """Close a fire range. If it has no end, it ends now."""
         fire_range.closed_at = now
         if fire_range.to_at is None:
             fire_range.to_at = now
@@ -126,7 +126,7 @@ class Tables:
     # -- runs --------------------------------------------------------------------------------------------------
 
     def add_run(self, new: NewRun, *, now: datetime, skip_reason: str | None = None) -> RunRow:
-        """Insert a run, live or, with a reason to skip it, straight into the history."""
+        """Insert a run. It goes live or, if there is a reason to skip it, straight into the history."""
         reason = skip_reason or new.skip_reason
         run = RunRow(
             id=make_run_id(next(self._run_sequence), job_shard(new.job_id)),
@@ -157,7 +157,10 @@ class Tables:
     def insert_planned(
         self, runs: tuple[NewRun, ...], *, skip_if_live: bool, now: datetime
     ) -> tuple[RunId, ...]:
-        """Insert the runs of a fire or a fire range's step, all of one job; return the ids of those that went live."""
+        """Insert the runs of a fire or of a fire range's step, all of one job.
+
+        Return the ids of those that went live.
+        """
         reasons = [new.skip_reason for new in runs]
         if runs and skip_if_live:
             reasons = skip_overlaps(reasons, is_live=self.live_of_job[runs[0].job_id] > 0)
@@ -167,7 +170,7 @@ class Tables:
         return tuple(run.id for run in added if run.state is RunState.PENDING)
 
     def lane_of(self, key: LaneKey) -> LaneRow:
-        """Return the lane of this key, interned on the way."""
+        """Return the lane with this key. Intern it if it is new."""
         lane_id = self.lane_ids.get(key)
         if lane_id is None:
             lane_id = LaneId(next(self._lane_sequence))
@@ -176,7 +179,7 @@ class Tables:
         return self.lanes[lane_id]
 
     def index(self, run: RunRow) -> None:
-        """Put a run into the indexes that its state asks for."""
+        """Put a run into the indexes of its state."""
         self.counts[run.tenant][run.state] += 1
         if run.state in FINAL_STATES:
             assert run.finished_at is not None
@@ -197,7 +200,7 @@ class Tables:
             self.expiring.add((run.expires_at, run.id))
 
     def unindex(self, run: RunRow) -> None:
-        """Take a live run out of all indexes of its state, before it changes."""
+        """Take a live run out of the indexes of its state, before it changes."""
         self.counts[run.tenant][run.state] -= 1
         run.lane.live -= 1
         self.live_of_job[run.job_id] -= 1
@@ -222,7 +225,7 @@ class Tables:
         self.index(run)
 
     def remove_run(self, run: RunRow) -> None:
-        """Forget a finished run."""
+        """Remove a finished run."""
         assert run.finished_at is not None
         self.counts[run.tenant][run.state] -= 1
         self.history.discard((run.finished_at, run.id))

@@ -17,7 +17,7 @@ class MemoryUpkeepStore:
     _tables: Tables
 
     async def prepare_history(self, *, now: datetime) -> None:
-        """Nothing to prepare."""
+        """Do nothing: there are no partitions."""
 
     async def prune_history(self, *, before: datetime, limit: int) -> int:
         tables = self._tables
@@ -42,7 +42,7 @@ class MemoryUpkeepStore:
         return max(len(ended), len(attempts), len(fire_ranges))
 
     def _attempts_before(self, before: datetime) -> Iterator[Attempt]:
-        """Walk the attempts that ended before the instant; those of live runs and of dead ones stay with them."""
+        """Yield the attempts that ended before this instant, except those of live and of dead runs."""
         for run_id, attempts in self._tables.attempts.items():
             run = self._tables.runs.get(run_id)
             if run is None or run.state in FINAL_STATES - {RunState.FAILED}:

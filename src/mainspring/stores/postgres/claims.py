@@ -1,4 +1,4 @@
-"""Claims: what is ready, giving it out, taking it back, and what was left behind."""
+"""Claims: finds ready runs, gives them to sessions, takes them back, and finds those left behind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mainspring.stores.postgres.rows import EVER, held_of
 
 _Rows = list[Record]
 _FIELDS = len(fields(ClaimedRun)) - 1
-"""How many of a row's columns, from the first, are fields; the tenant comes from the lane."""
+"""How many of a row's first columns are fields of `ClaimedRun`. The tenant comes from the lane."""
 _LANE = _FIELDS
 _RANK = _FIELDS + 1
 _NOT_LIVE = ClaimResult((), is_session_live=False)
@@ -39,15 +39,15 @@ _lane = itemgetter(_LANE)
 
 
 class PostgresClaimStore:
-    """The part of `RunStore` that gives runs out and takes them back.
-
-    Claims are repeatable, because each request bears a number.
-    """
+    """`ClaimStore` on PostgreSQL. Claims are repeatable, because each request has a number."""
 
     _connections: Connections
     _lane_ids: LaneIds
     _tenants: dict[LaneId, str]
-    """Of lanes that were claimed from. An id is given to another lane only after a failover, which clears this."""
+    """Tenants of the lanes that were claimed from.
+
+    Only after a failover can an id belong to another lane, and a failover clears this.
+    """
 
     async def read_lanes(
         self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
@@ -76,7 +76,9 @@ class PostgresClaimStore:
         answers = await self._claim(requests, now)
         lane_ids = {_lane(row) for rows in answers if rows for row in rows}
         await self._learn_tenants(lane_ids)
-        if not lane_ids <= self._tenants.keys():  # of a repeated answer: those runs have ended since
+        if (
+            not lane_ids <= self._tenants.keys()
+        ):  # a repeated answer: the runs of the other lanes have ended since
             answers = [rows and [row for row in rows if _lane(row) in self._tenants] for rows in answers]
         return [
             _NOT_LIVE if rows is None else _result_of(rows, request, self._tenants)
@@ -90,13 +92,13 @@ class PostgresClaimStore:
             async def claim_one_quarantined(transaction: Transaction) -> _Rows | None:
                 return await _claim(transaction, request, now)
 
-            # One statement writes; the other, if it comes to that, only reads.
+            # One statement writes; the other, if needed, only reads.
             rows = await self._connections.run(
                 Role.CLAIM, claim_one_quarantined, is_repeatable=True, is_atomic=True
             )
             if rows is not None:
                 return [rows]
-            # No live session, or one that changed while the statement waited for it: look again, locked.
+            # The session is not live, or changed while the statement waited for it: look again under a lock.
 
         async def work(transaction: Transaction) -> list[_Rows | None]:
             session_ids = sorted({request.session_id for request in requests})
@@ -126,7 +128,7 @@ class PostgresClaimStore:
     async def apply(self, transitions: Sequence[Transition], *, now: datetime) -> list[ApplyResult]:
         if not transitions:
             return []
-        # Where a call names a run twice, the first one that fits is to win: that is left to the slower way.
+        # If a call names a run twice, the first transition that fits has to win. The slower path takes care of that.
         if all(map(is_plain, transitions)) and are_distinct(transitions):
 
             async def work_plain(transaction: Transaction) -> list[ApplyResult]:
@@ -134,7 +136,7 @@ class PostgresClaimStore:
                 known = dict.fromkeys(range(len(transitions)), ApplyResult.APPLIED) if is_done else {}
                 return await answer(transaction, transitions, known)
 
-            # One statement writes; the other, if it comes to that, only reads.
+            # One statement writes; the other, if needed, only reads.
             return await self._connections.run(Role.APPLY, work_plain, is_repeatable=True, is_atomic=True)
 
         async def work(transaction: Transaction) -> list[ApplyResult]:
@@ -162,9 +164,9 @@ class PostgresClaimStore:
 
 
 async def _claim(transaction: Transaction, request: ClaimRequest, now: datetime) -> _Rows | None:
-    """Return the rows of what is claimed, now or by the same request before; None where the session is not live.
+    """Return the rows of the runs claimed, now or by the same request before; None if the session is not live.
 
-    So it looks, too, where the session's row was changed meanwhile, unless the session's row is locked before.
+    It can also return None if the session's row changed meanwhile, unless that row was locked before.
     """
     name = "claim_quarantined" if request.is_quarantined else "claim_runs"
     rows = await transaction.fetch(name, **_values_of(request, now))
@@ -179,12 +181,12 @@ async def _repeat(transaction: Transaction, request: ClaimRequest) -> _Rows | No
 
 
 def _groups(requests: Sequence[ClaimRequest]) -> list[list[int]]:
-    """Return the places of requests that one statement can answer: the same lanes, and each session once."""
+    """Group requests, by position, that one statement can answer: with the same lanes, and each session only once."""
     if len({request.session_id for request in requests}) < len(requests):
         return [[place] for place in range(len(requests))]
     groups: dict[object, list[int]] = {}
     for place, request in enumerate(requests):
-        # Those that ask for the same carry the same bounds: they need not be compared one by one.
+        # Requests for the same lanes share one object of bounds, so they need not be compared bound by bound.
         is_common = not request.is_quarantined and request.limit > 0
         key = (request.lanes, id(request.lows)) if is_common else place
         groups.setdefault(key, []).append(place)
@@ -194,7 +196,7 @@ def _groups(requests: Sequence[ClaimRequest]) -> list[list[int]]:
 async def _claim_together(
     transaction: Transaction, requests: Sequence[ClaimRequest], now: datetime
 ) -> list[_Rows | None]:
-    """Claim for sessions whose rows are locked; each is given what is ready in the order of the requests."""
+    """Claim for sessions whose rows are locked. Give out ready runs in the order of the requests."""
     turns = {request.session_id: turn for turn, request in enumerate(requests)}
     ordered = sorted(requests, key=lambda request: request.session_id)
     common = _values_of(requests[0], now)
@@ -231,7 +233,7 @@ def _values_of(request: ClaimRequest, now: datetime) -> dict[str, Any]:
 
 
 def _result_of(rows: _Rows, request: ClaimRequest, tenants: Mapping[LaneId, str]) -> ClaimResult:
-    """Return runs in order of preference: by lane as asked for, then by `ready_at`."""
+    """Return runs in order of preference: by the request's order of lanes, then by `ready_at`."""
     rows.sort(key=_by_ready_at)
     places = {lane_id: place for place, lane_id in enumerate(dict.fromkeys(request.lanes))}
     if len(places) > 1:

@@ -1,4 +1,4 @@
-"""The ends of attempts and of waiting runs: what it takes to write them, and to answer for them."""
+"""Writes the ends of attempts and of waiting runs, and answers the reports about them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Applied = dict[RunId, Transition]
 
 
 async def apply_successes(transaction: Transaction, transitions: Sequence[Transition], now: datetime) -> bool:
-    """Move first-try successes to the history, each where its lease still holds, and say whether all were moved.
+    """Move first-try successes to the history if their leases still hold. Return whether all were moved.
 
-    Which ones were, where some were not, can be read, and seldom has to be.
+    If not, which of them were moved has to be read, but that is rare.
     """
     ordered = sorted(transitions, key=_run_id)
     count = await transaction.execute(
@@ -45,7 +45,7 @@ async def apply_successes(transaction: Transaction, transitions: Sequence[Transi
 
 @dataclass(slots=True)
 class _Batch:
-    """What becomes of the runs of one call, sorted by where they go."""
+    """The new states of the runs of one call, sorted by where they go."""
 
     successes: list[Transition] = field(default_factory=list)
     finished: list[dict[str, Any]] = field(default_factory=list)
@@ -54,7 +54,7 @@ class _Batch:
     attempts: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, end: Transition, settled: Settled, row: Record, *, worker: str) -> None:
-        """Take in what becomes of one locked run."""
+        """Add the new state of one locked run."""
         if settled.writes_attempt:
             attempt = {
                 "run_ids": row["id"],
@@ -93,7 +93,7 @@ class _Batch:
             self.finished.append(finish | {"states": settled.state})
 
     async def write(self, transaction: Transaction, now: datetime) -> None:
-        """Write all of it; the rows are locked already."""
+        """Write everything. The rows are locked already."""
         if self.successes:
             await apply_successes(transaction, self.successes, now)
         for name, rows in (
@@ -102,7 +102,7 @@ class _Batch:
             ("requeue_runs", self.waiting),
             ("add_attempts", self.attempts),
         ):
-            if rows:  # in order of run id, as the statements want them
+            if rows:  # in order of run id, as the statements require
                 columns = {column: [row[column] for row in rows] for column in rows[0]}
                 await transaction.execute(name, **columns | ({} if name == "requeue_runs" else {"now": now}))
 
@@ -110,10 +110,10 @@ class _Batch:
 async def apply_any(
     transaction: Transaction, transitions: Sequence[Transition], now: datetime
 ) -> tuple[Applied, dict[int, ApplyResult]]:
-    """Carry out whatever transitions fit the runs as they are.
+    """Apply the transitions that fit the present runs.
 
     Returns:
-        those transitions, and the answers, by position, of all that can be answered without a look at what was kept.
+        the applied transitions, and the answers, by position, that need no look at the records of earlier attempts.
     """
     ids = sorted({transition.run_id for transition in transitions})
     rows = {row["id"]: row for row in await transaction.fetch("lock_runs", run_ids=ids)}
@@ -123,7 +123,7 @@ async def apply_any(
     for position, transition in enumerate(transitions):
         run = live.get(transition.run_id)
         if run is None or run.state is not RunState.RUNNING or run.token != transition.token:
-            continue  # perhaps a repeat: what was kept will tell
+            continue  # perhaps a repeat: the records will show
         end = ends.get(transition.run_id)
         if end is not None:
             is_applied = end.outcome is transition.outcome
@@ -164,7 +164,7 @@ async def _find_workers(transaction: Transaction, session_ids: set[int]) -> dict
 async def answer(
     transaction: Transaction, transitions: Sequence[Transition], known: dict[int, ApplyResult]
 ) -> list[ApplyResult]:
-    """Answer each transition: those whose answer is not known yet are compared with what was applied before."""
+    """Answer each transition. Compare those without an answer so far with what was applied before."""
     results = [known.get(position, ApplyResult.MISSING) for position in range(len(transitions))]
     if len(known) == len(transitions):
         return results

@@ -1,4 +1,4 @@
-"""Opening connections: where to, for which role, with which settings of the server."""
+"""Opens connections: to which host, for which role, with which server settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOST = (
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
 )
-"""The connection broke or is of no use any more."""
+"""The connection broke, or can no longer be used."""
 
 
 class Role(StrEnum):
@@ -42,21 +42,21 @@ class Role(StrEnum):
 
 
 _EASY = frozenset({Role.EDIT, Role.READ, Role.UPKEEP})
-"""Roles whose plans are left to the planner."""
+"""Roles for which PostgreSQL's planner is free to choose."""
 
 _AT_START = frozenset({"timezone", "application_name"})
-"""Settings that every pooler takes when a client connects, and keeps with it. Others PgBouncer refuses there."""
+"""Settings that every pooler accepts from a connecting client and keeps for it. PgBouncer refuses all others there."""
 
 _COMMON_SETTINGS = {
     "timezone": "UTC",
     "jit": "off",
-    # A frozen process must not keep its row locks: its shards are to be taken as soon as it is known to be silent,
-    # which by default is after 4.2 to 5.6 s.
+    # A frozen process must not keep its row locks: others take its shards as soon as they know that it is silent, by
+    # default after 4.2 to 5.6 s.
     "idle_in_transaction_session_timeout": "4s",
 }
 
 # The other roles find every row by index, in the order of the arguments. A plan made while the tables were empty, or
-# by statistics that a burst has overtaken, may say otherwise and is kept until the next ANALYZE: forbid it.
+# from statistics that a burst has outdated, may do otherwise, and stays until the next ANALYZE: forbid it.
 _PINNED_SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
@@ -78,11 +78,11 @@ class ConnectionOptions:
     """How to connect.
 
     Attributes:
-        statement_cache: prepared statements kept per connection; 0 for poolers that cannot keep them.
-        per_role: connections for a role, where it is not one.
-        is_pooled: a pooler in between lends a server's connection for one transaction at a time (PgBouncer in
-            transaction mode), so that nothing may be left on it: neither settings nor LISTEN.
-        listen_dsn: where hints are listened for, if not at `dsn`: past a pooler.
+        statement_cache: how many prepared statements each connection keeps; 0 for poolers that cannot keep them.
+        per_role: how many connections a role has; 1 for roles not named.
+        is_pooled: a pooler in between lends server connections for one transaction at a time (PgBouncer in
+            transaction mode). So nothing may be left on them, neither settings nor LISTEN.
+        listen_dsn: the DSN to listen for hints, past a pooler; by default `dsn`.
     """
 
     dsn: str
@@ -95,26 +95,26 @@ class ConnectionOptions:
 
     @property
     def carries_hints(self) -> bool:
-        """Whether there is a way to LISTEN."""
+        """Whether LISTEN is possible."""
         return not self.is_pooled or self.listen_dsn is not None
 
 
 def begin_with(options: ConnectionOptions, settings: Mapping[str, str]) -> str:
-    """Return what begins a transaction with these settings: one message, one round trip."""
+    """Return the statements that begin a transaction with these settings, in one message and one round trip."""
     if not options.is_pooled:
         return "BEGIN"
     return "; ".join(["BEGIN", *_assignments("SET LOCAL", settings)])
 
 
 class Dialer:
-    """Opens connections to the first of the DSN's hosts that will do; the one that did last time goes first.
+    """Opens connections to the first suitable host of the DSN. The host that was suitable last time goes first.
 
-    Of several hosts one that may be written to is looked for, unless the DSN says otherwise
-    (`target_session_attrs`): after a failover the old primary may be there again, as a standby. Each host has the
-    whole time to connect, so that one that swallows everything does not keep us from the next.
+    If there are several hosts, it looks for one that accepts writes, unless the DSN says otherwise
+    (`target_session_attrs`): after a failover, the old primary may be back as a standby. Each host has the full time
+    to connect, so that one that never answers does not use up the time of the next.
 
     Args:
-        is_one_of_several: the DSN's only host is one of several, of which another dialer knows.
+        is_one_of_several: the DSN's only host is one of several; other dialers have the others.
     """
 
     def __init__(self, options: ConnectionOptions, *, is_one_of_several: bool = False) -> None:
@@ -127,11 +127,11 @@ class Dialer:
             self._extra["target_session_attrs"] = "read-write"
 
     async def dial(self, *, settings: Mapping[str, str], command_timeout: float | None) -> Connection:
-        """Open a connection with these settings of the server; a pooled one has them from `begin_with` alone.
+        """Open a connection with these server settings. A pooled one gets them only from `begin_with`.
 
         Raises:
-            OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError: what went wrong at
-                the host that was tried last.
+            OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError: no host was suitable;
+                the error is that of the host tried last.
         """
         dsns = list(self._dsns)
         for dsn in dsns:
@@ -161,12 +161,10 @@ class Dialer:
                 **self._extra,
             )
         except (OSError, asyncpg.InterfaceError):
-            raise  # first: a certificate that does not verify is a ValueError as well
+            raise  # before ValueError, because a certificate that does not verify is one, too
         except ValueError as error:
-            # What the driver cannot read in the address or in PG… variables; it may quote the part, a password's even.
-            raise asyncpg.ClientConfigurationError(
-                "the address, or a PG… variable, cannot be read"
-            ) from error
+            # The driver cannot read the address or a PG… variable. Its message may quote the part, even a password.
+            raise asyncpg.ClientConfigurationError("the address or a PG… variable cannot be read") from error
         later = _assignments("SET", settings)
         if later and not options.is_pooled:
             try:
@@ -178,7 +176,7 @@ class Dialer:
 
 
 def split_hosts(dsn: str) -> list[str]:
-    """Return a DSN for each of the hosts that one names: `…@a:5432,b:5433/db` for a and for b."""
+    """Return one DSN for each host that a DSN names: `…@a:5432,b:5433/db` gives one for a and one for b."""
     parts = urlsplit(dsn)
     user, at, hosts = parts.netloc.rpartition("@")
     if "," not in hosts:

@@ -1,10 +1,9 @@
-"""Pinned connections, one small set for each role, and what happens when one of them breaks.
+"""Pinned connections, a small set for each role, and what happens when one breaks.
 
-A pool that resets connections would cost a query for every call. Here each role (submitting, claiming, …) has its
-own connections, opened when first used, so that no verb waits behind another's and each keeps its prepared plans.
-
-A call is carried out in a task of its own: a caller that is stopped in the middle leaves all of it behind, never half,
-and no cancel request can hit the statement that comes after.
+A pool that resets connections would cost a query for every call. Here each role (submitting, claiming, …) has its own
+connections, opened on first use. So no role waits for another, and each keeps its prepared plans. Each call runs in a
+task of its own. If its caller is cancelled, the call still runs to its end, and no cancel request can hit the next
+statement.
 """
 
 from __future__ import annotations
@@ -36,22 +35,22 @@ R = TypeVar("R")
 _TRANSIENT = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
-    # A newer program has changed the schema, and what was prepared before is no longer what comes back.
+    # A newer program has changed the schema, so that prepared statements return something else.
     asyncpg.InvalidCachedStatementError,
     asyncpg.OutdatedSchemaCacheError,
 )
-"""The server undid the transaction and asks for another try."""
+"""The server rolled the transaction back; it can be tried again."""
 
 _TRANSIENT_TRIES = 10
 _LOST_TRIES = 4
 _PATIENT_TRIES = 2
-"""A call is not tried again after so many times the time of one command: a blackhole takes all of it each time."""
+"""A call is not tried again after this many command time-outs: a blackhole uses up a whole one each time."""
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.5
 
 
 class Transaction:
-    """A connection as one call sees it: named queries with their parameters."""
+    """A connection as a call uses it: named queries with their parameters."""
 
     __slots__ = ("_connection", "_statements")
 
@@ -65,7 +64,7 @@ class Transaction:
         return await self._connection.fetch(text, *[values[parameter] for parameter in names])
 
     async def execute(self, name: str, /, **values: Any) -> int:
-        """Carry out a statement and return how many rows it touched."""
+        """Run a statement, and return how many rows it affected."""
         text, names = self._statements[name]
         status = await self._connection.execute(text, *[values[parameter] for parameter in names])
         count = status.rpartition(" ")[2]
@@ -77,7 +76,7 @@ Work = Callable[[Transaction], Awaitable[R]]
 
 @dataclass(frozen=True, slots=True)
 class _Call(Generic[R]):
-    """What a caller asked for."""
+    """A call, with what may be done if it fails."""
 
     work: Work[R]
     is_repeatable: bool
@@ -86,7 +85,7 @@ class _Call(Generic[R]):
 
 
 class _Progress:
-    """How far a try has come: once it `is_sent`, nobody but the server knows whether it was committed."""
+    """How far a try has come. Once it `is_sent`, only the server knows whether it was committed."""
 
     __slots__ = ("is_sent", "is_under_way")
 
@@ -99,7 +98,7 @@ class Connections:
     """All connections of one store.
 
     Attributes:
-        servers: opens them, and knows which server is the right one.
+        servers: opens the connections, and knows which server is the right one.
     """
 
     def __init__(
@@ -111,14 +110,14 @@ class Connections:
         self.servers = Servers(options, queries)
         self._roles = {role: Slots(role, options, self.servers) for role in Role}
         self._settle = queries["settle"].text
-        self._lost = 0  # calls whose connection broke when the commit may have been under way
+        self._lost = 0  # calls whose connection broke when the commit may have been sent
         self._settled = 0
         self._calls: set[asyncio.Task[Any]] = set()
         self._closing = asyncio.Event()
         self._is_open = False
 
     def open(self) -> None:
-        """Accept calls; connections are opened as they are needed."""
+        """Accept calls. Connections are opened when needed."""
         self._closing.clear()
         self._is_open = True
 
@@ -134,10 +133,10 @@ class Connections:
     async def fetch(
         self, role: Role, name: str, /, *, is_repeatable: bool, **values: Any
     ) -> list[asyncpg.Record]:
-        """Carry out one statement as a transaction of its own and return its rows.
+        """Run one statement as a transaction of its own, and return its rows.
 
         Args:
-            is_repeatable: doing it twice is as good as once, so a connection lost meanwhile costs only time.
+            is_repeatable: twice has the same effect as once, so that a lost connection costs only time.
         """
 
         async def work(transaction: Transaction) -> list[asyncpg.Record]:
@@ -153,7 +152,10 @@ class Connections:
         is_repeatable: bool = False,
         retry_on: tuple[type[asyncpg.PostgresError], ...] = (),
     ) -> R:
-        """Carry out `work` in one transaction; after a deadlock, or one of `retry_on`, once more from the start."""
+        """Run `work` in one transaction.
+
+        After a deadlock, or an error in `retry_on`, start it again from the beginning.
+        """
         return await self.run(role, work, is_repeatable=is_repeatable, retry_on=retry_on)
 
     async def run(
@@ -165,11 +167,11 @@ class Connections:
         is_atomic: bool = False,
         retry_on: tuple[type[asyncpg.PostgresError], ...] = (),
     ) -> R:
-        """Carry out `work`, in a transaction unless it `is_atomic` by itself (one statement).
+        """Run `work`, in a transaction unless it `is_atomic` by itself (one statement).
 
         Raises:
-            StoreUnavailable: the server cannot be reached, or the connection broke when the commit may have been
-                under way and the work is not repeatable.
+            StoreUnavailable: the server cannot be reached, or the connection broke when the commit may have been sent
+                and the work is not repeatable.
         """
         if not self._is_open:
             raise StoreUnavailable("the store is closed")
@@ -180,10 +182,11 @@ class Connections:
         return await asyncio.shield(task)
 
     async def look(self) -> None:
-        """See that these connections lead to the newest server; otherwise have all of them opened anew.
+        """Check that these connections lead to the newest server. If not, drop all of them, so that they are opened
+        again.
 
         Raises:
-            StoreUnavailable: they do not, or it cannot be said.
+            StoreUnavailable: they do not, or it cannot be found out.
         """
         slots = self._roles[Role.WATCH]
         connection = await slots.borrow()
@@ -200,7 +203,7 @@ class Connections:
         finally:
             slots.give_back(connection)
         slots.note_answer(connection)
-        # The place is free by now: others need not wait for hosts that do not answer.
+        # The connection is given back by now, so that nobody waits for hosts that do not answer.
         if not is_right or not await self.servers.is_newest(standing):
             for each in self._roles.values():
                 each.terminate()
@@ -209,7 +212,7 @@ class Connections:
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._calls.discard(task)
         if not task.cancelled():
-            task.exception()  # its caller may have gone; then nobody else would look
+            task.exception()  # retrieve it: the caller may be gone, and asyncio would complain
 
     async def _carry_out(self, slots: Slots, call: _Call[R]) -> R:
         connection = await slots.borrow()
@@ -231,7 +234,7 @@ class Connections:
                     return result
                 except STATEMENT_GONE as error:
                     if connection is not None:
-                        connection.terminate()  # what it has prepared is not known any more
+                        connection.terminate()  # what is prepared on it is no longer known
                     raise StoreUnavailable(describe_pooler(self._options)) from error
                 except call.transient as error:
                     slots.note_answer(connection)
@@ -260,14 +263,15 @@ class Connections:
             slots.give_back(connection)
 
     def _suspect(self, since: float) -> None:
-        """Cut all connections if none has answered since a call began that was given up.
+        """Cut all connections if none has answered since the start of a call that timed out.
 
-        A host or a middlebox that goes without a word breaks them all, and each would be found out by a call of its
-        own, after its own time: fires would wait for tens of seconds while heartbeats have long gone on. Where some
-        answer, the server is there and only slow with the others, as with commits that wait for a standby.
+        A host or a middlebox that vanishes silently breaks all of them. Each would be found out only by a call of its
+        own, after its own time-out: fires would wait for tens of seconds while heartbeats have long recovered. If
+        some connections answer, the server is alive and only slow on the others, as with commits that wait for a
+        standby.
 
-        It is looked at once more after as long as a heartbeat takes, by what was heard since now: for what was asked
-        only just before, and for a line that broke after others had answered while the call was under way.
+        The check is repeated after the time of one heartbeat, by what was heard since now. That covers calls that
+        began only just before, and a line that broke after others had answered during the call.
         """
 
         def cut(since: float, *, asked_by: float) -> None:
@@ -281,10 +285,10 @@ class Connections:
         loop.call_later(self._roles[Role.BEAT].patience, partial(cut, loop.time(), asked_by=math.inf))
 
     async def _wait_until_settled(self, connection: Connection) -> None:
-        """Answer nothing from what a lost call may have committed before that is safe.
+        """Wait until what lost calls may have committed is safe, before anything that depends on it is answered.
 
-        A commit that waits for a synchronous standby can be read as soon as the wait is given up. On a primary that was
-        left behind this never returns, which is right: nothing there will last.
+        A commit that waits for a synchronous standby becomes visible as soon as the wait is given up. On a primary
+        that a failover left behind, this never returns, which is right: nothing there will last.
         """
         lost = self._lost
         with suppress(*UNSUPPORTED):
@@ -294,15 +298,15 @@ class Connections:
     async def _try(self, connection: Connection, begin: str, call: _Call[R], progress: _Progress) -> R:
         transaction = Transaction(connection, self._statements)
         progress.is_under_way = True
-        # Through a pooler even one statement needs a transaction: for its settings, and because it is sent in two
-        # messages, which would otherwise reach two connections of the server.
+        # Through a pooler, even one statement needs a transaction: for the settings, and because it takes two
+        # messages, which could otherwise reach two server connections.
         if call.is_atomic and not self._options.is_pooled:
             progress.is_sent = True
             return await call.work(transaction)
         await connection.execute(begin)
         try:
             result = await call.work(transaction)
-        except BaseException:  # cancelled at the end of the loop, too: the connection goes on to others
+        except BaseException:  # a cancellation at the end of the loop, too: others use the connection next
             await _roll_back(connection)
             raise
         progress.is_sent = True
@@ -310,14 +314,14 @@ class Connections:
         return result
 
     async def _pause(self, tries: int) -> None:
-        """Let others go first, for a random while; a store that is closing waits for nobody."""
+        """Wait for a random time, so that others go first. A store that is closing does not wait."""
         longest = min(_FIRST_PAUSE * 2**tries, _LONGEST_PAUSE)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._closing.wait(), longest * self._random.random())
 
 
 async def _roll_back(connection: Connection) -> None:
-    """Leave the connection without a transaction, or not at all."""
+    """Roll back, or cut the connection if that fails."""
     try:
         if not connection.is_closed():
             await connection.execute("ROLLBACK")
@@ -326,7 +330,7 @@ async def _roll_back(connection: Connection) -> None:
 
 
 async def _discard(connection: Connection | None, error: BaseException, timeout: float) -> None:
-    """Get rid of a connection; after a time-out the server is asked to stop what it does, and waited for."""
+    """Drop a connection. After a time-out, first ask the server to stop what it is doing, and wait for that."""
     if connection is None:
         return
     if isinstance(error, TimeoutError) and not connection.is_closed():
@@ -336,5 +340,5 @@ async def _discard(connection: Connection | None, error: BaseException, timeout:
 
 
 def _describe(error: BaseException, *, is_in_doubt: bool) -> str:
-    doubt = "; whether the last write took effect is not known" if is_in_doubt else ""
+    doubt = "; it is not known whether the last write took effect" if is_in_doubt else ""
     return describe_loss(error) + doubt

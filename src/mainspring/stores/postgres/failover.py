@@ -1,8 +1,8 @@
-"""Which server is the right one after a failover, and what the failover has cost (ADR 0014).
+"""Finds out which server is the right one after a failover, and what the failover has lost (ADR 0014).
 
-PostgreSQL counts promotions: each begins a new timeline. A process remembers the newest that it has seen, and refuses
-every server that is behind it. What it was told lately is remembered as well, so that it can say after a promotion
-what is missing.
+PostgreSQL counts promotions: each begins a new timeline. A process remembers the newest timeline that it has seen,
+and refuses every server that is behind it. It also remembers which runs were acknowledged lately, so that after a
+promotion it can report which are missing.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ from mainspring.ports.store.runs import SubmitResult, SubmitStatus
 from mainspring.ports.store.schedule import FireResult
 
 _REMEMBERED = 50_000
-"""Results that are kept, at most: what a failover has cost lies at the end."""
+"""The most results that are kept. What a failover loses is among the last."""
 _LOOKS_REMEMBERED = 12
-"""Looks for which results are kept: a minute, after which a run may have been purged from the history."""
+"""For how many checks results are kept: one minute. After that, a run may have been purged from the history."""
 
 
 class WrongServer(StoreUnavailable):
-    """The server is not one to work on: a standby, one that was left behind, or of another system."""
+    """The server must not be used: it is a standby, was left behind by a failover, or belongs to another system."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a server stands.
+    """The timeline and position of a server.
 
     Attributes:
-        system: which cluster it is a copy of.
+        system: the identifier of the PostgreSQL cluster that it is a copy of.
         timeline: grows with each promotion.
-        position: how many bytes of WAL it has written.
-        replayed: up to which position it was a standby, or recovered; None where it was neither since its start.
-        seen_at: by its own clock, when it said so.
+        position: how much WAL it has written, in bytes.
+        replayed: the position up to which it replayed WAL, as a standby or in recovery; None if it did neither since
+            its start.
+        seen_at: when it reported this, by its own clock.
     """
 
     system: int
@@ -46,17 +47,17 @@ class Standing:
 
     @property
     def begins_at(self) -> int:
-        """Up to which position this server surely shares what the one before it had."""
+        """The position up to which this server surely has the same WAL as the one before it."""
         return self.position if self.replayed is None else self.replayed
 
 
 @dataclass(frozen=True, slots=True)
 class Failover:
-    """A promotion that a process has come to know of.
+    """A promotion that a process has noticed.
 
     Attributes:
-        before: where the former server stood at the last look.
-        after: the present server.
+        before: the old server at the last check.
+        after: the new server.
     """
 
     before: Standing
@@ -64,7 +65,7 @@ class Failover:
 
     @property
     def missing_wal(self) -> int:
-        """How many bytes of WAL, at least, the former server had and the present one has not."""
+        """How many bytes of WAL, at least, the old server had and the new one lacks."""
         return max(self.before.position - self.after.begins_at, 0)
 
 
@@ -78,10 +79,10 @@ class Lineage:
         """Accept a server, or refuse it.
 
         Args:
-            since: `newest` before the server was asked.
+            since: the value of `newest` before the server was asked.
 
         Returns:
-            What happened, where the server's history is another one than that of `since`; to one caller only.
+            The failover, if the server's history differs from that of `since`. Only one caller gets it.
 
         Raises:
             WrongServer: it was left behind by a failover, or belongs to another system.
@@ -89,7 +90,7 @@ class Lineage:
         newest = self.newest
         self.check(found)
         is_other = newest is not None and found.timeline > newest.timeline
-        # A server that came back with less: it was not durable, or was restored from a copy of its disk.
+        # A server that came back with less was not durable, or was restored from a copy of its disk.
         went_back = newest is not None and since is newest and found.position < newest.position
         if newest is None or is_other or went_back or found.position > newest.position:
             self.newest = found
@@ -117,9 +118,9 @@ class Lineage:
 
 
 class Recent:
-    """What callers were told lately: runs submitted and fired.
+    """The runs that were acknowledged lately, submitted or fired.
 
-    Noting a call costs one append of what is there anyway; nothing is looked into before there was a failover.
+    Noting a call costs only one append of results that exist anyway. They are read only after a failover.
     """
 
     def __init__(self) -> None:
@@ -128,15 +129,15 @@ class Recent:
         self._at_looks: deque[int] = deque()
         self._noted = 0
         self._dropped = 0
-        self._outdated = 0  # of all that was noted: what has to be kept no longer
+        self._outdated = 0  # of all that was noted: how much need no longer be kept
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing of the last looks had to be dropped for want of room."""
+        """Whether everything since the oldest of the last checks is kept: nothing was dropped for lack of room."""
         return self._dropped <= self._outdated
 
     def note(self, now: datetime, results: Sequence[SubmitResult] | Sequence[FireResult]) -> None:
-        """Keep the results of a call that inserted runs at `now`."""
+        """Remember the results of a call that inserted runs at `now`."""
         self._notes.append((now, results))
         self._noted += 1
         self._count += len(results)
@@ -144,7 +145,7 @@ class Recent:
             self._drop()
 
     def turn(self) -> None:
-        """Forget what is older than some looks."""
+        """Count a check, and forget what is older than the last few checks."""
         self._at_looks.append(self._noted)
         if len(self._at_looks) > _LOOKS_REMEMBERED:
             self._outdated = self._at_looks.popleft()
@@ -157,7 +158,7 @@ class Recent:
         self._count -= len(results)
 
     def told(self) -> Iterator[tuple[int, datetime]]:
-        """Give the runs that were told of, with the instant of their creation."""
+        """Yield the remembered runs, each with the instant of its creation."""
         for now, results in list(self._notes):
             for result in results:
                 for run_id in _ids_of(result):
@@ -167,6 +168,6 @@ class Recent:
 def _ids_of(result: SubmitResult | FireResult) -> Sequence[int]:
     if isinstance(result, FireResult):
         return result.run_ids
-    # A repeated submission tells of a run that was created earlier.
+    # A repeated submission names a run that was created earlier.
     is_new = result.status is SubmitStatus.SUBMITTED
     return (result.run_id,) if is_new and result.run_id is not None else ()

@@ -1,7 +1,7 @@
 """`HintChannel` by LISTEN and NOTIFY, on a connection that nothing else uses.
 
-NOTIFY in the transaction that it speaks of would make all commits queue for one lock (design 6). Here it is a
-transaction of its own that writes nothing, after the commit.
+A NOTIFY within the transaction that it announces would make all commits queue for one lock (design 6). So it is sent
+after the commit, in a transaction of its own that writes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _CHANNEL = "mainspring"
 _PATIENCE = 5.0
-"""Seconds that the server has for an answer; a hint that takes longer helps nobody."""
+"""How long the server may take to answer, in seconds. A hint that takes longer is useless."""
 _WORDS = frozenset(hint.value for hint in Hint)
 _SETTINGS = {
     "application_name": "mainspring-hints",
@@ -32,12 +32,13 @@ _SETTINGS = {
 class PostgresHints:
     """Hints between the processes on one database.
 
-    Which server is the newest is not asked here (ADR 0014). Beside a primary that a failover left behind, and that
-    still lives, hints may reach nobody until this connection breaks: others come by polling then, as any lost one.
+    It does not check which server is the newest (ADR 0014). On a primary that a failover left behind but that still
+    lives, hints may reach nobody until this connection breaks. Such hints count as lost, and polling makes up for
+    them.
 
     Args:
-        options: where the database is, its `listen_dsn` first; a DSN alone will do. Not a pooler in transaction
-            mode: through that nothing is heard, without an error.
+        options: how to connect, or just a DSN. Its `listen_dsn` is preferred. It must not lead to a pooler in
+            transaction mode: through that nothing is heard, and there is no error.
     """
 
     def __init__(self, options: ConnectionOptions | str) -> None:
@@ -56,13 +57,13 @@ class PostgresHints:
         return self._connection is not None
 
     async def connect(self, hear: Callable[[Hint], None], on_loss: Callable[[], None]) -> None:
-        """Begin to hear."""
+        """Start to listen."""
         await self.close()
         self._hear = hear
         connection: Connection | None = None
         try:
             connection = await self._dialer.dial(settings=_SETTINGS, command_timeout=_PATIENCE)
-            # Asked of the server: what a pooler in session mode says at the start is its own number.
+            # Ask the server itself: a pooler in session mode reports a number of its own at the start.
             self._own_pid = await connection.fetchval("SELECT pg_backend_pid()")
             await connection.add_listener(_CHANNEL, self._on_notification)
         except (*LOST, asyncpg.PostgresError) as error:
@@ -75,7 +76,7 @@ class PostgresHints:
         connection.add_termination_listener(self._on_termination)
 
     async def send(self, hints: Collection[Hint]) -> None:
-        """Tell all other processes."""
+        """Send hints to all other processes."""
         connection = self._connection
         if connection is None:
             raise StoreUnavailable("PostgreSQL: there is no connection for hints")
@@ -88,7 +89,7 @@ class PostgresHints:
             raise _unavailable(error) from error
 
     async def close(self) -> None:
-        """Hear and send no more."""
+        """Stop listening and sending."""
         connection = self._connection
         if connection is None:
             return
@@ -108,7 +109,7 @@ class PostgresHints:
         if pid == self._own_pid:
             return
         for word in str(payload).split(","):
-            if word in _WORDS:  # not those of another release, or of whoever else may NOTIFY
+            if word in _WORDS:  # ignore those of other releases and of other senders
                 self._hear(Hint(word))
 
     def _on_termination(self, connection: Any) -> None:
@@ -125,4 +126,4 @@ def _ignore(hint: Hint) -> None:
 
 
 def _unavailable(error: BaseException) -> StoreUnavailable:
-    return StoreUnavailable(f"PostgreSQL carries no hints: {str(error) or type(error).__name__}")
+    return StoreUnavailable(f"PostgreSQL cannot carry hints: {str(error) or type(error).__name__}")

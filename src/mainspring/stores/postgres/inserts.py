@@ -1,4 +1,4 @@
-"""Inserting runs, with their lanes: shared by submission, fires and fire ranges."""
+"""Inserts runs with their lanes, for submissions, fires and fire ranges."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.rows import columns_of_lanes, columns_of_runs
 
 _REMEMBERED = 100_000
-"""Lanes whose ids are kept in memory."""
+"""The most lanes whose ids are kept in memory."""
 
 
 class LaneIds:
-    """The ids of interned lanes, as they were last seen; `hold` makes sure of them."""
+    """The ids of interned lanes, as last seen. `hold` verifies them."""
 
     def __init__(self) -> None:
         self._ids: dict[LaneKey, LaneId] = {}
 
     def recall(self, keys: Sequence[LaneKey]) -> list[LaneId] | None:
-        """Return the lanes' ids; None unless all are known. They may have been pruned since."""
+        """Return the lanes' ids, or None unless all are known. The lanes may have been pruned since."""
         ids = [self._ids.get(key) for key in keys]
         found = [lane_id for lane_id in ids if lane_id is not None]
         return found if len(found) == len(ids) else None
 
     async def hold(self, transaction: Transaction, keys: Sequence[LaneKey]) -> dict[LaneKey, LaneId]:
-        """Intern lanes and keep them until the transaction ends."""
+        """Intern lanes, and keep them from being pruned until the transaction ends."""
         wanted = sorted(set(keys), key=_order)
         known = self.recall(wanted)
         if known is not None:
@@ -39,20 +39,23 @@ class LaneIds:
         while True:
             await transaction.execute("intern_lanes", **columns_of_lanes(wanted))
             rows = await transaction.fetch("find_lanes", **columns_of_lanes(wanted))
-            if len(rows) == len(wanted):  # else one was pruned between the two statements
+            if len(rows) == len(wanted):  # otherwise one was pruned between the two statements
                 break
         ids = {wanted[row["position"] - 1]: LaneId(row["id"]) for row in rows}
         self.remember(ids)
         return ids
 
     def remember(self, ids: dict[LaneKey, LaneId]) -> None:
-        """Keep what a transaction found. Should it be undone, `hold` finds the ids missing and looks again."""
+        """Remember what a transaction found.
+
+        If it is rolled back, `hold` notices that the ids are gone, and looks again.
+        """
         if len(self._ids) > _REMEMBERED:
             self._ids.clear()
         self._ids.update(ids)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all lanes."""
         self._ids.clear()
 
 
@@ -68,7 +71,7 @@ async def _insert_runs(
     now: datetime,
     run_ids: Sequence[RunId] | None = None,
 ) -> list[RunId]:
-    """Insert live runs, under reserved ids or the sequence's next, and return their ids in order."""
+    """Insert live runs, with reserved ids or new ones from the sequence. Return their ids in order."""
     if not runs:
         return []
     lanes = await lane_ids.hold(transaction, [run.lane for run in runs])
@@ -112,13 +115,14 @@ async def insert_planned(
     *,
     now: datetime,
 ) -> list[tuple[RunId, ...]]:
-    """Insert the runs of fires or fire ranges' steps, in order.
+    """Insert the runs of fires or of fire ranges' steps, in order.
 
     Args:
-        plans: each one's runs, and whether they are skipped while the job has a live run; then all are of one job.
+        plans: for each fire or step its runs, and whether they are skipped while the job has a live run. If so, all
+            runs are of one job.
 
     Returns:
-        For each the ids of the runs that went live.
+        For each plan the ids of the runs that went live.
     """
     asking = sorted({run.job_id for runs, skip_if_live in plans if skip_if_live for run in runs})
     busy = (
@@ -140,7 +144,7 @@ async def insert_planned(
 
 
 async def reserve_ids(transaction: Transaction, runs: Sequence[NewRun]) -> list[RunId]:
-    """Take ids in order."""
+    """Reserve ids for runs, in order."""
     rows = await transaction.fetch("reserve_run_ids", count=len(runs))
     return [make_run_id(row["number"], job_shard(run.job_id)) for run, row in zip(runs, rows, strict=True)]
 
@@ -153,7 +157,7 @@ async def insert_decided(
     now: datetime,
     run_ids: Sequence[RunId] | None = None,
 ) -> list[RunId]:
-    """Insert runs, those with a reason as SKIPPED records, and return their ids in order."""
+    """Insert runs, those with a reason as SKIPPED records. Return their ids in order."""
     if run_ids is None:
         if all(reason is None for _, reason in runs):
             return await _insert_runs(transaction, lane_ids, [run for run, _ in runs], now=now)

@@ -32,7 +32,7 @@ _BEFORE_ALL = UUID(int=0)
 
 @dataclass(slots=True)
 class _Locked:
-    """A job's row and its clock's, locked; kept as the changes of a call leave them."""
+    """A job's row and its clock's row, locked. It is updated as the call's changes are decided."""
 
     tenant: str
     name: str
@@ -42,7 +42,7 @@ class _Locked:
     next_fire_at: datetime | None
 
     def move(self, move: ClockMove) -> None:
-        """Take over what was decided. Another change of this call finds a revision that it cannot have read."""
+        """Take over what was decided. A later change of this call then meets a revision that it cannot have read."""
         self.is_paused = move.is_paused
         self.next_fire_at = move.next_fire_at
         self.revision = _CHANGED_IN_THIS_CALL
@@ -63,7 +63,7 @@ class PostgresJobStore:
             return []
 
         async def work(transaction: Transaction) -> list[AddResult]:
-            # Sorting is stable: of two with one name the first is added.
+            # Sorting is stable: of two jobs with one name, the first is added.
             ordered = sorted(jobs, key=lambda job: (job.tenant, job.spec.name))
             rows = await transaction.fetch(
                 "add_jobs",
@@ -101,7 +101,7 @@ class PostgresJobStore:
             owners = await _find_owners(transaction, edits, locked)
             decided = [(edit, _decide_edit(edit, locked.get(edit.job_id), owners)) for edit in edits]
             done = [(edit, decision.move) for edit, decision in decided if decision.move is not None]
-            for edit, _ in done:  # one by one: a name may go from one job to another within the call
+            for edit, _ in done:  # one by one: a name may move from one job to another within the call
                 if locked[edit.job_id].name != edit.spec.name:
                     await transaction.execute("rename_job", job_id=edit.job_id, name=edit.spec.name)
             await _keep_versions(transaction, [edit for edit, _ in done], locked, now)
@@ -111,7 +111,7 @@ class PostgresJobStore:
                 for _, decision in decided
             ]
 
-        # A name taken by somebody else since it was looked up breaks the unique index; the next try sees it.
+        # If another caller took the name since it was looked up, the unique index refuses it; the next try sees it.
         return await self._connections.transact(Role.EDIT, work, retry_on=(asyncpg.UniqueViolationError,))
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
@@ -220,7 +220,7 @@ async def _lock_jobs(transaction: Transaction, job_ids: Sequence[JobId]) -> Jobs
 async def _find_owners(
     transaction: Transaction, edits: Sequence[JobEdit], locked: Jobs
 ) -> dict[tuple[str, str], JobId]:
-    """Say to whom the names belong that the edits ask for."""
+    """Return the jobs that own the names that the edits ask for."""
     renamed = [edit for edit in edits if edit.job_id in locked and locked[edit.job_id].name != edit.spec.name]
     if not renamed:
         return {}
@@ -292,7 +292,7 @@ async def _keep_versions(
 async def _move_clocks(
     transaction: Transaction, done: Sequence[tuple[JobEdit | ClockChange, ClockMove]], now: datetime
 ) -> None:
-    """Set clocks, raise their revisions, end gaps, and keep the changes' records."""
+    """Set clocks, raise their revisions, end gaps, and insert the changes' records."""
     await transaction.execute(
         "move_clocks",
         job_ids=[change.job_id for change, _ in done],

@@ -1,4 +1,4 @@
-"""The places of one role, and when each of its connections was last heard of."""
+"""The connections of one role, and when each last answered."""
 
 from __future__ import annotations
 
@@ -17,18 +17,25 @@ if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 
 BEAT_TIMEOUT = 5.0
-"""Seconds: a heartbeat on a connection that broke without a word must not use up the lease of everybody in it."""
+"""The limit for a heartbeat, in seconds.
+
+On a connection that broke silently, it must not use up the leases of all workers that wait for it.
+"""
 
 LONGEST_WAIT = 3.0
-"""Seconds that a client's request waits for its turn: less than clients wait for an answer."""
+"""How long a client's request waits for its turn, in seconds: less than clients wait for an answer."""
 _FOR_CLIENTS = frozenset({Role.SUBMIT, Role.EDIT, Role.READ})
-"""Roles whose calls are asked for by clients, without a limit to how many. What fires, claims, clocks and `/health`
-need is read elsewhere: a busy API must hold up none of them."""
+"""Roles whose calls come from clients, in any number.
+
+What fires, claims, clocks and `/health` need is read through other roles: a busy API must not delay any of them.
+"""
 
 
 @dataclass(slots=True)
 class _Talk:
-    """When a connection was opened and last answered, and since when it is being asked; None where it is not."""
+    """When a connection was opened, when it last answered, and since when it has been asked; None if it is not being
+    asked.
+    """
 
     opened_at: float
     answered_at: float
@@ -36,7 +43,7 @@ class _Talk:
 
 
 class Slots:
-    """The connections of one role; the one used last is used first."""
+    """The connections of one role. The one that was used last is used first."""
 
     def __init__(self, role: Role, options: ConnectionOptions, servers: Servers) -> None:
         count = (options.per_role or {}).get(role, 1)
@@ -52,19 +59,19 @@ class Slots:
 
     @property
     def patience(self) -> float:
-        """Seconds for one command."""
+        """How long one command may take, in seconds."""
         longest = self._options.command_timeout
         return min(longest, BEAT_TIMEOUT) if self._is_for_beats else longest
 
     async def borrow(self) -> Connection | None:
-        """Wait for a place of the role; its connection may still have to be opened.
+        """Wait for a connection of the role. Return None if it still has to be opened.
 
         Raises:
-            StoreUnavailable: there was none for so long that whoever asked has probably asked again meanwhile. To
-                carry out what nobody waits for any more is how a server that had fallen behind stays behind.
+            StoreUnavailable: none was free for so long that the caller has probably asked again meanwhile. A server
+                that works on what nobody waits for any more never catches up.
         """
         if not self._semaphore.locked():
-            await self._semaphore.acquire()  # at once: a timer for each call would take longer than that
+            await self._semaphore.acquire()  # without a timer, which would take longer than the call itself
             return self._idle.pop()
         try:
             async with asyncio.timeout(self._longest_wait):
@@ -75,7 +82,7 @@ class Slots:
         return self._idle.pop()
 
     def give_back(self, connection: Connection | None) -> None:
-        """Free the place."""
+        """Give a connection back, or None if there is none."""
         if talk := self._talk(connection):
             talk.asked_at = None
         self._idle.append(connection)
@@ -85,7 +92,7 @@ class Slots:
         """Open a connection.
 
         Raises:
-            StoreUnavailable: the server answers, and refuses; its password was changed, say.
+            StoreUnavailable: the server answers but refuses, for example because the password was changed.
         """
         try:
             connection = await self._servers.connect(settings=self._settings, command_timeout=self.patience)
@@ -98,7 +105,7 @@ class Slots:
         return connection
 
     def note_question(self, connection: Connection) -> None:
-        """Note that a connection is asked something."""
+        """Note that a connection is being asked."""
         if talk := self._talk(connection):
             talk.asked_at = _time()
 
@@ -111,27 +118,27 @@ class Slots:
         return None if connection is None else self._opened.get(connection)
 
     def has_heard(self, since: float) -> bool:
-        """Say whether a connection that was open at an instant has answered after it."""
+        """Say whether a connection that was open before an instant has answered since."""
         return any(talk.opened_at < since <= talk.answered_at for talk in self._opened.values())
 
     def cut_silent(self, since: float, *, asked_by: float) -> None:
-        """Cut connections that have not answered since an instant, unless they are being asked, and only since later.
+        """Cut connections that have not answered since an instant, except those that were asked too recently.
 
         Args:
-            since: by the loop's clock.
-            asked_by: who was asked up to then has had time enough.
+            since: the instant, by the loop's clock.
+            asked_by: a connection asked up to this instant has had enough time to answer.
         """
         for connection, talk in self._opened.items():
             if talk.answered_at < since and (talk.asked_at is None or talk.asked_at <= asked_by):
                 connection.terminate()
 
     def terminate(self) -> None:
-        """Cut all connections, those in use as well."""
+        """Cut all connections, including those in use."""
         for connection in self._opened:
             connection.terminate()
 
     async def close(self, timeout: float) -> None:
-        """Disconnect what is idle, which after the last call is everything."""
+        """Close the idle connections, which after the last call are all of them."""
         connections = [connection for connection in self._idle if connection is not None]
         self._idle = [None] * len(self._idle)
         for connection in connections:

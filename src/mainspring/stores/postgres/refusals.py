@@ -1,4 +1,4 @@
-"""What PostgreSQL's refusals mean for who runs Mainspring, and what to do about them."""
+"""Explains PostgreSQL's refusals to the operator: what they mean, and what to do about them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 
 STATEMENT_GONE = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
-"""What was prepared is not there, or what was not is: another server's connection than a moment ago."""
+"""A prepared statement is gone, or one exists that was not prepared: this is another server connection than a moment
+ago.
+"""
 
 _BAD_PARAMETER = (
     asyncpg.UndefinedObjectError,
@@ -35,13 +37,13 @@ _NOT_OURS = (
     asyncpg.WrongObjectTypeError,
 )
 _STARTUP = "unsupported startup parameter"
-"""PgBouncer's words for a setting that it does not pass on; it has no SQLSTATE of its own."""
+"""PgBouncer's words for a setting that it does not pass on. The error has no SQLSTATE of its own."""
 _PATIENCE = 2.0
-"""Seconds to look for a pooler: where none answers by then the start goes on."""
+"""How long to look for a pooler, in seconds. If none shows by then, the start goes on."""
 
 
 def explain_connect(error: BaseException, options: ConnectionOptions) -> MainspringError:
-    """Return what a connection that could not be opened is to be told as."""
+    """Return the error to raise if a connection could not be opened."""
     if isinstance(error, asyncpg.ClientConfigurationError):
         return InvalidInput("store", f"the driver refuses it: {error}")
     if isinstance(error, _BAD_PARAMETER) or _STARTUP in str(error):
@@ -56,12 +58,12 @@ def explain_connect(error: BaseException, options: ConnectionOptions) -> Mainspr
 
 
 def explain_schema(error: BaseException, options: ConnectionOptions) -> MainspringError:
-    """Return what a schema that could not be brought up to date is to be told as."""
+    """Return the error to raise if the schema could not be brought up to date."""
     if isinstance(error, (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidSchemaNameError)):
         return StoreUnavailable(
-            f"the role may not make or change Mainspring's tables ({error}): make it the owner of the database "
+            f"the role may not create or change Mainspring's tables ({error}): make it the owner of the database "
             "(CREATE DATABASE … OWNER …), or GRANT CREATE ON SCHEMA public TO …; "
-            "tables that another role has made need that role"
+            "tables that another role created need that role"
         )
     if isinstance(error, _NOT_OURS):
         message = (
@@ -74,16 +76,16 @@ def explain_schema(error: BaseException, options: ConnectionOptions) -> Mainspri
 
 
 def describe_loss(error: BaseException) -> str:
-    """Say why a connection is of no use."""
+    """Describe why a connection cannot be used."""
     what = str(error) or type(error).__name__
     if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
-        remedy = "name the primary, or see to default_transaction_read_only"
+        remedy = "name the primary, or check default_transaction_read_only"
         return f"PostgreSQL is read-only here ({what}): {remedy}"
     return f"PostgreSQL did not answer: {what}"
 
 
 def describe_pooler(options: ConnectionOptions) -> str:
-    """Say what lost prepared statements come from."""
+    """Describe why prepared statements got lost."""
     if options.is_pooled:
         return "the pooler keeps no prepared statements; leave statement_cache out of the store's address"
     return "it looks like a pooler in transaction mode; add pooler=transaction to the store's address"
@@ -92,11 +94,11 @@ def describe_pooler(options: ConnectionOptions) -> str:
 async def refuse_unnamed_pooler(
     connection: Connection, options: ConnectionOptions, dial: Callable[[], Awaitable[Connection]]
 ) -> None:
-    """Find out whether connections are lent for a transaction at a time, where nobody said so.
+    """Refuse a pooler that lends connections for one transaction at a time, if the DSN does not say so.
 
-    Settings would be left on other programs' connections, and statements be looked for where they were not prepared.
-    A pooler gives numbers of its own to its clients; whether it is one in transaction mode shows when a second client
-    gets the first one's server. It may go unseen where others take that first.
+    Through it, settings would be left on other programs' connections, and statements would be missing where they were
+    not prepared. A pooler gives its clients process numbers of its own. It is in transaction mode if a second client
+    gets the first one's server connection. This may go unnoticed if another client takes that connection first.
 
     Args:
         dial: opens a second connection.
@@ -111,7 +113,7 @@ async def refuse_unnamed_pooler(
         return
     other: Connection | None = None
     is_lent = False
-    # In session mode a pool that is used up answers nothing at all.
+    # In session mode, an exhausted pool does not answer at all.
     with suppress(*LOST):
         async with asyncio.timeout(_PATIENCE):
             other = await dial()
@@ -123,7 +125,10 @@ async def refuse_unnamed_pooler(
 
 
 async def _server_pid(connection: Connection) -> int:
-    """Ask in a transaction: its messages reach one connection of the server, whatever lies between."""
+    """Return the server's process number.
+
+    It asks in a transaction, so that both messages reach one server connection.
+    """
     async with connection.transaction():
         pid: int = await connection.fetchval("SELECT pg_backend_pid()")
     return pid

@@ -1,4 +1,4 @@
-"""Rows into values, and lists of values into the columns that statements take."""
+"""Converts rows into values, and lists of values into the columns that statements take."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from mainspring.ports.store.schedule import NewFireRange
 T = TypeVar("T")
 
 EVER = datetime(1, 1, 1, tzinfo=UTC)
-"""Before every instant that a store holds."""
+"""Earlier than every instant that a store holds."""
 
 LAST_ID = 2**63 - 1
-"""Not before any id."""
+"""The greatest possible id."""
 
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 def milliseconds(duration: timedelta) -> int:
-    """Return a duration as tables hold it."""
+    """Return a duration in whole milliseconds, as tables hold it."""
     return duration // _MILLISECOND
 
 
@@ -131,12 +131,12 @@ def fire_range_of(row: Record) -> FireRange:
 
 
 def sparse(column: list[T]) -> list[T]:
-    """Return a column without its values where all are None: `unnest` fills short arrays up with NULL."""
-    return [] if column.count(None) == len(column) else column  # type: ignore[arg-type] # None is what is sought
+    """Return an empty column if all of its values are None: `unnest` fills short arrays up with NULL."""
+    return [] if column.count(None) == len(column) else column  # type: ignore[arg-type] # None is what is counted
 
 
 def common(column: list[T]) -> list[T]:
-    """Return a column without what repeats its first value where all are the same: the statement fills it up."""
+    """Return only the first value of a column if all are the same: the statement fills the column up."""
     return column[:1] if column.count(column[0]) == len(column) else column
 
 
@@ -150,7 +150,7 @@ def columns_of_lanes(lanes: Sequence[LaneKey]) -> dict[str, list[Any]]:
 
 
 def columns_of_runs(runs: Sequence[NewRun]) -> dict[str, Any]:
-    """Return what `submit_runs` and `insert_runs` take of runs (at least one), all but their lanes."""
+    """Return the columns of runs (at least one) that `submit_runs` and `insert_runs` take, except their lanes."""
     job_ids = common([run.job_id for run in runs])
     return {
         "count": len(runs),

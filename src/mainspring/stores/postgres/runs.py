@@ -27,7 +27,7 @@ from mainspring.stores.postgres.rows import (
 
 
 class PostgresRunStore:
-    """The part of `RunStore` that brings runs in and shows them."""
+    """`RunStore` on PostgreSQL."""
 
     _connections: Connections
     _lane_ids: LaneIds
@@ -51,7 +51,10 @@ class PostgresRunStore:
         return await self._connections.transact(Role.SUBMIT, work)
 
     async def _submit_plain(self, runs: Sequence[NewRun], now: datetime) -> list[SubmitResult] | None:
-        """Insert ordinary runs by one statement; None where nothing was, because something in it is not as known."""
+        """Insert ordinary runs in one statement.
+
+        Return None if it inserted nothing, because a lane or job is not as expected.
+        """
         if len(runs) == 1:
             return await self._submit_one(runs[0], now)
         lanes = common([run.lane for run in runs])
@@ -118,7 +121,7 @@ class PostgresRunStore:
             for run_id in run_ids:
                 verdict = judge_cancel(states.get(run_id))
                 if verdict is CancelVerdict.CANCELLED:
-                    states[run_id] = RunState.CANCELLED  # which a second mention finds
+                    states[run_id] = RunState.CANCELLED  # so that a second mention finds it
                 verdicts[verdict].append(run_id)
                 answers.append(CancelResult(verdict.value))
             running = sorted(set(verdicts[CancelVerdict.REQUESTED]))
@@ -188,7 +191,7 @@ class PostgresRunStore:
 
 
 def _wanted_jobs(runs: Sequence[NewRun]) -> list[tuple[JobId, int]]:
-    """Return the jobs that have to exist, each with the version that it has to be of, or 0."""
+    """Return the jobs that have to exist, each with the version that has to be its newest, or 0 for any."""
     if not any(run.must_be_newest for run in runs):
         return [(job_id, 0) for job_id in dict.fromkeys(common([run.job_id for run in runs]))]
     return list(dict.fromkeys((run.job_id, run.version if run.must_be_newest else 0) for run in runs))
@@ -197,12 +200,12 @@ def _wanted_jobs(runs: Sequence[NewRun]) -> list[tuple[JobId, int]]:
 async def _submit_carefully(
     transaction: Transaction, lane_ids: LaneIds, runs: Sequence[NewRun], now: datetime
 ) -> list[SubmitResult]:
-    """Submit with all that one statement cannot do: keys, new lanes, records of runs that will not be."""
+    """Submit runs with everything that one statement cannot do: keys, new lanes, records of skipped runs."""
     rows = await transaction.fetch("find_existing_jobs", job_ids=sorted({run.job_id for run in runs}))
     versions = {row["id"]: row["version"] for row in rows}
     ids = await reserve_ids(transaction, runs)
     owners = await _reserve_keys(transaction, runs, ids, versions, now)
-    # Of the keys that this call took, a run knows only those of runs before it.
+    # Of the keys that this call takes, a run sees only those of the runs before it.
     places = {run_id: place for place, run_id in enumerate(ids)}
     results = []
     new: list[tuple[NewRun, RunId]] = []
@@ -241,7 +244,7 @@ def _admit(
 
 
 Owners = dict[tuple[str, str], tuple[RunId, KnownKey]]
-"""By tenant and key: the run that has the key, and what is known of it."""
+"""By tenant and key: the run that has the key, and what is known about the key."""
 
 
 async def _reserve_keys(
@@ -251,7 +254,7 @@ async def _reserve_keys(
     versions: Mapping[JobId, int],
     now: datetime,
 ) -> Owners:
-    """Take the keys that are free for the first run that may have each, and say whose each is now."""
+    """Take each free key for the first run that may have it. Return the owner of every key."""
     asked: set[tuple[str, str]] = set()
     first: dict[tuple[str, str], tuple[RunId, IdempotencyKey]] = {}
     for run, run_id in zip(runs, ids, strict=True):
@@ -262,7 +265,7 @@ async def _reserve_keys(
                 first.setdefault(pair, (run_id, run.submit_key))
     if not asked:
         return {}
-    ordered = sorted(first)  # in one order, so that two callers wait for each other only one way
+    ordered = sorted(first)  # in one order, so that two callers cannot deadlock
     await transaction.execute(
         "reserve_keys",
         tenants=[tenant for tenant, _ in ordered],

@@ -128,14 +128,14 @@ class PostgresScheduleStore:
 
 
 async def _hold_shards(transaction: Transaction, job_ids: Iterable[JobId], epochs: Epochs) -> set[int]:
-    """Hold the jobs' shards and return those that the writer still owns (law 3)."""
+    """Hold the jobs' shards, and return those that the writer still owns (law 3)."""
     shards = sorted({job_shard(job_id) for job_id in job_ids})
     rows = await transaction.fetch("hold_shards", shards=shards)
     return {row["shard"] for row in rows if epochs.get(row["shard"]) == row["epoch"]}
 
 
 async def _win_fires(transaction: Transaction, fires: Sequence[Fire]) -> set[JobId]:
-    """Move the clocks of the fires that are not stale, and say whose (law 2)."""
+    """Move the clocks of the fires that are not stale. Return the jobs whose clocks moved (law 2)."""
     if not fires:
         return set()
     ordered = sorted(fires, key=lambda fire: fire.job_id)
@@ -153,7 +153,10 @@ async def _win_fires(transaction: Transaction, fires: Sequence[Fire]) -> set[Job
 async def _move_cursors(
     transaction: Transaction, steps: Sequence[FireRangeStep], now: datetime
 ) -> dict[FireRangeId, FireRangeStep]:
-    """Return the steps that took effect by fire range; a fire range's second step in a call is a stale one."""
+    """Apply the steps.
+
+    Return those that took effect, by fire range. A second step of a fire range in one call is stale.
+    """
     first: dict[FireRangeId, FireRangeStep] = {}
     for step in steps:
         first.setdefault(step.fire_range_id, step)

@@ -1,4 +1,4 @@
-"""Bringing a database's schema up to date. Every server may do so at once: the first one does, the others wait."""
+"""Brings a database's schema up to date. Several servers may try at once: the first one does it, the others wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 PACKAGE = "mainspring.stores.postgres"
 _OLDEST_SERVER = 15
 _IN_THE_WAY = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
-"""Somebody uses a table that is to be changed. All is undone, so that those who wait behind get on, and tried again."""
+"""Another session uses a table that is to be changed.
+
+The migration is rolled back, so that those who wait behind it can go on, and then tried again.
+"""
 _TRIES = 20
 _PAUSE = 1.0
 _log = structlog.get_logger(__name__)
@@ -33,17 +36,17 @@ async def migrate(
     queries: Mapping[str, Query] | None = None,
     tries: int = _TRIES,
 ) -> None:
-    """Apply what is missing, all of it in one transaction; nobody is kept waiting by it for more than two seconds.
+    """Apply the missing migrations in one transaction. It keeps no other session waiting for more than two seconds.
 
     Args:
         migrations: instead of the package's own.
         queries: instead of the package's own.
-        tries: so often others may be in the way, three seconds each.
+        tries: how often to try while others are in the way; each try takes about three seconds.
 
     Raises:
-        SchemaMismatch: the schema is newer than this program and does not agree with it, was altered, or has a hole;
-            the server is too old; or programs are running that could not work with what is missing.
-        StoreUnavailable: others were in the way every time.
+        SchemaMismatch: the schema is newer and not compatible with this program, was altered, or lacks a migration in
+            between; the server is too old; or running programs could not work with the new schema.
+        StoreUnavailable: others were in the way at every try.
     """
     _check_server(connection)
     loaded = load_queries(PACKAGE) if queries is None else queries
@@ -57,7 +60,7 @@ async def migrate(
         except _IN_THE_WAY as error:
             _log.warning("migration_waits", error=str(error), tries_left=left)
             if not left:
-                message = f"the schema could not be changed, since others hold its tables ({error})"
+                message = f"the schema could not be changed, because others hold its tables ({error})"
                 raise StoreUnavailable(f"{message}; end their long transactions, and start again") from error
         await transaction.fetch("let_others_pass", seconds=_PAUSE)
 

@@ -1,4 +1,4 @@
-"""The servers that a DSN names, and the one among them to work on."""
+"""The servers that a DSN names, and which of them to use."""
 
 from __future__ import annotations
 
@@ -30,11 +30,14 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 _SHARDS = 256
 _GRACE = 1.0
-"""Seconds that the other hosts have to answer after the first one did: one that is off the net must not hold us up."""
+"""How long the other hosts have to answer after the first one did, in seconds.
+
+An unreachable host must not delay us.
+"""
 _SHOWN = 20
-"""Lost runs that are named; the rest is counted."""
+"""How many lost runs are named. The rest are only counted."""
 _KEPT = 20
-"""Failovers that are told of one by one; all are counted."""
+"""How many failovers are listed one by one. All are counted."""
 UNSUPPORTED = (
     asyncpg.InsufficientPrivilegeError,
     asyncpg.UndefinedFunctionError,
@@ -42,18 +45,19 @@ UNSUPPORTED = (
     asyncpg.ObjectNotInPrerequisiteStateError,
     asyncpg.InternalServerError,
 )
-"""The service does not tell where its server stands."""
+"""The service does not report its server's timeline and position."""
 
 
 @dataclass(slots=True)
 class Losses:
-    """What this process knows to be lost by failovers.
+    """What this process knows to have been lost in failovers.
 
     Attributes:
-        failovers: how many it has lived through.
-        runs: acknowledged submissions and fires that the server after a failover does not have.
-        wal_bytes: WAL, at least, that was written before a failover and is not in the new server's history.
-        latest: the last failovers, one by one.
+        failovers: how many it has noticed.
+        runs: how many acknowledged submissions and fires the new server does not have.
+        wal_bytes: how many bytes of WAL, at least, were written before a failover and are not in the new server's
+            history.
+        latest: the latest failovers, one by one.
     """
 
     failovers: int = 0
@@ -71,7 +75,7 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class _Arrival:
-    """A connection with where its server stands, as far as that can be asked."""
+    """A connection, with its server's standing if the server reports one."""
 
     connection: Connection
     standing: Standing | None
@@ -83,16 +87,16 @@ class _Arrival:
 
 
 class Servers:
-    """Opens connections to the newest server, never to one that was left behind.
+    """Opens connections to the newest server, and never to one that a failover left behind.
 
-    Every time all hosts are asked, and the highest timeline wins, in whichever order the DSN names them: connections
-    are opened seldom, and the server of yesterday may have been left behind since.
+    It asks all hosts every time, and the highest timeline wins, in whatever order the DSN names them. Connections are
+    opened rarely, and the last server used may have been left behind since.
 
     Attributes:
-        recent: what callers were told lately.
-        losses: what failovers have cost.
-        on_failover: called when one is noticed, before anything else is asked of the new server. It may give ids anew
-            that the old one gave, to something else.
+        recent: the runs that were acknowledged lately.
+        losses: what failovers have lost.
+        on_failover: called when a failover is noticed, before anything else is asked of the new server. The new
+            server may reuse ids that the old one gave out.
     """
 
     def __init__(self, options: ConnectionOptions, queries: Mapping[str, Query]) -> None:
@@ -114,16 +118,17 @@ class Servers:
         """Open a connection to the newest server.
 
         Raises:
-            WrongServer: all that answer were left behind, are standbys, or belong to another system.
+            WrongServer: all servers that answer were left behind, are standbys, or belong to another system.
         """
         arrivals = await self._dial_all(range(len(self._hosts)), settings, command_timeout)
         return await self._choose(arrivals)
 
     async def look(self, connection: Connection) -> tuple[bool, Standing | None]:
-        """See that a connection's server was not left behind, as far as it can tell; see `is_newest`, too.
+        """Check that a connection's server was not left behind, as far as that server knows; see also `is_newest`.
 
         Returns:
-            False where it was: all connections are to be opened anew. And where it stands, if it tells.
+            False if it was left behind, so that all connections have to be opened again; and its standing, if it
+            reports one.
         """
         since = self._lineage.newest
         standing = await self._ask(connection)
@@ -137,7 +142,7 @@ class Servers:
         return True, standing
 
     async def is_newest(self, standing: Standing | None) -> bool:
-        """Ask the other hosts whether one of them is newer; one that is off the net takes its time not to answer."""
+        """Ask the other hosts whether one of them is newer. An unreachable host uses up the whole time-out."""
         others = [place for place in range(len(self._hosts)) if place != self._preferred]
         return standing is None or not others or not await self._is_newer_among(others, standing)
 
@@ -170,7 +175,7 @@ class Servers:
                 _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if waiting:
                 await asyncio.wait(waiting, timeout=_GRACE)
-        except BaseException:  # a cancellation, too: what is dialled belongs to nobody then
+        except BaseException:  # a cancellation, too: nobody would close the new connections
             for task in dials.values():
                 task.cancel()
                 task.add_done_callback(_part_with)
@@ -187,7 +192,7 @@ class Servers:
     async def _dial(
         self, host: Dialer, settings: Mapping[str, str], command_timeout: float | None
     ) -> _Arrival | Exception:
-        """Connect to one host and ask where it stands; a failure is an answer, too: others may do better."""
+        """Connect to one host, and ask for its standing. A failure is an answer, too: other hosts may succeed."""
         since = self._lineage.newest
         try:
             connection = await host.dial(settings=settings, command_timeout=command_timeout)
@@ -200,14 +205,14 @@ class Servers:
             return error
 
     async def _choose(self, arrivals: Mapping[int, _Arrival | Exception]) -> Connection:
-        """Take the newest server and part with the others."""
+        """Choose the newest server, and close the connections to the others."""
         here = {place: found for place, found in arrivals.items() if isinstance(found, _Arrival)}
         order = sorted(here, key=lambda place: here[place].rank, reverse=True)
         for place in order[1:]:
             here[place].connection.terminate()
         if not order:
             errors = [found for found in arrivals.values() if isinstance(found, Exception)]
-            # Why a server that answers will not do says more than that another one is down.
+            # Why an answering server is unsuitable says more than that another one is down.
             telling = (WrongServer, asyncpg.TargetServerAttributeNotMatched)
             raise next((error for error in errors if isinstance(error, telling)), errors[0])
         best = here[order[0]]
@@ -222,7 +227,7 @@ class Servers:
         return best.connection
 
     async def _ask(self, connection: Connection) -> Standing | None:
-        """Ask a server where it stands; None where it does not tell.
+        """Ask a server for its standing; None if it does not report one.
 
         Raises:
             WrongServer: it is a standby.
@@ -241,14 +246,14 @@ class Servers:
         return Standing(row["system"], row["timeline"], row["position"], row["replayed"], row["now"])
 
     async def _fetch(self, connection: Connection, name: str, *values: object) -> list[asyncpg.Record]:
-        """Return a query's rows; through a pooler in a transaction, which keeps its messages together."""
+        """Return a query's rows. Through a pooler, use a transaction, which keeps the messages together."""
         if not self._options.is_pooled:
             return await connection.fetch(self._queries[name], *values)
         async with connection.transaction():
             return await connection.fetch(self._queries[name], *values)
 
     async def _account(self, connection: Connection, failover: Failover | None) -> None:
-        """Find out what a failover has cost, and say it."""
+        """Find out what a failover has lost, and report it."""
         if failover is None:
             return
         for forget in self.on_failover:
@@ -301,6 +306,6 @@ def _ended(
 
 
 def _part_with(task: asyncio.Task[_Arrival | Exception]) -> None:
-    """Close what a dial brought that nobody waits for any more."""
+    """Close a connection that nobody waits for any more."""
     if not task.cancelled() and isinstance(found := task.result(), _Arrival):
         found.connection.terminate()

@@ -69,7 +69,7 @@ class PostgresSessionStore:
             )
             facts: dict[Lease, HeldRun] = {}
             if unknown:
-                # By lease, not by run: it may have ended since, and be another session's by now.
+                # By lease, not by run: the lease may have ended since, and the run may be another session's by now.
                 held_again = await transaction.fetch("read_held", run_ids=unknown)
                 facts = {(row["id"], row["token"]): held_of(row) for row in held_again}
             unnamed = [(session_id, *lease) for session_id, held in missing.items() for lease in sorted(held)]
@@ -134,7 +134,10 @@ class PostgresSessionStore:
 
 
 def _oldest_held(running: Sequence[Record], *, after: int) -> int:
-    """Return the first claim whose leases may be under way: each lease to come has a higher number than `after`."""
+    """Return the number of the first claim whose leases may be under way.
+
+    Every lease to come has a higher number than `after`.
+    """
     return min((row["claim_number"] for row in running), default=after + 1)
 
 
@@ -145,7 +148,10 @@ def _pairs(flat: Sequence[int]) -> Iterable[Lease]:
 def _reconcile(
     beat: Beat, running: Sequence[Record], missing: dict[int, frozenset[Lease]]
 ) -> Reconciled | None:
-    """Compare a heartbeat with what the store knows, and keep what it did not name; None where nobody lives."""
+    """Compare a heartbeat with what the store knows, and remember what it did not name.
+
+    Return None if the session is not live.
+    """
     before = missing.get(beat.session_id)
     if before is None:
         return None

@@ -1,6 +1,7 @@
-"""The schema as a migrated database has it, written out for reviewers: `schema.sql`, compared by a test.
+"""Writes the schema of a migrated database to `schema.sql`, for reviewers. A test compares the two.
 
-Made anew with `python -m mainspring.stores.postgres.snapshot DSN > …/schema.sql`, on a database that was just migrated.
+To write it again, run `python -m mainspring.stores.postgres.snapshot DSN > …/schema.sql` on a freshly migrated
+database.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _VIEW = "v"
 
 
 async def describe(dsn: str) -> str:
-    """Return the schema of a database as text that is the same on every server version."""
+    """Return the schema of a database as text. The text is the same on every server version."""
     connection = await asyncpg.connect(dsn)
     try:
         queries = load_queries(PACKAGE)

@@ -1,7 +1,8 @@
-"""Refuses a migration that running programs cannot work with, for as long as one of them is alive.
+"""Refuses a migration that running programs cannot work with, as long as one of them is alive.
 
-The caller holds the lock of the schema, so no further program starts meanwhile. Who is alive is told by counters that
-rise, never by time stamps (design 5): a program that was killed leaves its row behind, and is waited for.
+The caller holds the schema's lock, so no other program starts meanwhile. Rising counters show who is alive, never
+time stamps (design 5). A killed program leaves its row behind, so the migration waits until that row has been silent
+long enough.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from mainspring.stores.postgres.connection import Transaction
 
 _PAUSE = 0.5
 _UNTOLD = timedelta(seconds=10)
-"""The period of a program that does not say; none has a longer one by default."""
+"""The assumed period of a program that reports none. No program has a longer one by default."""
 _NAMED = 5
 _log = structlog.get_logger(__name__)
 
@@ -45,11 +46,11 @@ _Members = Mapping[tuple[str, str], _Member]
 
 
 async def refuse_while_running(transaction: Transaction, breaking: Migration) -> None:
-    """Return once no server or worker is alive: at once if all were stopped, else after three periods of silence.
+    """Return once no server or worker is alive: at once if all were stopped, otherwise after three silent periods.
 
     Args:
-        transaction: holds the lock of the schema.
-        breaking: the migration that they could not work with.
+        transaction: the one that holds the schema's lock.
+        breaking: the migration that older programs cannot work with.
 
     Raises:
         SchemaMismatch: one of them is alive; the message names it.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _SETTINGS = {"application_name": "mainspring-schema"}
 
 _READS_PER_LOOK = 3
-"""A sample of the clock makes three reads and takes the shortest: the one with the look falls out."""
+"""A sample of the clock makes three reads and takes the shortest, so that the read with the check is left out."""
 
 
 class PostgresStore(
@@ -46,12 +46,12 @@ class PostgresStore(
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 
-    A pooler in between may keep a session for each client, which needs nothing, or lend a connection for each
-    transaction (`ConnectionOptions.is_pooled`).
+    A pooler in between may work in session mode, which needs no option, or lend a connection for each transaction
+    (`ConnectionOptions.is_pooled`).
 
     Args:
-        options: where the database is; a DSN alone will do.
-        random: spreads the retries of several servers.
+        options: how to connect, or just a DSN.
+        random: spreads out the retries of several servers.
     """
 
     def __init__(self, options: ConnectionOptions | str, *, random: RandomSource) -> None:
@@ -77,8 +77,8 @@ class PostgresStore(
         """Bring the schema up to date, and accept calls.
 
         Raises:
-            InvalidInput: the address cannot be used as it is.
-            StoreUnavailable, SchemaMismatch: the database does not answer, or will not do as it is.
+            InvalidInput: the address cannot be used.
+            StoreUnavailable, SchemaMismatch: the database does not answer, or cannot be used.
         """
         # No command time-out: another server's migration is worth waiting for.
         dial = partial(self._connections.servers.connect, settings=_SETTINGS, command_timeout=None)
@@ -107,16 +107,16 @@ class PostgresStore(
 
     @property
     def losses(self) -> Losses:
-        """What this process knows to be lost by failovers of the database."""
+        """What this process knows to have been lost in failovers of the database."""
         return self._connections.servers.losses
 
     @property
     def failovers(self) -> Sequence[FailoverFacts]:
-        """Failovers that this process has come to know of, the newest last."""
+        """The latest failovers that this process has noticed, the newest last."""
         return tuple(self.losses.latest)
 
     async def read_time(self) -> datetime:
-        """Return the server's clock; now and then see, too, that it is the right server."""
+        """Return the server's clock. Every third call also checks that it is the right server."""
         [row] = await self._connections.fetch(Role.WATCH, "read_time", is_repeatable=True)
         self._reads += 1
         if self._reads % _READS_PER_LOOK == 0:

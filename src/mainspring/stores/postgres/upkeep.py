@@ -10,7 +10,7 @@ from mainspring.stores.postgres.connection import Connections, Transaction
 
 
 class PostgresUpkeepStore:
-    """`UpkeepStore` on PostgreSQL. All of it may be repeated, and several nodes may do it at once."""
+    """`UpkeepStore` on PostgreSQL. Every call may be repeated, and several nodes may call it at once."""
 
     _connections: Connections
 
@@ -36,7 +36,7 @@ class PostgresUpkeepStore:
             rows = await transaction.fetch("lock_empty_lanes", limit=limit)
             if not rows:
                 return 0
-            # A statement of its own sees the runs of every submit that held a lane's row until just now.
+            # A second statement sees the runs of every submit that held a lane's row until just now.
             return await transaction.execute("delete_empty_lanes", lane_ids=[row["id"] for row in rows])
 
         return await self._connections.transact(Role.UPKEEP, work, is_repeatable=True)

@@ -1,4 +1,4 @@
-"""Claims on SQLite: what is ready, giving it out, taking it back, and what was left behind."""
+"""Claims on SQLite: finds ready runs, gives them to sessions, takes them back, and finds those left behind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOTHING = ClaimResult(())
 
 
 class SqliteClaimStore:
-    """Implements what `RunStore` says of leases."""
+    """`ClaimStore` on SQLite."""
 
     _reader: Database
     _writer: Database
@@ -37,35 +37,35 @@ class SqliteClaimStore:
     async def read_lanes(
         self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
     ) -> list[Lane]:
-        """See `RunStore`."""
-        del lows  # there are no dead entries to be spared
+        """See `ClaimStore`."""
+        del lows  # there are no dead entries to skip
         values = {"queues": to_json(list(queues)), "is_all": not queues}
         rows = await self._reader.call(lambda db: fetch_rows(db, "read_lanes", values))
         return [make_lane(row) for row in rows]
 
     async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
-        """See `RunStore`."""
+        """See `ClaimStore`."""
         if not requests:
             return []
         at = to_micros(now)
         return await self._writer.call(lambda db: [_claim(db, request, at) for request in requests])
 
     async def apply(self, transitions: Sequence[Transition], *, now: datetime) -> list[ApplyResult]:
-        """See `RunStore`."""
+        """See `ClaimStore`."""
         if not transitions:
             return []
         return await self._writer.call(lambda db: _apply(db, transitions, now))
 
     async def list_orphans(self, *, limit: int) -> list[HeldRun]:
-        """See `RunStore`."""
+        """See `ClaimStore`."""
         return await self._held("list_orphans", {"limit": limit})
 
     async def list_overdue(self, *, now: datetime, limit: int) -> list[HeldRun]:
-        """See `RunStore`."""
+        """See `ClaimStore`."""
         return await self._held("list_overdue", {"now": to_micros(now), "limit": limit})
 
     async def read_held(self, run_ids: Sequence[RunId]) -> list[HeldRun | None]:
-        """See `RunStore`."""
+        """See `ClaimStore`."""
         if not run_ids:
             return []
         found = {
@@ -113,7 +113,7 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
 
 
 def _allowance(db: apsw.Connection, request: ClaimRequest) -> int:
-    """Return how many runs the session may be given; looks only for what matters to the kind of claim."""
+    """Return how many runs the session may be given. Query only what matters for this kind of claim."""
     name = "is_holding" if request.is_quarantined else "is_holding_quarantined"
     is_holding = bool(fetch_value(db, name, {"session_id": request.session_id}))
     return allowance(

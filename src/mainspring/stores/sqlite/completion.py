@@ -1,4 +1,4 @@
-"""The ends of attempts on SQLite: one statement for nearly all, and what it takes to write the others."""
+"""The ends of attempts on SQLite: one statement for nearly all of them, and the code for the others."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ from mainspring.stores.sqlite.statements import (
 
 
 def apply_successes(db: apsw.Connection, transitions: Sequence[Transition], now: int) -> set[RunId]:
-    """Apply successes at the first go, which are nearly all there is; say which of them were applied."""
+    """Apply successes at the first attempt, which are nearly all transitions.
+
+    Return the runs whose success was applied.
+    """
     ends = {
         end.run_id: (end.session_id, None if end.result is None else end.result.hex())
         for end in transitions
         if end.to is RunState.SUCCEEDED and end.token == FIRST_TOKEN and end.output is None
     }
-    # Where a call names a run twice, the first one is to win: that is left to the slower way.
+    # If a call names a run twice, the first transition has to win. The slower path takes care of that.
     if not ends or len({end.run_id for end in transitions}) < len(transitions):
         return set()
     applied = fetch_values(db, "apply_successes", {"ends": to_json(ends), "now": now})
@@ -45,7 +48,10 @@ def apply_successes(db: apsw.Connection, transitions: Sequence[Transition], now:
 def apply_others(
     db: apsw.Connection, transitions: Sequence[Transition], applied: set[RunId], now: datetime
 ) -> list[ApplyResult]:
-    """Apply what is not in `applied` yet, and add it there; answer for all transitions."""
+    """Apply the transitions of runs that are not in `applied`, and add those runs to it.
+
+    Return results for all transitions.
+    """
     ids = to_json([end.run_id for end in transitions if end.run_id not in applied])
     live = {row.id: make_live(row) for row in fetch_rows(db, "lock_runs", {"run_ids": ids})}
     ends = _Ends(now)
@@ -65,7 +71,7 @@ def apply_others(
 
 
 class _Ends:
-    """The ends of attempts in one call, gathered by what has to be written for them."""
+    """The ends of attempts in one call, grouped by what has to be written for them."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
@@ -78,11 +84,11 @@ class _Ends:
         self._outcomes: dict[RunId, tuple[int, AttemptOutcome]] = {}
 
     def outcome(self, run_id: RunId) -> tuple[int, AttemptOutcome] | None:
-        """Return token and outcome of an attempt that ended in this very call."""
+        """Return the token and outcome of an attempt that ended in this call."""
         return self._outcomes.get(run_id)
 
     def add(self, transition: Transition, run: LiveRun) -> None:
-        """Take in one transition of a run that is RUNNING under its lease."""
+        """Add a transition of a run that is RUNNING under the transition's lease."""
         settled = settle(transition, run, now=self._now)
         run_id, now = transition.run_id, self._at
         self._outcomes[run_id] = (transition.token, transition.outcome)
@@ -110,7 +116,7 @@ class _Ends:
         (self._buried if settled.state is RunState.FAILED else self._finished).append(values)
 
     def write(self, db: apsw.Connection) -> None:
-        """Write everything; attempts first, because they are read from the live rows."""
+        """Write everything. Attempts go first, because they are read from the live rows."""
         execute_many(db, "add_attempt", self._attempts)
         execute_many(db, "requeue_run", self._requeued)
         execute_many(db, "finish_run", self._finished)
@@ -120,7 +126,9 @@ class _Ends:
 
 
 def _answer_late(db: apsw.Connection, transition: Transition, ends: _Ends) -> ApplyResult:
-    """Answer for a transition that cannot take effect: a repeat, another writer's, or of no known run."""
+    """Return the result of a transition that cannot take effect: a repeat, one of another writer, or one of an
+    unknown run.
+    """
     in_this_call = ends.outcome(transition.run_id)
     if in_this_call is not None and in_this_call[0] == transition.token:
         return ApplyResult.APPLIED if in_this_call[1] is transition.outcome else ApplyResult.STALE

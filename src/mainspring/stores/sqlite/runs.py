@@ -22,7 +22,7 @@ _LAST_ID = 2**63 - 1
 
 
 class SqliteRunStore:
-    """Implements what `RunStore` says of runs outside their leases."""
+    """`RunStore` on SQLite."""
 
     _reader: Database
     _writer: Database
@@ -40,7 +40,7 @@ class SqliteRunStore:
         plain: list[NewRun] = []
 
         def insert_plain() -> None:
-            # Before a run with a key is looked at, so that ids grow in the order of the arguments.
+            # Called before a run with a key is handled, so that ids grow in the order of the arguments.
             results.extend(
                 SubmitResult(SubmitStatus.SUBMITTED, run_id)
                 for run_id in insert_runs(db, self._lane_ids, plain, to_micros(now))
@@ -67,7 +67,7 @@ class SqliteRunStore:
         return results
 
     def _submit_once(self, db: apsw.Connection, run: NewRun, now: int) -> SubmitResult:
-        """Insert a run that has a key, and keep the key."""
+        """Insert a run that has a key, and store the key."""
         (run_id,) = insert_runs(db, self._lane_ids, [run], now)
         key = run.submit_key
         assert key is not None
@@ -163,7 +163,7 @@ def _find_version(db: apsw.Connection, job_id: JobId) -> int | None:
 
 
 def _is_alike(run: NewRun, other: NewRun) -> bool:
-    """Say whether what was decided of the one goes for the other."""
+    """Say whether the decision about one run also holds for the other."""
     return (
         run.job_id is other.job_id
         and run.submit_key is None
@@ -176,7 +176,7 @@ def _is_alike(run: NewRun, other: NewRun) -> bool:
 def _admit(
     db: apsw.Connection, run: NewRun, version: int | None, now: datetime
 ) -> tuple[SubmissionVerdict, RunId | None]:
-    """Decide a submission; a known key answers with its run."""
+    """Decide a submission. For a known key, also return its run."""
     key = run.submit_key
     wanted = run.version if run.must_be_newest else None
     if key is None:

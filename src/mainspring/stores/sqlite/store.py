@@ -41,7 +41,7 @@ class SqliteStore(
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 
     Args:
-        path: the database file; its folder is made where it is missing and held by one process at a time.
+        path: the database file. Its folder is created if it is missing, and locked for one process at a time.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,7 +57,7 @@ class SqliteStore(
 
     @property
     def failovers(self) -> Sequence[FailoverFacts]:
-        """None: there is nothing to fail over to."""
+        """Always empty: there is nothing to fail over to."""
         return ()
 
     def measures(self) -> Iterator[Measure]:
@@ -65,7 +65,7 @@ class SqliteStore(
         yield Measure("group_commit_items", self._commits.read(), ("sqlite",))
 
     async def open(self) -> None:
-        """Take the folder, bring the schema up to date, start the threads."""
+        """Lock the folder, bring the schema up to date, and start the threads."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._lock.acquire()
         try:
@@ -87,7 +87,7 @@ class SqliteStore(
         return DatabaseThread(transactions, name=name)
 
     async def close(self) -> None:
-        """Finish what is under way and let go of the folder."""
+        """Finish what is under way, and unlock the folder."""
         await self._writer.stop()
         await self._reader.stop()
         self._lock.release()
@@ -99,13 +99,14 @@ class SqliteStore(
 
 
 def migrate(db: apsw.Connection, *, migrations: Sequence[Migration] | None = None) -> None:
-    """Apply the migrations that are missing, in the caller's transaction.
+    """Apply the missing migrations in the caller's transaction.
 
     Args:
         migrations: instead of the package's own.
 
     Raises:
-        SchemaMismatch: the schema is newer than this program and does not agree with it, was altered, or has a hole.
+        SchemaMismatch: the schema is newer and not compatible with this program, was altered, or lacks a migration in
+            between.
     """
     execute(db, "make_migration_table")
     execute(db, "make_compatibility_table")
@@ -124,4 +125,4 @@ def migrate(db: apsw.Connection, *, migrations: Sequence[Migration] | None = Non
 
 
 def _nothing() -> None:
-    """A reader has nothing to forget."""
+    """Do nothing: a reader has no cache to clear."""

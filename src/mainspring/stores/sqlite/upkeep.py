@@ -20,7 +20,7 @@ class SqliteUpkeepStore:
     _lane_ids: InternedLanes
 
     async def prepare_history(self, *, now: datetime) -> None:
-        """Nothing to prepare: the history is one table here."""
+        """Do nothing: the history is one table here."""
 
     async def prune_history(self, *, before: datetime, limit: int) -> int:
         """See `UpkeepStore`."""

@@ -1,8 +1,8 @@
--- Claims, and what is known of the leases that they give. The traps of the hot path are told in `runs.sql`.
+-- Claims, and the facts about the leases that they give. `runs.sql` describes the traps of the hot path.
 
 -- name: read_lanes
--- A lane's lower bound (the ids are sorted) keeps the walk from the entries of runs that were claimed: while a long
--- transaction is open elsewhere they cannot be cleared. Suspects are few; they are walked from the beginning.
+-- A lane's lower bound (the ids are sorted) keeps the scan off the entries of runs that were claimed: while a long
+-- transaction is open elsewhere, they cannot be removed. Quarantined runs are few, and scanned from the beginning.
 SELECT lane.id, lane.queue, lane.route, lane.tenant, lane.priority, ready.ready_at AS earliest_ready_at,
        quarantined.ready_at AS earliest_quarantined_at
 FROM lane
@@ -32,15 +32,17 @@ CROSS JOIN LATERAL (
 ) AS session;
 
 -- name: claim_runs
--- The lateral walks run_ready in order of `ready_at`, lane after lane, and stops as soon as the outer limit is reached. Rows are
--- found again by their place, to which the lock holds them, and answered by the update itself: through a CTE each would be
--- stored once more. Where the session's row changed while this waited for it, the rest would not see what the session
--- runs since then (another claim's run alone): nothing then, as where the session is not live or the request not new.
+-- The lateral walks run_ready in order of `ready_at`, lane after lane, and stops as soon as the outer limit is
+-- reached. Rows are found again by their place, where the lock keeps them, and the update itself returns them: a CTE
+-- would store each once more. If the session's row changed while this statement waited for it, the rest would not see
+-- what the session has been running since then (a quarantined run of another claim). Then it returns nothing, as when
+-- the session is not live or the request is not new.
 --
--- Each claim makes a new version of the session's row, and while a transaction is open elsewhere all of them stay: by its
--- id, each claim walked all those before it (0.1 µs and 0.08 buffers each). Equal entries of an index stand in the order of
--- their places in the table, and the newest version comes last: so the walk goes backwards (a range, for the order of what
--- is equal to a constant is thought away) and stops at the first that is seen, and the row is taken by its place.
+-- Each claim makes a new version of the session's row, and while a transaction is open elsewhere all versions stay. A
+-- search by id would walk all older versions at each claim (0.1 µs and 0.08 buffers each). Equal index entries are in
+-- the order of their places in the table, and the newest version comes last. So the scan goes backwards, stops at the
+-- first visible version, and takes the row by its place. It is a range, because the planner drops the order of what
+-- equals a constant.
 WITH seen AS MATERIALIZED (
     SELECT session.ctid, session.xmin FROM session
     WHERE session.id >= :session_id AND session.id <= :session_id ORDER BY session.id DESC LIMIT 1
@@ -60,7 +62,7 @@ WITH seen AS MATERIALIZED (
           AND (run.expires_at IS NULL OR run.expires_at > :now)
         ORDER BY run.ready_at LIMIT :limit FOR UPDATE SKIP LOCKED
     ) AS candidate
-    -- Whoever carries out a run alone has no other.
+    -- A session with a quarantined run gets no other.
     WHERE NOT EXISTS (SELECT FROM run WHERE session_id = :session_id AND is_quarantined AND state = 'RUNNING')
     LIMIT :limit
 )
@@ -71,9 +73,9 @@ RETURNING
     {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, run.lane_id, run.ready_at;
 
 -- name: claim_together
--- Several sessions, their ids sorted, that are given runs of the same lanes: in one statement, for as many of them wait at
--- a busy server. Their rows are locked by a statement before (lock_claimers). What is ready is given out seat by seat, in
--- the order in which they asked. One row at least for each session that is live and whose request is new.
+-- Gives runs of the same lanes to several sessions, their ids sorted, in one statement: at a busy server, many of
+-- them wait. A statement before has locked their rows (lock_claimers). Ready runs are given out seat by seat, in the
+-- order of the requests. Every session that is live and whose request is new gets at least one row.
 WITH claimer AS MATERIALIZED (
     UPDATE session SET claim_number = (:numbers::bigint[])[width_bucket(session.id, :session_ids::bigint[])]
     WHERE session.id = ANY(:session_ids::bigint[]) AND session.state = 'live'
@@ -85,7 +87,7 @@ WITH claimer AS MATERIALIZED (
         array_agg(claimer.claim_number ORDER BY (:turns::integer[])[claimer.place]) AS numbers
     FROM claimer
     CROSS JOIN LATERAL generate_series(1, (:limits::integer[])[claimer.place])
-    -- Whoever carries out a run alone has no other.
+    -- A session with a quarantined run gets no other.
     WHERE NOT EXISTS (SELECT FROM run WHERE run.session_id = claimer.id AND run.is_quarantined AND run.state = 'RUNNING')
 ), picked AS MATERIALIZED (
     SELECT candidate.id, candidate.place
@@ -117,8 +119,8 @@ SELECT
 FROM claimer LEFT JOIN claimed ON claimed.session_id = claimer.id;
 
 -- name: claim_quarantined
--- The same for a run that crashed a worker, given only to a session that has nothing else. The session's row is locked
--- by a statement before (lock_claimers).
+-- The same for a run that crashed a worker. Only a session that runs nothing else gets it. A statement before has
+-- locked the session's row (lock_claimers).
 WITH claimer AS MATERIALIZED (
     UPDATE session SET claim_number = :number
     WHERE id = :session_id AND state = 'live' AND claim_number < :number
@@ -148,8 +150,8 @@ RETURNING
     {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, run.lane_id, run.ready_at;
 
 -- name: repeat_claim
--- The leases of the session's last request, as far as they still run: one row at least where the session is live.
--- A request before the last one is late: its caller gave it up, so it gets nothing.
+-- The leases of the session's last request, as far as they still run; at least one row if the session is live. A
+-- request before the last one is late: its caller has given it up, so it gets nothing.
 SELECT {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, run.lane_id, run.ready_at
 FROM session
 LEFT JOIN run
@@ -163,8 +165,9 @@ FROM unnest(:lane_ids::bigint[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = wanted.id LIMIT 1) AS lane;
 
 -- name: list_orphans
--- From the sessions that are over, which are few: run_claimed, full of the dead entries of busy sessions, is sought only
--- for them. None of them gets another run (a claim holds the session's row), and prune_sessions keeps those that hold any.
+-- Starts from the ended sessions, which are few: run_claimed, full of dead entries of busy sessions, is searched only
+-- for them. None of them gets another run (a claim holds the session's row), and prune_sessions keeps those that hold
+-- any.
 SELECT {run.held_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM session
 CROSS JOIN LATERAL (
@@ -176,7 +179,7 @@ WHERE session.state <> 'live'
 LIMIT :limit;
 
 -- name: list_overdue
--- By session, too: an index on the deadline would cost each claim an entry more.
+-- By session, too: an index on the deadline would cost every claim another entry.
 SELECT {run.held_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM session
 CROSS JOIN LATERAL (

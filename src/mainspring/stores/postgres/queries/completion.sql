@@ -1,7 +1,7 @@
--- The ends of attempts. The traps of the hot path are told in `runs.sql`.
+-- The ends of attempts. `runs.sql` describes the traps of the hot path.
 
 -- name: apply_successes
--- The end of nearly every run: a success at the first claim, whose token is the same for all. Each run once.
+-- The end of nearly every run: a success at the first claim, whose token is always the same. Names each run once.
 WITH ended AS (
     DELETE FROM run
     WHERE run.id = ANY(:run_ids::bigint[]) AND run.token = :token
@@ -17,7 +17,7 @@ SELECT
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: lock_runs
--- Live runs in the order of the (sorted) ids, whoever else wants them.
+-- Live runs in the order of the (sorted) ids. It waits for other lockers.
 SELECT
     {run.live_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM unnest(:run_ids::bigint[]) AS wanted (id)
@@ -29,7 +29,7 @@ FROM unnest(:session_ids::bigint[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM session WHERE session.id = wanted.id LIMIT 1) AS session;
 
 -- name: finish_runs
--- Locked runs on their way to the history.
+-- Moves locked runs to the history.
 WITH ended AS (
     DELETE FROM run WHERE run.id = ANY(:run_ids::bigint[])
     RETURNING run.*, width_bucket(run.id, :run_ids::bigint[]) AS position
@@ -44,7 +44,7 @@ SELECT
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: bury_runs
--- Locked runs on their way to the dead letter queue.
+-- Moves locked runs to the dead letter queue.
 WITH ended AS (
     DELETE FROM run WHERE run.id = ANY(:run_ids::bigint[])
     RETURNING run.*, width_bucket(run.id, :run_ids::bigint[]) AS position
@@ -59,7 +59,7 @@ SELECT
 FROM ended CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = ended.lane_id LIMIT 1) AS lane;
 
 -- name: requeue_runs
--- Locked runs that wait again.
+-- Makes locked runs wait again.
 UPDATE run SET
     state = (:states::text[])[width_bucket(run.id, :run_ids::bigint[])],
     ready_at = (:readies_at::timestamptz[])[width_bucket(run.id, :run_ids::bigint[])],
@@ -79,7 +79,8 @@ FROM unnest(
 ) AS new (run_id, token, number, outcome, worker, started_at, error, output);
 
 -- name: read_ends
--- What is known of runs that a report could not end: their state, and the outcome that was kept under its token.
+-- What is known about runs that a report could not end: their state, and the outcome recorded under the report's
+-- token.
 SELECT report.position, found.state, found.token, kept.outcome
 FROM unnest(:run_ids::bigint[], :tokens::integer[]) WITH ORDINALITY AS report (run_id, token, position)
 CROSS JOIN LATERAL (

@@ -1,8 +1,8 @@
--- Which server this is, and what a failover has cost.
+-- Which server this is, and what a failover has lost.
 
 -- name: read_standing
--- The name of the file being written begins with the timeline; unlike the control file's, it is right from the instant
--- of a promotion on. What was replayed last is, on a promoted server, where its timeline began.
+-- The name of the WAL file being written begins with the timeline. Unlike the control file's timeline, it is right
+-- from the moment of a promotion. On a promoted server, the position replayed last is where its timeline began.
 SELECT
     system_identifier AS system,
     CASE WHEN NOT pg_is_in_recovery() THEN
@@ -14,7 +14,7 @@ SELECT
 FROM pg_control_system();
 
 -- name: find_lost_runs
--- An id alone will not do: the sequence may have gone back as well, and given it to another run.
+-- The id alone is not enough: the sequence may have gone back too, and given the id to another run.
 SELECT told.id
 FROM unnest(:run_ids::bigint[], :instants::timestamptz[]) AS told (id, created_at)
 WHERE NOT EXISTS (SELECT FROM run WHERE run.id = told.id AND run.created_at = told.created_at)
@@ -23,11 +23,11 @@ WHERE NOT EXISTS (SELECT FROM run WHERE run.id = told.id AND run.created_at = to
 ORDER BY told.id;
 
 -- name: pass_run_sequence
--- No id that somebody was told is given to another run.
+-- No acknowledged id is given to another run.
 SELECT setval('run_sequence', :number::bigint)
 FROM run_sequence WHERE last_value < :number::bigint;
 
 -- name: settle
--- Returns when all that was committed before it is as safe as any commit: with synchronous replication, when a standby
+-- Returns when everything committed before it is as safe as any commit: with synchronous replication, when a standby
 -- has it. It writes nothing that could be read.
 SELECT pg_logical_emit_message(true, 'mainspring', '');

@@ -1,5 +1,6 @@
--- Definitions and their versions. Rows are locked job by job in id order, a job's row before its clock's. Where a job is
--- sought by id, `deleted_at IS NULL` is said so that the partial indexes do not offer themselves (see runs.sql).
+-- Definitions and their versions. Rows are locked job by job in id order, a job's row before its clock's. Where a job
+-- is looked up by id, `deleted_at IS NULL` is written in a way that keeps the planner off the partial indexes (see
+-- runs.sql).
 
 -- name: add_jobs
 -- The arguments are sorted by tenant and name, so that two callers wait for each other in one order.

@@ -5,7 +5,7 @@
 SELECT pg_advisory_xact_lock(hashtextextended('mainspring.schema', 0));
 
 -- name: limit_lock_waits
--- A change of a table waits for whoever uses it, and everybody who comes later waits behind that change.
+-- A change of a table waits for those who use it, and everyone who comes later waits behind that change.
 SET LOCAL lock_timeout = '2s';
 
 -- name: let_others_pass
@@ -20,7 +20,8 @@ CREATE TABLE IF NOT EXISTS migration (
 );
 
 -- name: make_compatibility_table
--- Beside `migration`, not in it: that table is older, and every program that may start on this schema makes it alike.
+-- A table of its own, not columns of `migration`: that one is older, and every program that may start on this schema
+-- creates it in the same form.
 CREATE TABLE IF NOT EXISTS migration_compatibility (
     number integer PRIMARY KEY,
     compatible_from integer NOT NULL
@@ -37,7 +38,7 @@ INSERT INTO migration_compatibility (number, compatible_from) VALUES (:number, :
 INSERT INTO migration (number, name, checksum) VALUES (:number, :name, :checksum);
 
 -- name: read_running
--- Whatever older schema this is: some have no periods, and these are read as null.
+-- Works on older schemas too: some have no periods, which are read as null.
 SELECT
     'server' AS kind, node.id, node.version AS name, node.host, node.pid, node.beats,
     (to_jsonb(node) ->> 'period')::interval AS period

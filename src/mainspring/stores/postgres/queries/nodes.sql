@@ -8,7 +8,7 @@ SET host = excluded.host, pid = excluded.pid, version = excluded.version, tzdata
     period = excluded.period, refusal = excluded.refusal, beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
 
 -- name: read_cluster
--- One row without a node where there is none.
+-- If there are no nodes: one row without a node.
 SELECT
     cluster.tzdata AS recorded, node.id, node.host, node.pid, node.version, node.tzdata, node.beats, node.period, node.refusal,
     node.started_at, node.last_beat_at
@@ -19,7 +19,7 @@ ORDER BY node.id COLLATE "C";
 UPDATE cluster SET tzdata = :version WHERE tzdata IS NOT DISTINCT FROM :expected RETURNING tzdata;
 
 -- name: expire_nodes
--- A node whose row is locked is just beating: not dead.
+-- A node whose row is locked is beating right now, so it is not dead.
 DELETE FROM node
 WHERE node.id = ANY(ARRAY(
     SELECT silent.id
@@ -36,13 +36,14 @@ FROM shard_lease LEFT JOIN node ON node.id = shard_lease.node_id
 ORDER BY shard_lease.shard;
 
 -- name: lock_shards
--- Before a write of the same transaction, in order of shard.
+-- Locks shards, in order, for a later write of the same transaction.
 SELECT lease.shard
 FROM unnest(:shards::smallint[]) AS wanted (shard)
 CROSS JOIN LATERAL (SELECT shard FROM shard_lease WHERE shard_lease.shard = wanted.shard FOR NO KEY UPDATE) AS lease;
 
 -- name: pick_shards
--- As lock_shards, for who takes: a write under way, of a process that hangs perhaps, does not hold up the others.
+-- Like lock_shards, for taking shards. A write under way, perhaps of a process that hangs, does not delay the other
+-- shards.
 SELECT lease.shard
 FROM unnest(:shards::smallint[], :epochs::bigint[]) AS expected (shard, epoch)
 CROSS JOIN LATERAL (

@@ -1,21 +1,22 @@
--- Runs from submission to history. The hot path; the traps are those of design 9:
--- never `lane_id = ANY(array)` for a claim, MATERIALIZED for joined sets, and no condition of a partial index where a run
--- is sought by id (the index might be picked): `session_id IS NOT NULL` says that a run is RUNNING. Likewise a job
--- sought by id must not say `deleted_at IS NULL`, or an empty table's plan walks job_page.
+-- Runs from submission to history: the hot path. Its traps are those of design 9. Never use `lane_id = ANY(array)`
+-- for a claim. Use MATERIALIZED for joined sets. When looking up a run by id, never repeat the condition of a partial
+-- index (the planner might pick that index): `session_id IS NOT NULL` means that a run is RUNNING. Likewise, a
+-- look-up of a job by id must not say `deleted_at IS NULL`, or an empty table's plan walks job_page.
 --
--- A third: where ANALYZE met the live table nearly empty, its indexes still full of dead entries, the planner joins a
--- batch from the wrong side and walks them all. So rows are not joined with the batch: they are sought by
--- `id = ANY(sorted ids)`, which also locks them in that order (law 6), or by a LATERAL that cannot be turned round; what
--- belongs to a row is then found in the other arrays at `width_bucket(id, sorted ids)`, a binary search.
+-- One more trap: if ANALYZE found the live table nearly empty while its indexes were full of dead entries, the
+-- planner joins a batch from the wrong side and walks all entries. So rows are never joined with the batch. They are
+-- looked up by `id = ANY(sorted ids)`, which also locks them in that order (law 6), or by a LATERAL, which the
+-- planner cannot turn round. The values for a row are then found in the other arrays at `width_bucket(id, sorted
+-- ids)`, by binary search.
 
 -- name: hold_lanes
--- The key share lock keeps prune_lanes away until the transaction ends.
+-- The key share lock keeps prune_lanes off the lanes until the transaction ends.
 SELECT lane.id
 FROM unnest(:lane_ids::bigint[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT lane.id FROM lane WHERE lane.id = wanted.id FOR KEY SHARE) AS lane;
 
 -- name: intern_lanes
--- The arguments are sorted, so that two callers wait for each other in one order.
+-- The arguments are sorted, so that two callers cannot deadlock.
 INSERT INTO lane (queue, route, tenant, priority)
 SELECT queue, route, tenant, priority
 FROM unnest(:queues::text[], :routes::text[], :tenants::text[], :priorities::smallint[])
@@ -34,9 +35,9 @@ CROSS JOIN LATERAL (
 ) AS lane;
 
 -- name: submit_runs
--- Everything that a submission without keys costs: all of it, or nothing where one of the lanes or jobs is gone or a
--- job that has to be of some version is of another; the caller then looks at each. Of a column whose values are all
--- the same only the first is given: a short array is filled up with NULL.
+-- A whole submission without keys in one statement. It inserts all runs, or none if a lane or job is gone or a job
+-- does not have the required version; the caller then examines each run. If all values of a column are the same, only
+-- the first is passed: a short array is filled up with NULL.
 WITH held AS MATERIALIZED (
     SELECT lane.id
     FROM unnest(:lane_ids::bigint[]) AS wanted (id)
@@ -75,7 +76,8 @@ WHERE (SELECT count(*) FROM held) = cardinality(:lane_ids::bigint[])
 RETURNING id;
 
 -- name: submit_one
--- The same for one run, which is how many come: without arrays a tenth less of the server's time, and of the caller's.
+-- The same for one run, which is a common case. Without arrays it takes a tenth less time of the server and of the
+-- caller.
 INSERT INTO run ({new_columns})
 SELECT
     nextval('run_sequence') * 256 + :shard::bigint, :job_id::uuid, :version::integer, lane.id, :kind::text, 'PENDING',
@@ -91,8 +93,8 @@ CROSS JOIN LATERAL (
 RETURNING id;
 
 -- name: insert_runs
--- Runs that are known to be wanted; an id of NULL is the sequence's next. The columns are as in
--- submit_runs; the lanes are given in full, so that there are as many rows.
+-- Runs that are already admitted. An id of NULL means the sequence's next. The columns are as in submit_runs, but the
+-- lanes are passed in full, which sets the number of rows.
 INSERT INTO run ({new_columns})
 SELECT
     coalesce(new.id, nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1])),
@@ -111,7 +113,7 @@ FROM unnest(
 RETURNING id;
 
 -- name: insert_skipped
--- Law 4: what does not become work is a record in the history.
+-- Law 4: a fire that does not become work leaves a record in the history.
 INSERT INTO run_history (
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at,
     finished_at, attempt, token, crashes, payload, target_key, fire_range_id
@@ -141,7 +143,7 @@ CROSS JOIN LATERAL (
 ) AS job;
 
 -- name: reserve_keys
--- Takes what is free. The others' rows are locked all the same, so read_keys will find them.
+-- Takes the free keys. The rows of the other keys are locked too, so read_keys will find them.
 INSERT INTO idempotency AS known (tenant, key, run_id, request_hash, expires_at)
 SELECT tenant, key, run_id, request_hash, expires_at
 FROM unnest(

@@ -7,13 +7,13 @@ WHERE job_clock.next_fire_at BETWEEN :since AND :until AND job_clock.shard = ANY
 ORDER BY job_clock.next_fire_at LIMIT :limit;
 
 -- name: hold_shards
--- Law 3: the rows are held until the transaction ends, so that nobody takes a shard over between check and write.
+-- Law 3: the rows are held until the transaction ends, so that nobody takes over a shard between check and write.
 SELECT lease.shard, lease.epoch
 FROM unnest(:shards::smallint[]) AS wanted (shard)
 CROSS JOIN LATERAL (SELECT * FROM shard_lease WHERE shard_lease.shard = wanted.shard FOR SHARE) AS lease;
 
 -- name: fire_clocks
--- Law 2. The arguments are sorted by job id; a row's own are found by binary search (see runs.sql).
+-- Law 2. The arguments are sorted by job id; those of a row are found by binary search (see runs.sql).
 UPDATE job_clock SET
     next_fire_at = (:next_fires_at::timestamptz[])[width_bucket(job_id, :job_ids::uuid[])],
     fired_through = (:fired_throughs::timestamptz[])[width_bucket(job_id, :job_ids::uuid[])]
@@ -40,7 +40,7 @@ FROM unnest(
 ) AS new (job_id, version, shard, kind, from_at, to_at, reason);
 
 -- name: drop_empty_gaps
--- A pause that ended before the first fire that it would have left out: there is nothing to record.
+-- The pause ended before the first fire that it would have skipped, so there is nothing to record.
 DELETE FROM fire_range
 WHERE fire_range.job_id = ANY(:job_ids::uuid[]) AND fire_range.is_open AND fire_range.kind = 'gap' AND fire_range.from_at > :now;
 
@@ -65,7 +65,7 @@ FROM unnest(:job_ids::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (SELECT job_id FROM job_clock WHERE job_clock.job_id = wanted.id FOR NO KEY UPDATE) AS clock;
 
 -- name: advance_fire_ranges
--- After lock_clocks, in a statement of its own: who waited there must see what the other wrote.
+-- Runs after lock_clocks, as a statement of its own: a caller that waited there must see what the other one wrote.
 UPDATE fire_range SET
     cursor_at = step.cursor_to, is_open = NOT step.is_done,
     closed_at = CASE WHEN step.is_done THEN :now::timestamptz END,

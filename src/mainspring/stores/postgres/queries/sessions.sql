@@ -15,7 +15,7 @@ CROSS JOIN LATERAL (
 ) AS session;
 
 -- name: beat_sessions
--- Locked sessions, their ids sorted; `missing` comes as one list of (session, run, token) for all of them.
+-- Updates locked sessions, their ids sorted. `missing` is one list of (session, run, token) for all of them.
 UPDATE session SET
     beats = session.beats + 1, last_beat_at = :now,
     held_from = (:held_from::bigint[])[width_bucket(session.id, :session_ids::bigint[])],
@@ -28,7 +28,7 @@ UPDATE session SET
 WHERE session.id = ANY(:session_ids::bigint[]);
 
 -- name: held_by_sessions
--- Narrow: it is read of every lease with every heartbeat, and nearly all of them are as they should be.
+-- Few columns: every heartbeat reads them for every lease, and nearly all leases are as they should be.
 SELECT run.id, run.token, run.session_id, run.claim_number, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM unnest(:session_ids::bigint[], :held_from::bigint[]) AS wanted (id, held_from)
 CROSS JOIN LATERAL (
@@ -50,7 +50,7 @@ FROM session WHERE state = 'live' ORDER BY id;
 SELECT id, beats, beat_period FROM session WHERE state = 'live';
 
 -- name: expire_sessions
--- A session whose row is locked is just beating or claiming: not dead.
+-- A session whose row is locked is beating or claiming right now, so it is not dead.
 UPDATE session SET state = 'dead', ended_at = :now
 WHERE session.id = ANY(ARRAY(
     SELECT silent.id

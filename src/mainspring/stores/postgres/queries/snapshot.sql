@@ -1,4 +1,4 @@
--- What the schema is made of, for the snapshot that the tests compare.
+-- Reads the parts of the schema, for the snapshot that the tests compare.
 
 -- name: describe_columns
 SELECT
@@ -20,7 +20,7 @@ WHERE class.relnamespace = current_schema()::regnamespace AND con.contype IN ('c
 ORDER BY con.conname COLLATE "C", class.relname COLLATE "C";
 
 -- name: describe_indexes
--- Those of a constraint are told with it.
+-- Indexes of constraints are described with their constraints.
 SELECT class.relname AS owner, pg_get_indexdef(entry.indexrelid) AS definition
 FROM pg_index AS entry JOIN pg_class AS class ON class.oid = entry.indrelid
 WHERE class.relnamespace = current_schema()::regnamespace

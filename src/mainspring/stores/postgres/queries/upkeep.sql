@@ -10,13 +10,13 @@ SELECT prepare_history(:now::timestamptz, 3);
 SELECT drop_history(:before::timestamptz) AS removed;
 
 -- name: prune_history
--- What lay outside the partitions of days.
+-- Removes runs outside the partitions of days.
 DELETE FROM run_history_default WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM run_history_default WHERE finished_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
 ));
 
 -- name: prune_attempts
--- Those of dead runs and of live ones stay with them.
+-- Attempts of dead and of live runs stay.
 DELETE FROM attempt_default WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM attempt_default
     WHERE finished_at < :before
@@ -44,7 +44,7 @@ DELETE FROM session WHERE ctid = ANY(ARRAY(
 ));
 
 -- name: lock_empty_lanes
--- Candidates only: a submit that ended just now may not be seen here, so delete_empty_lanes looks again.
+-- Only candidates: this may not see a submit that has just committed, so delete_empty_lanes checks again.
 SELECT lane.id FROM lane
 WHERE NOT EXISTS (
     SELECT FROM run WHERE run.lane_id = lane.id AND {is_ready}

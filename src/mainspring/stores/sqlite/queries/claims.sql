@@ -1,7 +1,7 @@
--- Claims, and what is known of the leases that they give. The traps of the hot path are told in `runs.sql`.
+-- Claims, and the facts about the leases that they give.
 
 -- name: read_lanes
--- Lower bounds are for PostgreSQL: here no index holds entries of what is no longer so.
+-- Lower bounds are for PostgreSQL: here, indexes have no dead entries.
 SELECT
     lane.id, lane.queue, lane.route, lane.tenant, lane.priority,
     (
@@ -68,7 +68,7 @@ WHERE run.session_id = :session_id AND run.state = 'RUNNING' AND run.claim_numbe
 ORDER BY run.id;
 
 -- name: list_orphans
--- From the sessions that are over, which are few; prune_sessions keeps those that hold any run.
+-- Starts from the ended sessions, which are few. prune_sessions keeps those that hold any run.
 SELECT
     {run.held_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM session

@@ -1,4 +1,4 @@
--- The ends of attempts. The traps of the hot path are told in `runs.sql`.
+-- The ends of attempts.
 
 -- name: lock_runs
 SELECT
@@ -26,9 +26,9 @@ FROM run CROSS JOIN lane ON lane.id = run.lane_id
 WHERE run.id = :run_id;
 
 -- name: apply_successes
--- The end of nearly every run, all at once, where it succeeded at the first go (token 1: there is no earlier attempt).
--- `ends` is an object of run id and [session, result in hexadecimal]. Right after it, remove_runs takes the rows that it
--- answers out of `run`.
+-- The end of nearly every run: a success at the first attempt (token 1: there is no earlier one). It takes all of
+-- them at once. `ends` is an object that maps run id to [session, result in hexadecimal]. Right after it, remove_runs
+-- deletes the returned rows from `run`.
 INSERT INTO run_history ({kept_columns}, queue, route, tenant, priority, state, finished_at, crashes, result)
 SELECT
     {run.kept_columns}, lane.queue, lane.route, lane.tenant, lane.priority, 'SUCCEEDED', :now, run.crashes,
@@ -60,7 +60,7 @@ UPDATE run SET
 WHERE id = :run_id;
 
 -- name: read_end
--- What is known of a run that a report could not end: its state, and the outcome that was kept under the token.
+-- What is known about a run that a report could not end: its state, and the outcome recorded under the token.
 SELECT
     (SELECT any_run.state FROM any_run WHERE any_run.id = :run_id) AS state,
     (SELECT any_run.token FROM any_run WHERE any_run.id = :run_id) AS token,

@@ -1,4 +1,4 @@
--- Jobs, their versions and the changes of their clocks.
+-- Jobs, their versions, and the changes of their clocks.
 
 -- name: find_name
 SELECT id FROM job WHERE tenant = :tenant AND name = :name AND deleted_at IS NULL;

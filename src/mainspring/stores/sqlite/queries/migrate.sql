@@ -9,7 +9,8 @@ CREATE TABLE IF NOT EXISTS migration (
 ) STRICT;
 
 -- name: make_compatibility_table
--- Beside `migration`, not in it: that table is older, and every program that may start on this schema makes it alike.
+-- A table of its own, not columns of `migration`: that one is older, and every program that may start on this schema
+-- creates it in the same form.
 CREATE TABLE IF NOT EXISTS migration_compatibility (
     number INTEGER PRIMARY KEY,
     compatible_from INTEGER NOT NULL

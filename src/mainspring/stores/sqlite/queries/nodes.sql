@@ -8,7 +8,7 @@ ON CONFLICT (id) DO UPDATE SET
     period = excluded.period, refusal = excluded.refusal, beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
 
 -- name: read_cluster
--- One row without a node where there is none.
+-- If there are no nodes: one row without a node.
 SELECT
     cluster.tzdata AS recorded, node.id, node.host, node.pid, node.version, node.tzdata, node.beats, node.period, node.refusal, node.started_at,
     node.last_beat_at

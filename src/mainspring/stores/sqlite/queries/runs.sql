@@ -20,7 +20,7 @@ VALUES (
 );
 
 -- name: insert_skipped
--- Law 4: what does not become work is a record in the history.
+-- Law 4: a fire that does not become work leaves a record in the history.
 INSERT INTO run_history (
     id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, created_at, finished_at,
     attempt, token, crashes, payload, target_key, fire_range_id

@@ -34,7 +34,7 @@ VALUES (
 );
 
 -- name: drop_empty_gap
--- A pause that ended before the first fire that it would have left out: there is nothing to record.
+-- The pause ended before the first fire that it would have skipped, so there is nothing to record.
 DELETE FROM fire_range WHERE job_id = :job_id AND kind = 'gap' AND is_open AND from_at > :now;
 
 -- name: close_gap

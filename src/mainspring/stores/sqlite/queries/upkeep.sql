@@ -1,4 +1,4 @@
--- The janitor's statements; each removes a bounded batch.
+-- The janitor's statements. Each removes a bounded batch.
 
 -- name: prune_history
 DELETE FROM run_history WHERE rowid IN (
@@ -6,7 +6,7 @@ DELETE FROM run_history WHERE rowid IN (
 );
 
 -- name: prune_attempts
--- Those of a dead run stay with it.
+-- Attempts of dead and of live runs stay.
 DELETE FROM attempt WHERE rowid IN (
     SELECT attempt.rowid FROM attempt INDEXED BY attempt_finished
     WHERE
