@@ -1,6 +1,6 @@
-"""Fakes, factories and suites, for our own tests and for those of third-party stores and executors.
+"""Fakes, factories and suites for our own tests, and for tests of third-party stores and executors.
 
-`mainspring.testing.conformance` needs pytest and is imported on its own.
+`mainspring.testing.conformance` needs pytest, so import it separately.
 """
 
 from mainspring.testing.clock import FakeClock, ManualWaiter

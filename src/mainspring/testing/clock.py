@@ -1,4 +1,4 @@
-"""Time in the hands of a test: a clock that moves when told to, and a waiter that waits for a signal."""
+"""Time under a test's control: a clock that moves only on request, and a waiter that waits for a signal."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ class FakeClock:
         return self._now
 
     def monotonic(self) -> float:
-        """Return the seconds it was advanced by so far."""
+        """Return the total seconds by which it was advanced."""
         return self._monotonic
 
     def advance(self, seconds: float) -> datetime:
-        """Let time pass, on the wall and on the monotonic clock; return the new instant."""
+        """Let time pass on the wall clock and on the monotonic clock. Return the new instant."""
         if seconds < 0:
-            raise ValueError("time does not go backwards; a jump of the wall clock is `set`")
+            raise ValueError("time does not go backwards; use `set` for a jump of the wall clock")
         self._now += timedelta(seconds=seconds)
         self._monotonic += seconds
         return self._now
 
     def set(self, instant: datetime) -> None:
-        """Let the wall clock jump, as after a failover; the monotonic clock does not notice.
+        """Let the wall clock jump, as after a failover. The monotonic clock does not move.
 
         Raises:
-            ValueError: the instant lies before the present one, which a `Clock` never answers.
+            ValueError: the instant lies before the present one. A `Clock` never goes back.
         """
         if instant < self._now:
-            raise ValueError("a Clock never answers an instant earlier than an answer given before")
+            raise ValueError("a Clock never goes back to an earlier instant")
         self._now = instant
 
 
 class ManualWaiter:
-    """A `Waiter` whose timer never rings: only `signal` ends a wait.
+    """A `Waiter` whose timer never ends: only `signal` ends a wait.
 
     Attributes:
-        waits: the seconds that were asked for, one entry per wait.
+        waits: the seconds of each wait so far, one entry per wait.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class ManualWaiter:
         self._waiting = asyncio.Event()
 
     async def wait(self, seconds: float) -> None:
-        """Return when `signal` was called since the last wait began."""
+        """Return once `signal` has been called since the last wait began."""
         self.waits.append(seconds)
         self._waiting.set()
         try:
@@ -65,9 +65,9 @@ class ManualWaiter:
             self._signal.clear()
 
     def signal(self) -> None:
-        """End the present wait, or the next one at once."""
+        """End the current wait, or the next one at once."""
         self._signal.set()
 
     async def until_waiting(self) -> None:
-        """Return as soon as somebody waits: the service under test has finished its tick."""
+        """Return as soon as someone waits, which means that the service under test has finished its tick."""
         await self._waiting.wait()

@@ -1,4 +1,4 @@
-"""Values and rows for tests: each function makes a consistent whole from the few facts that a test cares about.
+"""Values and rows for tests. Each function makes a consistent whole from the few facts that a test cares about.
 
 Ids and names come from counters, so the same sequence of calls makes the same values.
 """
@@ -29,12 +29,12 @@ MINUTE = timedelta(minutes=1)
 
 
 def at(seconds: float) -> datetime:
-    """Return the instant so many seconds after `START`."""
+    """Return the instant this many seconds after `START`."""
     return START + timedelta(seconds=seconds)
 
 
 class IdSequence:
-    """An `IdSource` that counts: UUIDv7 one millisecond apart, their shards in turn."""
+    """An `IdSource` that counts: its UUIDv7s are one millisecond apart, and take the shards in turn."""
 
     def __init__(self, start: int = 1) -> None:
         self._numbers = count(start)
@@ -45,7 +45,7 @@ class IdSequence:
         return self._make(number, number % SHARDS)
 
     def new_job_id(self, *, shard: int | None = None) -> JobId:
-        """Return the next id as a job's, of the given shard."""
+        """Return the next id as a job id, in the given shard if any."""
         number = next(self._numbers)
         return JobId(self._make(number, number % SHARDS if shard is None else shard))
 
@@ -64,7 +64,7 @@ _CLAIMS = count(1)
 
 
 def make_spec(**overrides: Any) -> JobSpec:
-    """Make a definition: a function job without a trigger, with a name of its own."""
+    """Make a definition: a function job without a trigger, with a unique name."""
     values: dict[str, Any] = {"target": Target("function", {"function": "work"})}
     if "name" not in overrides:
         values["name"] = f"job-{next(_NAMES)}"
@@ -89,7 +89,7 @@ def lane_of(job: Job | NewJob) -> LaneKey:
 
 
 def make_new_run(job: Job | NewJob, **overrides: Any) -> NewRun:
-    """Make a run to insert: a manual one of the job's newest version, due at `START`."""
+    """Make a run to insert: a manual run of the job's newest version, due at `START`."""
     values: dict[str, Any] = {
         "job_id": job.id,
         "version": job.version if isinstance(job, Job) else 1,
@@ -108,7 +108,7 @@ def make_scheduled_run(job: Job, fire_at: datetime, **overrides: Any) -> NewRun:
 
 
 def make_fire(job: Job, **overrides: Any) -> Fire:
-    """Plan the next fire of a job as it was read: one run, and the clock a minute further."""
+    """Plan the next fire of a job as it was read: one run, with the clock moved on by a minute."""
     fire_at: datetime = overrides["fire_at"] if "fire_at" in overrides else _fire_at(job)
     values: dict[str, Any] = {
         "job_id": job.id,
@@ -176,7 +176,7 @@ def make_node(node_id: str = "node-1") -> NodeFacts:
 
 
 def facts_of(held: HeldRun) -> AttemptFacts:
-    """Return what the core needs to know of a RUNNING run."""
+    """Return what the core needs to know about a RUNNING run."""
     return AttemptFacts(
         run_id=held.run_id,
         token=held.token,
@@ -200,7 +200,7 @@ async def add_job(
     shard: int | None = None,
     now: datetime = START,
 ) -> Job:
-    """Insert a job and return it as the store holds it."""
+    """Insert a job, and return it as the store holds it."""
     new = make_new_job(spec, tenant=tenant, next_fire_at=next_fire_at, shard=shard)
     assert await store.add_jobs([new], now=now) == [AddResult.ADDED]
     return await read_job(store, new.id)
@@ -222,7 +222,7 @@ async def add_session(store: Store, *, now: datetime = START, **offer: Any) -> S
 async def submit(
     store: Store, job: Job, number: int = 1, *, now: datetime = START, **overrides: Any
 ) -> list[RunId]:
-    """Submit runs of a job and return their ids in order."""
+    """Submit runs of a job, and return their ids in order."""
     results = await store.submit_runs([make_new_run(job, **overrides) for _ in range(number)], now=now)
     assert all(result.status is SubmitStatus.SUBMITTED for result in results)
     return [result.run_id for result in results if result.run_id is not None]
@@ -266,7 +266,7 @@ async def running_run(
     now: datetime = START,
     **overrides: Any,
 ) -> HeldRun:
-    """Submit a run and claim it; there must be no other ready run in its lane before it."""
+    """Submit a run and claim it. No other ready run may be ahead of it in its lane."""
     job = await add_job(store, now=now) if job is None else job
     session_id = await add_session(store, now=now) if session_id is None else session_id
     [run_id] = await submit(store, job, now=now, **{"due_at": now} | overrides)
@@ -276,14 +276,14 @@ async def running_run(
 
 
 async def read_held(store: Store, run_id: RunId) -> HeldRun:
-    """Return the facts of a run that is RUNNING."""
+    """Return the facts about a RUNNING run."""
     [held] = await store.read_held([run_id])
     assert held is not None
     return held
 
 
 async def own_shards(store: Store, node_id: str = "node-1", *, now: datetime = START) -> dict[int, int]:
-    """Let a node take every shard; return the epochs for its writes."""
+    """Let a node take every shard. Return the epochs for its writes."""
     await store.beat_node(make_node(node_id), now=now)
     expected = {lease.shard: lease.epoch for lease in await store.read_shards()}
     return await store.take_shards(node_id, expected, now=now)

@@ -1,4 +1,4 @@
-"""The whole engine in the hands of a test: no timer, no task, time moves when told to."""
+"""The whole engine under a test's control: no timer, no task, and time moves only on request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TENANT = "default"
 
 
 class ManualWorker:
-    """A worker whose every step is a call: register, claim, carry out, report, beat.
+    """A worker whose every step is a call: register, claim, carry out an attempt, report, beat.
 
     Attributes:
         held: leases claimed and not yet reported.
@@ -53,7 +53,7 @@ class ManualWorker:
         self.held = []
 
     async def claim(self, limit: int = 100, *, is_repeat: bool = False) -> list[Lease]:
-        """Take what is ready, without waiting; a repeat asks with the last number again."""
+        """Claim what is ready, without waiting. A repeat uses the last number again."""
         if not is_repeat:
             self._number += 1
         call = ClaimCall(
@@ -68,21 +68,21 @@ class ManualWorker:
         return list(reply.leases)
 
     async def carry_out(self, lease: Lease) -> Report:
-        """Carry out one attempt in this task; return its report without sending it."""
+        """Run one attempt in this task. Return its report without sending it."""
         attempt = AttemptTask(lease, self.session_id)
         await attempt.run(self._executors)
         assert attempt.ending is not None
         return Report(run_id=lease.run_id, token=lease.token, ending=attempt.ending)
 
     async def report(self, *reports: Report) -> list[ReportResult]:
-        """Send reports and let go of their leases."""
+        """Send reports, and drop their leases."""
         results = await self._runtime.gateway.report(self.session_id, reports)
         done = {(report.run_id, report.token) for report in reports}
         self.held = [lease for lease in self.held if (lease.run_id, lease.token) not in done]
         return list(results)
 
     async def work(self) -> int:
-        """Claim, carry out and report until nothing is ready; return how many attempts that were."""
+        """Claim, run and report until nothing is ready. Return how many attempts that was."""
         count = 0
         while leases := await self.claim():
             await self.report(*[await self.carry_out(lease) for lease in leases])
@@ -90,7 +90,7 @@ class ManualWorker:
         return count
 
     async def beat(self) -> None:
-        """Send a heartbeat with what is held."""
+        """Send a heartbeat that names the held leases."""
         held = tuple((lease.run_id, lease.token) for lease in self.held)
         await self._runtime.gateway.beat(self.session_id, held)
 
@@ -101,9 +101,9 @@ class ManualRuntime:
     Use as `async with ManualRuntime(registry) as runtime`.
 
     Args:
-        registry: the functions that workers carry out.
+        registry: the functions that workers run.
         store: a store to run on; a memory store by default.
-        seed: of the random source (backoff jitter).
+        seed: the seed of the random source (backoff jitter).
         beat_period: seconds between heartbeats.
     """
 
@@ -158,7 +158,7 @@ class ManualRuntime:
         await self.store.close()
 
     async def worker(self, **offers: object) -> ManualWorker:
-        """Make a worker with a session; it offers all registered functions unless told otherwise."""
+        """Make a worker with a session. By default it offers all registered functions."""
         values: dict[str, object] = {
             "name": "worker",
             "host": "localhost",
@@ -176,14 +176,14 @@ class ManualRuntime:
         return worker
 
     async def ask(self, call: ClaimCall) -> ClaimReply:
-        """Pass a claim through the matcher and serve it at once."""
+        """Pass a claim through the matcher, and serve it at once."""
         asking = asyncio.ensure_future(self.gateway.claim(call))
         await asyncio.sleep(0)
         await self.tick("claims")
         return await asking
 
     async def tick(self, *names: str) -> None:
-        """Tick these services once, all of them in a fixed order when none is named."""
+        """Tick these services once. If none is named, tick all of them in a fixed order."""
         for name in names or tuple(self.services):
             await self.services[name].tick(self.clock.now())
 

@@ -1,6 +1,6 @@
-"""The one suite that every store passes, ours and those of third parties (style 3.6).
+"""The suite that every store passes, ours and those of third parties (style 3.6).
 
-A backend's test file gives a fixture `store`, an opened and empty store, and takes the classes::
+A store's test file defines a fixture `store`, which gives an open and empty store, and collects the classes::
 
     import pytest
     from mainspring.testing import conformance
@@ -16,15 +16,15 @@ A backend's test file gives a fixture `store`, an opened and empty store, and ta
 
     globals().update(conformance.collect(__name__))
 
-It needs pytest-asyncio in its mode `auto`. Where a store's `capabilities` say that it cannot do something, the tests
-of it are skipped and say why. A class that bears a law's number attacks that law of design 2.
+It needs pytest-asyncio in mode `auto`. If a store's `capabilities` say that it cannot do something, the tests of that
+are skipped with the reason. A class with a law's number in its name attacks that law of design 2.
 """
 
 from pathlib import Path
 
 import pytest
 
-# Before the modules are imported, so that a failure shows the values that it compared.
+# Before the modules are imported, so that a failed assertion shows the values that it compared.
 pytest.register_assert_rewrite(
     *(f"{__name__}.{path.stem}" for path in Path(__file__).parent.glob("*.py") if path.stem != "__init__")
 )

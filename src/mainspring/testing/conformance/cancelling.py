@@ -38,7 +38,7 @@ CANCELLED, REQUESTED, FINISHED = CancelResult.CANCELLED, CancelResult.REQUESTED,
 
 
 class Cancel:
-    """Waiting runs end at once; a running one is asked, and ends by success or CANCELLED."""
+    """Waiting runs end at once. A running one is asked to stop, and ends SUCCEEDED or CANCELLED."""
 
     __test__ = False
 
@@ -88,7 +88,7 @@ class Cancel:
         assert (await read_run(store, held.run_id)).state is RunState.SUCCEEDED
 
     async def test_every_other_end_after_a_request_is_cancelled(self, store: Store) -> None:
-        # Decided before the request was known: the store sees the newest fact, and its word holds.
+        # These were decided before the request was known. The store sees the newest fact, so it decides.
         ends: list[Callable[[HeldRun], Transition]] = [
             lambda held: fail(held, now=2),
             lambda held: fail(held, now=2, retry=False),

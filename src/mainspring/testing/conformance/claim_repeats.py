@@ -1,4 +1,4 @@
-"""Claims that are asked for again, or too late."""
+"""Claims that are repeated, or that come too late."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mainspring.testing.factories import (
 
 
 class ClaimRepeats:
-    """A claim whose answer was lost is asked for again, and gives the same leases."""
+    """A claim whose answer was lost is repeated, and gets the same leases."""
 
     __test__ = False
 
@@ -90,7 +90,7 @@ class ClaimRepeats:
         request, _ = await self._first(store)
         newer = replace(request, number=request.number + 1, limit=1)
         [result] = await store.claim_runs([newer], now=at(1))
-        # The worker gave it up long ago: no worker would hold what it took.
+        # The worker gave it up long ago, so no worker would hold what it takes.
         assert await store.claim_runs([request], now=at(2)) == [ClaimResult(())]
         assert await store.claim_runs([newer], now=at(3)) == [result]
         assert (await store.count_runs("default"))[RunState.RUNNING] == 4

@@ -1,4 +1,4 @@
-"""Lanes and claims: who gets which runs, in which order, and each of them once."""
+"""Lanes and claims: who gets which runs, in which order, and each run only once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def lane_id_of(store: Store, job: Job) -> LaneId:
 
 
 async def hand_back(store: Store, *runs: ClaimedRun, now: float) -> None:
-    """Give leases back unfinished."""
+    """Hand leases back unfinished."""
     for run in runs:
         held = await read_held(store, run.run_id)
         ending = outcomes.handed_back(facts_of(held), make_spec(), now=at(now), was_started=False)
@@ -51,7 +51,7 @@ async def hand_back(store: Store, *runs: ClaimedRun, now: float) -> None:
 
 
 async def crashed_run(store: Store, job: Job) -> RunId:
-    """Submit a run and let it be lost with its worker."""
+    """Submit a run, and let it be lost with its worker."""
     held = await running_run(store, job)
     ending = outcomes.lost(facts_of(held), make_spec(), now=START)
     assert await store.apply([ending], now=START) == [ApplyResult.APPLIED]
@@ -59,7 +59,7 @@ async def crashed_run(store: Store, job: Job) -> RunId:
 
 
 class Lanes:
-    """Lanes exist while they have live runs, and tell when the first of them may start."""
+    """Lanes exist while they have live runs, and show when the first of them may start."""
 
     __test__ = False
 
@@ -265,7 +265,7 @@ class Claiming:
 
 
 class NoDoubleClaim:
-    """However many claim at once, each run goes to one of them."""
+    """However many sessions claim at once, each run goes to only one of them."""
 
     __test__ = False
 
@@ -281,7 +281,7 @@ class NoDoubleClaim:
 
         await asyncio.gather(*(claim_all(session_id) for session_id in sessions))
         assert len(taken) == len(set(taken))
-        # A claimer may find the last rows locked by another and leave; they are there for the next one.
+        # A claimer may find the last rows locked by another one and leave. The next one gets them.
         taken += ids_of(await claim(store, sessions[0], lanes=lanes, limit=100))
         assert sorted(taken) == run_ids
 

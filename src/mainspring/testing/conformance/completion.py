@@ -1,4 +1,4 @@
-"""The ends of attempts: what each transition leaves behind, and that only the holder may write it."""
+"""The ends of attempts: what each transition leaves behind, and that only the lease's holder may write it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNKNOWN_RUN = RunId(10**15)
 
 
 def succeed(held: HeldRun, result: bytes | None = b"42") -> Transition:
-    """The attempt did its work."""
+    """The attempt succeeded."""
     return outcomes.succeeded(held.run_id, held.token, held.session_id, result, "said something")
 
 
@@ -50,7 +50,7 @@ def lose(held: HeldRun, spec: JobSpec = SPEC, *, now: float) -> Transition:
 
 
 def give_back(held: HeldRun, spec: JobSpec = SPEC, *, now: float, was_started: bool = True) -> Transition:
-    """The worker gives it back."""
+    """The worker hands the run back."""
     return outcomes.handed_back(facts_of(held), spec, now=at(now), was_started=was_started)
 
 
@@ -74,7 +74,7 @@ async def take_again(store: Store, run_id: RunId, *, now: float, is_quarantined:
 
 
 class Completion:
-    """Each end of an attempt leaves the run in its next state, with what the next claim needs."""
+    """Each end of an attempt leaves the run in its next state, with everything that the next claim needs."""
 
     __test__ = False
 

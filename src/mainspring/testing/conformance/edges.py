@@ -1,4 +1,4 @@
-"""What is at the edge: precision, sizes, odd text, empty and very long lists, and batches as a whole."""
+"""Edge cases: precision, sizes, odd text, empty and very long lists, and the atomicity of batches."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MANY = 10_000
 
 
 class Precision:
-    """Instants come back as they went in, to the precision that the store claims, aware and in UTC."""
+    """Instants come back as they were stored, to the precision that the store claims, aware and in UTC."""
 
     __test__ = False
 
@@ -225,19 +225,19 @@ class LargeBatches:
 
 
 class Atomicity:
-    """A caller that is stopped in the middle leaves all of its call behind, or nothing."""
+    """A call whose caller is cancelled in the middle takes effect as a whole, or not at all."""
 
     __test__ = False
 
     async def _stop_after(self, steps: int, start: Callable[[], Awaitable[object]]) -> None:
-        """Start a call and cancel it after so many turns of the event loop."""
+        """Start a call, and cancel it after this many turns of the event loop."""
         task = asyncio.ensure_future(start())
         for _ in range(steps):
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task])
         if not task.cancelled():
-            task.result()  # it had ended; an error of its own must not go unseen
+            task.result()  # it had ended; its error must not be lost
 
     async def test_stopped_submit_leaves_a_whole_batch_or_none(self, store: Store) -> None:
         job = await add_job(store)
@@ -259,7 +259,7 @@ class Atomicity:
             await self._stop_after(steps, lambda: store.apply(ends, now=START))  # noqa: B023
             after = (await store.count_runs("default")).get(RunState.SUCCEEDED, 0)
             assert after - before in {0, 10}
-            # Sent again, as a worker would: applied either way.
+            # A repeat, as a worker would send it, is APPLIED either way.
             assert await store.apply(ends, now=START) == [ApplyResult.APPLIED] * 10
 
     async def test_stopped_claim_hides_no_lease(self, store: Store) -> None:
@@ -293,7 +293,7 @@ class Atomicity:
 
 
 class OppositeLockOrdersLaw6:
-    """Batches that name the same rows in opposite orders neither block each other for good nor lose a step."""
+    """Batches that name the same rows in opposite orders neither deadlock nor lose a step."""
 
     __test__ = False
 

@@ -1,4 +1,4 @@
-"""Who may end an attempt: the session that holds the lease, once; whoever repeats it is told so."""
+"""Who may end an attempt: only the session that holds the lease, and only once. A repeat gets the same answer."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from mainspring.testing.factories import (
 
 
 class StaleTokenIsRefusedLaw3:
-    """A worker that does not hold the lease any more changes nothing, whatever it reports."""
+    """A worker that no longer holds the lease changes nothing, whatever it reports."""
 
     __test__ = False
 
     async def _assert_refused(self, store: Store, held: HeldRun, *, now: float) -> None:
-        """Every kind of report under this lease is stale and leaves no trace."""
+        """Check that every kind of report under this lease is stale and leaves no trace."""
         bare = outcomes.succeeded(held.run_id, held.token, held.session_id, b"42")
         reports = [
             bare,
@@ -55,7 +55,7 @@ class StaleTokenIsRefusedLaw3:
         attempts = await store.list_attempts(held.run_id)
         for report in reports:
             if (report.token, report.outcome) in {(row.token, row.outcome) for row in attempts}:
-                continue  # that would be the repeat of what was applied
+                continue  # this would repeat what was applied
             assert await store.apply([report], now=at(now)) == STALE, report.outcome
         assert await read_run(store, held.run_id) == run
         assert await store.list_attempts(held.run_id) == attempts
@@ -120,7 +120,9 @@ class StaleTokenIsRefusedLaw3:
         await store.apply([give_back(held, now=5)], now=at(5))
         token = (await read_run(store, held.run_id)).token
         guess = outcomes.succeeded(held.run_id, token, held.session_id)
-        assert await store.apply([guess], now=at(6)) == STALE, "a token is good only while the run is RUNNING"
+        assert await store.apply([guess], now=at(6)) == STALE, (
+            "a token is valid only while the run is RUNNING"
+        )
 
     async def test_report_of_a_cancelled_waiting_run(self, store: Store) -> None:
         held = await running_run(store)
@@ -140,12 +142,12 @@ class StaleTokenIsRefusedLaw3:
 
 
 class AnotherSessionIsRefusedLaw3:
-    """A lease is its session's: whoever knows run and token, but is not that session, changes nothing."""
+    """A lease belongs to its session: another session changes nothing, even if it knows run and token."""
 
     __test__ = False
 
     async def _reports(self, store: Store, held: HeldRun, *, now: float) -> list[Transition]:
-        """Every kind of report, by a live session that does not hold the lease."""
+        """Return every kind of report by a live session that does not hold the lease."""
         stranger = replace(held, session_id=await add_session(store))
         return [
             succeed(stranger),
@@ -197,7 +199,7 @@ class AnotherSessionIsRefusedLaw3:
                 false = end(replace(held, session_id=await add_session(store)))
                 batch = [false, end(held)] if is_first else [end(held), false]
                 answers = await store.apply(batch, now=at(5))
-                # Named after the holder's, it repeats what was applied.
+                # After the holder's report, it repeats what was applied.
                 assert answers == ([*STALE, *APPLIED] if is_first else APPLIED * 2)
                 assert (await read_run(store, held.run_id)).session_id == held.session_id
 
@@ -223,7 +225,7 @@ class AnotherSessionIsRefusedLaw3:
 
 
 class RepeatedReportIsApplied:
-    """A report whose answer was lost is sent again and answered alike, without a second effect."""
+    """A report whose answer was lost is repeated. It gets the same answer, and has no second effect."""
 
     __test__ = False
 

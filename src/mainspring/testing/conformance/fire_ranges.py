@@ -1,4 +1,4 @@
-"""Fire ranges: catch-up and backfill drained step by step, and records of gaps."""
+"""Fire ranges: catch-up and backfill, drained step by step, and records of gaps."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from mainspring.testing.factories import (
 
 
 async def open_fire_range(store: Store, job: Job, **overrides: Any) -> FireRange:
-    """Insert a fire range and return it as the store holds it."""
+    """Insert a fire range, and return it as the store holds it."""
     await store.add_fire_ranges([make_fire_range(job, **overrides)], now=START)
     return (await store.list_fire_ranges(job.id, limit=1))[0]
 
 
 def make_step(job: Job, fire_range: FireRange, second: float, **overrides: Any) -> FireRangeStep:
-    """Make a step that passes one instant and inserts its run."""
+    """Make a step that moves past one instant and inserts its run."""
     values: dict[str, Any] = {
         "fire_range_id": fire_range.id,
         "job_id": job.id,
@@ -46,7 +46,7 @@ def make_step(job: Job, fire_range: FireRange, second: float, **overrides: Any) 
 
 
 class FireRanges:
-    """Ranges of fire times are one row each, read by the oldest first and drained by a cursor."""
+    """Each range of fire times is one row. Ranges are read the oldest first, and drained by a cursor."""
 
     __test__ = False
 
@@ -157,7 +157,7 @@ class FireRanges:
 
 
 class StaleFireRangeStepLosesLaw2:
-    """A step of a fire range takes effect once, from where the cursor stands, for a job that runs."""
+    """A step of a fire range takes effect only once, from the cursor's position, and only if the job is not paused."""
 
     __test__ = False
 

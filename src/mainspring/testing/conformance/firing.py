@@ -1,4 +1,4 @@
-"""Fires: the due window, winning a fire once, and everything that makes a plan stale."""
+"""Fires: the due window, winning each fire once, and everything that makes a plan stale."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FENCED = [FireResult(FireStatus.FENCED)]
 async def fire_once(
     store: Store, job: Job, epochs: Mapping[int, int] | None = None, *, now: float = 60
 ) -> FireResult:
-    """Carry out the job's next fire."""
+    """Record the job's next fire."""
     epochs = await own_shards(store) if epochs is None else epochs
     [result] = await store.record_fires([make_fire(job)], epochs=epochs, now=at(now))
     return result
@@ -86,7 +86,7 @@ class DueClocks:
 
 
 class Firing:
-    """A fire inserts its runs, moves the clock, and tells which runs went live."""
+    """A fire inserts its runs, moves the clock, and returns the runs that went live."""
 
     __test__ = False
 
@@ -154,7 +154,7 @@ class Firing:
 
 
 class EveryFireLeavesARecordLaw4:
-    """What does not become work is a SKIPPED run with its reason."""
+    """A fire that does not become work is a SKIPPED run with its reason."""
 
     __test__ = False
 
@@ -224,7 +224,7 @@ class EveryFireLeavesARecordLaw4:
 
 
 class StalePlanLosesLaw2:
-    """One fire, one run: a plan made on anything but the present clock row loses, and inserts nothing."""
+    """One fire, one run: a plan based on anything but the present clock row loses, and inserts nothing."""
 
     __test__ = False
 

@@ -1,4 +1,4 @@
-"""Looking at runs: pages that stay in order while runs move, newest runs, counts."""
+"""Inspection of runs: pages that stay in order while runs move, newest runs, counts."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Inspection:
 
 
 class NewestRuns:
-    """A job's status is that of its newest run that is due or started."""
+    """A job's status is that of its newest run that is due or has started."""
 
     __test__ = False
 

@@ -125,7 +125,7 @@ class Jobs:
 
 
 class Edits:
-    """An edit keeps a new version and sets the clock, or finds that the job has moved."""
+    """An edit stores a new version and sets the clock, or finds that the job has moved."""
 
     __test__ = False
 
@@ -215,7 +215,7 @@ class Edits:
 
 
 class Deletes:
-    """A deleted job ceases to exist, but what it was and did stays readable."""
+    """A deleted job no longer exists, but its versions, runs and fire ranges stay readable."""
 
     __test__ = False
 

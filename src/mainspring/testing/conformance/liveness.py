@@ -32,7 +32,7 @@ async def beat(store: Store, session_id: SessionId, *held: tuple[RunId, int], no
 
 
 class Sessions:
-    """Sessions are opened, beat, and end by leaving or by being declared dead."""
+    """Sessions are opened, send heartbeats, and end by leaving or by being declared dead."""
 
     __test__ = False
 
@@ -110,7 +110,7 @@ class Sessions:
 
 
 class Reconciliation:
-    """A heartbeat names what the worker holds; both sides learn what the other does not know."""
+    """A heartbeat names what the worker holds. Each side learns what it does not know."""
 
     __test__ = False
 
@@ -185,7 +185,7 @@ class Reconciliation:
         assert (await beat(store, session_id, now=5)).unknown == (held,)
 
     async def test_old_lease_is_found_behind_the_claims_and_beats_that_came_since(self, store: Store) -> None:
-        """A store may keep where its scan has to begin, but only where that leaves nothing out."""
+        """A store may remember where its scan has to begin, but must not miss anything by it."""
         job = await add_job(store, make_spec(timeout=timedelta(seconds=60)))
         session_id = await add_session(store)
 

@@ -1,9 +1,9 @@
 """The model test: a random walk through the store's verbs, step by step on the store and on `MemoryStore`.
 
-Both must answer alike, and show the same rows every now and then and at the end. The moves are not the safe ones:
-edits and resumes of whatever state a job is in, stale revisions, repeats with other outcomes, other sessions' reports,
-one run twice in a call. Nothing in the walk depends on what a store may decide for itself: each run has a `ready_at`
-of its own. A failure names seed and step, and repeats exactly.
+Both must give the same answers, and show the same rows at intervals and at the end. The moves include unsafe ones:
+edits and resumes in any state of a job, stale revisions, repeats with other outcomes, reports of other sessions, one
+run twice in a call. The walk does not depend on what a store may decide for itself: each run has a `ready_at` of its
+own. A failure names its seed and step, and can be repeated exactly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMPARE_EVERY = 50
 
 
 class AgreesWithMemory:
-    """Whatever is done to it, the store answers as the memory store does."""
+    """Whatever is done to the store, it gives the same answers as the memory store."""
 
     __test__ = False
 
@@ -38,7 +38,7 @@ class Walk(JobMoves, RunMoves):
     """A seeded walk over two stores."""
 
     async def run(self, steps: int) -> None:
-        """Walk so many steps and compare the whole at the end."""
+        """Walk this many steps, and compare everything at the end."""
         actions: dict[Callable[[], Awaitable[None]], int] = {
             self.add_jobs: 4,
             self.edit: 3,

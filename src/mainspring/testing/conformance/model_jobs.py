@@ -48,7 +48,7 @@ class JobMoves(WalkBase):
             return
         name = f"name {self.random.randrange(40)}" if self.chance(0.3) else job.spec.name
         fire_ranges = (self.new_fire_range(job),) if self.chance(0.3) else ()
-        # Of a paused job, too: whoever decided may have read it before it was paused.
+        # For a paused job, too: the caller may have read it before it was paused.
         next_fire_at = self.now + timedelta(seconds=self.random.randrange(-60, 60))
         spec = make_spec(name=name, queue=job.spec.queue, payload=str(self.serial).encode())
         edit = make_edit(

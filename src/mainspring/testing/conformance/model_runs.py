@@ -1,4 +1,4 @@
-"""The moves of the model walk that bring runs in, give them out and take them back."""
+"""The moves of the model walk that submit runs, claim them and end them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RunMoves(WalkBase):
         requests: list[dict[str, Any]] = []
         sessions = await self.some_sessions(3)
         if sessions and self.chance(0.1):
-            sessions.append(sessions[0])  # which asks twice in one call
+            sessions.append(sessions[0])  # this one claims twice in one call
         for session in sessions:
             if not self.chance(0.1) or not self.numbers[session]:
                 self.numbers[session] += 1
@@ -95,7 +95,7 @@ class RunMoves(WalkBase):
                 is_cancel_requested=held is not None and held.is_cancel_requested and self.chance(0.5),
             )
             batch.append((lease.serial, self._end(facts, lease.spec)))
-            if self.chance(0.1):  # the same run once more, with the same end or with another
+            if self.chance(0.1):  # the same run again, with the same end or another one
                 batch.append(batch[-1] if self.chance(0.3) else (lease.serial, self._end(facts, lease.spec)))
         await self.agree(lambda side: side.apply(batch, self.now))
         self.ends += batch

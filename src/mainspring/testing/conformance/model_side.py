@@ -1,7 +1,7 @@
-"""One of the two stores of a model walk, spoken to in names that mean the same on both.
+"""One of the two stores of a model walk, addressed by names that mean the same on both.
 
-Stores give ids of their own, so the walk names runs by a serial number in their payload, sessions by the order in
-which they were opened, lanes by their key and fire ranges by their reason. Jobs have the same ids on both sides.
+Each store gives out its own ids. So the walk names runs by a serial number in their payload, sessions by the order in
+which they were opened, lanes by their key, and fire ranges by their reason. Jobs have the same ids on both sides.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from mainspring.ports.store.sessions import Beat, NewSession
 
 TENANTS = ("default", "other")
 Plain = Any
-"""A result without ids of one side, comparable with the other side's."""
+"""A result without one side's own ids, so that it can be compared with the other side's."""
 
 
 class Side:
-    """A store, and what the walk's names stand for in it."""
+    """A store, with the ids that the walk's names stand for in it."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -40,7 +40,7 @@ class Side:
     # -- names -------------------------------------------------------------------------------------------------
 
     async def learn_runs(self) -> None:
-        """Find the ids of runs that were inserted lately."""
+        """Learn the ids of newly inserted runs."""
         for tenant in TENANTS:
             for run in await self.store.list_runs(tenant, limit=60):
                 if run.id not in self.serials:
@@ -49,7 +49,7 @@ class Side:
                     self.run_ids[int(run.payload)] = run.id
 
     async def learn_fire_ranges(self, job_ids: Sequence[JobId]) -> None:
-        """Find the ids of fire ranges that were inserted lately."""
+        """Learn the ids of newly inserted fire ranges."""
         for job_id in job_ids:
             for fire_range in await self.store.list_fire_ranges(job_id, limit=20):
                 self.fire_range_ids[fire_range.reason] = fire_range.id
@@ -196,7 +196,7 @@ class Side:
         ]
 
     async def counters(self) -> dict[int, int]:
-        """The live sessions' counters."""
+        """Return the live sessions' counters."""
         return {self._session_name(facts.id): facts.beats for facts in await self.store.list_sessions()}
 
     async def expire_sessions(self, judged: Sequence[tuple[int, int]], now: datetime) -> Plain:
@@ -204,7 +204,10 @@ class Side:
         return await self.store.expire_sessions(real, now=now)
 
     async def prune_history(self, *, before: datetime) -> None:
-        """Forget what ended before the instant; what remains is compared, not how the store counts it."""
+        """Remove what ended before the instant.
+
+        Only what remains is compared, not the number that the store returns.
+        """
         await self.store.prune_history(before=before, limit=100_000)
 
     # -- the whole ---------------------------------------------------------------------------------------------

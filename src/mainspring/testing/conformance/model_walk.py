@@ -1,4 +1,4 @@
-"""What all moves of the model walk use: the two sides, chance, and values that mean the same on both."""
+"""The base of all moves of the model walk: the two sides, chance, and values that mean the same on both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Claimed(NamedTuple):
-    """A lease that was given in the walk, and may have ended since."""
+    """A lease that was given during the walk, and may have ended since."""
 
     serial: int
     token: int
@@ -30,12 +30,12 @@ class Claimed(NamedTuple):
 
 
 class WalkBase:
-    """What all moves of a seeded walk over two stores use.
+    """The base of all moves of a seeded walk over two stores.
 
     Args:
-        reference: the store that is believed.
+        reference: the store that is taken to be right.
         subject: the store that is tested, empty.
-        seed: of all decisions of the walk.
+        seed: the seed of all decisions of the walk.
     """
 
     def __init__(self, reference: Store, subject: Store, *, seed: int) -> None:
@@ -57,13 +57,13 @@ class WalkBase:
         self.ends: list[tuple[int, Transition]] = []
 
     async def agree(self, call: Callable[[Side], Awaitable[T]]) -> T:
-        """Do the same on both sides and demand the same answer."""
+        """Make the same call on both sides, and require the same answer."""
         expected, answer = await call(self.reference), await call(self.subject)
         assert answer == expected, f"seed {self.seed}, step {self.log[-1]}, after {self.log[-12:-1]}"
         return expected
 
     async def compare(self) -> None:
-        """Demand that both show the same."""
+        """Require that both sides show the same."""
         expected = await self.reference.snapshot(self.job_ids, self.now)
         answer = await self.subject.snapshot(self.job_ids, self.now)
         for name in expected.keys() | answer.keys():
@@ -73,7 +73,7 @@ class WalkBase:
     # -- values ------------------------------------------------------------------------------------------------
 
     def tick(self) -> datetime:
-        """Return an instant right after now that no other run has."""
+        """Return an instant just after now that no other run has."""
         self.microseconds += 1
         return self.now + timedelta(microseconds=self.microseconds)
 
@@ -105,7 +105,7 @@ class WalkBase:
         return make_fire_range(job, **values | overrides)
 
     async def some_job(self, *, stale: float = 0.15) -> Job | None:
-        """Return a job as it is, or as it was at some time."""
+        """Return a job as it is, or as it was earlier."""
         if self.seen_jobs and self.chance(stale):
             return self.random.choice(self.seen_jobs)
         jobs = [job for job in await self.reference.store.get_jobs(self.job_ids) if job is not None]

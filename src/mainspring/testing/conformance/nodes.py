@@ -1,4 +1,4 @@
-"""Scheduler nodes and their shards: who owns what, and that only one gets each."""
+"""Scheduler nodes and their shards: which node owns which shard, and that each shard has only one owner."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mainspring.testing.factories import (
 
 
 class Nodes:
-    """Shards are taken by their epoch, one owner at a time, and given up for others to take."""
+    """Shards are taken by their epoch, have one owner at a time, and are given up for others to take."""
 
     __test__ = False
 

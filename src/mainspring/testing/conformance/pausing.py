@@ -21,7 +21,7 @@ from mainspring.testing.factories import (
 
 
 class Pauses:
-    """Pausing stops the clock and opens a gap; resuming starts it and closes the gap."""
+    """Pausing stops the clock and opens a gap. Resuming starts the clock and closes the gap."""
 
     __test__ = False
 

@@ -26,7 +26,7 @@ from mainspring.testing.factories import (
 
 
 class Submission:
-    """Runs of existing jobs are inserted in order, with all that was asked for."""
+    """Runs of existing jobs are inserted in order, with every value that was given."""
 
     __test__ = False
 
@@ -82,7 +82,7 @@ class Submission:
 
     async def test_a_run_that_must_be_of_the_newest_version(self, store: Store) -> None:
         job, other = await add_job(store), await add_job(store)
-        await submit(store, job)  # its lane is known from now on
+        await submit(store, job)  # from now on, its lane is known
         await store.edit_jobs([make_edit(job)], now=START)
         key = IdempotencyKey(key="k", request_hash=b"h", expires_at=at(60))
         runs = [
@@ -98,7 +98,7 @@ class Submission:
         plain = await store.submit_runs([runs[2], runs[3], runs[0]], now=START)
         assert [result.status for result in plain] == [submitted, submitted, changed]
         alone = await store.submit_runs([make_new_run(job, version=2, submit_key=key)], now=START)
-        assert [result.status for result in alone] == [submitted]  # what was refused has not taken the key
+        assert [result.status for result in alone] == [submitted]  # the refused run did not take the key
 
     async def test_columns_that_differ_in_one_run_only(self, store: Store) -> None:
         job, other = await add_job(store), await add_job(store)

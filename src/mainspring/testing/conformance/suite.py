@@ -1,4 +1,4 @@
-"""The list of the suite's classes, and how a test module takes them."""
+"""The list of the suite's classes, and how a test module collects them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ SUITE: tuple[type, ...] = (
     edges.OppositeLockOrdersLaw6,
     model.AgreesWithMemory,
 )
-"""The classes of the suite; each has `__test__ = False` until a backend's test file takes it."""
+"""The classes of the suite. Each has `__test__ = False` until a store's test file collects it."""
 
 
 def collect(module: str) -> dict[str, type]:

@@ -1,4 +1,4 @@
-"""The janitor's verbs: they remove what is past, and nothing else."""
+"""The janitor's verbs: they remove what has expired, and nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DAY = timedelta(days=1)
 
 
 async def prune_all(store: Store, before: datetime) -> int:
-    """Prune the history in steps until nothing more goes."""
+    """Prune the history in steps until nothing is left to prune."""
     total = 0
     while removed := await store.prune_history(before=before, limit=100):
         total += removed
@@ -37,7 +37,7 @@ async def prune_all(store: Store, before: datetime) -> int:
 
 
 class Upkeep:
-    """History, keys, sessions and lanes shrink; what is live or dead stays."""
+    """History, keys, sessions and lanes are pruned. Live and dead runs stay."""
 
     __test__ = False
 
