@@ -55,14 +55,14 @@ def test_server_that_does_not_refuse_is_found(fault: FaultPlan, monkeypatch: pyt
     monkeypatch.setattr(Shards, "_judge_self", judge_and_forget)
     result = simulate(plan_with(fault))
     assert not result.is_good
-    assert any("server-0 says" in error for error in result.errors)
+    assert any("server-0 reports" in error for error in result.errors)
 
 
 def test_server_that_stays_away_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mainspring.engine.scheduling.shards.refuse_clock", lambda skew, **_: True)
     result = simulate(plan_with())
     assert "server-1 still refuses shards: clock" in result.errors
-    assert "256 shards are planned for by nobody" in result.errors
+    assert "no server plans 256 shards" in result.errors
 
 
 def test_such_faults_are_told_with_their_values() -> None:

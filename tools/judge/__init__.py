@@ -1,6 +1,7 @@
-"""The judge: from a history of what was asked, done and recorded to the rules that it breaks.
+"""The judge: reads a history of what was requested, done and recorded, and finds the rules that it breaks.
 
-Pure functions over data, the same for the simulator and for real processes. `judge` is the entry.
+It consists of pure functions over data, the same for the simulator and for real processes. `judge` is the entry
+point.
 """
 
 from tools.judge.judge import RULES, judge

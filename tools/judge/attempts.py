@@ -13,17 +13,17 @@ from tools.judge.model import Effect, History, Violation
 from tools.judge.runs import FAILURES, LOSSES, Runs
 
 _MOMENT = timedelta(seconds=1)
-"""How long it may take from a claim's commit to the job's first act, on a host that has much else to do."""
+"""The longest time from a claim's commit to the job's first act, on a busy host."""
 _REASONS = frozenset({"expired", "overlap", "misfire", "misfire_limit"})
-"""Why a run may be skipped."""
+"""The valid reasons for skipping a run."""
 _RETURNS = 5
-"""So many times a run may be handed back without any fault: jobs that cannot be done where they were claimed."""
+"""How often a run may be handed back without any fault: jobs that cannot run where they were claimed."""
 _BY_ITS_OWN_WORD = {"failed": "failed", "snoozed": "snoozed"}
-"""Outcomes that only the job itself can bring about, and the ending that it then writes down."""
+"""Outcomes that only the job itself can cause, and the ending that it then records."""
 
 
 def judge_effects(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
-    """S5, S7, S19: who started what, how often, and when."""
+    """S5, S7, S19: what was started, how often, and when."""
     for run_id, effects in runs.effects.items():
         run = runs.by_id.get(run_id)
         if run is None:
@@ -46,7 +46,7 @@ def judge_effects(history: History, runs: Runs, counts: Counter[str]) -> Iterato
 def _judge_expiry(
     history: History, run: Run, expires_after: timedelta, effects: list[Effect], runs: Runs
 ) -> Iterator[Violation]:
-    """S1: what was not given to a worker by its expiry is skipped, not begun."""
+    """S1: a run that was not given to a worker before it expired is skipped, not started."""
     first = min(effect.token for effect in effects)
     given = {attempt.token: attempt.started_at for attempt in runs.attempts.get(run.id, [])}
     given_at = run.started_at if first == run.token else given.get(first)
@@ -58,7 +58,7 @@ def _judge_expiry(
 def _judge_repeats(
     history: History, runs: Runs, run: Run, effects: list[Effect], counts: Counter[str]
 ) -> Iterator[Violation]:
-    """A second execution needs the record of how the first one was lost or failed, and that before it began."""
+    """A second execution needs a record of how the first one was lost or failed, from before the second one began."""
     seen: dict[int, Effect] = {}
     attempts = {attempt.token: attempt for attempt in runs.attempts.get(run.id, [])}
     for effect in sorted(effects, key=lambda effect: (effect.token, effect.started_at)):
@@ -85,10 +85,10 @@ def _judge_repeats(
 
 
 def _was_stopped_between(history: History, attempt: Attempt, effect: Effect) -> bool:
-    """Say whether a real process was stopped between taking a lease and the job's first act, and lost the lease by it.
+    """Say whether a real process was stopped between taking a lease and the job's first act, and so lost the lease.
 
-    However late a worker looks at its lease, there is an instant after that; only the target, by the token, can tell
-    then. A simulated process (fault `pause`) is never stopped within a step and gets no such leave.
+    However late a worker checks its lease, there is a moment after that. Then only the target can notice, by the
+    token. A simulated process (fault `pause`) is never stopped within a step, so this does not excuse it.
     """
     return attempt.outcome == "lost" and any(
         fault.kind == "zombie"
@@ -101,13 +101,13 @@ def _was_stopped_between(history: History, attempt: Attempt, effect: Effect) -> 
 
 
 def judge_ends(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
-    """S6, S8, S13, S25, S27: every run came to an end that its attempts account for."""
+    """S6, S8, S13, S25, S27: every run reached an end that its attempts explain."""
     for run in history.runs:
         counts[f"runs_{run.state.lower()}"] += 1
         spec = runs.spec_of(run)
         attempts = list(runs.attempts.get(run.id, []))
         if spec is None:
-            yield runs.accuse("S2", run.id, "made from a version that never was")
+            yield runs.accuse("S2", run.id, "made from a version that never existed")
             continue
         if run.state not in FINAL_STATES and run.ready_at < history.read_at - 2 * history.lease:
             yield runs.accuse("S27", run.id, f"still {run.state} at the end")
@@ -122,7 +122,7 @@ def judge_ends(history: History, runs: Runs, counts: Counter[str]) -> Iterator[V
         returned = sum(attempt.outcome == "handed_back" for attempt in attempts)
         if returned > _RETURNS + len(history.faults):
             yield runs.accuse(
-                "S8", run.id, f"handed back {returned} times, far more often than anything happened"
+                "S8", run.id, f"handed back {returned} times, far more often than there were faults"
             )
         yield from _judge_backoffs(history, run, spec, attempts, runs)
 
@@ -159,21 +159,21 @@ def _judge_failure(run: Run, spec: JobSpec, attempts: list[Attempt], runs: Runs)
 
 
 def _judge_skip(history: History, run: Run, spec: JobSpec, runs: Runs) -> Iterator[Violation]:
-    """A reason is given, and it holds; that of misfires is looked at by their own rule."""
+    """A skip has a reason, and the reason is true. Misfires have a rule of their own."""
     if run.reason is None:
         yield runs.accuse("S1", run.id, "skipped without a reason")
     elif run.reason not in _REASONS:
-        yield runs.accuse("S1", run.id, f"skipped for {run.reason!r}, which is no reason")
+        yield runs.accuse("S1", run.id, f"skipped for {run.reason!r}, which is not a valid reason")
     if run.reason == "overlap" and spec.overlap is not Overlap.SKIP:
         yield runs.accuse("S18", run.id, "skipped as an overlap, which its job allows")
     if run.reason == "expired":
         expires_at = None if spec.expires_after is None else run.due_at + spec.expires_after
         if expires_at is None or _is_later(expires_at, run.finished_at, history.slack):
-            yield runs.accuse("S1", run.id, f"skipped as expired, but it had until {expires_at or 'ever'}")
+            yield runs.accuse("S1", run.id, f"skipped as expired, but its expiry was {expires_at or 'never'}")
 
 
 def _judge_outcomes(run: Run, attempts: list[Attempt], runs: Runs) -> Iterator[Violation]:
-    """What is on record of an attempt is what the job wrote down, where the job came to its end."""
+    """If the job reached its end, the attempt's record agrees with what the job itself recorded."""
     endings = {effect.token: effect.ending for effect in runs.effects.get(run.id, [])}
     for attempt in attempts:
         own = _BY_ITS_OWN_WORD.get(attempt.outcome)
@@ -191,7 +191,7 @@ def _judge_limits(run: Run, spec: JobSpec, attempts: list[Attempt], runs: Runs) 
             "S8", run.id, f"{len(failed)} failures and {run.state}, though {most} are the limit"
         )
     losses = sum(attempt.outcome == "lost" for attempt in attempts)
-    if losses > spec.poison_limit + 1:  # the first one in company, all others alone
+    if losses > spec.poison_limit + 1:  # the first one among other runs, all later ones alone
         why = f"lost {losses} times, though {spec.poison_limit} crashes alone are the limit"
         yield runs.accuse("S8", run.id, why)
     if losses != run.crashes:
@@ -201,7 +201,7 @@ def _judge_limits(run: Run, spec: JobSpec, attempts: list[Attempt], runs: Runs) 
     for token, number in numbered:
         own = 1 + sum(earlier < token for earlier in failed)
         if number != own:
-            yield runs.accuse("S8", run.id, f"token {token} is told to be attempt {number}, but it is {own}")
+            yield runs.accuse("S8", run.id, f"token {token} is recorded as attempt {number}, but it is {own}")
             break
 
 

@@ -1,4 +1,4 @@
-"""Rules about what clients were promised when they cancelled: S11."""
+"""Rules about what clients were promised when they cancelled a run: S11."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INSTANT = timedelta(milliseconds=1)
 
 
 def judge_cancels(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
-    """S11: a cancel that was answered holds, and nothing is cancelled unasked."""
+    """S11: an answered cancel holds, and nothing is cancelled without a request."""
     cancels = [operation for operation in history.operations if operation.kind == "cancel"]
     for operation in cancels:
         if operation.outcome != "ok" or operation.run_id is None:
@@ -23,7 +23,7 @@ def judge_cancels(history: History, runs: Runs, counts: Counter[str]) -> Iterato
         counts[f"cancels_{operation.answer}"] += 1
         run = runs.by_id.get(operation.run_id)
         if run is None:
-            yield runs.accuse("S3", operation.run_id, "its cancel was answered, but it is not to be found")
+            yield runs.accuse("S3", operation.run_id, "its cancel was answered, but the run cannot be found")
         elif operation.answer == "requested":
             yield from _judge_request(history, run, operation, runs)
         else:
@@ -32,17 +32,21 @@ def judge_cancels(history: History, runs: Runs, counts: Counter[str]) -> Iterato
 
 
 def _judge_end(history: History, run: Run, operation: Operation, runs: Runs) -> Iterator[Violation]:
-    """The answer said that the run has ended, by this cancel (`cancelled`) or before it (`finished`)."""
+    """Judge an answer that said that the run had ended, by this cancel (`cancelled`) or before it (`finished`)."""
     if operation.answer == "cancelled" and run.state is not RunState.CANCELLED:
-        yield runs.accuse("S11", run.id, "cancelled, they said")
+        yield runs.accuse("S11", run.id, "answered as cancelled, but it is not")
     if run.finished_at is None or run.finished_at > operation.answered_at + history.slack:
-        yield runs.accuse("S11", run.id, f"it had ended by {operation.answered_at.isoformat()}, they said")
+        yield runs.accuse(
+            "S11", run.id, f"answered as ended at {operation.answered_at.isoformat()}, but it had not"
+        )
     if any(effect.started_at > operation.answered_at + _INSTANT for effect in runs.effects.get(run.id, [])):
         yield runs.accuse("S11", run.id, "started after its cancel was answered")
 
 
 def _judge_request(history: History, run: Run, operation: Operation, runs: Runs) -> Iterator[Violation]:
-    """The attempt that was under way when the cancel was asked for is the run's last, and does not begin much later."""
+    """Judge a requested cancel: the attempt under way at the request is the run's last, and does not begin much
+    later.
+    """
     if run.state not in {RunState.CANCELLED, RunState.SUCCEEDED}:
         yield runs.accuse("S11", run.id, "its cancel was asked for")
     since = operation.answered_at + history.slack
@@ -68,4 +72,4 @@ def _judge_unasked(history: History, cancels: list[Operation], runs: Runs) -> It
             continue
         deleted_at = deleted.get(run.job_id) if run.reason == "job_deleted" else None
         if deleted_at is None or run.finished_at is None or run.finished_at < deleted_at - history.slack:
-            yield runs.accuse("S11", run.id, "nobody asked for it to be cancelled")
+            yield runs.accuse("S11", run.id, "cancelled without a request")

@@ -1,4 +1,4 @@
-"""Rules about how long things take once nothing is broken: L1 to L3."""
+"""Rules about how long things take when nothing is broken: L1 to L3."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tools.judge.model import History, Violation
 from tools.judge.runs import Runs
 
 BOUND = timedelta(seconds=2)
-"""Fires and starts with free capacity and no fault near; the product's promise is one second."""
+"""The limit for fires and starts with free capacity and no fault nearby. The product promises one second."""
 
 
 class Times:
-    """Periods of time, for many questions: which of them overlap makes no difference."""
+    """A set of periods of time, for many queries. The periods may overlap."""
 
     def __init__(self, periods: Iterable[tuple[datetime, datetime]]) -> None:
         self._begins: list[datetime] = []
@@ -33,13 +33,13 @@ class Times:
                 self._ends.append(end)
 
     def meet(self, begin: datetime, end: datetime) -> bool:
-        """Say whether any of them has an instant in common with the time from `begin` to `end`."""
+        """Say whether any period has an instant in common with the time from `begin` to `end`."""
         first = bisect_left(self._ends, begin)
         return first < len(self._begins) and self._begins[first] <= end
 
 
 class Occupation:
-    """How many slots were taken; one who carries out a run alone, after a crash, takes all that there are."""
+    """How many slots were taken. A run that runs alone, after a crash, takes all of them."""
 
     def __init__(self, history: History, runs: Runs) -> None:
         starts, ends = [], []
@@ -54,19 +54,19 @@ class Occupation:
         self._ends, self._freed = _sum_up(ends)
 
     def most(self, begin: datetime, end: datetime) -> int:
-        """Return how many slots were taken by what went on at any instant from `begin` to `end`."""
+        """Return how many slots were taken by executions under way at any instant from `begin` to `end`."""
         taken = self._taken[bisect_right(self._starts, end)]
         return taken - self._freed[bisect_left(self._ends, begin)]
 
 
 def _sum_up(steps: list[tuple[datetime, int]]) -> tuple[list[datetime], list[int]]:
-    """Return instants in order, and what had come together before each of them, and in the end."""
+    """Return the instants in order, and the sums before each of them and at the end."""
     steps.sort()
     return [at for at, _ in steps], [0, *accumulate(slots for _, slots in steps)]
 
 
 def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
-    """L1, L2 and L3: away from faults, and a recovery after them, fires are made and carried out at once."""
+    """L1, L2 and L3: away from faults and the recovery after them, fires are made and started at once."""
     recovery = 3 * history.lease
     troubled = Times((fault.at - BOUND, fault.until + recovery) for fault in history.faults)
     yield from _judge_fires(history, runs, troubled, counts)
@@ -85,8 +85,9 @@ def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator
 
 
 def _judge_fires(history: History, runs: Runs, troubled: Times, counts: Counter[str]) -> Iterator[Violation]:
-    """L2: a fire becomes a run, or part of a fire range, at once; a fire range's first fire is where the clock had
-    stopped.
+    """L2: a fire becomes a run, or part of a fire range, at once.
+
+    A fire range's first fire is where the clock had stopped.
     """
     for run in history.runs:
         if run.fire_at is None or run.fire_range_id is not None or run.kind is RunKind.BACKFILL:
@@ -111,7 +112,7 @@ def _judge_fires(history: History, runs: Runs, troubled: Times, counts: Counter[
 
 
 def _owed_at(history: History, version: tuple[JobId, int], fire_at: datetime) -> datetime:
-    """Return when a fire could first be made: an instant that has passed is owed once its job is made or edited."""
+    """Return when a fire could first be made. An instant that has passed is owed once its job is created or edited."""
     for change in history.changes:
         if (change.job_id, change.version) == version and isinstance(change.spec.trigger, Once):
             return max(fire_at, change.until)
@@ -119,7 +120,9 @@ def _owed_at(history: History, version: tuple[JobId, int], fire_at: datetime) ->
 
 
 def _judge_losses(history: History, run: Run, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
-    """L3: what a worker lost, or never began, is given back within the recovery after the last fault before."""
+    """L3: what a worker lost, or never began, is given back within the recovery time after the last fault before
+    that.
+    """
     begun = {effect.token for effect in runs.effects.get(run.id, [])}
     for attempt in runs.attempts.get(run.id, []):
         if attempt.outcome != "lost" and attempt.token in begun:
@@ -135,12 +138,12 @@ def _judge_losses(history: History, run: Run, runs: Runs, counts: Counter[str]) 
 def _first_start(run: Run, runs: Runs) -> datetime | None:
     starts = [effect.started_at for effect in runs.effects.get(run.id, [])]
     if not starts and run.state is RunState.SKIPPED and run.reason == "expired":
-        return run.finished_at  # until then it waited
+        return run.finished_at  # it waited until then
     return min(starts, default=None)
 
 
 def _waits_of_quarantined(history: History, runs: Runs) -> Iterator[tuple[datetime, datetime]]:
-    """Tell when runs that were lost once waited to be carried out alone: a worker then empties itself for them."""
+    """Yield when runs that had been lost waited to run alone: a worker then takes nothing else until it is idle."""
     for run in history.runs:
         was_lost_before = False
         effects = runs.effects.get(run.id, [])

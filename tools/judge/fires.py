@@ -1,4 +1,4 @@
-"""Rules about fires: every one recorded once (S1), none that should not be (S2), each for its own instant."""
+"""Rules about fires: each is recorded exactly once (S1), none without reason (S2), and each for its own instant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.judge.trigger_periods import TriggerPeriod, read_trigger_periods
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """What is on record of one job's fires."""
+    """The records of one job's fires."""
 
     job_id: JobId
     runs: dict[datetime, list[Run]]
@@ -27,7 +27,7 @@ class _Records:
 
 
 def judge_fires(history: History, counts: Counter[str]) -> Iterator[Violation]:
-    """S1 and S2: expected and recorded are the same set, each fire once."""
+    """S1 and S2: expected and recorded fires are the same set, each fire once."""
     runs: dict[JobId, dict[datetime, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for run in history.runs:
         if run.fire_at is not None and run.kind is not RunKind.BACKFILL:
@@ -62,7 +62,7 @@ def _judge_job(history: History, records: _Records, counts: Counter[str]) -> Ite
 def _judge_pause(
     history: History, records: _Records, pause: TriggerPeriod, owed: set[datetime]
 ) -> Iterator[Violation]:
-    """What would have fired during a pause is on record as one gap, that of this pause (law 4)."""
+    """Fires that fell into a pause are on record as one gap, that of this pause (law 4)."""
     for at in sorted(owed):
         covering = [
             fire_range
@@ -101,7 +101,7 @@ def _judge_fire(
 
 
 def _held_then(history: History, periods: list[TriggerPeriod], runs: list[Run], at: datetime) -> bool:
-    """Say whether the trigger gives this instant, and each run's version had not been replaced by then."""
+    """Say whether the trigger gives this instant, and no run's version had been replaced by then."""
     return bool(periods) and all(
         any(
             run.version in period.versions and at <= period.versions[run.version] + history.slack
@@ -120,7 +120,7 @@ def _covers(fire_range: FireRange, at: datetime) -> bool:
 
 
 def _claims(fire_range: FireRange, at: datetime, periods: list[TriggerPeriod]) -> bool:
-    """Say whether a fire range presents itself as the record of a fire, rightly or not."""
+    """Say whether a fire range claims to be the record of a fire, rightly or not."""
     is_mine = any(fire_range.version in period.versions for period in periods)
     return _covers(fire_range, at) and (
         is_mine or (fire_range.kind is FireRangeKind.GAP and fire_range.reason == "paused")
@@ -128,14 +128,14 @@ def _claims(fire_range: FireRange, at: datetime, periods: list[TriggerPeriod]) -
 
 
 def _holds(history: History, records: _Records, fire_range: FireRange, at: datetime) -> bool:
-    """Say whether a fire range may be the record of a fire for the reason that it gives (misfires have their own
+    """Say whether a fire range may be the record of a fire, for the reason that it gives (misfires have their own
     rule).
     """
     slack = history.slack
     if fire_range.kind is not FireRangeKind.GAP:
         return True
     if fire_range.reason == "paused":
-        # What was due and not made when the pause began is its record's, what comes after the pause is not.
+        # The record covers fires that were due but not made when the pause began, and none after the pause.
         return any(
             pause.is_paused
             and pause.began_after - slack <= fire_range.created_at <= pause.began_by + slack
@@ -148,7 +148,7 @@ def _holds(history: History, records: _Records, fire_range: FireRange, at: datet
 
 
 def judge_instants(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
-    """S2, S19, L1: a fire's run is for an instant, and due then, or later by no more than its jitter."""
+    """S2, S19, L1: a fire's run is for an instant, and is due then or later by no more than the jitter."""
     fire_ranges = {fire_range.id: fire_range for fire_range in history.fire_ranges}
     for run in history.runs:
         spec = runs.spec_of(run)
@@ -169,7 +169,7 @@ def judge_instants(history: History, runs: Runs, counts: Counter[str]) -> Iterat
             )
             if not is_its_own:
                 yield runs.accuse(
-                    "S2", run.id, f"made up for fire range {run.fire_range_id}, which does not say so"
+                    "S2", run.id, f"made for fire range {run.fire_range_id}, which does not account for it"
                 )
         elif run.due_at < run.fire_at:
             yield runs.accuse("S19", run.id, f"due before {run.fire_at.isoformat()}, its fire time")

@@ -1,4 +1,4 @@
-"""The entry: all rules over one history."""
+"""The entry point: all rules over one history."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from tools.judge.submissions import judge_submissions
 
 RULES = {
     "S1": "every due fire has exactly one record",
-    "S2": "no fire is recorded that the job, as it was defined then, did not owe",
-    "S3": "what was acknowledged is never lost, and nothing runs that nobody asked for",
-    "S4": "one key is one run",
+    "S2": "no fire is recorded that the job's definition at that time did not owe",
+    "S3": "what was acknowledged is never lost, and nothing runs without a request",
+    "S4": "one key gives one run",
     "S5": "an at-most-once run starts at most once",
-    "S6": "what succeeded was done",
-    "S7": "no attempt starts twice, and a further one only after the record of how the one before ended",
+    "S6": "what succeeded was really done",
+    "S7": "no attempt starts twice, and the next one starts only after the end of the one before is on record",
     "S8": "no more attempts than allowed, and none before its backoff is over",
     "S9": "a stale holder changes nothing",
-    "S10": "one holder at a time, told by its epoch",
+    "S10": "one holder at a time, identified by its epoch",
     "S11": "an end is final, and an answered cancel holds",
     "S12": "legal steps only",
-    "S13": "what failed for good had used up what it was allowed",
+    "S13": "what failed for good had used up its attempts",
     "S18": "the overlap policy holds",
     "S19": "nothing starts before it is due",
     "S20": "the misfire policy holds",
-    "S23": "a store that is away, or takes no writes, is nobody's death",
-    "S25": "a result is that of the attempt that was accepted",
+    "S23": "no worker is declared dead because the store is away or takes no writes",
+    "S25": "a result comes from the attempt that was accepted",
     "S27": "nothing is stuck",
     "L1": "what is due starts at once",
     "L2": "what is due is fired at once",
     "L3": "what a worker lost is given back in time",
 }
-"""The rules by their names in the reliability notes."""
+"""The rules, by their names in the reliability notes."""
 
 
 def judge(history: History) -> Verdict:

@@ -1,4 +1,4 @@
-"""Rules about fires that were late: the misfire policy holds (S20), and what is to be caught up is (S27)."""
+"""Rules about late fires: the misfire policy holds (S20), and what has to be caught up is caught up (S27)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tools.judge.trigger_periods import read_trigger_periods
 
 _TICK = timedelta(microseconds=1)
 _DRAIN = timedelta(seconds=1)
-"""A fire range gives at least one run in this time."""
+"""In this time, a fire range makes at least one run."""
 
 
 def judge_misfires(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
-    """S20: what was late by more than its grace was treated as its policy says, and nothing else was."""
+    """S20: fires late by more than their grace, and no others, were treated by their misfire policy."""
     for run in history.runs:
         spec = runs.spec_of(run)
         if (
@@ -73,7 +73,7 @@ def _judge_fire_range(
 
 
 def _wrong_fire(spec: JobSpec, run: Run, fire_at: datetime, slack: timedelta) -> str | None:
-    """Say what is wrong with a fire that was made (or passed over for something else than its lateness)."""
+    """Say what is wrong with a fire that was made (or skipped for another reason than its lateness)."""
     late = run.created_at - fire_at
     if late <= spec.misfire.grace + slack:
         return None
@@ -87,7 +87,7 @@ def _wrong_fire(spec: JobSpec, run: Run, fire_at: datetime, slack: timedelta) ->
 def _wrong_omission(
     spec: JobSpec, reason: str, from_at: datetime, to_at: datetime, created_at: datetime, slack: timedelta
 ) -> str | None:
-    """Say what is wrong with fires that were left out for being late."""
+    """Say what is wrong with fires that were left out because they were late."""
     rule = spec.misfire
     if (reason == "misfire_limit") != (rule.policy is Misfire.FIRE_ALL):
         return f"left out as {reason}, policy {rule.policy}"
@@ -125,7 +125,7 @@ def _wrong_catch_up(spec: JobSpec, fire_range: FireRange, to_at: datetime, slack
 
 
 def judge_catch_ups(history: History, counts: Counter[str]) -> Iterator[Violation]:
-    """S27, S1: a catch-up comes to its end where job and system are there to carry it out, and ends no sooner."""
+    """S27, S1: a catch-up ends if the job and the system are there to run it, and ends no sooner."""
     periods = read_trigger_periods(history)
     calm_since = history.healed_at + 3 * history.lease
     specs = {(change.job_id, change.version): change.spec for change in history.changes}

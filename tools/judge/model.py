@@ -1,6 +1,6 @@
-"""What a history holds.
+"""The contents of a history.
 
-All instants are the store's time unless a name says otherwise; lists are in the order in which things happened.
+All instants are in the store's time unless a name says otherwise. Lists are in the order of events.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change of a job that took effect at `at`, or at some instant up to `until` (what a client cannot know).
+    """A change of a job. It took effect at `at`, or at some instant up to `until` that a client cannot know.
 
     Attributes:
-        spec: the definition that holds from then on.
+        spec: the definition from then on.
     """
 
     job_id: JobId
@@ -44,12 +44,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What a client asked for and what it was told.
+    """A client's request and the answer.
 
     Attributes:
-        kind: `submit` or `cancel`; what is done to jobs is told by changes.
-        outcome: `ok`, `fail` (surely not done) or `unknown` (the answer did not come).
-        answer: for `submit` nothing, for `cancel` the answer's word.
+        kind: `submit` or `cancel`; requests about jobs appear as changes.
+        outcome: `ok`, `fail` (surely not done) or `unknown` (no answer came).
+        answer: for `cancel` the word of the answer; None for `submit`.
         run_id: the run that the answer names, or that was to be cancelled.
     """
 
@@ -65,10 +65,10 @@ class Operation:
 
 @dataclass(slots=True, kw_only=True)
 class Effect:
-    """One execution, as the job wrote it down itself in its first and its last act.
+    """One execution, as the job itself recorded it in its first and its last act.
 
     Attributes:
-        ending: how the job ended by its own word (`done`, `failed`, `snoozed`); None when it never came to its end.
+        ending: how the job itself says it ended (`done`, `failed`, `snoozed`); None if it never reached its end.
     """
 
     run_id: RunId
@@ -86,11 +86,12 @@ class Event:
     """A change of a run's state as the store committed it, or a write that it refused (`is_stale`).
 
     Attributes:
-        run_id: None for a fire that was passed over because a run was live (`overlap`).
-        token: under which it was asked for (of a claim: the one it gave).
-        what: the claim, or the attempt's outcome, or `inserted`, `cancel`, `expired`, `overlap`.
-        actor: the process that asked.
-        session_id: of a claim and of an attempt's end, the worker session that it was for.
+        run_id: None for a fire that was skipped because a run was live (`overlap`).
+        token: the token of the request (for a claim, the token that it gave).
+        what: `claimed`, the attempt's outcome, or how the run began or ended: `inserted`, `fired`, `cancel`,
+            `expired`, `overlap`.
+        actor: the process that made the request.
+        session_id: for a claim and for an attempt's end, the worker session.
     """
 
     at: datetime
@@ -106,13 +107,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A right to write, of a scheduler over a shard or of a worker session: given, made use of, or ended.
+    """A right to write, of a scheduler over a shard or of a worker session: it was given, used, or ended.
 
     Attributes:
         what: `shard 7` or `session 12`.
-        epoch: of a shard; 0 for sessions, which are never given twice.
-        step: `given`, `used` (a write under it was accepted), `ended`, or `expired` (its holder was declared
-            dead, but lived).
+        epoch: the shard's epoch; 0 for sessions, which are never given twice.
+        step: `given`, `used` (a write under it was accepted), `ended`, or `expired` (its holder was declared dead,
+            but was alive).
     """
 
     at: datetime
@@ -124,7 +125,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Something that was done to the system; `until` is its end, restart included."""
+    """Something that was done to the system. `until` is its end, including the restart."""
 
     kind: str
     target: str
@@ -134,15 +135,15 @@ class Fault:
 
 @dataclass(slots=True, kw_only=True)
 class History:
-    """Everything that a judge looks at.
+    """Everything that the judge examines.
 
     Attributes:
-        events: empty where the transitions were not recorded; rules about them are then not judged.
+        events: empty if the transitions were not recorded; then the rules about them are not judged.
         runs: the final read, made after the quiet period at `read_at`.
-        healed_at: when the last fault was over.
-        slack: by how much clocks of the system may differ.
-        lease: after so long a silence a worker is declared dead.
-        slots: attempts that all workers together can carry out at a time.
+        healed_at: when the last fault had ended.
+        slack: how far the system's clocks may differ.
+        lease: how long a worker may be silent before it is declared dead.
+        slots: how many attempts all workers together can run at a time.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -163,7 +164,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that was broken, with the shortest story that shows it."""
+    """A broken rule, with the shortest story that shows it."""
 
     rule: str
     subject: str
@@ -175,11 +176,11 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of judging a history.
+    """The result of judging a history.
 
     Attributes:
-        counts: how much was looked at and what was found to be allowed, by name: a history in which nothing
-            happened proves nothing.
+        counts: how much was examined, and what was found to be allowed, by name. A history in which nothing happened
+            proves nothing.
     """
 
     violations: tuple[Violation, ...]
@@ -191,7 +192,7 @@ class Verdict:
         return not self.violations
 
     def as_plain(self) -> dict[str, Any]:
-        """Return the verdict as JSON can hold it."""
+        """Return the verdict as plain values for JSON."""
         return {
             "violations": [
                 {"rule": found.rule, "subject": found.subject, "story": list(found.story)}

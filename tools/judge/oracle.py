@@ -1,8 +1,8 @@
-"""Fire times worked out the slow and plain way, sharing no code with the planner or the cron engine.
+"""Computes fire times in the slow and plain way. It shares no code with the planner or the cron engine.
 
-An expression's instants are found by asking of every second whether it matches; an interval's by adding it up.
-Only what the workloads use is understood: numbers, `*`, ranges, steps and lists in UTC. Anything else is refused with a
-`ValueError`, because an oracle that guesses accuses the innocent.
+For an expression, it tests every second; for an interval, it adds the intervals up. It understands only what the
+workloads use: numbers, `*`, ranges, steps and lists in UTC. Anything else is refused with a `ValueError`, because an
+oracle that guesses makes false accusations.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _matches(fields: tuple[frozenset[int], ...], instant: datetime, *, is_either
 
 @lru_cache(maxsize=1000)
 def _read(expression: str) -> tuple[tuple[frozenset[int], ...], bool]:
-    """Return the values of each field, and whether one of the two fields for days is enough (both are narrowed)."""
+    """Return the values of each field, and whether one of the two day fields is enough (if both are restricted)."""
     words = expression.split()
     if len(words) == 5:
         words = ["0", *words]

@@ -1,4 +1,4 @@
-"""Rules about the order of what the store committed: S9, S11, S12; needs the events of a history."""
+"""Rules about the order of what the store committed: S9, S11, S12. They need the events of a history."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from tools.judge.model import Event, Grant, History, Violation
 from tools.judge.runs import Runs
 
 STORE_FAULTS = frozenset({"outage", "full"})
-"""What is done to the store alone."""
+"""Faults of the store alone."""
 _FIRST = frozenset({RunState.PENDING, RunState.BLOCKED, RunState.SKIPPED})
 _ENDINGS = frozenset(outcome.value for outcome in AttemptOutcome)
 
 
 def judge_order(history: History, counts: Counter[str]) -> Iterator[Violation]:
-    """S9, S11, S12: legal steps only, by the holder of the newest token, who always may, and none after the end."""
+    """S9, S11, S12: only legal steps, only by the holder of the newest token, who is never refused, and none after
+    the end.
+    """
     events: dict[RunId, list[Event]] = defaultdict(list)
     for event in history.events:
         if event.is_stale:
@@ -55,7 +57,7 @@ def _first_fault(events: list[Event]) -> tuple[str, int, str] | None:
             if event.target not in _FIRST:
                 return "S12", index, f"{event.what} before it was recorded"
         elif not is_legal(state, event.target):
-            return "S12", index, f"{state} to {event.target} is no legal step"
+            return "S12", index, f"{state} to {event.target} is not a legal step"
         if event.what == "claimed":
             if event.token <= token:
                 return "S9", index, f"its token does not grow: {token} before"
@@ -75,7 +77,9 @@ def _tell(event: Event) -> str:
 
 
 def judge_passed_over(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
-    """S18, to the letter: at its commit, a fire of a job with overlap `skip` found a live run or none."""
+    """S18, strictly: when a fire of a job with overlap `skip` was committed, it was skipped if and only if a run was
+    live.
+    """
     skipping = {change.job_id for change in history.changes if change.spec.overlap is Overlap.SKIP}
     live: dict[JobId, set[RunId]] = defaultdict(set)
     for event in history.events:
@@ -96,14 +100,14 @@ def judge_passed_over(history: History, runs: Runs, counts: Counter[str]) -> Ite
 
 
 def _skips(run_id: RunId, runs: Runs) -> bool:
-    """Say whether the version of the job that a fire's run was made from skips overlaps."""
+    """Say whether the job version of a fire's run skips overlaps."""
     run = runs.by_id.get(run_id)
     spec = runs.spec_of(run) if run is not None else None
     return spec is not None and spec.overlap is Overlap.SKIP
 
 
 def judge_grants(history: History, counts: Counter[str]) -> Iterator[Violation]:
-    """S10: no write is accepted under a right that was given anew to somebody else, or that has ended."""
+    """S10: no write is accepted under a right that has since been given to another holder, or that has ended."""
     newest: dict[str, Grant] = {}
     for grant in history.grants:
         last = newest.get(grant.what)
@@ -121,9 +125,10 @@ def judge_grants(history: History, counts: Counter[str]) -> Iterator[Violation]:
 
 
 def judge_deaths(history: History, counts: Counter[str]) -> Iterator[Violation]:
-    """S23: a store that is away, or takes no writes, is nobody's death; who is declared dead had another fault.
+    """S23: no worker is declared dead because the store is away or takes no writes. A worker declared dead had
+    another fault.
 
-    A session of which the worker never heard (the answer to its registration was lost) is nobody's.
+    A session that its worker never heard of (the answer to its registration was lost) belongs to no one.
     """
     recovery = 3 * history.lease
     others = [fault for fault in history.faults if fault.kind not in STORE_FAULTS]
@@ -137,7 +142,7 @@ def judge_deaths(history: History, counts: Counter[str]) -> Iterator[Violation]:
 
 
 def _is_anothers(last: Grant, used: Grant) -> bool:
-    """Say whether a shard's holder is somebody else; a session's writes come through any server."""
+    """Say whether a shard's holder is another one. A session's writes may come through any server."""
     return used.epoch > 0 and used.actor != last.actor
 
 

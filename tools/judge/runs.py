@@ -1,4 +1,4 @@
-"""The final runs of a history with what belongs to each."""
+"""The final runs of a history, with what belongs to each."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from mainspring.core.model import JobSpec, Run
 from tools.judge.model import Effect, History, Violation
 
 LOSSES = frozenset({"lost", "handed_back", "preempted"})
-"""Ends of an attempt that are nobody's failure."""
+"""Ends of an attempt that do not count as failures."""
 FAILURES = frozenset({"failed", "timed_out"})
 """Ends of an attempt that count towards the limit of retries."""
 
 
 class Runs:
-    """The final runs with what belongs to each."""
+    """The final runs, with what belongs to each."""
 
     def __init__(self, history: History) -> None:
         self.by_id = {run.id: run for run in history.runs}
@@ -30,7 +30,7 @@ class Runs:
         return self.specs.get((run.job_id, run.version))
 
     def accuse(self, rule: str, run_id: RunId, *why: str) -> Violation:
-        """Return a rule's breach by a run, with the run's story."""
+        """Return the violation of a rule by a run, with the run's story."""
         return Violation(rule, format_run_id(run_id), self.tell(run_id, *why))
 
     def tell(self, run_id: RunId, *more: str) -> tuple[str, ...]:

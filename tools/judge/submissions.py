@@ -12,7 +12,7 @@ from tools.judge.runs import Runs
 
 
 def judge_submissions(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
-    """S3 and S4: what was acknowledged is there, once per key; nothing else was made."""
+    """S3 and S4: every acknowledged run exists, once per key, and nothing else was made."""
     submits = [operation for operation in history.operations if operation.kind == "submit"]
     by_key: dict[str, set[RunId]] = defaultdict(set)
     requests: dict[RunId, set[object]] = defaultdict(set)
@@ -38,7 +38,7 @@ def judge_submissions(history: History, runs: Runs, counts: Counter[str]) -> Ite
 def _judge_answer(operation: Operation, run_id: RunId, runs: Runs) -> Iterator[Violation]:
     run = runs.by_id.get(run_id)
     if run is None:
-        yield runs.accuse("S3", run_id, "acknowledged, but not to be found")
+        yield runs.accuse("S3", run_id, "acknowledged, but cannot be found")
     elif run.job_id != operation.job_id:
         asked_for = format_job_id(operation.job_id)
         yield runs.accuse("S3", run_id, f"acknowledged for {asked_for}, but it is another job's")
@@ -47,9 +47,9 @@ def _judge_answer(operation: Operation, run_id: RunId, runs: Runs) -> Iterator[V
 
 
 def _judge_surplus(history: History, submits: list[Operation]) -> Iterator[Violation]:
-    """Runs of a job that no submission asked for: a second one for a key, or one that was refused.
+    """Find runs of a job that no submission asked for: a second run for a key, or one that was refused.
 
-    Which of a job's runs a lost answer would have named is not known, so they are counted.
+    It is not known which of a job's runs a lost answer would have named, so runs are only counted.
     """
     made: Counter[JobId] = Counter(run.job_id for run in history.runs if run.kind is RunKind.MANUAL)
     known: dict[JobId, set[RunId]] = defaultdict(set)

@@ -1,4 +1,4 @@
-"""A job's life as periods during which one trigger held: what it owed, and what it may have fired."""
+"""A job's life as periods with one trigger each: which fires it owed, and which it may have made."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from tools.judge.oracle import expected_fires
 
 _FAR = datetime(9000, 1, 1, tzinfo=UTC)
 SETTLE = timedelta(seconds=3)
-"""Fires this close to the final read may still be under way."""
+"""Fires this close before the final read may still be under way."""
 
 
 @dataclass(slots=True)
 class TriggerPeriod:
-    """A period during which one trigger held and the job was paused or was not, whatever else of it was edited.
+    """A period with one trigger, in which the job was either paused or not, whatever else was edited.
 
-    The first pair of instants says when it surely and when it possibly had begun; the second the same of its end.
+    The first pair of instants says by when it had surely begun and when it may have begun; the second pair does the
+    same for its end.
     """
 
     trigger: Trigger | None
@@ -31,14 +32,14 @@ class TriggerPeriod:
     is_first: bool
     is_paused: bool
     versions: dict[int, datetime] = field(default_factory=dict)
-    """Each version that held within it, and by when it was surely replaced."""
+    """Each version that was valid within it, and by when it was surely replaced."""
 
     def expected(self, slack: timedelta) -> tuple[set[datetime], set[datetime]]:
         """Return the fires that are surely owed, and those that may be on record."""
         if isinstance(self.trigger, Once):
             at = self.trigger.at
             possible = {at} if at <= self.ended_by + slack else set()
-            # What has just passed when the job is made is owed; after a pause or an edit, it depends.
+            # An instant that has just passed when the job is created is owed; after a pause or an edit, it depends.
             is_sure = at <= self.ended_after - slack and (self.is_first or at > self.began_by + slack)
             return ({at} if is_sure else set()), possible
         widest = set(expected_fires(self.trigger, self.began_after - slack, self.ended_by + slack))

@@ -1,1 +1,1 @@
-"""The deterministic simulator: the real engine on virtual time; every fault and interleaving comes from one seed."""
+"""The deterministic simulator: the real engine on virtual time. Every fault and interleaving comes from one seed."""

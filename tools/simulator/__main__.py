@@ -1,7 +1,7 @@
 """`python -m tools.simulator`: run a campaign, or replay one seed or kept plan.
 
-Exit code 1: a rule was broken. 3: the campaign is void, because it never met something that it is for. 130: it was
-broken off.
+Exit code 1: a rule was broken. 3: the campaign is void, because something that it must meet never happened. 130: it
+was interrupted.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _SECONDS_BETWEEN_LINES = 30.0
 @click.option(
     "--replay",
     metavar="SEED|FILE",
-    help="Simulate this one seed, or a plan that was kept, and tell what happened.",
+    help="Simulate this one seed or saved plan, and show what happened.",
 )
 @click.option("--log", "log_file", metavar="FILE", help="With --replay: write the log there.")
 @click.option("--shrink", "is_shrinking", is_flag=True, help="With --replay: cut a failing plan down first.")
-@click.option("--keep", metavar="FILE", help="With --replay: write the plan there, cut down or as it was.")
+@click.option("--keep", metavar="FILE", help="With --replay: write the plan there, cut down or unchanged.")
 def main(
     seeds: int,
     first: int,
@@ -112,19 +112,19 @@ def _search(first: int, seeds: int, store: str, processes: int | None) -> int:
     click.echo(json.dumps(tally.summary()))
     if tally.failed:
         how = "" if store == "memory" else f" --store {store}"
-        click.echo(f"a rule was broken; tell the story with{how} --replay SEED --shrink", err=True)
+        click.echo(f"a rule was broken; show how with{how} --replay SEED --shrink", err=True)
         return 1
     if is_broken_off:
-        click.echo(f"broken off after {tally.seeds} of {seeds} seeds", err=True)
+        click.echo(f"interrupted after {tally.seeds} of {seeds} seeds", err=True)
         return _BROKEN_OFF
     if tally.never_met:
-        click.echo("void: never met what is listed as never_met; run more seeds", err=True)
+        click.echo("void: what never_met lists did not happen; run more seeds", err=True)
         return _VOID
     return 0
 
 
 def _watched(tallies: Iterator[Tally], seeds: int) -> Iterator[Tally]:
-    """Show how far a campaign has come: a bar on a terminal, elsewhere a line now and then; failures at once."""
+    """Show a campaign's progress: as a bar on a terminal, otherwise as a line now and then. Show failures at once."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""Many seeds on all cores, with progress; a campaign that never met what it is for is void.
+"""Runs many seeds on all cores, with progress. A campaign is void if something that it must meet never happened.
 
 python -m tools.simulator --seeds 20000
 """
@@ -51,7 +51,7 @@ REQUIRED = (
     "repeats_explained",
     *(f"crash_{moment}_{verb}" for verb in CRASH_VERBS for moment in ("before", "after")),
 )
-"""What a campaign must have met, each at least once; else it is void."""
+"""What a campaign must meet, each at least once; otherwise it is void."""
 NEEDS_SEVERAL_NODES = {
     *("two_nodes_planned_the_same_fire", "fire_fenced", "fire_lost"),
     *("shards_taken_from_a_living_node", "crash_before_release_shards", "crash_after_release_shards"),
@@ -63,12 +63,12 @@ NEEDS_SEVERAL_NODES = {
     ),
     "store_call_carried_out_late",
 }
-"""What cannot be met where one process holds the store."""
+"""What cannot happen if one process holds the store."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What a campaign has come to so far.
+    """The results of a campaign so far.
 
     Attributes:
         failed: seeds that broke a rule, with the first violation of each.
@@ -86,12 +86,12 @@ class Tally:
 
     @property
     def never_met(self) -> list[str]:
-        """What makes the campaign void."""
+        """What the campaign never met, which makes it void."""
         required = REQUIRED if self.store == "memory" else set(REQUIRED) - NEEDS_SEVERAL_NODES
         return [name for name in REQUIRED if name in required and not self.met[name]]
 
     def summary(self) -> dict[str, object]:
-        """Return the figures as JSON can hold them."""
+        """Return the results as plain values for JSON."""
         minutes = max(self.spent, 1e-9) / 60
         return {
             "store": self.store,
@@ -111,11 +111,11 @@ class Tally:
 def run_campaign(
     first: int, count: int, *, processes: int | None = None, store: str = "memory"
 ) -> Iterator[Tally]:
-    """Simulate so many seeds from `first` on; yield the same tally, grown, after each seed."""
+    """Simulate this many seeds, starting with `first`. Yield the same tally, updated, after each seed."""
     tally = Tally(store=store)
     started = time.perf_counter()
     workers = processes or os.cpu_count() or 1
-    # Ctrl-C is the parent's affair.
+    # The parent handles Ctrl-C.
     quiet = (signal.SIGINT, signal.SIG_IGN)
     pool_of = partial(multiprocessing.get_context("spawn").Pool, maxtasksperchild=500)
     with pool_of(workers, initializer=signal.signal, initargs=quiet) as pool:

@@ -1,4 +1,4 @@
-"""The nemesis: does to the world what the plan says, and puts it right again."""
+"""The nemesis: injects the faults of the plan into the world, and repairs them afterwards."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _FALSE_ENDINGS: tuple[Ending, ...] = (
     HandedBack(was_started=True),
 )
 _LONGEST_WAIT = 30
-"""Seconds for which a process may take to end when it was asked to, or to reach the call at which it is to crash."""
+"""How long a process may take to end when it was asked to, or to reach the call at which it is to crash, in seconds."""
 
 
 class Nemesis:
-    """Carries out the plan's faults; faults of one kind on one target may overlap and end with the last."""
+    """Injects the plan's faults. Faults of one kind on one target may overlap, and end with the last one."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._holds: dict[tuple[str, str], int] = {}
 
     async def run(self) -> None:
-        """Start every fault at its instant; return when all are over."""
+        """Start every fault at its instant. Return when all are over."""
         tasks = []
         for plan in self._world.plan.faults:
             await asyncio.sleep(max(plan.at - self._world.loop.time(), 0))
@@ -45,7 +45,7 @@ class Nemesis:
         await asyncio.gather(*tasks)
 
     def heal(self) -> None:
-        """Start and free whatever does not run, and mend all connections."""
+        """Start or resume whatever does not run, and repair all connections."""
         self._world.is_store_down = self._world.is_store_full = False
         self._world.failure_rate = 0.0
         for node in self._world.nodes.values():
@@ -105,10 +105,10 @@ class Nemesis:
                 break
             await asyncio.sleep(1)
         else:
-            node.kill()  # as whoever runs services does
+            node.kill()  # as a service manager does
 
     async def _reinstall(self, plan: FaultPlan, node: Node) -> None:
-        """Start a server again with other zone data, and later with what it had."""
+        """Restart a server with other zone data, and later with the data that it had."""
         node.trouble.tzdata = plan.version
         self._take(node.name, "tzdata")
         await self._stop(node)
@@ -120,9 +120,9 @@ class Nemesis:
             node.boot()
 
     async def _crash(self, plan: FaultPlan, node: Node) -> datetime | None:
-        """Crash at a call of a verb, in a later life of the process if need be: some are called only at its start.
+        """Crash at a call of a verb, if need be after a restart: some verbs are called only at the start.
 
-        Return when it was found to have crashed; None if it never came to that call.
+        Return when the crash was noticed; None if the process never made that call.
         """
         crash = (plan.verb, plan.is_after)
         node.trouble.crash_at = crash
@@ -149,7 +149,7 @@ class Nemesis:
             process.go_on()
 
     async def _impersonate(self, plan: FaultPlan, node: Node) -> None:
-        """Have somebody report leases that other sessions hold, to one server."""
+        """Let a stranger report leases of other sessions to one server."""
         assert isinstance(node, ServerNode)
         world, random = self._world, Random(f"stranger:{self._world.plan.seed}:{plan.at}")
         until = world.loop.time() + plan.seconds
@@ -195,5 +195,5 @@ async def _report(
 
 
 def margin(beat_period: float) -> timedelta:
-    """Return after how long a silent worker is declared dead at the latest."""
+    """Return the longest time until a silent worker is declared dead."""
     return timedelta(seconds=4 * beat_period + 1)

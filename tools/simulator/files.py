@@ -1,4 +1,4 @@
-"""The SQLite store of a simulated process: real files, no threads, and commits that a crash can forestall."""
+"""The SQLite store of a simulated process: real files, no threads, and commits that a crash can prevent."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ R = TypeVar("R")
 
 
 class LoopLane:
-    """A lane on the event loop: what waits together goes together, as in the thread; between it and its commit
-    other things happen.
+    """A database on the event loop instead of in a thread.
+
+    Calls that wait together share a transaction, as in the thread; other things can happen before its commit.
     """
 
     def __init__(self, transactions: Transactions, *, delay: Callable[[], float]) -> None:
@@ -37,7 +38,7 @@ class LoopLane:
         self._serving = asyncio.create_task(self._serve())
 
     async def stop(self) -> None:
-        """Finish what was asked for, and end."""
+        """Finish the calls already made, and end."""
         if self._is_open:
             self._is_open = False
             self._news.set()
@@ -46,12 +47,12 @@ class LoopLane:
             self._transactions.close()
 
     def abandon(self) -> None:
-        """Let go of the file as a process does that is killed: what is not committed is undone."""
+        """Release the file as a killed process does: what is not committed is rolled back."""
         self._is_open = False
         self._transactions.close()
 
     async def call(self, work: Callable[[apsw.Connection], R]) -> R:
-        """Carry out `work`; for a writer, return once it is committed."""
+        """Run `work`. A writer returns once it is committed."""
         if not self._is_open:
             raise StoreUnavailable("the store is closed")
         call = DatabaseCall(work, asyncio.get_running_loop().create_future())
@@ -77,7 +78,7 @@ class FileStore(SqliteStore):
     """A `SqliteStore` of one simulated process.
 
     Args:
-        time: what `read_time` answers; SQLite's own clock is the host's.
+        time: the clock that `read_time` returns, because SQLite's own clock is the host's.
         delay: draws the seconds between a transaction's last statement and its commit.
     """
 
@@ -92,7 +93,7 @@ class FileStore(SqliteStore):
         return self._time()
 
     def abandon(self) -> None:
-        """Let go of the files without finishing anything, as a process does that is killed."""
+        """Release the files without finishing anything, as a killed process does."""
         for lane in self._lanes:
             lane.abandon()
         self._lock.release()

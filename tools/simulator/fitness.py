@@ -1,4 +1,4 @@
-"""Whether a simulated server keeps to what its host allows: with a wrong clock or other zone data it owns no shards."""
+"""Checks that a simulated server owns no shards while its host has a wrong clock or other zone data."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mainspring.ports.store.nodes import NodeFacts
 from tools.simulator.world import Node, World
 
 WRONG = 10.0
-"""Seconds by which a host's clock must be off for the node to refuse surely: twice the limit."""
+"""How far a host's clock must be off for the node to refuse for sure, in seconds: twice the limit."""
 
 
 class Fitness:
-    """Stands between a server and its host's clock, and hears its store calls.
+    """Sits between a server and its host's clock, and watches its store calls.
 
-    What it may do is judged by what it has looked at, not by what is so: a fault may begin in the middle of a look.
+    It judges the server by what the server has read, not by what is true: a fault may begin in the middle of a check.
     """
 
     def __init__(self, world: World, node: Node, facts: NodeFacts) -> None:
@@ -30,25 +30,25 @@ class Fitness:
         self._refusal: Refusal | None = None
 
     def tell_time(self) -> datetime:
-        """Return what the host's clock shows, and note that it was looked at."""
+        """Return what the host's clock shows, and note that it was read."""
         skew = self._node.trouble.host_skew
         self._is_clock_wrong = abs(skew) > WRONG
         return self._world.time() + timedelta(seconds=skew)
 
     def check(self, verb: str, given: Mapping[str, Any]) -> None:
-        """Write down a rule that this call is about to break."""
+        """Record a rule that this call is about to break."""
         is_zone_data_other = self._recorded not in {None, self._tzdata}
         if verb == "take_shards" and (self._is_clock_wrong or is_zone_data_other):
             self._accuse("takes shards")
         elif verb == "beat_node":
             refusal = given["refusal"]
             if self._is_clock_wrong and refusal is not Refusal.CLOCK:
-                self._accuse(f"says {refusal} of a wrong clock")
+                self._accuse(f"reports {refusal} for a wrong clock")
             elif is_zone_data_other and refusal is None:
-                self._accuse("says nothing of its other zone data")
+                self._accuse("reports nothing about its other zone data")
 
     def learn(self, verb: str, args: tuple[Any, ...], given: Mapping[str, Any], result: Any) -> None:
-        """Take in what the store has answered."""
+        """Note what the store has answered."""
         if verb == "read_cluster":
             self._recorded = result.tzdata
         elif verb == "record_tzdata" and result:
@@ -79,12 +79,12 @@ class Fitness:
 
 
 def check_division(figures: Mapping[str, ShardFigures | None], owned: set[int], shards: int) -> list[str]:
-    """Return what is not as it has to be once everything is right again.
+    """Return what is still wrong after everything has been repaired.
 
     Args:
-        figures: of each server; None of one that does not run.
-        owned: the shards that servers plan for.
-        shards: how many there are.
+        figures: the figures of each server; None for one that does not run.
+        owned: the shards that servers plan.
+        shards: how many shards there are.
     """
     broken = []
     for name, seen in figures.items():
@@ -93,5 +93,5 @@ def check_division(figures: Mapping[str, ShardFigures | None], owned: set[int], 
         elif seen.refusal is not None:
             broken.append(f"{name} still refuses shards: {seen.refusal}")
     if len(owned) != shards:
-        broken.append(f"{shards - len(owned)} shards are planned for by nobody")
+        broken.append(f"no server plans {shards - len(owned)} shards")
     return broken

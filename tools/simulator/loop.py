@@ -1,9 +1,9 @@
 """An event loop whose time is virtual and whose handles belong to simulated processes.
 
-Time stands still while anything can run and jumps to the next timer when nothing can: minutes pass in
-milliseconds. Each handle runs in the context that its task was made in, and the context tells its process
-(`spawn`), so that a whole process can be paused as by SIGSTOP (its handles and timers wait, and all come at once
-when it goes on) or killed as by SIGKILL (they never run again: no `finally`, no answer).
+Time stands still while anything can run, and jumps to the next timer when nothing can: minutes pass in milliseconds.
+Each handle runs in the context in which its task was made, and the context names its process (`spawn`). So a whole
+process can be paused as by SIGSTOP (its handles and timers wait, and all run at once when it resumes) or killed as by
+SIGKILL (they never run again: no `finally`, no answer).
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _LEFT_BY_THE_DEAD = ("was destroyed but it is pending", "exception was never ret
 
 
 class Stuck(MainspringError):
-    """Nothing can run and no timer is set, but what the simulation waits for is not done."""
+    """Nothing can run and no timer is set, although what the simulation waits for is not done."""
 
 
 class Process:
-    """What lives and dies together: one operating system process of the simulation.
+    """One operating system process of the simulation: what lives and dies together.
 
     Attributes:
-        name: how the history calls it.
-        is_dead: it was killed.
-        parked: what came due while it is stopped, in that order; None while it is not.
+        name: its name in the history.
+        is_dead: it was killed, or has ended.
+        parked: what came due while it is paused, in order; None while it is not paused.
     """
 
     __slots__ = ("_context", "_loop", "is_dead", "name", "parked")
@@ -49,15 +49,15 @@ class Process:
 
     @property
     def is_paused(self) -> bool:
-        """Whether it is stopped for the moment."""
+        """Whether it is paused."""
         return self.parked is not None
 
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str | None = None) -> asyncio.Task[Any]:
-        """Start a task of this process; tasks that it starts belong to it, too."""
+        """Start a task of this process. Tasks that the task starts belong to the process, too."""
         return self._loop.create_task(work, name=name, context=self._context.copy())
 
     def kill(self) -> None:
-        """End it as SIGKILL does: nothing of it runs any more."""
+        """End it as SIGKILL does: nothing of it runs again."""
         self.is_dead = True
         self.parked = None
 
@@ -67,7 +67,7 @@ class Process:
             self.parked = []
 
     def go_on(self) -> None:
-        """Let it run again as SIGCONT does: what came meanwhile is carried out at once, in the order it came."""
+        """Resume it as SIGCONT does: what came due meanwhile runs at once, in order."""
         parked, self.parked = self.parked, None
         if parked:
             self._loop.requeue(parked)
@@ -79,7 +79,7 @@ def current_process() -> Process | None:
 
 
 class _Handle:
-    """What asyncio's handles do, without what a simulation does not need: half of all its objects are these."""
+    """Like asyncio's handles, without what a simulation does not need: half of all its objects are handles."""
 
     __slots__ = ("args", "callback", "context", "is_cancelled")
 
@@ -100,11 +100,11 @@ class _Handle:
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """Runs handles in the order in which they became ready; deterministic as long as those who use it are.
+    """Runs handles in the order in which they became ready. It is deterministic as long as its users are.
 
     Attributes:
         steps: handles run so far.
-        errors: what nobody caught, as `call_exception_handler` was told.
+        errors: uncaught errors, as passed to `call_exception_handler`.
     """
 
     def __init__(self) -> None:
@@ -119,10 +119,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # -- running -----------------------------------------------------------------------------------------------
 
     def run_until_complete(self, future: Any) -> Any:
-        """Run until the future is done; return its result.
+        """Run until the future is done, and return its result.
 
         Raises:
-            Stuck: it never will be.
+            Stuck: it will never be done.
         """
         task = asyncio.ensure_future(future, loop=self)
         events._set_running_loop(self)
@@ -158,7 +158,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.steps += steps
 
     def _jump(self) -> None:
-        """Go to the next instant at which something is due, and make all ready that is due then."""
+        """Go to the next instant at which something is due, and make everything ready that is due then."""
         timers = self._timers
         while timers and timers[0][2].cancelled():
             heapq.heappop(timers)
@@ -175,14 +175,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 timer.set_result(None)
 
     async def nap(self, seconds: float) -> None:
-        """Sleep as `asyncio.sleep` does, at half the price."""
+        """Sleep as `asyncio.sleep` does, at half the cost."""
         future: asyncio.Future[None] = asyncio.Future(loop=self)
         self._count += 1
         heapq.heappush(self._timers, (self._now + seconds, self._count, future))
         await future
 
     def requeue(self, handles: list[_Handle]) -> None:
-        """Make handles ready again, in their order, before whatever becomes ready later."""
+        """Make handles ready again, in order, before whatever becomes ready later."""
         self._ready.extend(handles)
 
     # -- what asyncio asks of a loop ---------------------------------------------------------------------------
@@ -232,7 +232,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return self._is_closed
 
     async def shutdown_asyncgens(self) -> None:
-        """None is kept."""
+        """Do nothing: none are kept."""
 
     def close(self) -> None:
         self._is_closed = True
@@ -241,5 +241,5 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
 
 def make_loop() -> VirtualLoop:
-    """Return a new loop; of asyncio's loops it has what tasks, futures and timers need, and no input or output."""
+    """Return a new loop. It has what tasks, futures and timers need of asyncio's loops, but no input or output."""
     return VirtualLoop()  # type: ignore[abstract]  # typeshed asks for sockets and subprocesses, too

@@ -1,4 +1,4 @@
-"""The simulated processes: servers and workers, made of the real engine, and the network between them."""
+"""The simulated processes: servers and workers, built from the real engine, and the network between them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _DRAIN = 5.0
 
 
 class _Node(ABC):
-    """What servers and workers have in common: a process that comes and goes."""
+    """The base of servers and workers: a process that can end and start again."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -65,7 +65,7 @@ class _Node(ABC):
         world.nodes[name] = self
 
     def boot(self) -> None:
-        """Start it, if it does not run."""
+        """Start it if it does not run."""
         if self.process is None:
             self._starts += 1
             self.process = Process(f"{self.name}.{self._starts}", self.world.loop)
@@ -74,7 +74,7 @@ class _Node(ABC):
             _ = self.process.spawn(self._run(self.process))
 
     def kill(self) -> None:
-        """End it as SIGKILL does; who waits for its answers is told by its host that nobody is there."""
+        """End it as SIGKILL does. Its host resets the connections of those who wait for answers."""
         if self.process is not None:
             self.world.recorder.say(f"{self.process.name} is killed")
             self.process.kill()
@@ -112,7 +112,7 @@ class _Node(ABC):
     async def _shut_down(self) -> None: ...
 
     async def make_engine(self, process: Process, node: NodeFacts | None) -> tuple[Engine, StoreClock]:
-        """Put the real engine together on this process's connection; waits for the store like a supervisor does."""
+        """Build the real engine on this process's connection. Wait for the store as a supervisor does."""
         world = self.world
         link = StoreLink(world, self, process, self.random)
         fitness = Fitness(world, self, node) if node is not None else None
@@ -140,10 +140,10 @@ class _Node(ABC):
         return Engine(cast(Store, link), tools, settings), clock
 
     async def answer(self, caller: Trouble, call: Callable[[], Awaitable[T]], patience: float) -> T:
-        """Carry out a call in this process for another one, over a network that loses and delays.
+        """Run a call in this process for another one, over a network that loses and delays messages.
 
         Raises:
-            Unreachable: no answer came; whether it was carried out is not known.
+            Unreachable: no answer came. It is not known whether the call was carried out.
         """
         loop = self.world.loop
         await self.world.loop.nap(self._delay())
@@ -177,7 +177,7 @@ class _Node(ABC):
     async def _carry_out(self, call: Callable[[], Awaitable[T]], future: asyncio.Future[T]) -> None:
         try:
             result = await call()
-        except Exception as error:  # noqa: BLE001 - it is the caller's
+        except Exception as error:  # noqa: BLE001 - the caller gets it
             if not future.done():
                 future.set_exception(error)
         else:
@@ -187,7 +187,7 @@ class _Node(ABC):
     async def _carry_out_late(self, call: Callable[[], Awaitable[T]], seconds: float) -> None:
         await self.world.loop.nap(seconds)
         self.world.recorder.reached["request_between_processes_carried_out_late"] += 1
-        with suppress(MainspringError):  # nobody is there to be told
+        with suppress(MainspringError):  # its caller is gone
             await call()
 
     def _delay(self) -> float:
@@ -216,13 +216,13 @@ class ServerNode(_Node):
 
     @property
     def figures(self) -> ShardFigures | None:
-        """What it shows of its shards, as its health does; None where it does not run."""
+        """What it reports about its shards, as in its health; None if it does not run."""
         shards = self.engine.shards if self.engine is not None else None
         return shards.figures if shards is not None else None
 
     @property
     def owned(self) -> set[int]:
-        """The shards that it plans for."""
+        """The shards that it plans."""
         return set(self.engine.ownership.epochs) if self.engine is not None else set()
 
     async def _open_files(self) -> None:
@@ -250,7 +250,7 @@ class ServerNode(_Node):
             self._files = None
 
     async def ask(self, caller: Trouble, call: Callable[[Engine], Awaitable[T]], patience: float = 10.0) -> T:
-        """Have the engine of this server do something, as over HTTP.
+        """Call the engine of this server, as over HTTP.
 
         Raises:
             Unreachable: as `answer`.
@@ -263,7 +263,7 @@ class ServerNode(_Node):
 
 
 class FarGateway:
-    """The worker gateway over the simulated network; goes to another server when one does not answer."""
+    """The worker gateway over the simulated network. If a server does not answer, it chooses another one."""
 
     def __init__(self, servers: list[ServerNode], caller: _Node) -> None:
         self._servers = servers
@@ -293,7 +293,7 @@ class FarGateway:
         return await self._ask(lambda gateway: gateway.beat(session_id, held, answered=answered))
 
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
-        """Say how attempts ended."""
+        """Report how attempts ended."""
         return await self._ask(lambda gateway: gateway.report(session_id, reports))
 
     async def leave(self, session_id: SessionId) -> None:
@@ -302,7 +302,7 @@ class FarGateway:
 
 
 class WorkerNode(_Node):
-    """A worker, straight on the store or by way of a server."""
+    """A worker, directly on the store or through a server."""
 
     def __init__(self, world: World, name: str, servers: list[ServerNode], *, is_near: bool) -> None:
         super().__init__(world, name)

@@ -1,4 +1,4 @@
-"""What is going to happen in one simulation, as data drawn from a seed: it can be printed, kept, and cut down."""
+"""What is going to happen in one simulation, as data drawn from a seed. It can be printed, saved, and cut down."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class JobPlan:
     """A job and how its work behaves.
 
     Attributes:
-        body: the definition, but for its target.
-        seconds: the work takes from, to so long.
-        fail, snooze, crash: probabilities of each attempt to raise, to snooze, and to kill its worker.
+        body: the definition without its target.
+        seconds: the shortest and the longest duration of its work.
+        fail, snooze, crash: the probabilities that an attempt raises, snoozes, and kills its worker.
     """
 
     name: str
@@ -32,7 +32,7 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What a client asks for at an instant (seconds from the start).
+    """A client's request at an instant (in seconds from the start).
 
     Attributes:
         kind: create, edit, pause, resume, delete, submit, cancel.
@@ -48,14 +48,14 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultPlan:
-    """A fault from an instant on, for so many seconds.
+    """A fault that begins at an instant and lasts for some seconds.
 
     Attributes:
         kind: see `faults.py`.
-        target: the process (`server-1`, `worker-2`), or nothing where it concerns all.
-        verb, is_after: of a crash at a store call: which one, and whether before or after its commit.
-        skew: by how many seconds a host's clock is set ahead.
-        version: of the zone data that a server is started with.
+        target: the process (`server-1`, `worker-2`); empty if the fault affects all.
+        verb, is_after: for a crash at a store call, which call, and whether before or after its commit.
+        skew: how far a host's clock is set ahead, in seconds.
+        version: the version of the zone data that a server is started with.
     """
 
     at: float
@@ -73,13 +73,13 @@ class Plan:
     """One simulation.
 
     Attributes:
-        workers: for each, whether it works straight on the store (otherwise through a server).
-        seconds: how long clients and faults go on; a quiet period follows.
+        workers: for each, whether it works directly on the store (otherwise through a server).
+        seconds: how long clients and faults are active; a quiet period follows.
         beat_period: seconds between heartbeats.
-        latency: of a store call, seconds, half before and half after the commit, in the middle.
-        failure_rate: share of store calls that fail, half of them after the commit.
-        drift: by how much each process's monotonic clock runs fast or slow, at most.
-        store: `memory`, or `sqlite`: then there is one server, which holds the file, and all workers are far.
+        latency: the median latency of a store call in seconds, half of it before and half after the commit.
+        failure_rate: the share of store calls that fail, half of them after the commit.
+        drift: the most by which a process's monotonic clock runs fast or slow, as a share.
+        store: `memory` or `sqlite`. With `sqlite`, one server holds the file, and all workers go through it.
     """
 
     seed: int
@@ -98,7 +98,7 @@ class Plan:
 
 
 def make_plan(seed: int, *, seconds: float = 120.0, store: str = "memory") -> Plan:
-    """Draw a plan; the same seed gives the same one, and on SQLite a like one."""
+    """Draw a plan. The same seed gives the same plan, and on SQLite a similar one."""
     plan = _draw(seed, seconds)
     if store == "memory":
         return plan
@@ -240,7 +240,7 @@ _POLICIES: tuple[dict[str, Any], ...] = (
 
 
 def _make_policy_edits(seed: int, jobs: Sequence[JobPlan], seconds: float) -> tuple[Action, ...]:
-    """Draw edits of policies while runs of the version before are under way, from a source of its own."""
+    """Draw edits of policies while runs of the version before are under way. They have a random source of their own."""
     random = Random(f"policies:{seed}")
     return tuple(
         Action(
@@ -265,7 +265,7 @@ CRASH_VERBS = (
     # clients
     *("add_jobs", "edit_jobs", "pause_jobs", "resume_jobs", "delete_jobs", "submit_runs", "cancel_runs"),
 )
-"""Store calls at which a process may be made to crash, before or after their commit."""
+"""Store calls at which a process can be made to crash, before or after their commit."""
 
 
 def _make_faults(
@@ -292,14 +292,14 @@ def _make_faults(
                 is_after=random.random() < 0.5,
             )
         )
-    # What is called only at the start of a process is met by killing it once it is to crash there.
+    # Some verbs are called only at the start of a process. To reach them, kill the process once the crash is set.
     starts = [fault for fault in faults if fault.verb in {"take_shards", "add_sessions"}]
     faults += [replace(fault, at=fault.at + 0.1, seconds=0.2, kind="kill", verb="") for fault in starts]
     return tuple(sorted(faults, key=lambda fault: fault.at))
 
 
 def _make_stragglers(seed: int, names: Sequence[str], seconds: float) -> tuple[FaultPlan, ...]:
-    """Draw when requests are carried out late, from a source of its own: other draws stay as they are."""
+    """Draw when requests are carried out late. A random source of their own leaves other draws as they are."""
     random = Random(f"late:{seed}")
     return tuple(
         FaultPlan(
@@ -313,7 +313,7 @@ def _make_stragglers(seed: int, names: Sequence[str], seconds: float) -> tuple[F
 
 
 def _make_unfit(seed: int, servers: int, seconds: float) -> tuple[FaultPlan, ...]:
-    """Draw when hosts have a wrong clock or other zone data, from a source of its own."""
+    """Draw when hosts have a wrong clock or other zone data, from a random source of their own."""
     random = Random(f"unfit:{seed}")
     faults = []
     for _ in range(random.choice([0, 0, 1, 2, 4])):
@@ -332,7 +332,7 @@ def _make_unfit(seed: int, servers: int, seconds: float) -> tuple[FaultPlan, ...
 
 
 def _make_strangers(seed: int, servers: int, seconds: float) -> tuple[FaultPlan, ...]:
-    """Draw when somebody reports leases that other sessions hold, from a source of its own."""
+    """Draw when a stranger reports leases of other sessions, from a random source of its own."""
     random = Random(f"strangers:{seed}")
     return tuple(
         FaultPlan(
@@ -346,7 +346,7 @@ def _make_strangers(seed: int, servers: int, seconds: float) -> tuple[FaultPlan,
 
 
 def write_plan(plan: Plan) -> bytes:
-    """Return a plan as JSON, to be kept: what a seed means changes with the generator, a plan does not."""
+    """Return a plan as JSON, to be saved. The meaning of a seed changes with the generator; a saved plan does not."""
     return msgspec.json.format(msgspec.json.encode(plan), indent=1)
 
 

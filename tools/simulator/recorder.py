@@ -1,4 +1,4 @@
-"""Writes the history down as the store commits it, whatever store that is."""
+"""Records the history as the store commits it, for any store."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tools.judge import Change, ChangeKind, Effect, Event, Fault, Grant, Operati
 
 
 class Recorder:
-    """Collects what a `History` is made of.
+    """Collects the contents of a `History`.
 
     Attributes:
-        reached: how often each thing happened that a campaign must have seen.
-        alive: the names of processes that run, or are only paused.
-        broken: rules of servers that were broken, which no history shows.
+        reached: how often each thing happened that a campaign must meet.
+        alive: the names of processes that run or are paused.
+        broken: broken rules of servers, which no history shows.
         workers: the worker of each session.
-        leases: token and session of each run that was claimed and is not known to have ended.
-        log: one line for each thing that happened, in order: the same for the same seed, byte for byte.
+        leases: the token and session of each run that was claimed and is not known to have ended.
+        log: one line per event, in order. It is the same for the same seed, byte for byte.
     """
 
     def __init__(self, time: Callable[[], datetime]) -> None:
@@ -82,7 +82,7 @@ class Recorder:
             noter(actor, args[0] if args else None, given, result)
 
     def say(self, line: str) -> None:
-        """Write a line into the log."""
+        """Write a line to the log."""
         self.log.append(f"{self._time().isoformat()} {line}")
 
     # -- jobs --------------------------------------------------------------------------------------------------

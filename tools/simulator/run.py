@@ -1,4 +1,4 @@
-"""One simulation from its plan to its verdict."""
+"""Runs one simulation, from its plan to its verdict."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from tools.simulator.workload import TENANT, Clients
 from tools.simulator.world import World
 
 _PATIENCE = 12
-"""So many times five seconds without any progress mean that what is left is stuck."""
+"""After this many times five seconds without any progress, what is left counts as stuck."""
 _LONGEST = 2400.0
-"""Seconds after which it counts as stuck that things still happen."""
+"""After this many seconds, a simulation in which things still happen counts as stuck."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What came of one simulation.
+    """The result of one simulation.
 
     Attributes:
-        reached: how often each thing happened that campaigns ask for.
-        log: one line per thing that happened.
+        reached: how often each thing happened that campaigns must meet.
+        log: one line per event.
         seconds: virtual time that passed.
         steps: handles run by the loop.
-        errors: rules of servers that were broken, and what nobody caught.
+        errors: broken rules of servers, and uncaught errors.
     """
 
     plan: Plan
@@ -60,7 +60,7 @@ class Result:
 
     @property
     def is_good(self) -> bool:
-        """Whether no rule was broken and nothing was left uncaught."""
+        """Whether no rule was broken and no error was left uncaught."""
         return self.verdict.is_good and not self.errors
 
     @property
@@ -70,7 +70,7 @@ class Result:
 
 
 def simulate(plan: Plan) -> Result:
-    """Carry a plan out and judge what happened."""
+    """Carry out a plan, and judge what happened."""
     if plan.store == "memory":
         return _simulate(plan, None)
     with tempfile.TemporaryDirectory(prefix="mainspring-simulation-") as folder:
@@ -110,7 +110,7 @@ def _simulate(plan: Plan, folder: Path | None) -> Result:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Have the engine's log lines cost nothing, and bury in silence the coroutines of processes that were killed."""
+    """Suppress the engine's log lines and the warnings about coroutines of killed processes."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     was_enabled = gc.isenabled()
@@ -119,7 +119,7 @@ def _quiet() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
             yield
-            gc.collect(0)  # all that was made meanwhile is young
+            gc.collect(0)  # everything made meanwhile is in the youngest generation
     finally:
         structlog.configure(**before)
         if was_enabled:
@@ -146,12 +146,12 @@ async def _live(world: World) -> History:
     await _until_done_or_stuck(world)
     history = await _read(world, healed_at)
     for node in world.nodes.values():
-        node.kill()  # which lets go of files
+        node.kill()  # which also releases files
     return history
 
 
 async def _until_done_or_stuck(world: World) -> None:
-    """Let what is left come to an end; a minute without any progress is given up on."""
+    """Wait until what is left has ended. Give up after a minute without any progress."""
     seen = -1
     end = world.loop.time() + _LONGEST
     while world.loop.time() < end and seen < len(world.recorder.events):

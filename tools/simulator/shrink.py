@@ -1,4 +1,4 @@
-"""Cuts a failing plan down to what the failure needs: fewer faults, actions, jobs, processes, and less time."""
+"""Cuts a failing plan down to what the failure needs: fewer faults, actions, jobs and processes, and less time."""
 
 from __future__ import annotations
 

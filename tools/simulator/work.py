@@ -1,4 +1,4 @@
-"""What the simulated jobs do: write down that they begin, take their time, fail, crash, write down that they end."""
+"""The work of simulated jobs: they record their beginning, take some time, may fail or crash, and record their end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.simulator.world import Node, World
 
 
 def make_work(world: World, node: Node) -> Callable[..., Any]:
-    """Return the function of all simulated jobs, as the workers of one node carry it out."""
+    """Return the function of all simulated jobs, for the workers of one node."""
     plans = {job.name: job for job in world.plan.jobs}
     recorder = world.recorder
 

@@ -1,4 +1,4 @@
-"""What clients ask for, and what they were told."""
+"""The clients of a simulation: their requests, and the answers they got."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TRIES = 4
 
 
 class Clients:
-    """Carries out the plan's actions, each in a task of its own, and writes down the answers."""
+    """Carries out the plan's actions, each in a task of its own, and records the answers."""
 
     def __init__(self, world: World, servers: list[ServerNode]) -> None:
         self._world = world
@@ -35,7 +35,7 @@ class Clients:
         self._plans = {job.name: job for job in world.plan.jobs}
 
     async def run(self) -> None:
-        """Start every action at its instant; return when all have been answered."""
+        """Start every action at its instant. Return when all have been answered."""
         loop = self._world.loop
         tasks = []
         for action in self._world.plan.actions:
@@ -44,7 +44,7 @@ class Clients:
         await asyncio.gather(*tasks)
 
     async def pause_all(self) -> None:
-        """Let no job fire any more."""
+        """Pause all jobs, so that none fires any more."""
         for name in self._plans:
             await self._act(Action(at=0.0, kind="pause", job=name))
 

@@ -1,4 +1,4 @@
-"""The simulated world: its time, its chance, its store, and the processes in it."""
+"""The simulated world: its time, chance and store, and the processes in it."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _READING = ("read_", "list_", "get_", "count_")
 TZDATA = "2026a"
 LATE_SHARE = 0.3
 LOST_PATIENCE = 3.0
-"""Seconds after which a call to another process is given up when its answer was lost."""
+"""How long a caller waits for a lost answer of another process, in seconds."""
 
 
 @dataclass(slots=True)
 class Trouble:
-    """What is wrong with a process's connections at the moment, set by faults.
+    """What is wrong with a process or its connections at the moment. Faults set it.
 
     Attributes:
         is_cut: requests to the store do not arrive.
         is_lossy: the store's answers are lost after the commit.
         is_cut_off: nothing passes between it and other processes.
-        is_late: some requests from and to it are carried out long after their callers gave them up.
-        slowness: by what latencies are multiplied.
-        host_skew: by how many seconds its host's wall clock is ahead of the store's.
-        tzdata: the version of the zone data that its next start finds.
-        crash_at: (verb, is_after) of the store call at which it is to crash next.
+        is_late: some requests from and to it are carried out long after their callers gave up.
+        slowness: the factor of all latencies.
+        host_skew: how far its host's wall clock is ahead of the store's, in seconds.
+        tzdata: the version of the zone data at its next start.
+        crash_at: the store call at which it is to crash next, as (verb, is_after).
     """
 
     is_cut: bool = False
@@ -53,14 +53,14 @@ class Trouble:
 
 
 class Node(Protocol):
-    """A process that faults can be done to; its name stays, its process is another one after each start."""
+    """A server or worker that faults can hit. Its name stays the same, but each start makes a new process."""
 
     name: str
     process: Process | None
     trouble: Trouble
 
     def boot(self) -> None:
-        """Start it, if it does not run."""
+        """Start it if it does not run."""
         ...
 
     def kill(self) -> None:
@@ -68,7 +68,7 @@ class Node(Protocol):
         ...
 
     def stop(self) -> None:
-        """Ask it to end in good order."""
+        """Ask it to end in an orderly way."""
         ...
 
 
@@ -77,13 +77,13 @@ class World:
     """Everything that the parts of a simulation share.
 
     Attributes:
-        time: tells the store's time.
-        store: where all of it ends up; on SQLite the one of the running server.
-        folder: where SQLite's files are; None on the memory store.
-        is_store_down: nobody reaches the store.
+        time: returns the store's time.
+        store: the store that holds everything; on SQLite, that of the running server.
+        folder: the folder of SQLite's files; None with the memory store.
+        is_store_down: no process reaches the store.
         is_store_full: it can be read, but takes no write.
-        failure_rate: share of store calls that fail, half of them after the commit.
-        worst_clock: by how much any process's clock was off, at most.
+        failure_rate: the share of store calls that fail, half of them after the commit.
+        worst_clock: the most by which any process's clock was off.
     """
 
     plan: Plan
@@ -100,17 +100,20 @@ class World:
 
     @property
     def patience(self) -> float:
-        """Seconds after which a store call without an answer is given up: less than a lease, as drivers are set up."""
+        """How long a store call waits for an answer, in seconds: less than a lease, as drivers are set up."""
         return min(LOST_PATIENCE, self.plan.beat_period)
 
     def note_fault(self, kind: str, target: str, seconds: float) -> None:
-        """Write down that something goes wrong from now on, for so long."""
+        """Record a fault that begins now and lasts for some seconds."""
         now = self.time()
         fault = Fault(kind=kind, target=target, at=now, until=now + timedelta(seconds=seconds))
         self.recorder.faults.append(fault)
 
     def straggle(self, target: str, random: Random) -> float | None:
-        """Draw for how many seconds a request lies on its way, if it does; all have arrived when the faults end."""
+        """Draw how many seconds late a request arrives; None if it is not late.
+
+        All have arrived when the faults end.
+        """
         seconds = random.uniform(0.0, 9 * self.plan.beat_period)
         if random.random() >= LATE_SHARE or self.loop.time() + seconds >= self.plan.seconds:
             return None
@@ -118,7 +121,7 @@ class World:
         return seconds
 
     def random(self, purpose: str) -> Random:
-        """Return a random source for one purpose, so that other purposes do not disturb it."""
+        """Return a random source for one purpose, so that others do not influence it."""
         return Random(f"{self.plan.seed}:{purpose}")
 
 
@@ -137,7 +140,7 @@ class SeededIds:
 
 
 class DriftingMonotonic:
-    """A process's monotonic clock: begins anywhere, and runs a little fast or slow."""
+    """A process's monotonic clock: it begins anywhere, and runs a little fast or slow."""
 
     def __init__(self, loop: VirtualLoop, random: Random, drift: float) -> None:
         self._loop = loop
@@ -150,19 +153,19 @@ class DriftingMonotonic:
 
 
 class Listener(Protocol):
-    """Hears a process's store calls."""
+    """Watches a process's store calls."""
 
     def check(self, verb: str, given: Mapping[str, Any]) -> None:
-        """Hear that a call is about to be made."""
+        """Called before each store call."""
         ...
 
     def learn(self, verb: str, args: tuple[Any, ...], given: Mapping[str, Any], result: Any) -> None:
-        """Hear what a call was answered; not called where no answer came."""
+        """Called with the answer of each store call. It is not called if no answer came."""
         ...
 
 
 class StoreLink:
-    """One process's connection to the store; stands in for `Store`, with latency and faults.
+    """One process's connection to the store. It takes the place of `Store`, with latency and faults.
 
     A call may fail before it is committed or after; the process may die between any two calls.
     """
@@ -177,15 +180,15 @@ class StoreLink:
 
     @cached_property
     def capabilities(self) -> Any:
-        """What the store can do; the memory store stands for one that several processes may write."""
+        """What the store can do. The memory store represents one that several processes may write."""
         capabilities = self._world.store.capabilities
         return replace(capabilities, concurrent_writers=True) if self._world.folder is None else capabilities
 
     async def open(self) -> None:
-        """The store is open."""
+        """Do nothing: the store is open."""
 
     async def close(self) -> None:
-        """The store stays open for others."""
+        """Do nothing: the store stays open for others."""
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
         async def call(*args: Any, **given: Any) -> Any:
@@ -229,7 +232,7 @@ class StoreLink:
         return result
 
     async def _maybe_straggle(self, verb: str, args: tuple[Any, ...], given: dict[str, Any]) -> None:
-        """Perhaps leave a request on its way: it is carried out when its caller has long given it up."""
+        """Perhaps delay a request, so that it is carried out long after its caller gave it up."""
         seconds = self._world.straggle(self._node.name, self._random)
         if seconds is None:
             return
@@ -262,9 +265,9 @@ class StoreLink:
             self._world.note_fault("crash", self._node.name, 0.0)
             if self._world.folder is None:
                 self._node.kill()
-            else:  # not before what was committed together with this call is written down
+            else:  # not before everything that was committed together with this call is recorded
                 self._world.loop.call_soon(self._node.kill)
-            await self._world.loop.create_future()  # which never comes: the process is dead
+            await self._world.loop.create_future()  # never done: the process is dead
 
     def _compare_clocks(self) -> None:
         if self.now is not None:
