@@ -153,7 +153,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             steps += 1
             try:
                 context.run(handle.callback, *handle.args)
-            except Exception as error:  # noqa: BLE001 - as loops do: told, and the next one runs
+            except Exception as error:  # noqa: BLE001 - as loops do: reported, and the next one runs
                 self.call_exception_handler({"message": f"in {handle.callback!r}", "exception": error})
         self.steps += steps
 

@@ -45,7 +45,7 @@ def read_access(host: str, allow_hosts: Iterable[str], *, trusted_network: bool)
         )
     is_open = not is_loopback(host) or bool(names)
     if is_open and not trusted_network:
-        word = "say with --trusted-network that whoever can reach it may define and run jobs"
+        word = "say with --trusted-network that everyone who can reach it may define and run jobs"
         if names:
             raise InvalidInput(
                 "allow_host", f"other names mean other callers, and there are no access tokens; {word}"

@@ -24,7 +24,7 @@ Resolve = Callable[[str], list[str]]
 MAX_LOOKUPS = 256
 """The most look-ups at a time, each of another host. Each has a thread of some 20 kB."""
 MAX_UNPROVEN = 192
-"""How many of them may be for hosts that have not given an address lately. The rest is reserved for hosts that have."""
+"""How many of them may be for hosts that have given no address lately. The others are reserved for hosts that have."""
 MAX_PROVEN = 10_000
 """How many hosts are remembered for having given an address."""
 

@@ -100,7 +100,7 @@ def _split(expression: str) -> list[str]:
         text = _macro(expression, text)
     fields = [field for field in text.replace("\t", " ").split(" ") if field]
     if fields and fields[0].upper().startswith(("TZ=", "CRON_TZ=")):
-        message = f"{fields[0]!r}: the zone does not stand in the text; give it as tz"
+        message = f"{fields[0]!r}: the zone is not part of the expression; give it as tz"
         raise CronError("expression", expression, message)
     if len(fields) not in {5, 6}:
         raise CronError("expression", expression, _count_message(expression, fields))
@@ -150,7 +150,7 @@ class _Reader:
             return plain
         if text == "?":
             if field not in {DAY_OF_MONTH, DAY_OF_WEEK}:
-                raise self._error(field, text, "`?` stands in the day fields only; write *")
+                raise self._error(field, text, "`?` is allowed in the day fields only; write *")
             text = "*"
         mask = 0
         for item in text.split(","):

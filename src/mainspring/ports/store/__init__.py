@@ -8,7 +8,7 @@ Rules that hold for every method:
 - Rows are locked in id order; bystanders (`expire_*`, `list_orphans`, `prune_*`) skip locked rows.
 - Expected outcomes are values; `StoreUnavailable` is raised when the store did not answer.
 
-`store_types` has the types of arguments and results.
+The types of arguments and results are in the module of their protocol.
 """
 
 from __future__ import annotations

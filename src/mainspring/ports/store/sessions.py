@@ -22,8 +22,8 @@ class SessionStore(Protocol):
         """Raise the counters of live sessions, and compare what they hold with what the store knows.
 
         `lost`: leases named by the beat that the session no longer owns. `cancel`: leases whose run is to be
-            cancelled. `unknown`: runs of the session that neither this beat nor the one before it named. Runs that a
-            claim after `Beat.answered` gave do not count as missing.
+        cancelled. `unknown`: runs of the session that neither this beat nor the one before it named. Runs that a
+        claim after `Beat.answered` gave do not count as missing.
         """
         ...
 
