@@ -2,6 +2,7 @@
 
 import os
 import resource
+import sys
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -27,6 +28,10 @@ _MEMORY_LIMIT = 8 * 1024**3
 """Bytes of address space for the tests' process and its children: one that runs away fails, not the machine."""
 _hard = resource.getrlimit(resource.RLIMIT_AS)[1]
 resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_LIMIT if _hard == resource.RLIM_INFINITY else _hard, _hard))
+
+# Some images forbid bytecode files. Each process that a test starts would then compile the whole product again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # structlog's own default draws every frame's locals, which takes longer than most tests.
 structlog.configure(
