@@ -33,6 +33,7 @@ _SETTINGS = {
     "wal_keep_size": "64MB",
     "max_connections": "100",
     "shared_buffers": "32MB",
+    "dynamic_shared_memory_type": "mmap",  # in the folder: of a killed server nothing else is left to remove
     "timezone": "UTC",
     "jit": "off",
 }
