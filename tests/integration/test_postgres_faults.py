@@ -55,6 +55,14 @@ async def store(proxy: Proxy) -> AsyncIterator[PostgresStore]:
         yield opened
 
 
+@pytest.fixture
+async def impatient(proxy: Proxy) -> AsyncIterator[PostgresStore]:
+    """A store whose tests wait until it gives up, several times over."""
+    options = ConnectionOptions(proxy.dsn, command_timeout=2.0, connect_timeout=1.5)
+    async with open_store(options) as opened:
+        yield opened
+
+
 @dataclass(frozen=True)
 class Verb:
     """One verb at work: prepared once, called, and counted in the database.
@@ -183,24 +191,24 @@ async def test_reset_between_calls_is_not_noticed(store: PostgresStore, proxy: P
         assert len(await submit(store, job)) == 1
 
 
-async def test_blackhole_hangs_nobody_and_is_recovered_from(store: PostgresStore, proxy: Proxy) -> None:
-    job = await add_job(store)
-    session_id = await add_session(store)
-    await submit(store, job)
+async def test_blackhole_hangs_nobody_and_is_recovered_from(impatient: PostgresStore, proxy: Proxy) -> None:
+    job = await add_job(impatient)
+    session_id = await add_session(impatient)
+    await submit(impatient, job)
     proxy.flow = Flow.DROP
     calls = [
-        submit(store, job),
-        store.read_lanes([]),
-        store.beat_sessions([Beat(session_id=session_id, held=())], now=at(1)),
-        store.read_time(),
+        submit(impatient, job),
+        impatient.read_lanes([]),
+        impatient.beat_sessions([Beat(session_id=session_id, held=())], now=at(1)),
+        impatient.read_time(),
     ]
     answers = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), PATIENCE)
     assert [type(answer) for answer in answers] == [StoreUnavailable] * 4
     proxy.flow = Flow.PASS
-    [beat] = await store.beat_sessions([Beat(session_id=session_id, held=())], now=at(2))
+    [beat] = await impatient.beat_sessions([Beat(session_id=session_id, held=())], now=at(2))
     assert beat.is_session_live
-    assert len(await submit(store, job)) == 1
-    assert await read_job(store, job.id) == job
+    assert len(await submit(impatient, job)) == 1
+    assert await read_job(impatient, job.id) == job
 
 
 async def test_beat_into_a_blackhole_is_given_up_after_its_own_time(
@@ -222,10 +230,12 @@ async def test_beat_into_a_blackhole_is_given_up_after_its_own_time(
     assert result.is_session_live
 
 
-async def test_half_open_connection_is_given_up_and_opened_anew(store: PostgresStore, proxy: Proxy) -> None:
-    job = await add_job(store)
+async def test_half_open_connection_is_given_up_and_opened_anew(
+    impatient: PostgresStore, proxy: Proxy
+) -> None:
+    job = await add_job(impatient)
     proxy.half_open()
-    assert await asyncio.wait_for(read_job(store, job.id), PATIENCE) == job
+    assert await asyncio.wait_for(read_job(impatient, job.id), PATIENCE) == job
 
 
 async def test_call_that_is_given_up_gives_up_all_connections_that_went_silent_with_it(
@@ -339,12 +349,12 @@ async def test_shards_of_a_process_that_froze_in_the_middle_of_a_fire_can_be_tak
     monkeypatch.setitem(connecting._COMMON_SETTINGS, "idle_in_transaction_session_timeout", "300ms")
     async with open_store(dsn) as frozen, open_store(dsn) as other:
         epochs = await own_shards(frozen)
-        is_locked = asyncio.Event()
+        is_locked, is_over = asyncio.Event(), asyncio.Event()
 
         async def fire(transaction: Transaction) -> None:
             await transaction.fetch("hold_shards", shards=[7])
             is_locked.set()
-            await asyncio.sleep(PATIENCE)
+            await is_over.wait()
 
         firing = asyncio.create_task(frozen._connections.transact(Role.FIRE, fire))
         await is_locked.wait()
@@ -354,7 +364,9 @@ async def test_shards_of_a_process_that_froze_in_the_middle_of_a_fire_can_be_tak
         async with asyncio.timeout(PATIENCE):
             while 7 not in taken:
                 taken |= await other.take_shards("other", {7: epochs[7]}, now=at(2))
-        firing.cancel()
+        is_over.set()
+        with pytest.raises(StoreUnavailable):
+            await firing
 
 
 async def test_slow_network_only_takes_longer(store: PostgresStore, proxy: Proxy) -> None:

@@ -186,6 +186,7 @@ async def test_unexpected_error_of_a_new_session_or_of_leaving_is_outlived() -> 
 async def test_worker_ends_though_nobody_answers_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where it works straight on a store that has gone: claims wait for that, and nothing says how long."""
     monkeypatch.setattr("mainspring.worker.claiming._RECOVERY_SECONDS", 0.01)
+    monkeypatch.setattr("mainspring.worker.claiming._RECOVERIES", 3)
     server = Server()
     async with working(server):
         server.release.clear()
