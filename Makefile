@@ -5,6 +5,8 @@ PYTHON ?= python3
 PY := .venv/bin/python
 # Options for pytest, e.g. make test ARGS='-k cron'
 ARGS ?=
+# One more than the cores that are expected at least: the slow tests mostly wait.
+TEST_WORKERS ?= 3
 # What mypy looks at, as far as it exists.
 TYPED := src tests tools $(foreach folder,benchmarks examples,$(if $(wildcard $(folder)/*.py),$(folder))) scripts/services scripts/generate_docs.py scripts/prose.py deploy/compose/jobs.py deploy/image/healthy.py
 
@@ -29,7 +31,7 @@ demo: setup ## run the main job on SQLite, live, with a verdict at the end (90 s
 	@$(PY) examples/demo.py
 
 test: setup ## all tests, with a private PostgreSQL (ARGS='-k cron' to choose)
-	@scripts/services run -- $(PY) -m pytest -n2 $(ARGS)
+	@scripts/services run -- $(PY) -m pytest -n$(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 lint: setup ## ruff (rules and format) and the prose of the pages (scripts/prose.toml)
 	@.venv/bin/ruff check

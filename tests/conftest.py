@@ -50,6 +50,12 @@ def pytest_report_header() -> str:
     return f"older versions: {describe_older()}"
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let several test workers begin with the slow tests, so that none is left alone with one in the end."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> str:
     """The DSN of a server, without a database. Skips where there is none."""

@@ -34,7 +34,7 @@ from tests.upgrade.old_store import (
 )
 from tests.upgrade.versions import NEWEST, ROOT, Version, newest_migration
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.xdist_group("release before")]
 CURRENT = Version("under test", None)
 TABLES = {"span": "fire_range"}
 COLUMNS = {
