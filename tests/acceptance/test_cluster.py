@@ -13,7 +13,12 @@ from tests.chaos.report import is_good, stories
 SETS = [("F1", "F5", "F6", "F11", "F8"), ("F3", "F9", "F7", "F14", "F10"), ("F2", "F4", "F13", "F21")]
 """Of about the same length; between them they have all faults. Those after which a stale write is due are in one."""
 
-pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.postgres,
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+    pytest.mark.xdist_group("cluster"),
+]
 
 
 def test_sets_have_all_faults() -> None:

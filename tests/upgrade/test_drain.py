@@ -6,7 +6,12 @@ import pytest
 
 from tests.upgrade.cluster import check, running_cluster, under_load
 
-pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.postgres,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("cluster"),
+]
 LATEST = 2.4
 """Seconds: a period of the servers' heartbeats (1.4 s), within which the others see what was given up, and one more."""
 RATE = 10.0

@@ -12,7 +12,12 @@ from tests.upgrade.cluster import Cluster, Layout, check, running_cluster, under
 from tests.upgrade.test_drain import LATEST, RATE
 from tests.upgrade.versions import SUCCESSOR, Version
 
-pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.postgres,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.xdist_group("cluster"),
+]
 LAYOUT = Layout(servers=2, remote=((),), direct=((),))
 
 

@@ -8,7 +8,12 @@ import pytest
 from tests.upgrade.cluster import Layout, check, running_cluster, under_load
 from tests.upgrade.test_drain import LATEST, RATE
 
-pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.postgres,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("cluster"),
+]
 ROUNDS = 3
 # The second server keeps the schedule, and declares dead who is silent for three heartbeats; the workers cannot turn to
 # it. Their own is back well before that.
