@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 
+from mainspring.cli.calling import call
 from mainspring.cli.main import run_command
 from tests.processes.processes import SECONDS, command, environment, running
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process of another user"),
     pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here"),
+    pytest.mark.xdist_group("callers"),  # they share servers
 ]
 NOBODY = 65_534
 SHELL = {"name": "id", "command": ["id", "-u"]}
@@ -48,12 +50,22 @@ def is_let_in(url: str, *, user: str | None) -> bool:
     return ask(url, "/health", user=user)[0] == 200
 
 
-@pytest.fixture(params=["127.0.0.1", "::1"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module", params=["127.0.0.1", "::1"])
+def address(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server for all tests on an address. The one job that it is given is deleted in the end."""
     options = ("--store", "memory://", "--host", request.param, "--port", 0, "--allow-shell")
-    with running("up", *options, cwd=tmp_path) as server:
+    with running("up", *options, cwd=tmp_path_factory.mktemp("server")) as server:
         yield server.wait_for("listening on ")
         server.stop()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server without a worker. It refuses all that the tests ask it for."""
+    folder = tmp_path_factory.mktemp("server")
+    with running("server", "--store", "memory://", "--port", 0, cwd=folder) as process:
+        yield process.wait_for("listening on ")
+        process.stop()
 
 
 def test_shell_job_of_another_user_is_refused(address: str) -> None:
@@ -64,7 +76,9 @@ def test_shell_job_of_another_user_is_refused(address: str) -> None:
     assert "root" in problem["detail"]
     assert "--trusted-network" in problem["detail"]
     assert ask(address, "/api/v1/jobs", user=None)[1]["items"] == []
-    assert ask(address, "/api/v1/jobs", SHELL, user=None)[0] == 201
+    status, job = ask(address, "/api/v1/jobs", SHELL, user=None)
+    assert status == 201
+    call(address, lambda client: client.delete_job(job["job_id"]))
 
 
 @pytest.mark.parametrize(
@@ -77,13 +91,10 @@ def test_shell_job_of_another_user_is_refused(address: str) -> None:
         ("leave", {"session_id": "ses_1"}),
     ],
 )
-def test_worker_of_another_user_is_refused(tmp_path: Path, verb: str, body: object) -> None:
-    with running("server", "--store", "memory://", "--port", 0, cwd=tmp_path) as server:
-        url = server.wait_for("listening on ")
-        status, problem = ask(url, f"/api/v1/worker/{verb}", body, user="nobody")
-        assert status == 403, problem
-        assert is_let_in(url, user=None)
-        server.stop()
+def test_worker_of_another_user_is_refused(server: str, verb: str, body: object) -> None:
+    status, problem = ask(server, f"/api/v1/worker/{verb}", body, user="nobody")
+    assert status == 403, problem
+    assert is_let_in(server, user=None)
 
 
 @pytest.mark.parametrize("path", ["/health", "/openapi.json", "/api/v1/jobs", "/nowhere"])
