@@ -35,7 +35,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    with server("--data", tmp_path / "data", "--slots", 0, "--beat-period", 5, cwd=tmp_path) as (_, address):
+    with server("--data", tmp_path / "data", "--slots", 0, "--beat-period", 3, cwd=tmp_path) as (_, address):
         yield address
 
 
@@ -136,7 +136,7 @@ def test_server_that_is_killed_and_started_again_loses_nothing(kind: str, tmp_pa
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    start = ("up", "--data", tmp_path / "data", "--slots", 0, "--beat-period", 5, "--port", port)
+    start = ("up", "--data", tmp_path / "data", "--slots", 0, "--beat-period", 3, "--port", port)
     with running(*start, cwd=tmp_path) as first:
         address = first.wait_for("listening on ")
         with written_worker(kind, address, tmp_path) as worker:

@@ -39,7 +39,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 def server(request: pytest.FixtureRequest) -> Iterator[ScriptedServer]:
     # On a busy host each process that the shell starts may take a second, and a silence must not come by itself.
     is_python = "kind" in request.fixturenames and request.getfixturevalue("kind") == "python"
-    with scripted_server(period=1 if is_python else 6) as server:
+    with scripted_server(period=1 if is_python else 4) as server:
         yield server
 
 
