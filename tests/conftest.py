@@ -9,6 +9,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from tests.support.durations import lines_by_folder
 from tests.support.postgres import (
     NO_PGBOUNCER,
     NO_POSTGRES,
@@ -105,6 +106,16 @@ def migrated_database(postgres_server: str, postgres_template: str) -> Iterator[
     """The DSN of a fresh, migrated database, dropped after the test."""
     with temporary_database(postgres_server, template=postgres_template) as dsn:
         yield dsn
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """With `--durations`, also say which folders took how long."""
+    if terminalreporter.config.getoption("durations") is not None:
+        terminalreporter.write_sep("=", "time by folder")
+        for line in lines_by_folder(
+            report for reports in terminalreporter.stats.values() for report in reports
+        ):
+            terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -7,9 +7,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Literal
 
 import asyncpg
 import pytest
+
+from tests.support.durations import lines_by_folder
 
 ROOT = Path(__file__).parents[1]
 SERVICES = ROOT / "scripts" / "services"
@@ -94,6 +97,27 @@ def test_services_leave_nothing_behind_when_told_to_end(
     assert running.wait(30) == 128 + number
     assert not folder.exists()
     assert server not in command_lines()
+
+
+def report(nodeid: str, when: Literal["setup", "call", "teardown"], seconds: float) -> pytest.TestReport:
+    place = (nodeid.partition("::")[0], 1, nodeid)
+    return pytest.TestReport(nodeid, place, {}, "passed", None, when, duration=seconds)
+
+
+def test_durations_are_summed_by_folder_the_longest_first() -> None:
+    reports = [
+        report("tests/unit/core/cron/test_a.py::test_one", "call", 1.5),
+        report("tests/unit/core/test_b.py::test_two[x/y]", "call", 1.0),
+        report("tests/upgrade/test_c.py::test_three", "setup", 3.0),
+        report("tests/upgrade/test_c.py::test_three", "call", 0.5),
+        object(),  # a warning stands among them
+    ]
+    head, *lines = lines_by_folder(reports)
+    assert head.split() == ["seconds", "setup", "call", "teardown", "tests"]
+    assert [line.split() for line in lines] == [
+        ["3.5", "3.0", "0.5", "0.0", "1", "tests/upgrade"],
+        ["2.5", "0.0", "2.5", "0.0", "2", "tests/unit/core"],
+    ]
 
 
 def command_lines() -> list[str]:
