@@ -21,6 +21,9 @@ class SessionStore(Protocol):
     async def beat_sessions(self, beats: Sequence[Beat], *, now: datetime) -> list[BeatResult]:
         """Raise the counters of live sessions, and compare what they hold with what the store knows.
 
+        Each beat raises its session's counter by one, even if one call carries several beats of a session. They are
+        then reconciled one after the other.
+
         `lost`: leases named by the beat that the session no longer owns. `cancel`: leases whose run is to be
         cancelled. `unknown`: runs of the session that neither this beat nor the one before it named. Runs that a
         claim after `Beat.answered` gave do not count as missing.

@@ -16,7 +16,8 @@ class UpkeepStore(Protocol):
     async def prune_history(self, *, before: datetime, limit: int) -> int:
         """Remove finished runs, attempts and closed fire ranges that ended before this instant. Dead runs stay.
 
-        Return the largest of the three counts. If it equals `limit`, more may be left.
+        Removes at most `limit` of each kind; only a store that drops whole days at once may remove more. Returns the
+        largest of the three counts. If it is `limit` or more, more may be left.
         """
         ...
 

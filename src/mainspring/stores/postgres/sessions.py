@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
@@ -72,10 +72,12 @@ class PostgresSessionStore:
                 # By lease, not by run: the lease may have ended since, and the run may be another session's by now.
                 held_again = await transaction.fetch("read_held", run_ids=unknown)
                 facts = {(row["id"], row["token"]): held_of(row) for row in held_again}
+            raises = Counter(beat.session_id for beat in beats)
             unnamed = [(session_id, *lease) for session_id, held in missing.items() for lease in sorted(held)]
             await transaction.execute(
                 "beat_sessions",
                 session_ids=list(missing),
+                raises=[raises[session_id] for session_id in missing],
                 held_from=[_oldest_held(running[row["id"]], after=row["claim_number"]) for row in rows],
                 missing_sessions=[lease[0] for lease in unnamed],
                 missing_runs=[lease[1] for lease in unnamed],

@@ -18,12 +18,13 @@ class PostgresUpkeepStore:
         await self._connections.fetch(Role.UPKEEP, "prepare_history", is_repeatable=True, now=now)
 
     async def prune_history(self, *, before: datetime, limit: int) -> int:
+        """See `UpkeepStore`. The runs and attempts of days that are dropped whole count together."""
         [row] = await self._connections.fetch(Role.UPKEEP, "drop_history", is_repeatable=True, before=before)
-        removed: int = row["removed"]
-        for name in ("prune_history", "prune_attempts", "prune_fire_ranges"):
-            if removed < limit:
-                removed += await self._prune(name, before=before, limit=limit - removed)
-        return removed
+        pruned = [
+            await self._prune(name, before=before, limit=limit)
+            for name in ("prune_history", "prune_attempts", "prune_fire_ranges")
+        ]
+        return max(row["removed"], *pruned)
 
     async def prune_keys(self, *, now: datetime, limit: int) -> int:
         return await self._prune("prune_keys", now=now, limit=limit)

@@ -75,6 +75,14 @@ class Sessions:
         assert after[session_id].last_beat_at == at(7)
         assert after[other].beats == before[other]
 
+    async def test_each_beat_of_a_call_raises_its_sessions_counter(self, store: Store) -> None:
+        session_id, other = await add_session(store), await add_session(store)
+        beats = [Beat(session_id=session, held=()) for session in (session_id, other, session_id)]
+        results = await store.beat_sessions(beats, now=at(7))
+        assert results == [BeatResult(is_session_live=True)] * 3
+        pulses = await store.read_pulses()
+        assert (pulses[session_id].beats, pulses[other].beats) == (2, 1)
+
     async def test_ended_sessions_are_not_live(self, store: Store) -> None:
         closed, dead, live = [await add_session(store) for _ in range(3)]
         await store.close_sessions([closed, UNKNOWN_SESSION], now=at(1))

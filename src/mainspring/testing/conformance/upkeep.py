@@ -84,6 +84,30 @@ class Upkeep:
             FireRangeKind.CATCH_UP
         ]
 
+    async def test_prune_history_takes_its_limit_of_each_kind_and_returns_the_largest_count(
+        self, store: Store
+    ) -> None:
+        job = await add_job(store)
+        closed = make_fire_range(job, kind=FireRangeKind.GAP, reason="misfire")
+        await store.add_fire_ranges([closed], now=START)
+        held = [await running_run(store, job) for _ in range(3)]
+        await store.cancel_runs([run.run_id for run in held[:2]], reason="operator", now=START)
+        ends = [fail(run, now=1) for run in held[:2]] + [succeed(held[2])]
+        assert await store.apply(ends, now=at(1)) == APPLIED * 3
+        removed = [await store.prune_history(before=START + DAY, limit=2) for _ in range(3)]
+        assert removed == [2, 1, 0]
+        assert await store.prune_history(before=START + DAY, limit=2) == 0
+        assert await store.get_runs([run.run_id for run in held]) == [None] * 3
+        assert [await store.list_attempts(run.run_id) for run in held] == [[]] * 3
+        assert await store.list_fire_ranges(job.id) == []
+
+    async def test_prune_history_counts_runs_and_attempts_apart(self, store: Store) -> None:
+        job = await add_job(store)
+        held = [await running_run(store, job) for _ in range(3)]
+        await store.cancel_runs([run.run_id for run in held], reason="operator", now=START)
+        await store.apply([fail(run, now=1) for run in held], now=at(1))
+        assert await store.prune_history(before=START + DAY, limit=100) == 3
+
     async def test_prepare_history_may_be_repeated(self, store: Store) -> None:
         for day in (0, 0, 1, 40):
             await store.prepare_history(now=START + day * DAY)

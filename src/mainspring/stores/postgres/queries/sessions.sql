@@ -17,7 +17,7 @@ CROSS JOIN LATERAL (
 -- name: beat_sessions
 -- Updates locked sessions, their ids sorted. `missing` is one list of (session, run, token) for all of them.
 UPDATE session SET
-    beats = session.beats + 1, last_beat_at = :now,
+    beats = session.beats + (:raises::bigint[])[width_bucket(session.id, :session_ids::bigint[])], last_beat_at = :now,
     held_from = (:held_from::bigint[])[width_bucket(session.id, :session_ids::bigint[])],
     missing = ARRAY(
         SELECT unnest(ARRAY[lease.run_id, lease.token])
