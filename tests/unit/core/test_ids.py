@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from uuid import UUID
 
 import pytest
@@ -10,6 +11,7 @@ from mainspring.core.ids import (
     format_job_id,
     format_run_id,
     job_shard,
+    key_for_target,
     looks_like_job_id,
     looks_like_run_id,
     make_run_id,
@@ -60,6 +62,12 @@ def test_run_id_tells_its_shard(sequence: int, shard: int) -> None:
     assert run_id >> 8 == sequence
 
 
+def test_targets_key_is_the_submitters_or_else_the_runs_id() -> None:
+    assert key_for_target(RunId(31), "order-7") == "order-7"
+    assert key_for_target(RunId(31), "") == ""
+    assert key_for_target(RunId(31), None) == "run_000000000000z"
+
+
 def test_job_shard_is_the_last_byte() -> None:
     assert job_shard(JobId(UUID("018cd000-0000-7000-8000-0000000001a7"))) == 0xA7
 
@@ -105,6 +113,14 @@ def test_parse_run_id_refuses(text: str) -> None:
 def test_parse_job_id_refuses(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not an id|out of range"):
         parse_job_id(text)
+
+
+@pytest.mark.parametrize(
+    ("parse", "text"), [(parse_job_id, "job_8" + "0" * 25), (parse_run_id, "run_8" + "0" * 12)]
+)
+def test_first_number_beyond_the_range_is_named_as_such(parse: Callable[[str], object], text: str) -> None:
+    with pytest.raises(ValueError, match=f"'{text}' is out of range"):
+        parse(text)
 
 
 @given(st.text(max_size=40))

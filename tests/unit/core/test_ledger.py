@@ -85,6 +85,11 @@ def test_fire_ranges_stand_for_their_fires(
     assert balance((), make_fire_range(kind, *ends)).missing == minutes(*missing)
 
 
+def test_gap_stands_for_its_fires_after_it_was_closed() -> None:
+    closed = replace(make_fire_range(GAP, *minutes(2, 4)), is_open=False)
+    assert balance((), closed).missing == minutes(1, 5)
+
+
 def test_catch_up_that_ended_stands_for_nothing_that_it_left() -> None:
     ended = replace(make_fire_range(CATCH_UP, *minutes(2, 4, 3)), is_open=False)
     assert balance(minutes(1, 2, 3, 5), ended).missing == minutes(4)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, list_settled, observe
+from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, list_settled, observe
 
 PERIOD = 10.0
 Look = tuple[float, dict[str, int]]
@@ -157,6 +157,7 @@ def settle(looks: list[Look]) -> list[list[str]]:
             [(10.0 * n, max(1, n - 2)) for n in range(7)] + [(69.9, 5), (70.0, 6)],
             [False] * 8 + [True],  # silent in between: as new
         ),
+        ([(10.0 * n, min(n, 3)) for n in range(7)], [False] * 3 + [True] * 3 + [False]),  # silent again
     ],
 )
 def test_settled_is_who_was_seen_alive_for_three_periods(
@@ -164,6 +165,20 @@ def test_settled_is_who_was_seen_alive_for_three_periods(
 ) -> None:
     found = settle([(moment, {"a": counter}) for moment, counter in looks])
     assert [bool(settled) for settled in found] == expected
+
+
+def test_forgotten_key_is_watched_anew_and_the_others_go_on() -> None:
+    watch: Watch[str] | None = None
+    pulses = pulses_of({"asked": 1, "dead": 1})
+    for moment in (0.0, 10.0, 20.0):
+        watch, _ = observe(watch, pulses, at=moment)
+    assert watch is not None
+    watch = forget(watch, ["asked", "unknown"])
+    declared = []
+    for moment in (30.0, 40.0, 50.0, 60.0):
+        watch, silent = observe(watch, pulses, at=moment)
+        declared.append(silent)
+    assert declared == [["dead"], ["dead"], ["dead"], ["asked", "dead"]]
 
 
 @given(looks_strategy)

@@ -286,6 +286,18 @@ def test_overdue_range_holds_all_that_is_due(
     assert planned is None or (planned.from_at, planned.to_at) == (due[0], due[-1])
 
 
+def test_ranges_end_where_they_say_to_the_microsecond() -> None:
+    trigger = Interval(TICK, START)
+    planned = overdue_range(
+        trigger, START + TICK, now=START + 5 * TICK, kind=FireRangeKind.GAP, reason="deleted"
+    )
+    assert planned is not None
+    assert (planned.from_at, planned.to_at) == (START + TICK, START + 5 * TICK)
+    walked = list(walk_range(trigger, START + 2 * TICK, START + 4 * TICK, None))
+    assert walked == [START + number * TICK for number in (2, 3, 4)]
+    assert list(walk_range(trigger, START + 2 * TICK, START + 4 * TICK, START + 3 * TICK)) == walked[2:]
+
+
 def test_overdue_range_of_nothing() -> None:
     assert overdue_range(None, START, now=at(9), kind=FireRangeKind.GAP, reason="deleted") is None
     assert overdue_range(Once(START), None, now=at(9), kind=FireRangeKind.GAP, reason="deleted") is None

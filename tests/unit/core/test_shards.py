@@ -15,6 +15,7 @@ from mainspring.core.ids import SHARDS
 from mainspring.core.shards import (
     Division,
     Holding,
+    Refusal,
     choose_tzdata,
     divide,
     find_owners,
@@ -57,6 +58,13 @@ def test_order_does_not_matter(nodes: list[str], random: object) -> None:
     shuffled = list(nodes)
     random.shuffle(shuffled)  # type: ignore[attr-defined]  # hypothesis gives a Random
     assert find_owners(frozenset(shuffled)) == find_owners(frozenset(nodes))
+
+
+@given(groups)
+def test_owner_is_the_node_with_the_highest_weight(nodes: frozenset[str]) -> None:
+    for shard, owner in enumerate(find_owners(nodes)):
+        assert owner is not None
+        assert weigh(owner)[shard] == max(weigh(node)[shard] for node in nodes)
 
 
 def test_no_nodes_own_nothing() -> None:
@@ -198,3 +206,7 @@ def test_recorded_zone_data_stays_while_a_living_node_has_it(
     recorded: str | None, mine: str, others: list[str], expected: str | None
 ) -> None:
     assert choose_tzdata(recorded, mine, others) == expected
+
+
+def test_words_for_a_refusal_stay_as_stores_and_nodes_of_other_releases_know_them() -> None:
+    assert {refusal.value for refusal in Refusal} == {"clock", "tzdata"}
