@@ -24,7 +24,8 @@ class PostgresUpkeepStore:
             await self._prune(name, before=before, limit=limit)
             for name in ("prune_history", "prune_attempts", "prune_fire_ranges")
         ]
-        return max(row["removed"], *pruned)
+        dropped: int = row["removed"]
+        return max(dropped, *pruned)
 
     async def prune_keys(self, *, now: datetime, limit: int) -> int:
         return await self._prune("prune_keys", now=now, limit=limit)
