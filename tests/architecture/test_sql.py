@@ -78,8 +78,8 @@ OTHER_PARAMETERS = {
     ),
     "beat_session": (
         {"missing"},
-        {"missing_session", "missing_run", "missing_token"},
-        "JSON here, three arrays there",
+        {"missing_session", "missing_run", "missing_token", "raise"},
+        "JSON here, three arrays there; one statement for each beat here, one for all of a call there",
     ),
     "claim_run": (
         {"run_id", "is_quarantined"},

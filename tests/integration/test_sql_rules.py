@@ -15,12 +15,12 @@ import apsw
 import asyncpg
 import pytest
 
+from mainspring.core.applying import LiveRun, settle
 from mainspring.core.claiming import is_expired, is_ready, must_be_alone
 from mainspring.core.clocks import wins_fire
 from mainspring.core.fencing import FIRST_TOKEN, is_held
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.outcomes import succeeded
-from mainspring.core.settlement import LiveRun, settle
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult

@@ -40,7 +40,7 @@ class Guard:
 
 _CLOCKS = "mainspring.core.clocks"
 _FENCING = "mainspring.core.fencing"
-_SETTLEMENT = "mainspring.core.settlement"
+_APPLYING = "mainspring.core.applying"
 _CLAIMS = "mainspring.stores.memory.claims"
 _PAUSED = "ClockMove(next_fire_at=None, is_paused=True"
 _TABLES = "mainspring.stores.memory.tables"
@@ -107,7 +107,7 @@ GUARDS: tuple[Guard, ...] = (
         "token bump at loss",
         "a worker that lost its lease is refused even before the run is claimed again",
         (
-            Edit(_SETTLEMENT, "run.token if is_final else run.token + 1", "run.token"),
+            Edit(_APPLYING, "run.token if is_final else run.token + 1", "run.token"),
             Edit(
                 _FENCING,
                 "return run.state is RunState.RUNNING and",
@@ -201,7 +201,7 @@ GUARDS: tuple[Guard, ...] = (
         "cancel sticks",
         "a run that was asked to cancel is not tried again",
         (
-            Edit(_SETTLEMENT, "if run.is_cancel_requested and state is not RunState.SUCCEEDED:", "if False:"),
+            Edit(_APPLYING, "if run.is_cancel_requested and state is not RunState.SUCCEEDED:", "if False:"),
             Edit(
                 "mainspring.core.outcomes",
                 "    if facts.is_cancel_requested:\n"
@@ -233,7 +233,7 @@ GUARDS: tuple[Guard, ...] = (
         (
             Edit(
                 "mainspring.worker.claiming",
-                "if self._session.may_be_lost():  # what came would be handed back; the next heartbeat tells",
+                "if self._session.may_be_lost():",
                 "if not self._session.may_be_lost:",
             ),
         ),

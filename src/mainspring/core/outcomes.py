@@ -2,8 +2,8 @@
 
 Only the named constructors below build a transition, so no illegal combination exists. It carries the lease of the
 attempt that it ends, token and session. The store refuses it if the run has moved on, or if another session holds the
-lease. One rule is applied where the store writes (`settlement`), because only the store sees the newest fact: after a
-cancel request, every transition except a success ends CANCELLED.
+lease. One rule is applied where the store writes (`core.applying`), because only the store sees the newest fact: after
+a cancel request, every transition except a success ends CANCELLED.
 """
 
 from __future__ import annotations

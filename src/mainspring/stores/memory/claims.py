@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.applying import settle
 from mainspring.core.claiming import Turn, allowance, is_expired, judge_turn
 from mainspring.core.fencing import is_held, is_repeat
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Attempt, Lane
 from mainspring.core.outcomes import Transition
-from mainspring.core.settlement import settle
 from mainspring.core.states import RunState
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
 from mainspring.stores.memory.index import LAST_ID

@@ -7,9 +7,9 @@ from datetime import datetime
 from itertools import islice
 
 from mainspring.core.admission import KnownKey, SubmissionVerdict, admit
+from mainspring.core.applying import CancelVerdict, judge_cancel
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
-from mainspring.core.settlement import CancelVerdict, judge_cancel
 from mainspring.core.states import RunState
 from mainspring.ports.store.runs import CancelResult, NewRun, SubmitResult, SubmitStatus
 from mainspring.stores.memory.index import LAST_ID

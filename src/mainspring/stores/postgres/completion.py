@@ -10,10 +10,10 @@ from typing import Any
 
 from asyncpg import Record
 
+from mainspring.core.applying import Settled, settle
 from mainspring.core.fencing import FIRST_TOKEN, is_held, is_repeat
 from mainspring.core.ids import RunId
 from mainspring.core.outcomes import Transition
-from mainspring.core.settlement import Settled, settle
 from mainspring.core.states import RunState
 from mainspring.ports.store.claims import ApplyResult
 from mainspring.stores.postgres.connection import Transaction

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from asyncpg import Record
 
+from mainspring.core.applying import LiveRun
 from mainspring.core.ids import FireRangeId, JobId, RunId, SessionId, job_shard
 from mainspring.core.model import Attempt, FireRange, FireRangeKind, Job, LaneKey, Priority, Run, RunKind
-from mainspring.core.settlement import LiveRun
 from mainspring.core.states import RunState
 from mainspring.ports.codec import decode_spec
 from mainspring.ports.store.claims import HeldRun

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from mainspring.core.admission import KnownKey, SubmissionVerdict, admit
+from mainspring.core.applying import CancelVerdict, judge_cancel
 from mainspring.core.ids import JobId, RunId, job_shard
 from mainspring.core.model import Attempt, Run
-from mainspring.core.settlement import CancelVerdict, judge_cancel
 from mainspring.core.states import RunState
 from mainspring.ports.store.runs import CancelResult, IdempotencyKey, NewRun, SubmitResult, SubmitStatus
 from mainspring.stores.postgres.completion import finish_waiting

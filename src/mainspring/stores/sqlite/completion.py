@@ -7,10 +7,10 @@ from datetime import datetime
 
 import apsw
 
+from mainspring.core.applying import LiveRun, settle
 from mainspring.core.fencing import FIRST_TOKEN, is_held, is_repeat
 from mainspring.core.ids import RunId
 from mainspring.core.outcomes import AttemptOutcome, Transition
-from mainspring.core.settlement import LiveRun, settle
 from mainspring.core.states import RunState
 from mainspring.ports.store.claims import ApplyResult
 from mainspring.stores.sqlite.rows import (

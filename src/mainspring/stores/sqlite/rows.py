@@ -11,6 +11,7 @@ from uuid import UUID
 
 import msgspec
 
+from mainspring.core.applying import LiveRun
 from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
 from mainspring.core.model import (
     Attempt,
@@ -23,7 +24,6 @@ from mainspring.core.model import (
     Run,
     RunKind,
 )
-from mainspring.core.settlement import LiveRun
 from mainspring.core.shards import Refusal
 from mainspring.core.states import RunState
 from mainspring.ports.codec import decode_spec

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainspring.core.applying import CancelVerdict, LiveRun, judge_cancel, settle
 from mainspring.core.fencing import FIRST_TOKEN, is_held, is_repeat
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.outcomes import AttemptOutcome, Transition
-from mainspring.core.settlement import CancelVerdict, LiveRun, judge_cancel, settle
 from mainspring.core.states import FINAL_STATES, RunState, is_legal
 from mainspring.testing.factories import START, at
 
