@@ -10,7 +10,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from mainspring.config.setting import PROCESSES, Setting
 from mainspring.config.table import GROUPS
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.definition.policies import MISFIRE, RETRY, Group
-from mainspring.core.fields import show
 from mainspring.core.options import REQUIRED, Option
 from mainspring.core.states import EDGES, FINAL_STATES, READY_STATES, RunState
 from mainspring.core.targets import TARGETS
@@ -106,10 +104,8 @@ def configuration() -> str:
         for setting in settings:
             option = f"`{setting.flag}`" if setting.flag else ""
             users = "all" if setting.used_by == PROCESSES else ", ".join(setting.used_by)
-            form = setting.kind.form
-            if setting.is_url:
-                form = "URL, or a list of URLs" if isinstance(setting.default, tuple) else "URL"
-            lines.append(f"| `{setting.name}` | {form} | {_show_default(setting)} | {option} | {users} |")
+            limits = setting.kind.limits()
+            lines.append(f"| `{setting.name}` | {limits} | {_show_default(setting)} | {option} | {users} |")
         lines.append("")
         for setting in settings:
             lines += textwrap.wrap(f"- `{setting.name}`: {setting.words}", 118, subsequent_indent="  ")
@@ -120,7 +116,7 @@ def configuration() -> str:
 def _show_default(setting: Setting) -> str:
     if setting.default in {None, ()}:
         return setting.default_words or "none"
-    plain: Any = setting.kind.plain(setting.default)
+    plain: Any = setting.kind.show(setting.default)
     return f"`{str(plain).lower() if isinstance(plain, bool) else plain[0] if isinstance(plain, list) else plain}`"
 
 
@@ -221,10 +217,8 @@ def _default(option: Option) -> str:
         return "see below"
     if option.default is None:
         return "none"
-    if isinstance(option.default, timedelta):
-        return f"`{show(option.default)}`"
-    kept = option.store(option.default)
-    return f"`{kept}`" if isinstance(kept, str) else f"`{json.dumps(kept)}`"
+    shown = option.kind.show(option.default)
+    return f"`{shown}`" if isinstance(shown, str) else f"`{json.dumps(shown)}`"
 
 
 def _forms(types: Iterable[DefinedType]) -> str:

@@ -9,7 +9,7 @@ import click
 
 from mainspring.cli.calling import read_json_text
 from mainspring.core.definition.options import OPTIONS
-from mainspring.core.kinds import Choice, Flag, Kind
+from mainspring.core.kinds import Flag, Kind, Worded
 from mainspring.core.options import Option
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS
@@ -60,7 +60,7 @@ def _click_option(field: str, option: Option) -> Callable[[F], F]:
         return click.option(
             flag.removesuffix("s"), field, multiple=True, metavar=kind.metavar, help=f"{words} Repeatable."
         )
-    if isinstance(kind, Choice):
+    if isinstance(kind, Worded):
         words = f"{words} One of {', '.join(kind.words())}."
     elif option.example is not None:
         words = f"{words} Example: {_show(option.example)}"
@@ -78,15 +78,6 @@ def _show(example: object) -> str:
 def _read(kind: Kind, value: Any, field: str) -> Any:
     if kind.is_list:
         return list(value)
-    if kind.is_number:
-        return _number(value)
     if kind.is_json and value.lstrip().startswith(kind.opens_json):
         return read_json_text(value, field)
-    return value
-
-
-def _number(text: str) -> Any:
-    """Return text that is a number as a number. The server says what is wrong with other text."""
-    if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20:
-        return int(text)
-    return float(text) if text.isascii() and text.replace(".", "", 1).isdigit() and len(text) < 40 else text
+    return kind.from_text(value, field)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from mainspring.config.kinds import SwitchKind, WordsKind
 from mainspring.config.setting import PROCESSES, Setting
 from mainspring.config.table import DEFAULT_SERVER, SETTINGS
+from mainspring.core.kinds import Flag, Worded
 
 if TYPE_CHECKING:
     from mainspring.config.sources import Choices
@@ -115,18 +115,20 @@ def _option(setting: Setting) -> Callable[[F], F]:
     assert flag is not None
     assert word is not None
     text = f"{setting.words}  [env var: {setting.variable}{_show_default(setting)}]"
-    if isinstance(setting.kind, SwitchKind):
+    if isinstance(setting.kind, Flag):
         return click.option(flag, word, is_flag=True, help=text)
-    is_list = isinstance(setting.kind, WordsKind)
-    return click.option(flag, word, multiple=is_list, metavar=setting.kind.metavar, help=text)
+    metavar = setting.metavar or setting.kind.metavar
+    if isinstance(setting.kind, Worded):
+        metavar = "|".join(setting.kind.words())
+    return click.option(flag, word, multiple=setting.kind.is_list, metavar=metavar, help=text)
 
 
 def _show_default(setting: Setting) -> str:
     if setting.default_words:
         return f"; default: {setting.default_words}"
-    if isinstance(setting.kind, SwitchKind) or setting.default in {None, ()}:
+    if isinstance(setting.kind, Flag) or setting.default in {None, ()}:
         return ""
-    plain: Any = setting.kind.plain(setting.default)
+    plain: Any = setting.kind.show(setting.default)
     return f"; default: {' '.join(plain) if isinstance(plain, list) else plain}"
 
 

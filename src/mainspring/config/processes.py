@@ -144,7 +144,7 @@ def shown(setting: Setting, choice: ChosenValue) -> object:
     """Return a value as JSON that may be shown: without passwords."""
     if choice.value is None:
         return None
-    plain = setting.kind.plain(choice.value)
+    plain = setting.kind.show(choice.value)
     if not setting.is_url:
         return plain
     return [hide_password(url) for url in plain] if isinstance(plain, list) else hide_password(str(plain))

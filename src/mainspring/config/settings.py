@@ -157,7 +157,7 @@ class Settings:
         for setting in SETTINGS.values():
             value = getattr(self, setting.field) if setting.field is not None else None
             if value is not None:
-                setting.kind.check(value, setting.name)
+                setting.read(value)
         self._check_split()
 
     @property

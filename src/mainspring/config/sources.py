@@ -179,7 +179,7 @@ def read_file(path: Path) -> tuple[dict[str, Any], list[InvalidInput]]:
             problem = InvalidInput(_shown(name), _unknown_name_message(name, value))
         else:
             try:
-                values[name] = setting.kind.read(value, name)
+                values[name] = setting.read(value)
                 continue
             except InvalidInput as refusal:
                 problem = InvalidInput(name, _printable(refusal.message))
@@ -249,8 +249,8 @@ def _read_text(setting: Setting, given: Any) -> Any:
     if isinstance(given, tuple):
         # Repeated options are not split at blanks, but addresses may be joined by commas.
         words = [word for text in given for word in (text.split(",") if setting.is_url else [text])]
-        return setting.kind.read(words, setting.name)
-    return setting.kind.read_text(given, setting.name)
+        return setting.read(words)
+    return setting.read_text(given)
 
 
 def _flatten(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

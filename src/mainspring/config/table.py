@@ -11,16 +11,10 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
-from mainspring.config.kinds import (
-    ChoiceKind,
-    DurationKind,
-    LimitsKind,
-    NumberKind,
-    SwitchKind,
-    TextKind,
-    WordsKind,
-)
+from mainspring.config.kinds import OneLine, ResourceLimits, SecretUrl, Several
 from mainspring.config.setting import PREFIX, SERVER, UP, WORKER, Setting
+from mainspring.core.kinds import Flag, OneOf, Whole, Word
+from mainspring.core.times import Duration
 
 DEFAULT_PORT = 8620
 DEFAULT_SERVER = f"http://127.0.0.1:{DEFAULT_PORT}"
@@ -33,26 +27,20 @@ _DAY = timedelta(days=1)
 _YEARS = 3650 * _DAY
 
 
-def _check_name(word: str, name: str) -> None:
-    from mainspring.core.fields import read_word  # costs 40 ms at start, and is rarely needed
-
-    read_word(word, name)
-
-
 _STORES = (
     Setting(
         name="store",
-        kind=TextKind("URL"),
+        kind=SecretUrl(),
         default=None,
         default_words="SQLite in the folder `data`",
         flag="--store",
-        is_url=True,
         words="postgresql://…, sqlite:///FOLDER or memory://. A worker takes postgresql://… only, and uses "
         "it directly instead of through a server.",
     ),
     Setting(
         name="data",
-        kind=TextKind("DIR"),
+        kind=OneLine(),
+        metavar="DIR",
         default="mainspring-data",
         flag="--data",
         used_by=_HOSTS,
@@ -60,26 +48,25 @@ _STORES = (
     ),
     Setting(
         name="listen_store",
-        kind=TextKind("URL"),
+        kind=SecretUrl(),
         default=None,
         default_words="wake-ups come by polling",
         flag="--listen-store",
-        is_url=True,
         words="postgresql://… past a pooler in transaction mode, for wake-ups.",
     ),
     Setting(
         name="server",
-        kind=WordsKind("URL", form="list of addresses, or one", is_needed=True),
+        kind=Several(item=SecretUrl(), words="URL, or a list of URLs", is_needed=True),
+        metavar="URL",
         default=(DEFAULT_SERVER,),
         flag="--server",
         used_by=(WORKER,),
-        is_url=True,
         words="Address of the server for commands and workers; of several that share a store, one is "
         "enough. Repeatable, or separated by commas.",
     ),
     Setting(
         name="postgresql.statement_timeout",
-        kind=DurationKind(timedelta(seconds=1), timedelta(minutes=10)),
+        kind=Duration(timedelta(seconds=1), timedelta(minutes=10)),
         default=timedelta(seconds=30),
         field="statement_timeout",
         words="How long a statement on PostgreSQL may take before it is cancelled and tried again.",
@@ -89,7 +76,8 @@ _STORES = (
 _API = (
     Setting(
         name="host",
-        kind=TextKind("ADDRESS"),
+        kind=OneLine(),
+        metavar="ADDRESS",
         default="127.0.0.1",
         field="host",
         flag="--host",
@@ -98,7 +86,7 @@ _API = (
     ),
     Setting(
         name="port",
-        kind=NumberKind(0, 65535),
+        kind=Whole(0, 65535),
         default=DEFAULT_PORT,
         field="port",
         flag="--port",
@@ -107,7 +95,7 @@ _API = (
     ),
     Setting(
         name="trusted_network",
-        kind=SwitchKind(),
+        kind=Flag(),
         default=False,
         field="trusted_network",
         flag="--trusted-network",
@@ -116,7 +104,7 @@ _API = (
     ),
     Setting(
         name="allow_host",
-        kind=WordsKind(),
+        kind=Several(),
         default=(),
         field="allow_hosts",
         flag="--allow-host",
@@ -125,7 +113,7 @@ _API = (
     ),
     Setting(
         name="api.enabled",
-        kind=SwitchKind(),
+        kind=Flag(),
         default=True,
         field="has_api",
         flag="--no-api",
@@ -137,7 +125,7 @@ _API = (
 _SCHEDULER = (
     Setting(
         name="scheduler.enabled",
-        kind=SwitchKind(),
+        kind=Flag(),
         default=True,
         field="has_scheduler",
         flag="--no-scheduler",
@@ -146,7 +134,7 @@ _SCHEDULER = (
     ),
     Setting(
         name="scheduler.node_period",
-        kind=DurationKind(_SHORTEST_PERIOD, timedelta(minutes=1)),
+        kind=Duration(_SHORTEST_PERIOD, timedelta(minutes=1)),
         default=timedelta(seconds=1.4),
         field="node_period",
         flag="--node-period",
@@ -156,7 +144,7 @@ _SCHEDULER = (
     ),
     Setting(
         name="scheduler.clock_limit",
-        kind=DurationKind(_SHORTEST_PERIOD, _DAY),
+        kind=Duration(_SHORTEST_PERIOD, _DAY),
         default=timedelta(seconds=5),
         field="clock_limit",
         flag="--clock-limit",
@@ -165,7 +153,7 @@ _SCHEDULER = (
     ),
     Setting(
         name="history.keep",
-        kind=DurationKind(timedelta(minutes=1), _YEARS),
+        kind=Duration(timedelta(minutes=1), _YEARS),
         default=30 * _DAY,
         field="history",
         used_by=_HOSTS,
@@ -173,7 +161,7 @@ _SCHEDULER = (
     ),
     Setting(
         name="sessions.keep",
-        kind=DurationKind(timedelta(minutes=1), _YEARS),
+        kind=Duration(timedelta(minutes=1), _YEARS),
         default=_DAY,
         field="keep_sessions",
         used_by=_HOSTS,
@@ -181,7 +169,7 @@ _SCHEDULER = (
     ),
     Setting(
         name="idempotency.keep",
-        kind=DurationKind(timedelta(minutes=1), 365 * _DAY),
+        kind=Duration(timedelta(minutes=1), 365 * _DAY),
         default=_DAY,
         field="keep_keys",
         words="How long an idempotency key is remembered: until then the same key gives the same run.",
@@ -191,7 +179,7 @@ _SCHEDULER = (
 _WORKER = (
     Setting(
         name="worker.slots",
-        kind=NumberKind(0, 10_000),
+        kind=Whole(0, 10_000),
         default=100,
         field="slots",
         flag="--slots",
@@ -200,7 +188,7 @@ _WORKER = (
     ),
     Setting(
         name="worker.queues",
-        kind=WordsKind(form="list of names", check_word=_check_name),
+        kind=Several(item=Word(), words="list of names"),
         default=(),
         default_words="all",
         field="queues",
@@ -210,7 +198,7 @@ _WORKER = (
     ),
     Setting(
         name="worker.labels",
-        kind=WordsKind(form="list of names", check_word=_check_name),
+        kind=Several(item=Word(), words="list of names"),
         default=(),
         field="labels",
         flag="--label",
@@ -219,7 +207,8 @@ _WORKER = (
     ),
     Setting(
         name="worker.name",
-        kind=TextKind("NAME"),
+        kind=OneLine(),
+        metavar="NAME",
         default=None,
         default_words="HOST-PID",
         field="worker_name",
@@ -229,7 +218,7 @@ _WORKER = (
     ),
     Setting(
         name="worker.processes",
-        kind=NumberKind(1, 10_000),
+        kind=Whole(1, 10_000),
         default=1,
         field="processes",
         flag="--processes",
@@ -238,7 +227,7 @@ _WORKER = (
     ),
     Setting(
         name="worker.beat_period",
-        kind=DurationKind(_SHORTEST_PERIOD, timedelta(minutes=5)),
+        kind=Duration(_SHORTEST_PERIOD, timedelta(minutes=5)),
         default=timedelta(seconds=10),
         field="beat_period",
         flag="--beat-period",
@@ -247,7 +236,7 @@ _WORKER = (
     ),
     Setting(
         name="worker.long_poll",
-        kind=DurationKind(timedelta(0), timedelta(seconds=30)),
+        kind=Duration(timedelta(0), timedelta(seconds=30)),
         default=timedelta(seconds=20),
         field="long_poll",
         used_by=_EXECUTING,
@@ -255,7 +244,7 @@ _WORKER = (
     ),
     Setting(
         name="drain",
-        kind=DurationKind(timedelta(0), _DAY),
+        kind=Duration(timedelta(0), _DAY),
         default=timedelta(seconds=30),
         field="drain",
         flag="--drain",
@@ -266,7 +255,7 @@ _WORKER = (
 _EXECUTORS = (
     Setting(
         name="executors.function.threads",
-        kind=NumberKind(1, 1000),
+        kind=Whole(1, 1000),
         default=None,
         default_words="as many as slots, up to a bound",
         field="threads",
@@ -276,7 +265,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.function.grace",
-        kind=DurationKind(timedelta(0), timedelta(hours=1)),
+        kind=Duration(timedelta(0), timedelta(hours=1)),
         default=timedelta(seconds=1),
         field="function_grace",
         used_by=_EXECUTING,
@@ -284,7 +273,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.shell.enabled",
-        kind=SwitchKind(),
+        kind=Flag(),
         default=False,
         field="allow_shell",
         flag="--allow-shell",
@@ -292,7 +281,8 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.shell.allow",
-        kind=WordsKind("PATH", form="list of paths"),
+        kind=Several(words="list of paths"),
+        metavar="PATH",
         default=(),
         default_words="any program",
         field="shell_allow",
@@ -301,7 +291,8 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.shell.path",
-        kind=TextKind("PATH"),
+        kind=OneLine(),
+        metavar="PATH",
         default="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         field="shell_path",
         used_by=_EXECUTING,
@@ -309,7 +300,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.shell.grace",
-        kind=DurationKind(timedelta(0), timedelta(hours=1)),
+        kind=Duration(timedelta(0), timedelta(hours=1)),
         default=timedelta(seconds=5),
         field="shell_grace",
         used_by=_EXECUTING,
@@ -317,7 +308,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.shell.limits",
-        kind=LimitsKind(("as", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "stack")),
+        kind=ResourceLimits(("as", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "stack")),
         default=(),
         field="shell_limits",
         used_by=_EXECUTING,
@@ -325,7 +316,8 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.http.allow",
-        kind=WordsKind("ENTRY", form="list of networks or hosts, with or without `:PORT`"),
+        kind=Several(words="list of networks or hosts, with or without `:PORT`"),
+        metavar="ENTRY",
         default=(),
         field="callback_allow",
         flag="--callback-allow",
@@ -333,7 +325,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.http.allow_http",
-        kind=SwitchKind(),
+        kind=Flag(),
         default=False,
         field="callback_allow_http",
         used_by=_EXECUTING,
@@ -341,7 +333,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.http.connect_timeout",
-        kind=DurationKind(_SHORTEST_PERIOD, timedelta(minutes=10)),
+        kind=Duration(_SHORTEST_PERIOD, timedelta(minutes=10)),
         default=timedelta(seconds=10),
         field="callback_connect_timeout",
         used_by=_EXECUTING,
@@ -349,7 +341,7 @@ _EXECUTORS = (
     ),
     Setting(
         name="executors.http.timeout",
-        kind=DurationKind(_SHORTEST_PERIOD, 30 * _DAY),
+        kind=Duration(_SHORTEST_PERIOD, 30 * _DAY),
         default=timedelta(seconds=30),
         field="callback_timeout",
         used_by=_EXECUTING,
@@ -360,7 +352,7 @@ _EXECUTORS = (
 _LOGGING = (
     Setting(
         name="logging.format",
-        kind=ChoiceKind(("auto", "logfmt", "json")),
+        kind=OneOf(("auto", "logfmt", "json")),
         default="auto",
         field="log_format",
         flag="--log-format",
@@ -368,7 +360,7 @@ _LOGGING = (
     ),
     Setting(
         name="logging.level",
-        kind=ChoiceKind(("debug", "info", "warning", "error")),
+        kind=OneOf(("debug", "info", "warning", "error")),
         default="info",
         field="log_level",
         flag="--log-level",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -32,6 +33,7 @@ _UNITS = {
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9001, 1, 1, tzinfo=UTC)
 """Instants that users give lie from 1970 up to the end of 9000: what is added to them stays a datetime."""
+_NOT_FINITE = frozenset({"nan", "inf", "infinity"})
 _LONGEST_DELAY = 3650 * DAY
 _MAX_SECONDS = 100_000_000_000
 """More than any limit, and little enough for a timedelta."""
@@ -93,11 +95,11 @@ def read_entries(value: object, field: str, *, most: int) -> list[tuple[str, obj
 def read_text(value: object, field: str, *, longest: int) -> str:
     """Return text of 1 to `longest` printable characters."""
     if not isinstance(value, str):
-        raise InvalidInput(field, f"must be text, not {kind(value)}")
+        raise InvalidInput(field, f"must be text in quotes, not {kind(value)}")
     if not 1 <= len(value) <= longest:
         raise InvalidInput(field, f"must have 1 to {longest} characters, not {len(value)}")
     if not value.isprintable():
-        raise InvalidInput(field, f"{value[:60]!r} holds characters that cannot be printed")
+        raise InvalidInput(field, "holds characters that cannot be printed")  # it may be a password
     return value
 
 
@@ -130,7 +132,7 @@ def read_word(value: object, field: str) -> str:
 def read_bool(value: object, field: str) -> bool:
     """Return true or false."""
     if not isinstance(value, bool):
-        raise InvalidInput(field, f"must be true or false, not {kind(value)}")
+        raise InvalidInput(field, f"must be true or false without quotes, not {kind(value)}")
     return value
 
 
@@ -138,9 +140,10 @@ def read_int(value: object, field: str, *, low: int, high: int) -> int:
     """Return a whole number within bounds."""
     if isinstance(value, bool) or not isinstance(value, int):
         shown = repr(value) if isinstance(value, float) else kind(value)
-        raise InvalidInput(field, f"must be a whole number, not {shown}")
+        raise InvalidInput(field, f"must be a whole number from {low} to {high}, not {shown}")
     if not low <= value <= high:
-        raise InvalidInput(field, f"must be between {low} and {high}")
+        shown = str(value) if abs(value) < 10**18 else "that"
+        raise InvalidInput(field, f"{shown} is not between {low} and {high}")
     return value
 
 
@@ -159,8 +162,20 @@ def read_choice(value: object, field: str, choices: type[E], *, by_name: bool = 
     wanted = value.upper() if by_name and isinstance(value, str) else value
     if isinstance(wanted, str) and wanted in names:
         return list(choices)[names.index(wanted)]
+    raise _none_of(names, value, field)
+
+
+def read_one_of(value: object, field: str, words: Collection[str], *, in_any_case: bool = False) -> str:
+    """Return one of several words, which are capitals where any case is taken."""
+    wanted = value.upper() if in_any_case and isinstance(value, str) else value
+    if isinstance(wanted, str) and wanted in words:
+        return wanted
+    raise _none_of(words, value, field)
+
+
+def _none_of(words: Iterable[str], value: object, field: str) -> InvalidInput:
     shown = repr(value[:60]) if isinstance(value, str) else kind(value)
-    raise InvalidInput(field, f"must be one of {', '.join(names)}, not {shown}")
+    return InvalidInput(field, f"must be one of {', '.join(words)}, not {shown}")
 
 
 def read_duration(
@@ -171,6 +186,8 @@ def read_duration(
         duration = value
     elif isinstance(value, int | float) and not isinstance(value, bool):
         if not abs(value) <= _MAX_SECONDS:  # so written, it is true of NaN too
+            if isinstance(value, float) and not math.isfinite(value):
+                raise _no_duration(value, field)
             raise InvalidInput(field, f"must be between {show(low)} and {show(high)}")
         duration = timedelta(microseconds=round(value * 1_000_000))
     elif isinstance(value, str) and len(value) <= 60 and _DURATION.fullmatch(value):
@@ -180,11 +197,18 @@ def read_duration(
         except OverflowError:
             raise InvalidInput(field, f"must be between {show(low)} and {show(high)}") from None
     else:
-        shown = repr(value[:60]) if isinstance(value, str) else kind(value)
-        raise InvalidInput(field, f"must be seconds or text like '90s', '5m', '1h30m', not {shown}")
+        raise _no_duration(value, field)
     if not low <= duration <= high:
         raise InvalidInput(field, f"must be between {show(low)} and {show(high)}, not {show(duration)}")
     return duration
+
+
+def _no_duration(value: object, field: str) -> InvalidInput:
+    examples = "text like '90s', '5m', '1h30m'"
+    if isinstance(value, float | str) and str(value).lower().lstrip("+-") in _NOT_FINITE:
+        return InvalidInput(field, f"{value} is not a number of seconds, nor {examples}")
+    shown = repr(value[:60]) if isinstance(value, str) else kind(value)
+    return InvalidInput(field, f"must be seconds or {examples}, not {shown}")
 
 
 def read_delay(value: object, field: str) -> timedelta:
@@ -293,16 +317,20 @@ def is_deep(text: bytes, limit: int = MAX_DEPTH) -> bool:
 
 
 def show(duration: timedelta) -> str:
-    """Return a duration in the text form, in its largest fitting units."""
+    """Return a duration in the text form, in its largest fitting units: `250ms`, `1.4s`, `1h30m`."""
     if duration < timedelta(0):
         return "a negative time"
+    if timedelta(0) < duration < _UNITS["s"]:
+        return f"{duration / _UNITS['ms']:g}ms"
     parts = []
     rest = duration
-    for unit in ("d", "h", "m", "s", "ms"):
+    for unit in ("d", "h", "m"):
         count, rest = divmod(rest, _UNITS[unit])
         if count:
             parts.append(f"{count}{unit}")
-    return "".join(parts) or "0s"
+    if rest or not parts:
+        parts.append(f"{rest.total_seconds():.6f}".rstrip("0").rstrip(".") + "s")
+    return "".join(parts)
 
 
 def kind(value: object) -> str:
@@ -312,6 +340,7 @@ def kind(value: object) -> str:
     if isinstance(value, bool):
         return "true or false"
     names = (
+        (date | time, "a date or time"),
         (str, "text"),
         (int, "a number"),
         (float, "a number"),

@@ -1,11 +1,13 @@
-"""Kinds of values that a definition holds: how each is read, kept, described, and bounded.
+"""Kinds of values that definitions and settings hold: how each is read, kept, shown, described, and bounded.
 
-A kind is told once which values are right. What reads a definition, the kept form, the API's schema, the command
-line's help and the reference page all ask it.
+A kind is told once which values are right. What reads a definition, a file of settings, a variable or an option, the
+kept form, the API's schema, the command line's help and the reference pages all ask it. Every command loads this
+module, so it imports nothing that takes time.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
@@ -14,6 +16,19 @@ import mainspring.core.fields as read
 from mainspring.errors import InvalidInput
 
 Schema = dict[str, Any]
+
+_DIGITS = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]{1,12}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
+_ON = frozenset({"1", "true", "yes", "on"})
+_OFF = frozenset({"0", "false", "no", "off"})
+
+
+def number_of(text: str) -> int | float | str:
+    """Return the number that a text is, or else the text."""
+    word = text.strip()
+    if _DIGITS.fullmatch(word):
+        return int(word)
+    return float(word) if _NUMBER.fullmatch(word) else word
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +39,26 @@ class Kind:
         metavar: what stands for a value in the command line's help.
         is_json: the command line takes it as JSON text.
         opens_json: with `is_json`, how such text begins; any other is taken as it is. Empty: all is JSON.
-        is_number: the command line takes text that is a number as one.
         is_list: the command line takes it as an option that may be repeated.
     """
 
     metavar: ClassVar[str] = "JSON"
     is_json: ClassVar[bool] = True
     opens_json: ClassVar[str] = ""
-    is_number: ClassVar[bool] = False
     is_list: ClassVar[bool] = False
 
     def forms(self, name: str) -> tuple[str, ...]:
         """Return the field's names in a body: the usual one first, that of the full form last."""
         return (name,)
+
+    def from_text(self, text: str, path: str) -> Any:
+        """Return what the text of an option or variable stands for, for `read` to check.
+
+        Raises:
+            InvalidInput: it has another form.
+        """
+        del path
+        return text
 
     def read(self, value: object, path: str, old: Any) -> Any:
         """Return the checked value of what a user wrote; `old` is the value that a patch changes.
@@ -54,6 +76,10 @@ class Kind:
     def load(self, plain: Any) -> Any:
         """Read what `store` wrote; it is trusted, not checked."""
         return plain
+
+    def show(self, value: Any) -> Any:
+        """Return a value as a user would write it, in JSON or TOML."""
+        return self.store(value)
 
     def schema(self) -> Schema:
         """Return the JSON schema of what a user may write."""
@@ -184,6 +210,13 @@ class Flag(Kind):
     metavar: ClassVar[str] = ""
     is_json: ClassVar[bool] = False
 
+    def from_text(self, text: str, path: str) -> bool:
+        """Read one of several words for each."""
+        word = text.strip().lower()
+        if word not in _ON | _OFF:
+            raise InvalidInput(path, f"must be 1 or 0, true or false, not {text[:60]!r}")
+        return word in _ON
+
     def read(self, value: object, path: str, old: Any) -> bool:
         """Read true or false."""
         del old
@@ -206,7 +239,13 @@ class Whole(Kind):
     high: int
     metavar: ClassVar[str] = "N"
     is_json: ClassVar[bool] = False
-    is_number: ClassVar[bool] = True
+
+    def from_text(self, text: str, path: str) -> int:
+        """Read digits."""
+        word = text.strip()
+        if _DIGITS.fullmatch(word) is None:
+            raise InvalidInput(path, f"{text[:60]!r} is not a whole number from {self.low} to {self.high}")
+        return int(word)
 
     def read(self, value: object, path: str, old: Any) -> int:
         """Read a whole number."""
@@ -228,7 +267,10 @@ class Share(Kind):
 
     metavar: ClassVar[str] = "SHARE"
     is_json: ClassVar[bool] = False
-    is_number: ClassVar[bool] = True
+
+    def from_text(self, text: str, path: str) -> int | float | str:
+        """Read a number."""
+        return number_of(text)
 
     def read(self, value: object, path: str, old: Any) -> float:
         """Read a share."""
@@ -245,13 +287,57 @@ class Share(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Kind):
+class Worded(Kind):
+    """What is one of several words."""
+
+    metavar: ClassVar[str] = "WORD"
+    is_json: ClassVar[bool] = False
+
+    def words(self) -> tuple[str, ...]:
+        """Return the words, in order."""
+        raise NotImplementedError
+
+    def stored_schema(self) -> Schema:
+        """Return the words."""
+        return {"type": "string", "enum": list(self.words())}
+
+    def limits(self) -> str:
+        """Name the words."""
+        return ", ".join(f"`{word}`" for word in self.words())
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf(Worded):
+    """One of several words, kept as it is.
+
+    Attributes:
+        allowed: the words; in capitals where `in_any_case` is set.
+        in_any_case: a word may be written in any case.
+    """
+
+    allowed: tuple[str, ...]
+    in_any_case: bool = False
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Read one of the words."""
+        del old
+        return read.read_one_of(value, path, self.allowed, in_any_case=self.in_any_case)
+
+    def words(self) -> tuple[str, ...]:
+        """Return the words, in order."""
+        return self.allowed
+
+    def schema(self) -> Schema:
+        """Return the words; that they are taken in any case is what a schema cannot say."""
+        return {"type": "string", "examples" if self.in_any_case else "enum": list(self.allowed)}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Worded):
     """A member of an enum, by its value or by its name in any case."""
 
     members: type[Enum]
     by_name: bool = False
-    metavar: ClassVar[str] = "WORD"
-    is_json: ClassVar[bool] = False
 
     def read(self, value: object, path: str, old: Any) -> Enum:
         """Read one of the words."""
@@ -273,11 +359,3 @@ class Choice(Kind):
     def schema(self) -> Schema:
         """Return the words; a name is taken in any case, which a schema cannot say."""
         return {"type": "string", "examples": list(self.words())} if self.by_name else self.stored_schema()
-
-    def stored_schema(self) -> Schema:
-        """Return the words."""
-        return {"type": "string", "enum": list(self.words())}
-
-    def limits(self) -> str:
-        """Name the words."""
-        return ", ".join(f"`{word}`" for word in self.words())

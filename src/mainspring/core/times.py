@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import mainspring.core.fields as read
-from mainspring.core.kinds import Kind, Schema
+from mainspring.core.kinds import Kind, Schema, number_of
 from mainspring.errors import InvalidInput
 
 _REMEMBERED = 1024
@@ -41,11 +41,14 @@ class Duration(Kind):
     too_short: str = ""
     metavar: ClassVar[str] = "DURATION"
     is_json: ClassVar[bool] = False
-    is_number: ClassVar[bool] = True
 
     def forms(self, name: str) -> tuple[str, ...]:
         """Return the name, and the name with its unit."""
         return name, f"{name}_seconds"
+
+    def from_text(self, text: str, path: str) -> int | float | str:
+        """Read a number of seconds; other text is for `read`."""
+        return number_of(text)
 
     def read(self, value: object, path: str, old: Any) -> timedelta:
         """Read a duration."""
@@ -59,6 +62,10 @@ class Duration(Kind):
 
     store = staticmethod(to_seconds)
     load = staticmethod(from_seconds)
+
+    def show(self, value: timedelta) -> str:
+        """Return its text."""
+        return read.show(value)
 
     def schema(self) -> Schema:
         """Return the schema of seconds or text."""

@@ -59,10 +59,10 @@ def test_defaults_in_other_units_are_the_tables() -> None:
 
 
 def test_bounds_are_those_of_the_protocol() -> None:
-    assert SETTINGS["worker.slots"].kind.form == f"number, 0 to {MAX_SLOTS:,}"
-    assert SETTINGS["executors.function.threads"].kind.form == f"number, 1 to {MAX_THREADS:,}"
+    assert SETTINGS["worker.slots"].kind.limits() == f"0 to {MAX_SLOTS:,}"
+    assert SETTINGS["executors.function.threads"].kind.limits() == f"1 to {MAX_THREADS:,}"
     (bound,) = inspect.get_annotations(ClaimBody, eval_str=True)["wait_seconds"].__metadata__
-    assert SETTINGS["worker.long_poll"].kind.form == f"duration, 0s to {bound.le}s"
+    assert SETTINGS["worker.long_poll"].kind.limits() == f"0s to {bound.le}s"
 
 
 def test_limits_of_commands_are_those_that_the_executor_knows() -> None:

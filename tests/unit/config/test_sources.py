@@ -69,7 +69,7 @@ def test_every_setting_has_a_variable_and_a_place_in_the_file(tmp_path: Path) ->
         "logging.level": ('"debug"', "debug"),
     }
     for name, setting in SETTINGS.items():
-        plain = setting.kind.plain(setting.default) if setting.default is not None else None
+        plain = setting.kind.show(setting.default) if setting.default is not None else None
         toml, text = values.get(name, (str(plain).lower(), str(plain)))
         if name not in values and isinstance(plain, str):
             toml = f'"{plain}"'
@@ -108,12 +108,14 @@ def test_every_field_of_settings_is_a_setting_with_its_default() -> None:
         ("no_api = true", "no_api: there is no such setting; did you mean 'api.enabled'?"),
         ("zzz = 1", "zzz: there is no such setting; `mainspring config show` lists all"),
         ("worker = 1", "worker: is a table; write [worker] on a line of its own"),
-        ("worker.slots = '1'", "worker.slots: must be a number from 0 to 10000, not text"),
-        ("worker.slots = true", "worker.slots: must be a number from 0 to 10000, not true or false"),
+        ("worker.slots = '1'", "worker.slots: must be a whole number from 0 to 10000, not text"),
+        ("worker.slots = true", "worker.slots: must be a whole number from 0 to 10000, not true or false"),
+        ("worker.slots = 1.5", "worker.slots: must be a whole number from 0 to 10000, not 1.5"),
         ("worker.slots = -1", "worker.slots: -1 is not between 0 and 10000"),
         ("drain = nan", "drain: nan is not a number of seconds"),
+        ("drain = 'inf'", "drain: inf is not a number of seconds, nor text like '90s'"),
         ("drain = '1 day'", "drain: must be seconds or text like"),
-        ("drain = 2020-01-01", "drain: must be seconds or text like '30s', '10m', '30d', not a date or time"),
+        ("drain = 2020-01-01", "drain: must be seconds or text like '90s', '5m', '1h30m', not a date or time"),
         ("history.keep = '1s'", "history.keep: must be between 1m and 3650d, not 1s"),
         ("trusted_network = 'yes'", "trusted_network: must be true or false without quotes, not text"),
         ("allow_host = [1]", 'allow_host: must be a list of texts like ["a", "b"]'),
@@ -172,7 +174,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
 
 def test_a_mistake_is_named_as_it_was_written(tmp_path: Path) -> None:
     for flags, environment, said in (
-        ({"worker.slots": "x"}, {}, "slots: 'x' is not a number from 0 to 10000"),
+        ({"worker.slots": "x"}, {}, "slots: 'x' is not a whole number from 0 to 10000"),
         ({}, {"MAINSPRING_WORKER_SLOTS": "x"}, "worker.slots: 'x' is not .* \\(in MAINSPRING_WORKER_SLOTS\\)"),
         ({"worker.slots": "0"}, {}, "slots: a worker needs at least one"),
         ({}, {"MAINSPRING_WORKER_SLOTS": "0"}, "worker.slots: a worker needs .* \\(in MAINSPRING_WORKER_SLOTS\\)"),

@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from mainspring.core.fields import kind as kind_of
 from mainspring.core.fields import read_entries, read_text, show_key
-from mainspring.core.kinds import Kind, Schema
+from mainspring.core.kinds import Kind, OneOf, Schema
 from mainspring.core.options import Option, Options
 from mainspring.core.targets.base import TargetType
 from mainspring.errors import InvalidInput
@@ -61,31 +60,6 @@ class Url(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Method(Kind):
-    """A method of HTTP, in any case."""
-
-    metavar: ClassVar[str] = "METHOD"
-    is_json: ClassVar[bool] = False
-
-    def read(self, value: object, path: str, old: Any) -> str:
-        """Read a method."""
-        del old
-        method = value.upper() if isinstance(value, str) else value
-        if method not in METHODS:
-            shown = repr(value[:60]) if isinstance(value, str) else kind_of(value)
-            raise InvalidInput(path, f"must be one of {', '.join(METHODS)}, not {shown}")
-        return str(method)
-
-    def schema(self) -> Schema:
-        """Return the methods; they are taken in any case, which a schema cannot say."""
-        return {"type": "string", "examples": list(METHODS)}
-
-    def limits(self) -> str:
-        """Name the methods."""
-        return ", ".join(f"`{method}`" for method in METHODS)
-
-
-@dataclass(frozen=True, slots=True)
 class Headers(Kind):
     """Header fields that a job adds to its calls. The executor holds its jobs to the same rules."""
 
@@ -129,7 +103,12 @@ class HttpType(TargetType):
     summary = "Calls a URL."
     options = Options(
         Option(name="url", kind=Url(), summary="Call this URL.", example="https://example.com/hooks/report"),
-        Option(name="method", kind=Method(), summary="The call's method, in any case.", default="POST"),
+        Option(
+            name="method",
+            kind=OneOf(METHODS, in_any_case=True),
+            summary="The call's method, in any case.",
+            default="POST",
+        ),
         Option(name="headers", kind=Headers(), summary="Further header fields.", default={}),
     )
     short: ClassVar = {"callback_url": "url"}
