@@ -55,7 +55,7 @@ class Matcher:
         self._sessions_read_at = -1.0e9
         self._is_closed = False
         self._last_numbers: dict[SessionId, int] = {}
-        self._view = LaneCache()
+        self._lanes = LaneCache()
         self._served: dict[str, float] = {}
         self._has_news = True
         wakeups.subscribe_runs(self._on_runs_ready)
@@ -124,9 +124,9 @@ class Matcher:
         if not self._waiting:
             return POLL_PERIOD
         at = self._clock.monotonic()
-        if self._has_news or self._view.is_old(at, now):
+        if self._has_news or self._lanes.is_old(at, now):
             self._has_news = False
-            await self._view.read(self._store, self._clock, self._random, now)
+            await self._lanes.read(self._store, self._clock, self._random, now)
         await self._know_sessions(at)
         asked, requests, passed = self._choose(self._concerned(at, now), now)
         for item in asked:  # if the claim fails, it is unknown what the store has given to them
@@ -149,10 +149,10 @@ class Matcher:
         otherwise each tick would examine all of them. If a quarantined run waits, it returns all calls, because any
         busy worker may have to drain for it.
         """
-        if self._view.has_quarantined(now):
+        if self._lanes.has_quarantined(now):
             return self._waiting.all()
         found = self._waiting.new() + self._waiting.over(at)
-        if self._view.has_ready(now):
+        if self._lanes.has_ready(now):
             found += self._waiting.first_of_each()
         return sorted(dict.fromkeys(found), key=_arrival)
 
@@ -200,7 +200,7 @@ class Matcher:
     ) -> ClaimRequest:
         def choose(abilities: Abilities) -> LaneChoice:
             if abilities not in choices:
-                choices[abilities] = self._view.choose(abilities, self._served, now)
+                choices[abilities] = self._lanes.choose(abilities, self._served, now)
             return choices[abilities]
 
         choice, limit, bound = choose(abilities), call.limit, call.function_limit
@@ -230,7 +230,7 @@ class Matcher:
             for run in result.runs:
                 taken[run.tenant] = taken.get(run.tenant, 0) + 1
             if request.lanes:
-                self._view.expire()
+                self._lanes.expire()
                 if len(result.runs) == request.limit:
                     self._has_news = True  # there may be more than was taken
             if result.is_session_live:
@@ -294,7 +294,7 @@ class Matcher:
         return (
             not call.is_idle
             and abilities is not None
-            and bool(self._view.quarantined(abilities, now - QUARANTINE_PATIENCE))
+            and bool(self._lanes.quarantined(abilities, now - QUARANTINE_PATIENCE))
         )
 
     def _delay(self, now: datetime) -> float:
@@ -303,9 +303,9 @@ class Matcher:
         if self._has_news:
             return 0.0
         at = self._clock.monotonic()
-        delay = min(self._view.period, self._waiting.first_end() - at)
+        delay = min(self._lanes.period, self._waiting.first_end() - at)
         ahead = [
-            (ready_at - now).total_seconds() for ready_at in self._view.ready_instants() if ready_at > now
+            (ready_at - now).total_seconds() for ready_at in self._lanes.ready_instants() if ready_at > now
         ]
         return max(min([delay, *ahead]), 0.0)
 

@@ -30,11 +30,11 @@ _Rows = list[Record]
 _FIELDS = len(fields(ClaimedRun)) - 1
 """How many of a row's first columns are fields of `ClaimedRun`. The tenant comes from the lane."""
 _LANE = _FIELDS
-_RANK = _FIELDS + 1
+_READY_AT = _FIELDS + 1
 _NOT_LIVE = ClaimResult((), is_session_live=False)
 _MOST_TENANTS = 100_000
 
-_by_ready_at = itemgetter(_RANK, 0)
+_by_ready_at = itemgetter(_READY_AT, 0)
 _lane = itemgetter(_LANE)
 
 
@@ -89,12 +89,12 @@ class PostgresClaimStore:
         if len(requests) == 1 and not requests[0].is_quarantined:
             [request] = requests
 
-            async def claim_one_quarantined(transaction: Transaction) -> _Rows | None:
+            async def claim_for_one(transaction: Transaction) -> _Rows | None:
                 return await _claim(transaction, request, now)
 
             # One statement writes; the other, if needed, only reads.
             rows = await self._connections.run(
-                Role.CLAIM, claim_one_quarantined, is_repeatable=True, is_atomic=True
+                Role.CLAIM, claim_for_one, is_repeatable=True, is_atomic=True
             )
             if rows is not None:
                 return [rows]

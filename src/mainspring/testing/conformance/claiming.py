@@ -75,7 +75,7 @@ class Lanes:
         assert [lane.key.queue for lane in await store.read_lanes(["mail", "none"])] == ["mail"]
         assert await store.read_lanes(["none"]) == []
 
-    async def test_read_lanes_finds_what_is_ranked_at_the_lower_bound_or_later(self, store: Store) -> None:
+    async def test_read_lanes_finds_what_is_ready_at_the_lower_bound_or_later(self, store: Store) -> None:
         job, other = await add_job(store), await add_job(store, make_spec(queue="mail"))
         for second in (10, 20):
             await submit(store, job, due_at=at(second))

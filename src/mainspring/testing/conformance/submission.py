@@ -56,7 +56,7 @@ class Submission:
         assert ids == sorted(set(ids))
         assert [run_shard(run_id) for run_id in ids] == [250, 3, 250, 3]
 
-    async def test_due_in_the_past_is_ranked_now(self, store: Store) -> None:
+    async def test_due_in_the_past_is_ready_now(self, store: Store) -> None:
         job = await add_job(store)
         [run_id] = await submit(store, job, due_at=at(-100))
         [run] = await store.get_runs([run_id])

@@ -24,12 +24,12 @@ from mainspring.testing.factories import (
 )
 
 
-class RunsThatCrashedAreClaimedAlone:
+class RunsThatCrashedAreQuarantined:
     """A run that was lost with its worker goes only to a worker that has nothing else."""
 
     __test__ = False
 
-    async def test_only_an_alone_claim_takes_it(self, store: Store) -> None:
+    async def test_only_a_quarantined_claim_takes_it(self, store: Store) -> None:
         run_id = await crashed_run(store, await add_job(store))
         session_id = await add_session(store)
         assert await claim(store, session_id, now=at(1), limit=9) == ()
@@ -39,7 +39,7 @@ class RunsThatCrashedAreClaimedAlone:
         held = await read_held(store, run_id)
         assert (held.is_quarantined, held.quarantined_crashes) == (True, 0)
 
-    async def test_alone_claim_takes_one_and_no_other_kind(self, store: Store) -> None:
+    async def test_quarantined_claim_takes_one_and_no_other_kind(self, store: Store) -> None:
         job = await add_job(store)
         crashed = [await crashed_run(store, job) for _ in range(2)]
         await submit(store, job)
@@ -48,7 +48,7 @@ class RunsThatCrashedAreClaimedAlone:
         assert len(first) == 1
         assert set(ids_of(first)) < set(crashed)
 
-    async def test_alone_claim_waits_for_the_instant_and_keeps_to_the_lower_bound(self, store: Store) -> None:
+    async def test_quarantined_claim_waits_for_the_instant_and_keeps_to_the_lower_bound(self, store: Store) -> None:
         run_id = await crashed_run(store, await add_job(store))
         session_id = await add_session(store)
         await claim(store, session_id, now=at(1), is_quarantined=True)
@@ -58,14 +58,14 @@ class RunsThatCrashedAreClaimedAlone:
         assert await claim(store, session_id, now=at(20), low=at(21), is_quarantined=True) == ()
         assert ids_of(await claim(store, session_id, now=at(20), low=at(20), is_quarantined=True)) == [run_id]
 
-    async def test_alone_claim_passes_over_what_has_expired(self, store: Store) -> None:
+    async def test_quarantined_claim_passes_over_what_has_expired(self, store: Store) -> None:
         job, session_id = await add_job(store), await add_session(store)
         held = await running_run(store, job, expires_at=at(5))
         await store.apply([outcomes.lost(facts_of(held), make_spec(), now=at(1))], now=at(1))
         assert await claim(store, session_id, now=at(5), is_quarantined=True) == ()
         assert ids_of(await claim(store, session_id, now=at(4), is_quarantined=True)) == [held.run_id]
 
-    async def test_alone_claim_gets_nothing_while_the_session_runs_something(self, store: Store) -> None:
+    async def test_quarantined_claim_gets_nothing_while_the_session_runs_something(self, store: Store) -> None:
         job = await add_job(store)
         await crashed_run(store, job)
         session_id = await add_session(store)
@@ -73,7 +73,7 @@ class RunsThatCrashedAreClaimedAlone:
         assert len(await claim(store, session_id, now=at(1))) == 1
         assert await claim(store, session_id, now=at(1), is_quarantined=True) == ()
 
-    async def test_session_that_runs_one_alone_gets_nothing_else(self, store: Store) -> None:
+    async def test_session_that_runs_a_quarantined_run_gets_nothing_else(self, store: Store) -> None:
         job = await add_job(store)
         crashed = [await crashed_run(store, job) for _ in range(2)]
         await submit(store, job)
@@ -96,7 +96,7 @@ class RunsThatCrashedAreClaimedAlone:
         assert {first.run_id, second.run_id} == set(crashed)
         assert len(await claim(store, busy, now=at(1))) == 1
 
-    async def test_crashes_alone_are_counted_apart(self, store: Store) -> None:
+    async def test_crashes_in_quarantine_are_counted_apart(self, store: Store) -> None:
         run_id = await crashed_run(store, await add_job(store))
         for crashes in (1, 2):
             session_id = await add_session(store)
@@ -119,7 +119,7 @@ class RunsThatCrashedAreClaimedAlone:
         assert run is not None
         assert (run.state, run.reason, run.crashes) == (RunState.FAILED, "poison", 2)
 
-    async def test_alone_claims_at_once_of_one_session_give_one_run(self, store: Store) -> None:
+    async def test_quarantined_claims_at_once_of_one_session_give_one_run(self, store: Store) -> None:
         job = await add_job(store)
         for _ in range(3):
             await crashed_run(store, job)
