@@ -93,9 +93,7 @@ class PostgresClaimStore:
                 return await _claim(transaction, request, now)
 
             # One statement writes; the other, if needed, only reads.
-            rows = await self._connections.run(
-                Role.CLAIM, claim_for_one, is_repeatable=True, is_atomic=True
-            )
+            rows = await self._connections.run(Role.CLAIM, claim_for_one, is_repeatable=True, is_atomic=True)
             if rows is not None:
                 return [rows]
             # The session is not live, or changed while the statement waited for it: look again under a lock.

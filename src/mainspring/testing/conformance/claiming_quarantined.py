@@ -48,7 +48,9 @@ class RunsThatCrashedAreQuarantined:
         assert len(first) == 1
         assert set(ids_of(first)) < set(crashed)
 
-    async def test_quarantined_claim_waits_for_the_instant_and_keeps_to_the_lower_bound(self, store: Store) -> None:
+    async def test_quarantined_claim_waits_for_the_instant_and_keeps_to_the_lower_bound(
+        self, store: Store
+    ) -> None:
         run_id = await crashed_run(store, await add_job(store))
         session_id = await add_session(store)
         await claim(store, session_id, now=at(1), is_quarantined=True)
@@ -65,7 +67,9 @@ class RunsThatCrashedAreQuarantined:
         assert await claim(store, session_id, now=at(5), is_quarantined=True) == ()
         assert ids_of(await claim(store, session_id, now=at(4), is_quarantined=True)) == [held.run_id]
 
-    async def test_quarantined_claim_gets_nothing_while_the_session_runs_something(self, store: Store) -> None:
+    async def test_quarantined_claim_gets_nothing_while_the_session_runs_something(
+        self, store: Store
+    ) -> None:
         job = await add_job(store)
         await crashed_run(store, job)
         session_id = await add_session(store)
