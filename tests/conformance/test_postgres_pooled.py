@@ -10,8 +10,8 @@ from mainspring.testing import conformance
 from tests.support.postgres_databases import open_store
 
 CONCERNS = {
-    *("cancelling", "claim_repeats", "claiming", "claiming_quarantined", "completion", "fencing"),
-    *("firing", "liveness", "nodes", "submission"),
+    *("cancelling", "claim_repeats", "claiming", "claiming_quarantined", "claiming_together"),
+    *("completion", "fencing", "firing", "liveness", "nodes", "submission"),
 }
 """What runs move by. The other verbs are sent by the same two ways, and would only take time."""
 

@@ -5,7 +5,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from mainspring.core import outcomes
-from mainspring.core.ids import RunId, SessionId, job_shard
+from mainspring.core.ids import LaneId, RunId, SessionId, job_shard
 from mainspring.core.states import RunState
 from mainspring.errors import SchemaMismatch, StoreUnavailable
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun
@@ -24,6 +24,7 @@ from mainspring.stores._sql.migrate import Applied, make_migration, pending, rea
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
 from mainspring.stores.postgres.schema import PACKAGE
 from mainspring.stores.postgres.snapshot import describe
+from mainspring.testing.conformance.claiming import crashed_run
 from mainspring.testing.factories import (
     START,
     add_job,
@@ -189,6 +190,7 @@ async def test_session_that_is_just_claiming_is_not_expired(store: PostgresStore
 
 async def test_bystanders_pass_over_locked_rows(store: PostgresStore, raw: Any) -> None:
     job = await add_job(store)
+    await crashed_run(store, job)
     await submit(store, job, expires_at=at(5))
     async with raw.transaction():
         await raw.execute("SELECT FROM run FOR UPDATE")
@@ -196,6 +198,10 @@ async def test_bystanders_pass_over_locked_rows(store: PostgresStore, raw: Any) 
         assert await store.expire_runs(now=at(10), limit=10) == []
         assert await store.prune_lanes(limit=10) == 0
         assert await claim(store, await add_session(store), now=at(1)) == ()
+        assert await claim(store, await add_session(store), now=at(1), is_quarantined=True) == ()
+        lanes, lows = await all_lanes(store), dict[LaneId, datetime]()
+        requests = [make_claim(await add_session(store), lanes, lows=lows) for _ in range(2)]
+        assert [result.runs for result in await store.claim_runs(requests, now=at(1))] == [(), ()]
     assert len(await store.expire_runs(now=at(10), limit=10)) == 1
 
 

@@ -5,7 +5,7 @@ Ids and names come from counters, so the same sequence of calls makes the same v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -58,6 +58,8 @@ class IdSequence:
 _IDS = IdSequence()
 _NAMES = count(1)
 _CLAIMS = count(1)
+_NO_LOWS: Mapping[LaneId, datetime] = {}
+"""One for all claims, so that a store may answer the claims of a call together, as it does those of a server."""
 
 
 # -- values ----------------------------------------------------------------------------------------------------
@@ -235,6 +237,7 @@ def make_claim(session_id: SessionId, lanes: Sequence[LaneId], **overrides: Any)
         "number": next(_CLAIMS),
         "lanes": tuple(lanes),
         "limit": 1,
+        "lows": _NO_LOWS,
     }
     low = overrides.pop("low", None)  # one lower bound for all lanes
     if low is not None:
