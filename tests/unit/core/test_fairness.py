@@ -283,6 +283,13 @@ def test_route_says_what_the_definition_demands_whatever_the_names(
     assert accepted is (function in functions and required <= offered)
 
 
+def test_signs_of_the_routes_own_may_be_part_of_a_name() -> None:
+    route = route_of(Target("function", {"function": "50%+%2B"}), "a%25", "+")
+    accepts = {"types": frozenset[str](), "labels": frozenset({"a%25", "+"})}
+    assert accepts_route(route, functions=frozenset({"50%+%2B"}), **accepts)
+    assert not accepts_route(route, functions=frozenset({"50%25+%2B", "50%++"}), **accepts)
+
+
 @given(names, labels, names, labels)
 def test_different_demands_have_different_routes(
     one: str, one_labels: frozenset[str], other: str, other_labels: frozenset[str]

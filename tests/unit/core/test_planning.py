@@ -323,6 +323,36 @@ def test_settling_an_edit_makes_what_the_policy_would_have_made(
     assert [instant for planned in caught_up for instant in expand(trigger, planned)] == made
 
 
+def test_settling_of_what_is_not_due_leaves_nothing() -> None:
+    spec = make_job(Interval(MINUTE, START))
+    assert settle_overdue(spec, None, now=at(9), reason="edited") == ()
+    assert settle_overdue(spec, at(60), now=at(59), reason="edited") == ()
+    assert settle_overdue(make_job(None), at(60), now=at(99), reason="edited") == ()
+
+
+def test_settling_gives_the_edits_reason_to_what_was_not_late() -> None:
+    spec = make_job(Interval(MINUTE, START), MisfireRule(policy=Misfire.FIRE_ALL, grace=MINUTE))
+
+    def caught_up(first: float, last: float, reason: str) -> PlannedRange:
+        return PlannedRange(FireRangeKind.CATCH_UP, at(first), at(last), reason)
+
+    on_time = settle_overdue(spec, at(60), now=at(120), reason="edited")
+    assert on_time == (caught_up(60, 120, "edited"),)
+    late = settle_overdue(spec, at(60), now=at(121), reason="edited")
+    assert late == (caught_up(60, 60, REASON_MISFIRE), caught_up(120, 120, "edited"))
+
+
+def test_fire_all_leaves_no_gap_before_the_clock() -> None:
+    spec = make_job(Interval(MINUTE, START), MisfireRule(policy=Misfire.FIRE_ALL))
+    plan = plan_fires(spec, at(300), now=at(421))
+    assert plan is not None
+    assert plan.ranges == (PlannedRange(FireRangeKind.CATCH_UP, at(300), at(360), REASON_MISFIRE),)
+
+
+def test_words_for_what_was_left_out_stay_as_the_history_keeps_them() -> None:
+    assert (REASON_MISFIRE, REASON_MISFIRE_LIMIT) == ("misfire", "misfire_limit")
+
+
 # -- the first instant of a clock ----------------------------------------------------------------------------------
 
 
