@@ -6,9 +6,13 @@ from hypothesis import strategies as st
 
 from mainspring.core.cron import Cron
 from mainspring.core.triggers import Interval, Once, Trigger
+from mainspring.core.triggers.interval import IntervalType
+from mainspring.core.triggers.once import OnceType
+from mainspring.errors import InvalidInput
 from mainspring.testing.factories import START, at
 
 TICK = timedelta(microseconds=1)
+MINUTE = timedelta(minutes=1)
 YEAR = timedelta(days=366)
 
 instants = st.timedeltas(-30 * YEAR, 30 * YEAR).map(lambda offset: START + offset)
@@ -101,3 +105,21 @@ def test_once_by_hand(seconds: float, following: float | None, preceding: float 
     once = Once(START)
     assert once.next_after(at(seconds)) == (None if following is None else at(following))
     assert once.previous_before(at(seconds)) == (None if preceding is None else at(preceding))
+
+
+def test_anchor_beyond_all_fires_is_refused_by_its_name() -> None:
+    values = {"every": timedelta(days=3650), "anchor": datetime.max.replace(tzinfo=UTC)}
+    with pytest.raises(InvalidInput, match="never fire") as caught:
+        IntervalType().make(values, lambda name: f"trigger.{name}", now=START, old=None)
+    assert "trigger.anchor" in str(caught.value)
+
+
+def test_interval_keeps_its_anchor_while_its_length_stays() -> None:
+    old, same, longer = Interval(MINUTE, START), Interval(MINUTE, at(7)), Interval(2 * MINUTE, at(7))
+    assert IntervalType().carry_over(old, same) == old
+    assert IntervalType().carry_over(old, longer) == longer
+
+
+def test_triggers_are_told_in_words() -> None:
+    assert IntervalType().tell({"every_seconds": 90.0}) == "every 90 s"
+    assert OnceType().tell({"at": "2026-11-21T09:00:00+01:00"}) == "at 2026-11-21T09:00:00+01:00"

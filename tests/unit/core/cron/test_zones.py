@@ -68,6 +68,19 @@ def test_overlap_across_the_edge_of_a_chunk_is_still_known(monkeypatch: pytest.M
     assert zone.segment(change - 1).shown_from == change - 5 * 3600
 
 
+def test_overlap_just_behind_the_edge_of_a_chunk_is_known_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The edge lies half an hour before the change, and its wall times will be shown again."""
+    change = int(datetime(2026, 11, 1, 6, tzinfo=UTC).timestamp())
+    edge = change - 1800
+    probe = max(length for length in range(1800, 4 * 86_400, 1800) if edge % length == 0)
+    monkeypatch.setattr(zones, "_PROBE", probe)
+    monkeypatch.setattr(zones, "_CHUNK", probe)
+    zone = Zone("America/New_York", ZoneInfo("America/New_York"))
+    one, two = zone.segment(edge - 1), zone.segment(edge)
+    assert (one.end, two.start, two.end) == (edge, edge, change)
+    assert one.shown_from == two.shown_from == change - 5 * 3600
+
+
 def test_segments_reach_the_bounds() -> None:
     for key in ODD:
         assert load_zone(key).segment(MIN_EPOCH).start == MIN_EPOCH
