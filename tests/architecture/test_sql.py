@@ -79,7 +79,7 @@ OTHER_PARAMETERS = {
     "beat_session": (
         {"missing"},
         {"missing_session", "missing_run", "missing_token", "raise"},
-        "JSON here, three arrays there; one statement for each beat here, one for all of a call there",
+        "JSON here, three arrays there; SQLite writes each beat by itself, PostgreSQL all of a session's at once",
     ),
     "claim_run": (
         {"run_id", "is_quarantined"},

@@ -20,11 +20,11 @@ class PostgresUpkeepStore:
     async def prune_history(self, *, before: datetime, limit: int) -> int:
         """See `UpkeepStore`. The runs and attempts of days that are dropped whole count together."""
         [row] = await self._connections.fetch(Role.UPKEEP, "drop_history", is_repeatable=True, before=before)
+        dropped: int = row["removed"]
         pruned = [
             await self._prune(name, before=before, limit=limit)
             for name in ("prune_history", "prune_attempts", "prune_fire_ranges")
         ]
-        dropped: int = row["removed"]
         return max(dropped, *pruned)
 
     async def prune_keys(self, *, now: datetime, limit: int) -> int:
