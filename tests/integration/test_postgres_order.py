@@ -79,11 +79,11 @@ async def test_expiry_and_deadlines_take_the_oldest_first(store: PostgresStore, 
     await watch.execute("UPDATE run SET expires_at = NULL")
     for _ in range(3):
         await store.claim_runs([make_claim(await add_session(store), await all_lanes(store))], now=at(60))
-    await watch.execute("UPDATE run SET deadline_at = due_at")
+    await watch.execute("UPDATE run SET deadline_at = started_at - (due_at - created_at)")
     [held] = await store.list_overdue(now=at(60), limit=1)
-    assert held.run_id == due[30]
+    assert held.run_id == due[50]
     assert [held.run_id for held in await store.list_overdue(now=at(60), limit=9)] == [
-        due[second] for second in (30, 40, 50)
+        due[second] for second in (50, 40, 30)
     ]
 
 

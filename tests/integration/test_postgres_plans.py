@@ -168,6 +168,8 @@ async def test_claim_is_lazy_and_keeps_the_order_of_lanes(dsn: str) -> None:
     [walked] = [node for node in nodes if node.get("Index Name") == "run_ready"]
     assert walked["Node Type"] == "Index Scan"
     assert "ready_at" in walked["Index Cond"]
+    sessions = [node for node in nodes if node.get("Index Name") in {"session_pkey", "session_live"}]
+    assert [node["Scan Direction"] for node in sessions] == ["Backward"]  # the newest version comes first
     functions = [node for node in nodes if node["Node Type"] == "Function Scan"]
     assert [node["Parent Relationship"] for node in functions] == ["Inner"]  # of the one claimer
     assert {"LockRows", "Tid Scan"} <= {node["Node Type"] for node in nodes}
