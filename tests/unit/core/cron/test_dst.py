@@ -114,5 +114,11 @@ def test_previous_gives_the_same_fires(tz: str, text: str, dst: str, after: str,
     assert first <= utc(after)
 
 
+def test_first_pass_does_not_count_from_its_first_second_on_where_the_second_is_wanted() -> None:
+    cron = Cron("0 1 * * *", NY, "after/second")
+    assert cron.previous_before(utc("2026-11-01T05:00:01")) == utc("2026-10-31T05:00:00")
+    assert cron.previous_before(utc("2026-11-01T06:00:01")) == utc("2026-11-01T06:00:00")
+
+
 def utc(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
