@@ -5,7 +5,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 # Options for pytest, e.g. make test ARGS='-k cron'
 ARGS ?=
-# One more than the cores that are expected at least: the slow tests mostly wait.
+# One more than two cores, as the slow tests mostly wait.
 TEST_WORKERS ?= 3
 # What mypy looks at, as far as it exists.
 TYPED := src tests tools $(foreach folder,benchmarks examples,$(if $(wildcard $(folder)/*.py),$(folder))) scripts/services scripts/generate_docs.py scripts/prose.py deploy/compose/jobs.py deploy/image/healthy.py

@@ -3,6 +3,7 @@
 import os
 import resource
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -51,8 +52,17 @@ def pytest_report_header() -> str:
     return f"older versions: {describe_older()}"
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give an item the address that its name says: schemathesis gives the operations of a test one address for all."""
+    if item.parent is not None and not item.nodeid.endswith(item.name):
+        item._nodeid = f"{item.parent.nodeid}::{item.name}"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let several test workers begin with the slow tests, so that none is left alone with one in the end."""
+    repeated = [nodeid for nodeid, count in Counter(item.nodeid for item in items).items() if count > 1]
+    if repeated:  # of tests with one address, the test workers would run one
+        raise pytest.UsageError(f"several tests are called {repeated[0]}")
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
