@@ -288,6 +288,31 @@ async def test_deadlock_with_somebody_else_is_tried_again(store: PostgresStore, 
     assert await applying == [ApplyResult.APPLIED] * 2
 
 
+@pytest.mark.parametrize("verb", ["delete_jobs", "pause_jobs", "resume_jobs"])
+async def test_change_of_a_job_that_met_a_deadlock_is_decided_anew(
+    store: PostgresStore, raw: Any, verb: str
+) -> None:
+    job = await add_job(store)
+    if verb == "resume_jobs":
+        await store.pause_jobs([make_change(job)], now=START)
+        job = await read_job(store, job.id)
+    await raw.execute("CREATE SEQUENCE tries")  # counts what is rolled back, too
+    await raw.execute(
+        "CREATE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "IF nextval('tries') = 1 THEN RAISE deadlock_detected; END IF; RETURN NULL; END $$"
+    )
+    for table in ("job", "job_clock"):
+        await raw.execute(
+            f"CREATE TRIGGER fail_once AFTER UPDATE OR DELETE ON {table} "
+            "FOR EACH STATEMENT EXECUTE FUNCTION fail_once()"
+        )
+    change = make_change(job, next_fire_at=job.next_fire_at)
+    assert await getattr(store, verb)([change], now=at(1)) == [ChangeResult.DONE]
+    assert await raw.fetchval("SELECT last_value FROM tries") > 1
+    [found] = await store.get_jobs([job.id])
+    assert found is None if verb == "delete_jobs" else found is not None
+
+
 async def test_names_taken_meanwhile_are_found_on_the_next_try(
     store: PostgresStore, raw: Any, watch: Any
 ) -> None:

@@ -78,6 +78,8 @@ def _show(example: object) -> str:
 def _read(kind: Kind, value: Any, field: str) -> Any:
     if kind.is_list:
         return list(value)
+    if isinstance(value, bool):  # a flag, which the command line has read
+        return value
     if kind.is_json and value.lstrip().startswith(kind.opens_json):
         return read_json_text(value, field)
     return kind.from_text(value, field)

@@ -13,7 +13,8 @@ from mainspring.core.outcomes import AttemptOutcome, Transition
 from mainspring.core.states import RunState
 
 FIRST_TOKEN = 1
-"""The token of a run's first claim. Every end of a lease but a success raises it, and writes an attempt row."""
+"""The token of a run's first claim. Every end of a lease after which the run goes on raises it, and writes an
+attempt row."""
 
 
 class LeaseFacts(Protocol):

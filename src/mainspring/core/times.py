@@ -30,7 +30,7 @@ def from_seconds(seconds: float) -> timedelta:
 
 @dataclass(frozen=True, slots=True)
 class Duration(Kind):
-    """A span of time: seconds, or text like `90s`. In the full form it is seconds, and the field's name says so.
+    """An amount of time: seconds, or text like `90s`. In the full form it is seconds, and the field's name says so.
 
     Attributes:
         too_short: why values below `low` are refused, for the message.

@@ -42,7 +42,8 @@ class Group(Kind):
         """Read what is given of the policy; the rest stays as it was."""
         before = self.value if old is None else old
         if self.short is not None and isinstance(value, str):
-            return replace(before, **{self.short: self.options.get(self.short).read(value, path)})
+            changes = {self.short: self.options.get(self.short).read(value, path)}
+            return self.settle(before, changes, {self.short: value})
         given = read_mapping(value, path)
         check_known(given, self.options.by_form, prefix=f"{path}.")
         changes = self.options.read_given(given, lambda name: f"{path}.{name}")

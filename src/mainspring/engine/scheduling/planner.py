@@ -83,6 +83,9 @@ class Planner:
         self._read_at: datetime | None = None
         self._read_took = 0.0
         self._settled = EPOCH  # all clocks due before it are in the window
+        self._moved_after: datetime | None = (
+            None  # clocks due at it or later moved on, unseen, since the last read
+        )
         self._gains = 0  # how often the node has gained shards
         self._scans = ScanDepth(SCAN_DEPTHS)
         self._is_stale = True
@@ -155,6 +158,7 @@ class Planner:
         shards, gains = sorted(self._ownership.epochs), self._gains
         depth, begun = self._scans.choose(self._clock.monotonic()), self._clock.monotonic()
         since = self._since(self._scans.lag(depth))
+        moved_after, self._moved_after = self._moved_after, None  # as with the signal
         self._window.begin_read()
         try:
             clocks = await self._store.read_due(shards, until=now + WINDOW, limit=READ_LIMIT, since=since)
@@ -164,6 +168,7 @@ class Planner:
             self._window.give_up_read()
             self._scans.charge(depth, begun=begun, ended=self._clock.monotonic())
             self._is_stale = True
+            self._note_moved(moved_after)
             raise
         self._window.end_read(entries)
         self._read_took = self._clock.monotonic() - begun
@@ -187,7 +192,17 @@ class Planner:
         """Return where a scan starts: no later than the oldest clock that has not fired yet."""
         if lag is None:
             return None
-        return min(self._window.first_at() or self._settled, self._settled - lag)
+        since = min(self._window.first_at() or self._settled, self._settled - lag)
+        return since if self._moved_after is None else min(since, self._moved_after)
+
+    def _note_moved(self, fire_at: datetime | None) -> None:
+        """Let the next read start at this fire, so that it finds the clock that another write moved on from it.
+
+        A fire whose answer got lost may have been carried out long after the window was last read. Its next fire can
+        then lie far before the instant at which a shallow scan starts, and a deep one may be too expensive for now.
+        """
+        if fire_at is not None:
+            self._moved_after = fire_at if self._moved_after is None else min(self._moved_after, fire_at)
 
     async def _fire_due(self, now: datetime) -> None:
         """Fire some batches of what is due. While the store writes one, the next one is prepared."""
@@ -233,6 +248,7 @@ class Planner:
             elif result.status is FireStatus.FENCED:
                 fenced.add(job_shard(clock.job_id))
             else:
+                self._note_moved(clock.fire_at)
                 self._scans.demand()
                 self._is_stale = True
         if fenced:

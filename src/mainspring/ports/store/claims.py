@@ -107,7 +107,8 @@ class ClaimStore(Protocol):
 
         Walks the request's lanes in their order, and takes runs in order of `ready_at` within each lane. It takes
         runs with `low <= ready_at <= now` (`low`: the lane's lower bound) that are neither parked nor expired. A
-        session that is not live gets nothing (`is_session_live` False); its row is held FOR SHARE.
+        session that is not live gets nothing (`is_session_live` False). On PostgreSQL the session's row is locked until
+        the claim is committed.
 
         A request with the number of the session's last one is a repeat: it gets the same leases again, as far as they
         still run under the same token, and nothing new. A request with a lower number is late: its caller has given
@@ -123,7 +124,7 @@ class ClaimStore(Protocol):
         """End attempts whose run is RUNNING under the transition's token and session (law 3).
 
         SUCCEEDED and CANCELLED runs move to the history, FAILED ones to the dead runs. RETRYING and PENDING runs
-        stay, with a new `ready_at` and token + 1 (every end of a lease raises it). If a cancel was requested, a
+        stay, with a new `ready_at` and token + 1, so that a late holder is stale at once. If a cancel was requested, a
         transition to anything but SUCCEEDED ends CANCELLED. Every outcome except a success writes an attempt row; so
         does the success of a run that has earlier attempt rows.
 
@@ -134,11 +135,11 @@ class ClaimStore(Protocol):
         ...
 
     async def list_orphans(self, *, limit: int) -> list[HeldRun]:
-        """Return RUNNING runs without a live session."""
+        """Return RUNNING runs without a live session, in no order."""
         ...
 
     async def list_overdue(self, *, now: datetime, limit: int) -> list[HeldRun]:
-        """Return RUNNING runs whose `deadline_at` has passed."""
+        """Return RUNNING runs whose `deadline_at` has passed, the earliest first."""
         ...
 
     async def read_held(self, run_ids: Sequence[RunId]) -> list[HeldRun | None]:

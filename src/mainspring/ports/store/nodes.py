@@ -41,7 +41,8 @@ class NodeStore(Protocol):
     async def expire_nodes(self, judged: Sequence[tuple[str, int]], *, now: datetime) -> list[bool]:
         """Remove nodes whose counter is still the one that was judged. Return for each whether it was removed.
 
-        Their shards are free from then on. A node that was not dead comes back with its next heartbeat.
+        Their shards are free from then on. A node that was not dead comes back with its next heartbeat. A call judges a
+        node at most once.
         """
         ...
 

@@ -43,7 +43,10 @@ class SessionStore(Protocol):
         ...
 
     async def expire_sessions(self, judged: Sequence[tuple[SessionId, int]], *, now: datetime) -> list[bool]:
-        """Declare dead the sessions whose counter is still the one that was judged. Return for each whether it was."""
+        """Declare dead the sessions whose counter is still the one that was judged. Return for each whether it was.
+
+        A call judges a session at most once.
+        """
         ...
 
 

@@ -14,7 +14,8 @@ class UpkeepStore(Protocol):
         ...
 
     async def prune_history(self, *, before: datetime, limit: int) -> int:
-        """Remove finished runs, attempts and closed fire ranges that ended before this instant. Dead runs stay.
+        """Remove finished runs, attempts and closed fire ranges that ended before this instant. Dead runs
+        stay, and so do the attempts of runs that are live or dead.
 
         Removes at most `limit` of each kind; only a store that drops whole days at once may remove more. Returns the
         largest of the three counts. If it is `limit` or more, more may be left.

@@ -1,7 +1,7 @@
 -- Text that several statements share. Add a new column of a run to the lists that it belongs to, and nowhere else.
 
 -- fragment: is_ready
--- The same condition as in the indexes run_ready and run_quarantined, and in core/claiming.
+-- Part of the condition of the indexes run_ready and run_quarantined, and the same as in core/claiming.
 run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked;
 
 -- fragment: new_columns

@@ -40,6 +40,7 @@ class _Locked:
     is_paused: bool
     revision: int
     next_fire_at: datetime | None
+    is_deleted: bool = False
 
     def move(self, move: ClockMove) -> None:
         """Take over what was decided. A later change of this call then meets a revision that it cannot have read."""
@@ -129,14 +130,11 @@ class PostgresJobStore:
         return await self._change(changes, decide, partial(_set_paused, is_paused=False), now)
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
-        gone: set[JobId] = set()
-
         def decide(job: _Locked | None, change: ClockChange) -> Decision:
-            decision = decide_delete(
-                None if change.job_id in gone else job, revision=change.revision, fire_at=change.fire_at
-            )
-            if decision.move is not None:
-                gone.add(change.job_id)
+            there = None if job is None or job.is_deleted else job
+            decision = decide_delete(there, revision=change.revision, fire_at=change.fire_at)
+            if there is not None and decision.move is not None:
+                there.is_deleted = True
             return decision
 
         return await self._change(changes, decide, _delete, now)

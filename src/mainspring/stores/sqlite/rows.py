@@ -209,7 +209,7 @@ def make_claimed(row: Row, *, is_repeat: bool, is_quarantined: bool = False) -> 
         due_at,
         payload,
         key,
-        was_alone,
+        was_quarantined,
         is_cancelled,
         tenant,
     ) = row
@@ -223,7 +223,7 @@ def make_claimed(row: Row, *, is_repeat: bool, is_quarantined: bool = False) -> 
         to_instant(due_at),
         payload,
         key,
-        bool(was_alone) if is_repeat else is_quarantined,
+        bool(was_quarantined) if is_repeat else is_quarantined,
         bool(is_cancelled),
         tenant,
     )

@@ -262,6 +262,13 @@ class Orphans:
         await store.apply([succeed(first)], now=at(102))
         assert await store.list_overdue(now=at(102), limit=10) == [second]
 
+    async def test_earliest_deadline_comes_first(self, store: Store) -> None:
+        limits = (30, 10, 50, 20, 40)
+        jobs = [await add_job(store, make_spec(timeout=timedelta(seconds=limit))) for limit in limits]
+        held = {limit: await running_run(store, job) for limit, job in zip(limits, jobs, strict=True)}
+        assert await store.list_overdue(now=at(100), limit=2) == [held[10], held[20]]
+        assert await store.list_overdue(now=at(100), limit=10) == [held[limit] for limit in sorted(limits)]
+
     async def test_deadline_counts_from_each_claim(self, store: Store) -> None:
         job = await add_job(store, make_spec(timeout=timedelta(seconds=10)))
         held = await running_run(store, job)

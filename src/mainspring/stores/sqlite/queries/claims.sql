@@ -81,7 +81,7 @@ SELECT
     {run.held_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested
 FROM run INDEXED BY run_held
 WHERE run.state = 'RUNNING' AND run.deadline_at <= :now
-LIMIT :limit;
+ORDER BY run.deadline_at LIMIT :limit;
 
 -- name: read_held
 SELECT
