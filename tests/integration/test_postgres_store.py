@@ -17,6 +17,7 @@ from mainspring.core.ids import LaneId, RunId, SessionId, job_shard
 from mainspring.core.states import RunState
 from mainspring.errors import SchemaMismatch, StoreUnavailable
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun
+from mainspring.ports.store.jobs import ChangeResult
 from mainspring.ports.store.runs import CancelResult, IdempotencyKey, SubmitStatus
 from mainspring.ports.store.schedule import FireResult, FireStatus
 from mainspring.ports.store.sessions import Beat
@@ -33,6 +34,7 @@ from mainspring.testing.factories import (
     at,
     claim,
     facts_of,
+    make_change,
     make_claim,
     make_edit,
     make_fire,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -202,6 +203,41 @@ async def test_fires_that_failed_with_the_store_are_made_when_it_is_back(
     bench.runtime.clock.advance(20)  # longer than a look goes back
     await bench.runtime.plan()
     assert [run.fire_at for run in await bench.runs(job_id)] == [at(60)]
+
+
+async def test_clock_whose_fire_was_carried_out_after_its_answer_was_lost_is_found_at_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its next fire lies before the instant at which a shallow read starts, and a deep one is too expensive for now."""
+    store, clock = bench.runtime.store, bench.runtime.clock
+    read_due, record_fires = store.read_due, store.record_fires
+    lost: list[Sequence[Fire]] = []
+
+    async def linger(shards: Sequence[int], *, since: datetime | None = None, **named: Any) -> list[DueClock]:
+        if since is None:
+            clock.advance(5)
+        return await read_due(shards, since=since, **named)
+
+    async def lose(fires: Sequence[Fire], **_named: Any) -> list[FireResult]:
+        lost.append(fires)
+        raise StoreUnavailable("gone")
+
+    job_id = await bench.add(every="10s")
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "read_due", linger)
+        await bench.runtime.tick("planner")  # reads everything, which takes 5 s: not again for 100 s
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "record_fires", lose)
+        for _ in range(9):
+            clock.advance(5)
+            with contextlib.suppress(StoreUnavailable):
+                await bench.runtime.tick("planner")
+    epochs = bench.runtime.ownership.epochs
+    assert [result.status for result in await record_fires(lost[0], epochs=epochs, now=clock.now())] == [
+        "fired"
+    ]
+    await bench.runtime.advance(3)
+    assert [run.fire_at for run in await bench.runs(job_id)] == [at(10), at(20), at(30), at(40), at(50)]
 
 
 async def test_window_begins_with_what_is_known_and_not_with_what_is_long_over(
