@@ -1,0 +1,34 @@
+"""Options of the command line, and the body that they make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from mainspring.cli.definition import definition_options, read_definition_options
+
+
+@pytest.mark.parametrize(
+    ("arguments", "body"),
+    [
+        (["--command", "true", "--shell"], {"command": "true", "shell": True}),
+        (["--command", '["true"]'], {"command": ["true"]}),
+        (["--command", '["true"]', "--shell"], {"command": '["true"]', "shell": True}),
+        (["--label", "gpu", "--label", "big"], {"labels": ["gpu", "big"]}),
+        (["--poison-limit", "3", "--timeout", "90s"], {"poison_limit": 3, "timeout": "90s"}),
+        (["--retry", '{"delay": "1s"}', "--misfire", "skip"], {"retry": {"delay": "1s"}, "misfire": "skip"}),
+    ],
+)
+def test_options_make_the_fields_of_a_body(arguments: list[str], body: dict[str, Any]) -> None:
+    read: dict[str, Any] = {}
+
+    @click.command()
+    @definition_options
+    def note(**given: Any) -> None:
+        read.update(read_definition_options(given))
+
+    result = CliRunner().invoke(note, arguments, catch_exceptions=False)
+    assert (result.exit_code, read) == (0, body), result.output
