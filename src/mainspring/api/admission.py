@@ -139,8 +139,16 @@ def _read_headers(scope: Scope) -> dict[str, str]:
     for raw, value in scope["headers"]:
         name = _HEADERS.get(raw)
         if name is not None and name not in found:
-            found[name] = value.decode("latin-1")
+            found[name] = value.decode() if value.isascii() else _decode(value)
     return found
+
+
+def _decode(value: bytes) -> str:
+    """Read a header as UTF-8, as bodies are: the same idempotency key is the same text in both. Else as Latin-1."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
 
 
 def _answer_unrouted(method: str, path: str, found: Found | None) -> Reply:
