@@ -1,4 +1,5 @@
--- Text that several statements share. Add a new column of a run to the lists that it belongs to, and nowhere else.
+-- Text that several statements share. A new column of a run is added to the lists that it belongs to; what an insert sets
+-- it to is said in `queries/fragments.sql` and `queries/runs.sql` of each dialect.
 
 -- fragment: is_ready
 -- Part of the condition of the indexes run_ready and run_quarantined, and the same as in core/claiming.

@@ -1,8 +1,8 @@
 """Named queries from `.sql` files: `-- name: claim_runs`, then one statement with `:parameters`.
 
 Text that both dialects share is written once, in `fragments.sql`: `-- fragment: is_ready`, then the text that
-replaces `{is_ready}` in every query. If a fragment is a list of columns, `{run.held_columns}` becomes `run.id,
-run.token…`.
+replaces `{is_ready}` in every query. Text that statements of one dialect share is in its `queries/fragments.sql`. If a
+fragment is a list of columns, `{run.held_columns}` becomes `run.id, run.token…`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 _NAME = re.compile(r"^-- (?:name|fragment): ([a-z_]+)$")
 _PLACE = re.compile(r"\{(?:([a-z_]+)\.)?([a-z_]+)\}")
@@ -48,9 +49,10 @@ def load_queries(package: str) -> Mapping[str, Query]:
         ValueError: a name is used twice, there is text before the first name, or a fragment does not exist.
     """
     queries: dict[str, Query] = {}
-    fragments = load_fragments()
-    for file in sorted((files(package) / "queries").iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".sql"):
+    folder = files(package) / "queries"
+    fragments = {**load_fragments(), **_load_own_fragments(folder)}
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".sql") and file.name != _FRAGMENTS:
             for query in parse_queries(file.read_text(encoding="utf-8"), fragments):
                 if query.name in queries:
                     raise ValueError(f"{package}: query {query.name} is defined twice")
@@ -61,6 +63,12 @@ def load_queries(package: str) -> Mapping[str, Query]:
 def load_fragments() -> Mapping[str, str]:
     """Return the fragments that the dialects share, by name."""
     return parse_fragments((files("mainspring.stores._sql") / _FRAGMENTS).read_text(encoding="utf-8"))
+
+
+def _load_own_fragments(folder: Traversable) -> Mapping[str, str]:
+    """Return the fragments of one dialect, if it has any."""
+    own = folder / _FRAGMENTS
+    return parse_fragments(own.read_text(encoding="utf-8")) if own.is_file() else {}
 
 
 def parse_fragments(text: str) -> Mapping[str, str]:

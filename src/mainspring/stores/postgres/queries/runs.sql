@@ -55,22 +55,11 @@ WITH held AS MATERIALIZED (
 INSERT INTO run ({new_columns})
 SELECT
     nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1]),
-    coalesce(new.job_id, (:job_ids::uuid[])[1]), coalesce(new.version, (:versions::integer[])[1]),
-    coalesce(new.lane_id, (:run_lanes::bigint[])[1]), coalesce(new.kind, (:kinds::text[])[1]), 'PENDING', new.fire_at,
-    coalesce(new.due_at, (:dues_at::timestamptz[])[1]), greatest(coalesce(new.due_at, (:dues_at::timestamptz[])[1]), :now),
-    :now, new.expires_at, coalesce(new.timeout_ms, (:timeouts_ms::bigint[])[1]), new.payload, new.target_key,
-    new.fire_range_id
+    {new_values}
 FROM ROWS FROM (
-    unnest(
-        :shards::bigint[], :job_ids::uuid[], :versions::integer[], :run_lanes::bigint[], :kinds::text[],
-        :fires_at::timestamptz[], :dues_at::timestamptz[], :expiries_at::timestamptz[], :timeouts_ms::bigint[],
-        :payloads::bytea[], :target_keys::text[], :fire_range_ids::bigint[]
-    ),
+    unnest({new_arrays}),
     generate_series(1, :count::integer)
-) AS new (
-    shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, fire_range_id,
-    position
-)
+) AS new ({new_names}, position)
 WHERE (SELECT count(*) FROM held) = cardinality(:lane_ids::bigint[])
   AND (SELECT count(*) FROM existing) = cardinality(:wanted_jobs::uuid[])
 RETURNING id;
@@ -93,23 +82,13 @@ CROSS JOIN LATERAL (
 RETURNING id;
 
 -- name: insert_runs
--- Runs that are already admitted. An id of NULL means the sequence's next. The columns are as in submit_runs, but the
--- lanes are passed in full, which sets the number of rows.
+-- Runs that are already admitted. An id of NULL means the sequence's next. The lanes are passed in full, which sets
+-- the number of rows.
 INSERT INTO run ({new_columns})
 SELECT
     coalesce(new.id, nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1])),
-    coalesce(new.job_id, (:job_ids::uuid[])[1]), coalesce(new.version, (:versions::integer[])[1]),
-    new.lane_id, coalesce(new.kind, (:kinds::text[])[1]), 'PENDING', new.fire_at,
-    coalesce(new.due_at, (:dues_at::timestamptz[])[1]), greatest(coalesce(new.due_at, (:dues_at::timestamptz[])[1]), :now),
-    :now, new.expires_at, coalesce(new.timeout_ms, (:timeouts_ms::bigint[])[1]), new.payload, new.target_key,
-    new.fire_range_id
-FROM unnest(
-    :run_ids::bigint[], :shards::bigint[], :job_ids::uuid[], :versions::integer[], :run_lanes::bigint[],
-    :kinds::text[], :fires_at::timestamptz[], :dues_at::timestamptz[], :expiries_at::timestamptz[],
-    :timeouts_ms::bigint[], :payloads::bytea[], :target_keys::text[], :fire_range_ids::bigint[]
-) AS new (
-    id, shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, fire_range_id
-)
+    {new_values}
+FROM unnest(:run_ids::bigint[], {new_arrays}) AS new (id, {new_names})
 RETURNING id;
 
 -- name: insert_skipped
