@@ -19,6 +19,9 @@ from benchmarks.scale.observe import Observations, ObservedStore
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, system_random
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.engine.scheduling.shards import ShardSettings
+from mainspring.engine.settling.janitor import Retention
+from mainspring.engine.usecases.jobs import Accepted
 from mainspring.engine.usecases.runs import Submission
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.executor import Success
@@ -42,7 +45,14 @@ async def run_engine(store: Store, observations: Observations) -> AsyncIterator[
         clock=clock, random=system_random(), ids=UuidSource(), waiter=LoopWaiter, host_time=host_time
     )
     node = NodeFacts(id=str(UuidSource().new_uuid()), host="here", pid=1, version="0", tzdata="here")
-    engine = Engine(observed, tools, EngineSettings(node=node, beat_period=timedelta(seconds=BEAT)))
+    settings = EngineSettings(
+        node=node,
+        beat_period=timedelta(seconds=BEAT),
+        shards=ShardSettings(),
+        retention=Retention(),
+        accepted=Accepted(check_url=None),
+    )
+    engine = Engine(observed, tools, settings)
     await engine.start(ClockSampler(clock, waiter=LoopWaiter()))
     try:
         yield engine

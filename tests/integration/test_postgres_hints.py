@@ -11,15 +11,17 @@ from typing import Any
 import asyncpg
 import pytest
 
-from mainspring.clock import LoopWaiter, StoreClock, UuidSource
+from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time
 from mainspring.core.ids import JobId, SessionId
 from mainspring.core.model import DEFAULT_TENANT
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.common.hints import HintExchange
 from mainspring.engine.scheduling.shards import ShardSettings
+from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.jobs import Accepted
 from mainspring.engine.usecases.runs import Submission
 from mainspring.errors import StoreUnavailable
+from mainspring.executors.egress import check_url
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Registration
 from mainspring.ports.hints import Hint
 from mainspring.ports.store.nodes import NodeFacts
@@ -50,12 +52,15 @@ async def open_engine(
         await clock.sample()
         engine = Engine(
             store,
-            Tools(clock=clock, random=random.Random(1), ids=UuidSource(), waiter=LoopWaiter),
+            Tools(
+                clock=clock, random=random.Random(1), ids=UuidSource(), waiter=LoopWaiter, host_time=host_time
+            ),
             EngineSettings(
                 node=node,
                 beat_period=timedelta(seconds=10),
                 shards=shards or ShardSettings(),
-                accepted=Accepted(functions=lambda: frozenset({"work"})),
+                retention=Retention(),
+                accepted=Accepted(functions=lambda: frozenset({"work"}), check_url=check_url),
             ),
             hints=PostgresHints(dsn) if hints else None,
         )

@@ -13,6 +13,8 @@ from typing import Any, TypeVar, cast
 from mainspring.clock import LoopWaiter, StoreClock
 from mainspring.core.ids import RunId, SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.engine.scheduling.shards import ShardSettings
+from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.jobs import Accepted
 from mainspring.errors import MainspringError, StoreUnavailable, Unreachable
 from mainspring.executors import FunctionExecutor
@@ -135,7 +137,9 @@ class _Node(ABC):
         settings = EngineSettings(
             node=node,
             beat_period=timedelta(seconds=world.plan.beat_period),
-            accepted=Accepted(functions=lambda: frozenset({"work"})),
+            shards=ShardSettings(),
+            retention=Retention(),
+            accepted=Accepted(functions=lambda: frozenset({"work"}), check_url=None),
         )
         return Engine(cast(Store, link), tools, settings), clock
 

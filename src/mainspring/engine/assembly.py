@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mainspring.engine.claiming.matcher import Matcher
@@ -42,7 +42,7 @@ class Tools:
     random: RandomSource
     ids: IdSource
     waiter: Callable[[], Waiter]
-    host_time: Callable[[], datetime] | None = None
+    host_time: Callable[[], datetime] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,15 +54,17 @@ class EngineSettings:
             store).
         beat_period: the time between two heartbeats of a worker.
         shards: how the node divides the shards with other nodes.
+        retention: how long ended runs and sessions are kept.
+        accepted: what definitions of jobs may hold.
         key_lifetime: how long an idempotency key is remembered after its use.
     """
 
     node: NodeFacts | None
     beat_period: timedelta
-    shards: ShardSettings = field(default_factory=ShardSettings)
-    retention: Retention = field(default_factory=Retention)
+    shards: ShardSettings
+    retention: Retention
+    accepted: Accepted
     key_lifetime: timedelta = KEY_LIFETIME
-    accepted: Accepted | None = None
 
 
 class Engine:

@@ -11,6 +11,8 @@ from typing import Self
 
 from mainspring.core.ids import SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
+from mainspring.engine.scheduling.shards import ShardSettings
+from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.jobs import Accepted
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.egress import check_url
@@ -126,10 +128,14 @@ class ManualRuntime:
         )
         self._engine = Engine(
             self.store,
-            Tools(clock=self.clock, random=Random(seed), ids=IdSequence(), waiter=ManualWaiter),
+            Tools(
+                clock=self.clock, random=Random(seed), ids=IdSequence(), waiter=ManualWaiter, host_time=None
+            ),
             EngineSettings(
                 node=NodeFacts(id="node-1", host="localhost", pid=1, version="0", tzdata="test"),
                 beat_period=timedelta(seconds=beat_period),
+                shards=ShardSettings(),
+                retention=Retention(),
                 accepted=accepted,
             ),
         )

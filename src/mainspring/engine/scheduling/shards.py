@@ -57,16 +57,16 @@ class Shards:
         ownership: Ownership,
         clock: Clock,
         waiter: Waiter,
-        settings: ShardSettings | None = None,
+        settings: ShardSettings,
         write_health: WriteHealth,
-        host_time: Callable[[], datetime] | None = None,
+        host_time: Callable[[], datetime] | None,
     ) -> None:
         self._store = store
         self._node = node
         self._ownership = ownership
         self._clock = clock
         self.waiter = waiter
-        self._settings = settings or ShardSettings()
+        self._settings = settings
         self._period = self._settings.period.total_seconds()
         self._write_health = write_health
         self._host_time = host_time

@@ -24,12 +24,10 @@ class Janitor:
 
     name = "janitor"
 
-    def __init__(
-        self, store: Store, *, waiter: Waiter, retention: Retention | None = None, period: float = 60.0
-    ) -> None:
+    def __init__(self, store: Store, *, waiter: Waiter, retention: Retention, period: float = 60.0) -> None:
         self._store = store
         self.waiter = waiter
-        self._retention = retention or Retention()
+        self._retention = retention
         self._period = period
 
     async def tick(self, now: datetime) -> float:

@@ -21,8 +21,8 @@ class Client:
         *,
         clock: Clock,
         ids: IdSource,
+        accepted: Accepted,
         wakeups: Wakeups | None = None,
-        accepted: Accepted | None = None,
         key_lifetime: timedelta = KEY_LIFETIME,
     ) -> None:
         self._store = store

@@ -39,25 +39,25 @@ class Accepted:
     Attributes:
         types: target types. Those with a switch, like `shell`, are included only if the switch is on.
         functions: returns the names of the Python functions of this process. Those of live sessions count, too.
-        check_url: checks the form of a callback URL; raises `InvalidInput`.
+        check_url: checks the form of a callback URL; raises `InvalidInput`. None accepts every URL.
     """
 
     types: frozenset[str] = field(default_factory=accepted_types)
     functions: Callable[[], frozenset[str]] = frozenset
-    check_url: Callable[[str], None] | None = None
+    check_url: Callable[[str], None] | None
 
 
 class Jobs:
     """Use cases on jobs. Every method acts for one tenant."""
 
     def __init__(
-        self, store: Store, *, clock: Clock, ids: IdSource, wakeups: Wakeups, accepted: Accepted | None = None
+        self, store: Store, *, clock: Clock, ids: IdSource, wakeups: Wakeups, accepted: Accepted
     ) -> None:
         self._store = store
         self._clock = clock
         self._ids = ids
         self._wakeups = wakeups
-        self._accepted = accepted or Accepted()
+        self._accepted = accepted
         # Many clients may add one job each. One commit for each of them would take up all the time there is.
         self._adds: GroupCommit[tuple[str, JobSpec], Job | None] = GroupCommit(
             self._add_all, most=_MOST_TOGETHER
