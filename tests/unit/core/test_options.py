@@ -1,6 +1,6 @@
 """A job's options are described once, and everything else agrees with the description."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_type_hints
@@ -12,11 +12,12 @@ import pytest
 from mainspring.cli.main import cli
 from mainspring.core.definition import plain_from_spec, read_definition, spec_from_plain
 from mainspring.core.definition.options import NAME, OPTIONS
+from mainspring.core.definition.plain import make_identify
 from mainspring.core.definition.read import known_fields
 from mainspring.core.definition.schema import body_schemas, view_schemas
-from mainspring.core.kinds import Flag
+from mainspring.core.kinds import Flag, Kind, Schema, Text, Words
 from mainspring.core.model import JobSpec
-from mainspring.core.options import REQUIRED
+from mainspring.core.options import REQUIRED, Option, Options
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS
 from mainspring.sdk.definitions import JobOptions
@@ -142,3 +143,44 @@ def test_no_other_source_file_names_an_option_in_words_of_its_own() -> None:
         name for name in named - allowed if not name.startswith(("engine/", "stores/", "testing/", "worker/"))
     }
     assert users <= {"core/outcomes.py"}  # which carries it out
+
+
+@dataclass(frozen=True)
+class _Table(Kind):
+    def stored_schema(self) -> Schema:
+        return {"type": "object"}
+
+
+@dataclass(frozen=True)
+class _Lists(Kind):
+    def stored_schema(self) -> Schema:
+        return {"type": "array", "items": {"type": "array"}}
+
+
+@dataclass(frozen=True)
+class _Codes(Kind):
+    def stored_schema(self) -> Schema:
+        return {"type": "array", "items": {"type": "integer"}}
+
+
+@pytest.mark.parametrize("kind", [Kind(), _Table(), _Lists()])
+def test_an_option_whose_kept_form_cannot_be_compared_fast_is_refused_at_once(kind: Kind) -> None:
+    with pytest.raises(AssertionError, match=r"^option 'new': its kept form must be "):
+        make_identify(
+            Options(Option(name="old", kind=Text(), summary=""), Option(name="new", kind=kind, summary=""))
+        )
+
+
+def test_a_list_that_may_be_null_is_refused_at_once() -> None:
+    option = Option(name="new", kind=Words(3, "words"), summary="", is_nullable=True)
+    with pytest.raises(AssertionError, match=r"^option 'new': a list must not be null; "):
+        make_identify(Options(Option(name="old", kind=Text(), summary=""), option))
+
+
+def test_lists_of_any_kind_are_told_apart() -> None:
+    identify = make_identify(
+        Options(Option(name="old", kind=Text(), summary=""), Option(name="new", kind=_Codes(), summary=""))
+    )
+    one, same, other = (identify({"old": "x", "new": codes}) for codes in ([1, 2], [1, 2], [2, 1]))
+    assert hash(one) == hash(same)
+    assert one == same != other

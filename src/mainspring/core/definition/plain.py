@@ -9,10 +9,9 @@ from typing import Any
 from mainspring.core.definition.options import OPTIONS
 from mainspring.core.definition.policies import Group
 from mainspring.core.fields import decode_payload, encode_payload
-from mainspring.core.kinds import Words
+from mainspring.core.kinds import Schema
 from mainspring.core.model import JobSpec, Target
 from mainspring.core.options import Option, Options
-from mainspring.core.times import Durations
 from mainspring.core.triggers import load_trigger, store_trigger
 
 _REMEMBERED = 1024
@@ -53,14 +52,19 @@ def spec_from_plain(plain: Mapping[str, Any]) -> JobSpec:
     )
 
 
+_SCALARS = frozenset({"string", "integer", "number", "boolean"})
 _SHARED = Options(*(option for option in OPTIONS if option.name != "payload"))
 
 
-def _make_identify() -> Callable[[Mapping[str, Any]], Hashable]:
-    """Make what says which kept forms have the same options, in much less time than reading them takes."""
-    groups = [(option.key, option.kind.options) for option in _SHARED if isinstance(option.kind, Group)]
-    scalars, lists = _split(option for option in _SHARED if not isinstance(option.kind, Group))
-    insides = [(key, *_split(options)) for key, options in groups]
+def make_identify(options: Options) -> Callable[[Mapping[str, Any]], Hashable]:
+    """Make what says which kept forms have the same options, in much less time than reading them takes.
+
+    Raises:
+        AssertionError: the kept form of an option is one that this cannot compare.
+    """
+    groups = [(option.key, option.kind.options) for option in options if isinstance(option.kind, Group)]
+    scalars, lists = _split(option for option in options if not isinstance(option.kind, Group))
+    insides = [(key, *_split(inner)) for key, inner in groups]
 
     def identify(plain: Mapping[str, Any]) -> Hashable:
         found = [scalars(plain)]
@@ -79,11 +83,30 @@ def _make_identify() -> Callable[[Mapping[str, Any]], Hashable]:
 def _split(options: Iterable[Option]) -> tuple[Callable[[Mapping[str, Any]], tuple[Any, ...]], list[str]]:
     """Return what gets the values of the options whose kept form is no list, and the keys of the others."""
     every = list(options)
-    lists = [option.key for option in every if isinstance(option.kind, Words | Durations)]
+    lists = [option.key for option in every if _is_list(option)]
     return itemgetter(*(option.key for option in every if option.key not in lists)), lists
 
 
-_identify = _make_identify()
+def _is_list(option: Option) -> bool:
+    """Say whether the kept form is a list. Any other that has no hash would fail with the first job that is read."""
+    schema = option.kind.stored_schema()
+    if _is_scalar(schema):
+        return False
+    is_plain_list = schema.get("type") == "array" and _is_scalar(schema.get("items", {}))
+    assert is_plain_list, (
+        f"option {option.name!r}: its kept form must be text, a number, true or false, or a list of these"
+    )
+    assert not option.is_nullable, (
+        f"option {option.name!r}: a list must not be null; let the empty list mean none"
+    )
+    return True
+
+
+def _is_scalar(schema: Schema) -> bool:
+    return schema.get("type") in _SCALARS
+
+
+_identify = make_identify(_SHARED)
 _known: dict[Hashable, dict[str, Any]] = {}
 
 
