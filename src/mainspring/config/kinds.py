@@ -109,7 +109,7 @@ class ResourceLimits(Kind):
     def read(self, value: object, path: str, old: Any) -> tuple[tuple[str, int], ...]:
         """Read a table, or pairs as this returns them."""
         del old
-        table = dict(value) if isinstance(value, tuple) else value
+        table = dict(value) if isinstance(value, tuple) and all(map(_is_pair, value)) else value
         if not isinstance(table, dict):
             raise InvalidInput(path, f"must be a table like {{ nproc = 200 }}, not {kind_of(table)}")
         for name, number in table.items():
@@ -138,3 +138,7 @@ class ResourceLimits(Kind):
     def limits(self) -> str:
         """Name the limits that there are."""
         return f"table of numbers: {', '.join(f'`{name}`' for name in sorted(self.names))}"
+
+
+def _is_pair(entry: object) -> bool:
+    return isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], str)

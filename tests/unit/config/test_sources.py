@@ -322,3 +322,19 @@ def test_no_variable_brings_anything_but_problems(name: str, text: str) -> None:
     for problem in [*choices.problems, *(each for process in PROCESSES for each in check(process, choices))]:
         assert str(problem)
         assert problem.field in SETTINGS
+
+
+@pytest.mark.parametrize(
+    "pairs", [("nproc",), ("nproc=5",), (1, 2), (("nproc", 1, 2),), (([], 1),), ((1, 2),), (None,), ("as",)]
+)
+def test_limits_that_are_no_pairs_are_refused(pairs: tuple[object, ...]) -> None:
+    with pytest.raises(
+        InvalidInput, match=r"^executors.shell.limits: must be a table like \{ nproc = 200 \}, "
+    ):
+        SETTINGS["executors.shell.limits"].read(pairs)
+
+
+def test_limits_that_were_read_can_be_read_again() -> None:
+    limits = SETTINGS["executors.shell.limits"]
+    read_once = limits.read({"nproc": 5, "as": 9})
+    assert limits.read(read_once) == read_once == (("as", 9), ("nproc", 5))
