@@ -130,6 +130,14 @@ def test_check_reports_all_problems_of_a_file_and_of_variables(tmp_path: Path) -
     assert [problem["setting"] for problem in told["problems"]] == [*fields[:2], *fields[3:]]
 
 
+def test_check_reports_an_address_that_a_worker_refuses(tmp_path: Path) -> None:
+    write(tmp_path, "server = ['ftp://x']\n")
+    checked, worker = run("config", "check", cwd=tmp_path), run("worker", cwd=tmp_path)
+    assert (checked.returncode, worker.returncode) == (1, 2)
+    assert checked.stdout.startswith("server: must be an address like http://127.0.0.1:8620")
+    assert worker.stderr == f"error: {checked.stdout}"
+
+
 def test_check_is_content_with_what_is_right(tmp_path: Path) -> None:
     write(tmp_path, "[worker]\nslots = 11\n")
     done = run("config", "check", cwd=tmp_path)

@@ -41,6 +41,19 @@ class SecretUrl(OneLine):
         return "URL"
 
 
+@dataclass(frozen=True, slots=True)
+class ServerUrl(SecretUrl):
+    """The address of a server, or several of them, separated by commas."""
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Read addresses."""
+        text = SecretUrl.read(self, value, path, old)
+        for address in text.split(","):
+            if not address.strip().rstrip("/").startswith(("http://", "https://")):
+                raise InvalidInput(path, "must be an address like http://127.0.0.1:8620")
+        return text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Several(Kind):
     """A list of texts in the order in which they were given; a text alone is a list of one.

@@ -11,7 +11,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
-from mainspring.config.kinds import OneLine, ResourceLimits, SecretUrl, Several
+from mainspring.config.kinds import OneLine, ResourceLimits, SecretUrl, ServerUrl, Several
 from mainspring.config.setting import PREFIX, SERVER, UP, WORKER, Setting
 from mainspring.core.kinds import Flag, OneOf, Whole, Word
 from mainspring.core.times import Duration
@@ -56,7 +56,7 @@ _STORES = (
     ),
     Setting(
         name="server",
-        kind=Several(item=SecretUrl(), words="URL, or a list of URLs", is_needed=True),
+        kind=Several(item=ServerUrl(), words="URL, or a list of URLs", is_needed=True),
         metavar="URL",
         default=(DEFAULT_SERVER,),
         flag="--server",

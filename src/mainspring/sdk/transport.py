@@ -11,6 +11,7 @@ import aiohttp
 import msgspec
 
 from mainspring.clock import system_random
+from mainspring.config.kinds import ServerUrl
 from mainspring.errors import (
     Conflict,
     InvalidInput,
@@ -48,11 +49,8 @@ def read_servers(text: str) -> tuple[str, ...]:
     Raises:
         InvalidInput: one of them is not an address, or the list is empty.
     """
-    servers = [server.strip().rstrip("/") for server in text.split(",")]
-    for server in servers:
-        if not server.startswith(("http://", "https://")):
-            raise InvalidInput("server", f"{server[:80]!r} is not an address like http://127.0.0.1:8620")
-    return tuple(dict.fromkeys(servers))
+    servers = [ServerUrl().read(server, "server", None) for server in text.split(",")]
+    return tuple(dict.fromkeys(server.strip().rstrip("/") for server in servers))
 
 
 class Given(TypedDict, total=False):

@@ -62,6 +62,7 @@ def test_every_setting_has_a_variable_and_a_place_in_the_file(tmp_path: Path) ->
     values = {
         "store": ('"postgresql://db/x"', "postgresql://db/x"),
         "listen_store": ('"postgresql://db/y"', "postgresql://db/y"),
+        "server": ('["http://a"]', "http://a"),
         "worker.name": ('"w"', "w"),
         "executors.function.threads": ("7", "7"),
         "executors.shell.limits": ("{ nproc = 5 }", "nproc=5"),
@@ -73,7 +74,7 @@ def test_every_setting_has_a_variable_and_a_place_in_the_file(tmp_path: Path) ->
         toml, text = values.get(name, (str(plain).lower(), str(plain)))
         if name not in values and isinstance(plain, str):
             toml = f'"{plain}"'
-        if isinstance(plain, list):
+        if name not in values and isinstance(plain, list):
             toml, text = '["a"]', "a"
         table, _, key = name.rpartition(".")
         of_file = read(tmp_path, f"[{table}]\n{key} = {toml}" if table else f"{key} = {toml}")
@@ -338,3 +339,16 @@ def test_limits_that_were_read_can_be_read_again() -> None:
     limits = SETTINGS["executors.shell.limits"]
     read_once = limits.read({"nproc": 5, "as": 9})
     assert limits.read(read_once) == read_once == (("as", 9), ("nproc", 5))
+
+
+@pytest.mark.parametrize(
+    "text", ["'ftp://x'", "['http://a', 'ftp://x']", "'http://a,ftp://x'", "'http://a,'", "'x'", "'http://'"]
+)
+def test_an_address_that_a_worker_would_refuse_is_a_problem(tmp_path: Path, text: str) -> None:
+    (problem,) = problems(tmp_path, f"server = {text}")
+    assert problem.startswith("server: must be an address like http://127.0.0.1:8620")
+
+
+def test_addresses_may_be_a_list_or_separated_by_commas(tmp_path: Path) -> None:
+    assert problems(tmp_path, "server = ['http://a/', 'https://b:1']") == []
+    assert problems(tmp_path, "server = 'http://a, https://b'") == []
