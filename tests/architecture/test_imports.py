@@ -2,9 +2,11 @@
 
 import ast
 import importlib.util
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,21 @@ def test_import_does_not_load_what_is_only_needed_later(module: str) -> None:
     code = f"import {module}, sys; print(*sorted(set({LATE!r}) & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    ("page", "heading"),
+    [("CONTRIBUTING.md", "Who may import whom"), ("docs/explanation/architecture.md", "Layers")],
+)
+def test_the_picture_of_the_layers_is_complete(page: str, heading: str) -> None:
+    contracts = ConfigParser()
+    contracts.read(SOURCE.parent / ".importlinter")
+    layers = set(re.findall(r"[a-z]\w+", contracts["importlinter:contract:layers"]["layers"]))
+    there = {
+        name
+        for name in layers
+        if list((SOURCE / "mainspring").glob(f"{name}/*.py"))
+        or (SOURCE / "mainspring" / f"{name}.py").exists()
+    }
+    _, _, section = (SOURCE.parent / page).read_text().partition(f"\n## {heading}\n")
+    assert {name for name in there if not re.search(rf"\b{name}\b", section.partition("\n## ")[0])} == set()
