@@ -1,6 +1,7 @@
 """The SQLite store on its file: killed, filled up, shared, aged, and asked by many at once."""
 
 import asyncio
+import fcntl
 import os
 import signal
 import subprocess
@@ -108,6 +109,51 @@ async def test_second_store_of_the_same_process_is_refused_and_harms_nobody(
         with pytest.raises(StoreLocked, match=f"process {os.getpid()};"):
             await other.open()
     assert await submit(store, await add_job(store))
+
+
+async def test_a_process_that_is_gone_is_not_named_as_the_holder(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with run_python("", path) as gone:
+        gone.wait()
+    lock = path.with_name(f"{path.name}.lock")
+    for written in (f"{gone.pid}\n", "", "0\n", "-1\n", "what\n", "9" * 30):
+        lock.write_text(written)
+        with lock.open() as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            with pytest.raises(StoreLocked, match="is in use by another process;"):
+                await SqliteStore(path).open()
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+async def test_only_the_own_user_may_read_what_the_store_makes(tmp_path: Path, mask: int) -> None:
+    folder = tmp_path / "data"
+    before = os.umask(mask)
+    try:
+        async with opened(folder / "mainspring.db") as store:
+            await add_job(store)
+            modes = {file.name: file.stat().st_mode & 0o777 for file in (folder, *folder.iterdir())}
+    finally:
+        os.umask(before)
+    assert modes == {
+        "data": 0o700,
+        "mainspring.db": 0o600,
+        "mainspring.db-shm": 0o600,
+        "mainspring.db-wal": 0o600,
+        "mainspring.db.lock": 0o600,
+    }
+
+
+async def test_a_folder_and_a_database_that_exist_keep_their_modes(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    folder.chmod(0o750)
+    path = folder / "mainspring.db"
+    path.touch()
+    path.chmod(0o640)
+    async with opened(path) as store:
+        await add_job(store)
+        assert folder.stat().st_mode & 0o777 == 0o750
+        assert path.stat().st_mode & 0o777 == 0o640
 
 
 async def test_settings_are_durable_and_plans_stable(store: SqliteStore) -> None:

@@ -245,6 +245,13 @@ def test_two_processes_do_not_share_a_folder_or_port(folder: Path) -> None:
     assert not (folder / "other").exists()
 
 
+def test_up_makes_a_data_folder_for_its_own_user_alone(folder: Path) -> None:
+    with server("--data", "new/data", cwd=folder):
+        data = folder / "new" / "data"
+        assert {path.stat().st_mode & 0o777 for path in data.iterdir() if path.is_file()} == {0o600}
+        assert data.stat().st_mode & 0o777 == 0o700
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -118,7 +118,7 @@ def _url_from_here(listener: socket.socket) -> str:
 
 
 def _make_folder(location: StoreLocation, option: str) -> None:
-    """Make the folder of a SQLite store if it does not exist.
+    """Make the folder of a SQLite store, for this user alone, if it does not exist.
 
     Raises:
         InvalidInput: the folder cannot be made or used; the error names `option`.
@@ -127,7 +127,7 @@ def _make_folder(location: StoreLocation, option: str) -> None:
         return
     folder = Path(location.target)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         file = next((path for path in (folder, *folder.parents) if path.exists()), folder)
         raise InvalidInput(option, f"{file} is a file; give a folder") from None

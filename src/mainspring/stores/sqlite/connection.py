@@ -22,6 +22,8 @@ from mainspring.ports.telemetry import SIZES, Distribution
 
 R = TypeVar("R")
 Work = Callable[[apsw.Connection], Any]
+_PRIVATE = 0o600
+"""The mode of files that hold jobs and payloads: only the server's own user may read them."""
 GROUP = 128
 """The most calls in one transaction. It bounds how long the first of them waits."""
 _PRAGMAS = (
@@ -62,15 +64,15 @@ class LockFile:
         """
         folder = self._path.parent
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE)
         except OSError as error:
             raise StoreUnavailable(f"{folder} cannot be written: {error.strerror}") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+            holder = _name_holder(os.pread(descriptor, 32, 0))
             os.close(descriptor)
-            message = f"{folder} is in use by process {holder}; stop it, or choose another folder"
+            message = f"{folder} is in use by {holder}; stop it, or choose another folder"
             raise StoreLocked(message) from error
         try:
             os.ftruncate(descriptor, 0)
@@ -85,6 +87,36 @@ class LockFile:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _name_holder(written: bytes) -> str:
+    """Name the process that wrote its number into the lock file, unless that process is gone: then another holds it."""
+    pid = written.strip()
+    if not pid.isdigit() or int(pid) == 0:
+        return "another process"
+    try:
+        os.kill(int(pid), 0)
+    except PermissionError:  # it exists, as another user's
+        pass
+    except (ProcessLookupError, OverflowError):
+        return "another process"
+    return f"process {int(pid)}"
+
+
+def make_private_file(path: Path) -> None:
+    """Make a database file that only this user may read; one that exists keeps its mode.
+
+    SQLite would make it readable by everyone whom the umask allows. It gives `-wal` and `-shm` the mode of the file.
+
+    Raises:
+        StoreUnavailable: it cannot be made.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE))
+    except FileExistsError:
+        return  # not even opened: closing it would release the locks that SQLite holds in this process
+    except OSError as error:
+        raise StoreUnavailable(f"{path} cannot be made: {error.strerror}") from error
 
 
 class Transactions:

@@ -12,7 +12,14 @@ from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.ports.telemetry import SIZES, Distribution, Measure
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
 from mainspring.stores.sqlite.claims import SqliteClaimStore
-from mainspring.stores.sqlite.connection import Database, DatabaseThread, LockFile, Transactions, translate
+from mainspring.stores.sqlite.connection import (
+    Database,
+    DatabaseThread,
+    LockFile,
+    Transactions,
+    make_private_file,
+    translate,
+)
 from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.jobs import SqliteJobStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
@@ -41,7 +48,8 @@ class SqliteStore(
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 
     Args:
-        path: the database file. Its folder is created if it is missing, and locked for one process at a time.
+        path: the database file. Its folder is created if it is missing, and locked for one process at a time. Only this
+            user may read what is created.
     """
 
     def __init__(self, path: Path) -> None:
@@ -66,11 +74,12 @@ class SqliteStore(
 
     async def open(self) -> None:
         """Lock the folder, bring the schema up to date, and start the threads."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock.acquire()
+        self._writer = self._make_database("sqlite-writer", is_writer=True)
+        self._reader = self._make_database("sqlite-reader", is_writer=False)
         try:
-            self._writer = self._make_database("sqlite-writer", is_writer=True)
-            self._reader = self._make_database("sqlite-reader", is_writer=False)
+            make_private_file(self._path)
             self._writer.start()
             await self._writer.call(migrate)
             self._reader.start()
