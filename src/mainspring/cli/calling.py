@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from mainspring.core.ids import parse_job_id
 from mainspring.errors import InvalidInput, NotFound
@@ -57,12 +58,21 @@ def read_json_text(text: str, field: str) -> Any:
     """Read JSON from an argument.
 
     Raises:
-        InvalidInput: the text is not JSON.
+        InvalidInput: the text is not JSON, or holds a number that no float can hold.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_refuse_number, parse_float=_read_float)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(field, f"is not JSON: {error}") from None
+
+
+def _read_float(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse_number(text)
+
+
+def _refuse_number(text: str) -> NoReturn:
+    raise ValueError(f"{text[:40]} is not a number that JSON can carry")
 
 
 def read_text_file(name: str, field: str) -> str:

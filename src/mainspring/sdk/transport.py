@@ -20,6 +20,7 @@ from mainspring.errors import (
     StoreUnavailable,
     Unreachable,
 )
+from mainspring.sdk.bodies import check_texts, encode_body
 
 if TYPE_CHECKING:
     from mainspring.ports.clock import RandomSource
@@ -122,7 +123,8 @@ class Transport:
         Raises:
             Unreachable: no answer came; the request may or may not have taken effect.
             StoreUnavailable: the server's store does not answer.
-            InvalidInput, NotFound, Conflict: the server refuses.
+            InvalidInput: a value cannot be sent, or the server refuses it.
+            NotFound, Conflict: the server refuses.
         """
         return await self.call_as(operation, operation.answer, key, **given)
 
@@ -132,12 +134,14 @@ class Transport:
         """Do the same as `call`, and decode the answer as another type than the operation's own."""
         body = given.get("body", msgspec.UNSET)
         query = given.get("query", {})
+        headers = given.get("headers", {})
+        check_texts({operation.variable or "path": key, **query, **headers})
         request = _Request(
             operation.method,
             operation.url(key),
-            None if body is msgspec.UNSET else msgspec.json.encode(body),
+            None if body is msgspec.UNSET else encode_body(body),
             {name: str(value) for name, value in query.items() if value is not None},
-            {"Content-Type": "application/json", **given.get("headers", {})},
+            {"Content-Type": "application/json", **headers},
             given.get("seconds", ANSWER_SECONDS),
             given.get("may_move", False) and len(self.servers) > 1,
         )

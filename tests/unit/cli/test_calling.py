@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from mainspring.cli.calling import find_job
-from mainspring.errors import NotFound
+from mainspring.cli.calling import find_job, read_json_text
+from mainspring.cli.main import run_command
+from mainspring.errors import InvalidInput, NotFound
 from mainspring.sdk.client import AsyncClient
 
 ID = "job_01kxj0000000000000000000ab"
@@ -49,3 +50,39 @@ async def test_a_name_is_found() -> None:
 async def test_what_there_is_not(key: str) -> None:
     with pytest.raises(NotFound):
         await find(key)
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "[-Infinity]", '{"a": 1e400}', "-1e999"])
+def test_numbers_that_json_has_not_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^payload: is not JSON: .* is not a number that JSON can carry"):
+        read_json_text(text, "payload")
+
+
+def test_other_numbers_are_read_as_ever() -> None:
+    assert read_json_text("[1e308, -0.5, 10000000000000000000000, 1e-400]", "payload") == [
+        1e308,
+        -0.5,
+        10**22,
+        0.0,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--function", "f", "--payload", "NaN"), "payload: is not JSON: NaN is not a number"),
+        (("--function", "f", "--payload", "1e400"), "payload: is not JSON: 1e400 is not a number"),
+        (("--function", "f", "--payload", '"\\ud800"'), "payload: holds a lone surrogate"),
+        (("--function", "f\udcff"), "function: holds a lone surrogate"),
+    ],
+)
+def test_a_bad_value_is_one_line_and_exit_code_2(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["job", "add", "a", "--server", "http://127.0.0.1:9", *arguments]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {said}")
+
+
+def test_a_name_that_is_not_utf_8_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["job", "show", "a\udcff", "--server", "http://127.0.0.1:9"]) == 2
+    assert capsys.readouterr().err.startswith("error: name: holds a lone surrogate")

@@ -1,0 +1,26 @@
+"""JSON text of any value that has some, as msgspec writes it, but never something else in its place."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mainspring.core.fields import encode_payload
+
+
+def encode_json(value: object) -> bytes:
+    """Return a value as JSON text. Unlike msgspec itself, it does not turn NaN and the infinities into null.
+
+    Raises:
+        ValueError: it holds NaN or an infinity, or text that is not Unicode.
+        TypeError: it holds an object of a type that JSON has nothing for.
+        RecursionError: it is nested too deep.
+    """
+    text = msgspec.json.encode(value)
+    if b"null" in text:  # it may stand for such a number
+        encode_payload(msgspec.to_builtins(value, str_keys=True, enc_hook=_leave_out))
+    return text
+
+
+def _leave_out(raw: object) -> None:
+    """Take the place of a `msgspec.Raw`, the only type that has JSON but no builtin: it is JSON already."""
+    assert isinstance(raw, msgspec.Raw)
