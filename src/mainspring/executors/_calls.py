@@ -17,6 +17,7 @@ from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.outcomes import Failure
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean
 from mainspring.ports.executor import AttemptContext, OnEnd, Outcome, Snooze, Success
+from mainspring.ports.strict_json import encode_json
 from mainspring.registry import RegisteredFunction
 from mainspring.signals import FailRun, RetryRun, SnoozeRun, enter_attempt
 
@@ -107,7 +108,7 @@ def succeeded(result: object) -> Outcome:
     if result is None:
         return _NOTHING
     try:
-        encoded = msgspec.json.encode(result)
+        encoded = encode_json(result)
     except Exception as error:  # noqa: BLE001 -- attributes of the job's own types may raise anything
         text = clean(f"the result is not JSON: {_describe(error)}", ERROR_LIMIT)
         return Failure(error=text, is_retryable=False)
