@@ -176,6 +176,17 @@ async def test_taken_name_is_a_conflict(http: Http, job: dict[str, Any]) -> None
     assert answer.json()["errors"][0]["field"] == "name"
 
 
+@pytest.mark.parametrize("patch", [{"every": "10s"}, {"trigger": {"type": "interval", "every_seconds": 10}}])
+async def test_a_patch_with_the_same_interval_changes_nothing(
+    http: Http, runtime: ManualRuntime, patch: dict[str, Any]
+) -> None:
+    job = (await http.post(JOBS, json={"name": "tick", "function": "work", "every": "10s"})).json()
+    await runtime.advance(4)
+    answer = await http.patch(f"{JOBS}/{job['job_id']}", json=patch)
+    assert answer.status_code == 200
+    assert answer.json() == job
+
+
 async def test_ledger_counts_what_was_owed(http: Http, runtime: ManualRuntime) -> None:
     job = (await http.post(JOBS, json={"name": "tick", "function": "work", "every": "10s"})).json()
     await runtime.advance(35)

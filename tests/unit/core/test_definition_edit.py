@@ -144,3 +144,35 @@ def test_patch_must_be_an_object_and_functions_known() -> None:
     with pytest.raises(InvalidInput, match="function"):
         edit_definition(OLD, {"function": "nope"}, now=NOW, functions=frozenset({"mail.send"}))
     edit_definition(OLD, {"priority": "LOW"}, now=NOW, functions=frozenset())
+
+
+TICKING = read_definition({"name": "tick", "function": "work", "every": "3s"}, now=NOW)
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"every": "3s"},
+        {"every": 3},
+        {"trigger": {"type": "interval", "every_seconds": 3}},
+        {"trigger": {"type": "interval", "every_seconds": 3, "anchor": None}},
+    ],
+)
+def test_the_same_interval_keeps_its_anchor(patch: dict[str, Any]) -> None:
+    assert edit(TICKING, **patch) == TICKING
+    assert edit(TICKING, **patch, name="tock") == replace(TICKING, name="tock")
+
+
+@pytest.mark.parametrize(
+    ("patch", "trigger"),
+    [
+        ({"every": "4s"}, Interval(4 * SECOND, LATER)),
+        ({"trigger": {"type": "interval", "every_seconds": 4}}, Interval(4 * SECOND, LATER)),
+        (
+            {"trigger": {"type": "interval", "every_seconds": 3, "anchor": "2026-01-05T12:00:01Z"}},
+            Interval(3 * SECOND, NOW + SECOND),
+        ),
+    ],
+)
+def test_another_interval_or_anchor_counts_anew(patch: dict[str, Any], trigger: Interval) -> None:
+    assert edit(TICKING, **patch).trigger == trigger

@@ -60,7 +60,8 @@ class IntervalType(TriggerType):
             name="anchor",
             kind=Instant(),
             summary="The instant from which intervals are counted.",
-            detail="By default that of the job's creation. One so late that the job would never fire is refused.",
+            detail="By default that of the job's creation, or of the edit that changed the interval. One so late "
+            "that the job would never fire is refused.",
             default=None,
             is_nullable=True,
         ),
@@ -68,9 +69,11 @@ class IntervalType(TriggerType):
     short: ClassVar = {"every": "every"}
 
     def make(self, values: Mapping[str, Any], path: Path, *, now: datetime, old: Trigger | None) -> Interval:
-        """Make a trigger, anchored at the request where no anchor is given."""
-        del old
-        interval = Interval(values["every"], now if values["anchor"] is None else values["anchor"])
+        """Make a trigger. Without an anchor, the same interval keeps its own, and another counts from the request."""
+        every, anchor = values["every"], values["anchor"]
+        if anchor is None:
+            anchor = old.anchor if isinstance(old, Interval) and old.every == every else now
+        interval = Interval(every, anchor)
         if interval.next_after(now) is None:
             raise InvalidInput(path("anchor"), "lies so far ahead that the job would never fire")
         return interval
