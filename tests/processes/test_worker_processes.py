@@ -138,7 +138,7 @@ def test_signals_to_all_of_the_group_count_once(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("absent:app",), 2, "MODULE:APP: no module 'absent'"),
+        (("absent:app",), 2, "MODULE:APP: there is no module 'absent'"),
         (("--server", "nonsense"), 2, "server: must be an address like http://127.0.0.1:8620"),
         (("--store", "postgresql://nobody:secret@127.0.0.1:9/none"), 1, "PostgreSQL did not answer"),
     ],

@@ -227,7 +227,7 @@ async def test_request_that_the_stop_cuts_off_is_told_to_come_back(runtime: Manu
 async def test_key_in_a_header_is_the_same_text_as_in_a_body(http: httpx.AsyncClient) -> None:
     job_id = (await http.post(JOBS, json=HOOK)).json()["job_id"]
     for key in ("señal-9", "ключ1"):
-        alone = await http.post(f"{JOBS}/{job_id}/runs", headers={"Idempotency-Key": key.encode()})
+        alone = await http.post(f"{JOBS}/{job_id}/runs", headers=[(b"Idempotency-Key", key.encode())])
         assert alone.status_code == 202, alone.text
         again = await http.post("/api/v1/runs/bulk", json=[{"job": "hook", "idempotency_key": key}])
         assert again.json()[0]["run_id"] == alone.json()["run_id"]
@@ -235,6 +235,6 @@ async def test_key_in_a_header_is_the_same_text_as_in_a_body(http: httpx.AsyncCl
 
 async def test_header_that_is_not_utf_8_is_read_all_the_same(http: httpx.AsyncClient) -> None:
     job_id = (await http.post(JOBS, json=HOOK)).json()["job_id"]
-    headers = {"Idempotency-Key": "señal".encode("latin-1")}
+    headers = [(b"Idempotency-Key", "señal".encode("latin-1"))]
     ids = [(await http.post(f"{JOBS}/{job_id}/runs", headers=headers)).json()["run_id"] for _ in range(2)]
     assert ids[0] == ids[1]
