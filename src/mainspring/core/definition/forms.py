@@ -10,7 +10,7 @@ from mainspring.core.fields import encode_payload, one_of, read_mapping
 from mainspring.core.model import INLINE_LIMIT, Target
 from mainspring.core.options import Path
 from mainspring.core.targets import TARGETS, TargetType, unknown_type
-from mainspring.core.triggers import TRIGGERS, Trigger, TriggerType, type_of
+from mainspring.core.triggers import BUILT_IN, TRIGGERS, Trigger, TriggerType, check_instants, type_of
 from mainspring.errors import InvalidInput
 
 _SMALL = 4096
@@ -54,14 +54,25 @@ def read_trigger(
     kind = TRIGGERS.by_name[name]
     given = {field: value for field, value in full.items() if field != "type"}
     values = kind.options.read_all(given, _path_of_full("trigger"))
-    return kind.make(values, _path_of_full("trigger"), now=now, old=old)
+    return _make_trigger(kind, values, _path_of_full("trigger"), now=now, old=old)
 
 
 def _read_short_trigger(
     kind: TriggerType, body: Mapping[str, Any], *, base: Trigger | None, old: Trigger | None, now: datetime
 ) -> Trigger:
     values = kind.read_short(body, base if base is not None and type_of(base) is kind else None)
-    return kind.make(values, kind.path_of_short, now=now, old=old)
+    return _make_trigger(kind, values, kind.path_of_short, now=now, old=old)
+
+
+def _make_trigger(
+    kind: TriggerType, values: Mapping[str, Any], path: Path, *, now: datetime, old: Trigger | None
+) -> Trigger:
+    trigger = kind.make(values, path, now=now, old=old)
+    if kind.name not in BUILT_IN and trigger != old:
+        wrong = check_instants(trigger, now=now)
+        if wrong is not None:
+            raise InvalidInput("trigger", f"a trigger of the type {kind.name!r} cannot be used: {wrong}")
+    return trigger
 
 
 def read_target(

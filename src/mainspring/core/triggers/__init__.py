@@ -16,6 +16,7 @@ from mainspring.core.triggers.once import Once, OnceType
 from mainspring.core.types import Types
 
 __all__ = [
+    "BUILT_IN",
     "EPOCH",
     "TRIGGERS",
     "Interval",
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 TRIGGERS: Types[TriggerType] = Types("trigger", CronType(), IntervalType(), OnceType())
+BUILT_IN = frozenset(TRIGGERS.by_name)
+"""Names of the types that are Mainspring's own. Their tests hold what others are checked for."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -40,6 +43,27 @@ def type_of(trigger: Trigger | None) -> TriggerType | None:
     for one in TRIGGERS.by_name.values():
         if value is one.value:
             return one
+    return None
+
+
+def check_instants(trigger: Trigger, *, now: datetime) -> str | None:
+    """Say what is wrong with the next two fires of a package's trigger; None if nothing is.
+
+    A fire that does not lie after the one before would stop the job without a word.
+    """
+    before = now
+    for _ in range(2):
+        try:
+            fire_at = trigger.next_after(before)
+        except Exception as error:  # noqa: BLE001 - whatever a package's code raises
+            return f"its next_after raised {type(error).__name__}: {str(error)[:100]}"
+        if fire_at is None:
+            return "it never fires" if before is now else None
+        if not isinstance(fire_at, datetime) or fire_at.utcoffset() is None:
+            return f"its next_after must return an aware datetime or None, not {str(fire_at)[:60]!r}"
+        if fire_at <= before:
+            return f"its next_after must return a later instant than {before.isoformat()}, not {fire_at.isoformat()}"
+        before = fire_at
     return None
 
 
