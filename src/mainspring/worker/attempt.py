@@ -9,8 +9,10 @@ import structlog
 
 from mainspring.core.ids import SessionId, format_run_id
 from mainspring.core.outcomes import Failure
+from mainspring.core.targets import BUILT_IN
 from mainspring.ports.executor import GENTLY, AttemptContext, CallbackExecutor, Executor, Outcome
 from mainspring.ports.gateway import Ending, HandedBack, Lease, Stopped
+from mainspring.worker.plugged import check_outcome
 
 _log = structlog.get_logger(__name__)
 
@@ -86,7 +88,8 @@ class AttemptTask:
         if executor is None:
             self._end(HandedBack(was_started=False))  # claimed by mistake: another worker can do it
         else:
-            await self._await_end(executor.execute(_context(self.lease)))
+            outcome = executor.execute(_context(self.lease))
+            await self._await_end(outcome if self.lease.spec.target.type in BUILT_IN else _checked(outcome))
 
     def refuse(self) -> None:
         """Hand the attempt back without starting it."""
@@ -97,12 +100,12 @@ class AttemptTask:
             ending: Ending = await outcome
         except asyncio.CancelledError:
             ending = self._ending_when_stopped(was_started=True)
-        except Exception as error:  # noqa: BLE001 - see _fail
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - see _fail
             self._fail(error)
             return
         self._end(ending)
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         """Fail the attempt. A bug in an executor must not stop the worker."""
         _log.error("executor_failed", run=format_run_id(self.lease.run_id), exc_info=error)
         self._end(Failure(error=f"the executor failed: {type(error).__name__}: {error}"))
@@ -161,6 +164,10 @@ class AttemptTask:
         handle, self._handle = self._handle, None
         if self.ending is None:
             await self._await_end(executor.halt(handle, self._message))
+
+
+async def _checked(outcome: Awaitable[object]) -> Outcome:
+    return check_outcome(await outcome)
 
 
 def _context(lease: Lease) -> AttemptContext:

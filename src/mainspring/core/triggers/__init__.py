@@ -54,7 +54,7 @@ def check_instants(trigger: Trigger, *, now: datetime) -> str | None:
     before = now
     for _ in range(2):
         try:
-            fire_at = trigger.next_after(before)
+            fire_at: object = trigger.next_after(before)
         except Exception as error:  # noqa: BLE001 - whatever a package's code raises
             return f"its next_after raised {type(error).__name__}: {str(error)[:100]}"
         if fire_at is None:
