@@ -111,7 +111,9 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
 def test_hot_query_walks_its_indexes(database: apsw.Connection, name: str, walks: list[str]) -> None:
     plan = plan_of(database, name)
     assert walks_of(plan) == walks
-    assert [step for step in plan if "TEMP B-TREE" in step] == []
+    # What is overdue is sorted: it is among what is RUNNING, not the backlog.
+    sorting = ["USE TEMP B-TREE FOR ORDER BY"] if name == "list_overdue" else []
+    assert [step for step in plan if "TEMP B-TREE" in step] == sorting
     assert [step for step in plan if step.startswith("MATERIALIZE") and "any_run" in step] == []
 
 

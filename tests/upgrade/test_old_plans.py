@@ -67,11 +67,15 @@ async def dsn(filled: str) -> str:
 def queries_of(version: Version) -> dict[str, Query]:
     assert version.python_path is not None
     stores: Path = version.python_path / "mainspring/stores"
-    shared = stores / "_sql/fragments.sql"
-    fragments = parse_fragments(shared.read_text()) if shared.exists() else {}
+    shared, own = stores / "_sql/fragments.sql", stores / "postgres/queries/fragments.sql"
+    fragments: dict[str, str] = {}
+    for file in (shared, own):
+        if file.exists():
+            fragments |= parse_fragments(file.read_text())
     return {
         query.name: query
         for path in sorted((stores / "postgres/queries").glob("*.sql"))
+        if path != own
         for query in parse_queries(path.read_text(), fragments)
     }
 

@@ -122,6 +122,11 @@ def test_programs_that_were_killed_are_waited_for(
         assert "migration_watches" in log_of(new.server)
 
 
+def _misses_its_schema(log: str) -> bool:
+    """PostgreSQL takes `run.rank`, a column that is gone, for its function of that name, if it is asked for first."""
+    return "does not exist" in log or "ordered-set aggregate rank" in log
+
+
 def test_programs_that_were_frozen_do_no_harm_when_they_wake(
     place: Place, old: Crew, release_before: Version, tmp_path: Path
 ) -> None:
@@ -137,7 +142,7 @@ def test_programs_that_were_frozen_do_no_harm_when_they_wake(
                 member.resume()
             (old.folder / "effects" / MENDED).touch()
             for member in (worker, old.server):
-                wait_for(partial(log_of, member), lambda log: "does not exist" in log)
+                wait_for(partial(log_of, member), _misses_its_schema)
             assert new.api.get(f"/runs/{run}")["status"] != "SUCCEEDED"
             for member in (worker, old.server):
                 member.kill()
