@@ -8,6 +8,7 @@ module, so it imports nothing that takes time.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
@@ -287,15 +288,15 @@ class Share(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Worded(Kind):
+class Worded(Kind, ABC):
     """What is one of several words."""
 
     metavar: ClassVar[str] = "WORD"
     is_json: ClassVar[bool] = False
 
+    @abstractmethod
     def words(self) -> tuple[str, ...]:
         """Return the words, in order."""
-        raise NotImplementedError
 
     def stored_schema(self) -> Schema:
         """Return the words."""
