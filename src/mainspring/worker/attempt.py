@@ -12,7 +12,7 @@ from mainspring.core.outcomes import Failure
 from mainspring.core.targets import BUILT_IN
 from mainspring.ports.executor import GENTLY, AttemptContext, CallbackExecutor, Executor, Outcome
 from mainspring.ports.gateway import Ending, HandedBack, Lease, Stopped
-from mainspring.worker.plugged import check_outcome
+from mainspring.worker.outcome_check import check_outcome
 
 _log = structlog.get_logger(__name__)
 

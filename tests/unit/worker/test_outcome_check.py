@@ -15,7 +15,7 @@ from mainspring.core.outcomes import Failure
 from mainspring.ports.executor import AttemptContext, Snooze, Success
 from mainspring.ports.gateway import Ending
 from mainspring.worker.attempt import AttemptTask
-from mainspring.worker.plugged import TEXT_LIMIT
+from mainspring.worker.outcome_check import TEXT_LIMIT
 from tests.unit.worker.test_worker import make_lease
 
 
