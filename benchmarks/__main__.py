@@ -24,7 +24,7 @@ PARTS = (
         "rest",
         "remote",
     ),
-    *("pickup", "crash", "nodes", "sessions", "schedules", "growth", "scale", "idle"),
+    *("pickup", "crash", "nodes", "sessions", "schedules", "growth", "scale", "browse", "idle"),
 )
 IN_QUICK = ("cron", "stores", "engine", "throughput", "embedded", "submitting", "rest", "remote", "pickup")
 """What a look before and after a change is at."""

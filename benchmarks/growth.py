@@ -119,8 +119,8 @@ async def _add_jobs(dsn: str, first: int, last: int) -> None:
             encode_spec(spec),
         )
         await connection.execute(
-            "INSERT INTO job_clock (job_id, shard, revision, next_fire_at, fired_through)"
-            f" SELECT {job_id}, n % 256, 1, now() + interval '1 hour', now() {numbers}"
+            "INSERT INTO job_clock (job_id, shard, priority, revision, next_fire_at, due_at, fired_through)"
+            f" SELECT {job_id}, n % 256, 1, 1, now() + interval '1 hour', now() + interval '1 hour', now() {numbers}"
         )
     finally:
         await connection.close()

@@ -29,8 +29,8 @@ WARM_UP = 20
 GAP = "0.02"
 BOOT = 3.0
 PATIENCE = 20.0
-SLOW = ("pg-boss",)
-"""They look once in half a second, and nobody waits for them here."""
+SLOW = ("pg-boss", "db-scheduler", "Quartz")
+"""They look at intervals, the last once in seconds, and nobody waits for them here."""
 HUEY = ("-k", "process", "-w", "2", "-d", "0.01", "-m", "0.01")
 
 

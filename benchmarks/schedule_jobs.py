@@ -37,7 +37,10 @@ AT_ONCE = 3
 SLOTS = 1000
 _PERIODS = (1, 60, 3600, 86_400)
 
+BESIDE = ".beside"
+"""Ends the name of the file for the notes of jobs that a herd must not delay."""
 _began = array("d")  # due, then began, in seconds since 1970
+_began_beside = array("d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +54,16 @@ class Mix:
         block: seconds after which jobs whose starts are spread over the second (by a jitter of one) and jobs that start
             on the full second take turns; 0: all are spread; below 0: none is.
         due: seconds since 1970 at which all are due, once; then the rate does not matter.
+        jitter: seconds over which the starts of those are spread.
+        beside: the priority of jobs that are not the herd, but to be on time beside it.
     """
 
     jobs: int
     rate: float = 0.0
     block: int = 0
     due: float | None = None
+    jitter: int = 0
+    beside: str | None = None
 
     def periods(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return the shorter period and the longer one, with the number of jobs that have each."""
@@ -72,7 +79,13 @@ class Mix:
         if self.due is not None:
             run_at = datetime.fromtimestamp(self.due, UTC).isoformat()
             for number in range(first, last):
-                yield {"name": f"once-{number:08d}", "function": "stamp", "run_at": run_at}
+                jitter = {"jitter": f"{self.jitter}s"} if self.jitter else {}
+                yield {"name": f"once-{number:08d}", "function": "stamp", "run_at": run_at, **jitter}
+            return
+        if self.beside is not None:
+            beside = {"function": "stamp_beside", "cron": "* * * * * *", "priority": self.beside}
+            for number in range(first, last):
+                yield {"name": f"beside-{number:08d}", **beside}
             return
         (short, shorter), (longer, _) = self.periods()
         for number in range(first, last):
@@ -105,9 +118,15 @@ async def stamp() -> None:
     _began.extend((current_attempt().due_at.timestamp(), time.time()))
 
 
+async def stamp_beside() -> None:
+    """Do the same for a job that a herd must not delay."""
+    _began_beside.extend((current_attempt().due_at.timestamp(), time.time()))
+
+
 def make_registry() -> FunctionRegistry:
     registry = FunctionRegistry()
     registry.add("stamp", stamp)
+    registry.add("stamp_beside", stamp_beside)
     return registry
 
 
@@ -150,6 +169,7 @@ async def work(stop: StopRequest, dsn: str, notes: Path) -> None:
         await stop.wait()
         await worker.stop(grace=5)
     notes.write_bytes(_began.tobytes())
+    notes.with_suffix(BESIDE).write_bytes(_began_beside.tobytes())
 
 
 def main() -> None:

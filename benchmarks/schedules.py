@@ -7,7 +7,7 @@ second (each job has a jitter of one) or all lie on the full second. When all ar
 what starts within `seconds` is measured: begin of the job's function minus the instant at which it was due, by the
 host's clock, and the resident memory of the server.
 
-Then as many one-off jobs as asked, all due at one instant: until all of them have begun.
+Then as many one-off jobs as asked, all due at one instant: until all of them have begun (`--beside`: the peers, too).
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ from array import array
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 
+from benchmarks.at_once import measure_in_turn, title_of
 from benchmarks.engine import fresh_database
 from benchmarks.report import Row, publish
-from benchmarks.schedule_jobs import Mix, loading_arguments
+from benchmarks.schedule_jobs import BESIDE, Mix, loading_arguments
 from tests.chaos.peers.surroundings import ROOT, make_environment, redis_server
 
 RATE = 10_000_000 / 6_000
@@ -87,10 +89,17 @@ class Cluster:
 
     def notes(self) -> list[tuple[float, float]]:
         """End the workers; return when each run was due and when it began, in the order in which they were due."""
+        return self._notes("")
+
+    def notes_beside(self) -> list[tuple[float, float]]:
+        """Do the same for the jobs that a herd must not delay."""
+        return self._notes(BESIDE)
+
+    def _notes(self, suffix: str) -> list[tuple[float, float]]:
         for worker in self.workers:
             end(worker)
         found: list[tuple[float, float]] = []
-        for file in self.folder.iterdir():
+        for file in (file for file in self.folder.iterdir() if file.suffix == suffix):
             values = array("d", file.read_bytes())
             found += zip(values[::2], values[1::2], strict=True)
         return sorted(found)
@@ -234,7 +243,7 @@ def lag_rows(title: str, lags: list[float], detail: dict[str, Any]) -> list[Row]
     ]
 
 
-async def measure_once(dsn: str, count: int, *, workers: int = WORKERS) -> list[Row]:
+async def measure_once(dsn: str, count: int, *, workers: int = WORKERS) -> Row:
     """Load one-off jobs that are all due at one instant and wait until each has begun."""
     async with cluster(dsn, workers=workers) as running:
         connection = await asyncpg.connect(running.database)
@@ -265,8 +274,7 @@ async def measure_once(dsn: str, count: int, *, workers: int = WORKERS) -> list[
         "workers, us a fire": round(used.workers / count * 1e6, 1),
         "PostgreSQL, us a fire": round(used.backends / count * 1e6, 1),
     }
-    title = f"{count:,} one-off jobs due at one instant: all begun after"
-    return [{"name": title, "value": round(starts[-1], 2), "unit": "s", "detail": detail}]
+    return {"name": title_of(count), "value": round(starts[-1], 2), "unit": "s", "detail": detail}
 
 
 def measure_peer(name: str, python: Path, script: str, count: int, environment: dict[str, str]) -> list[Row]:
@@ -318,7 +326,10 @@ async def measure(dsn: str, options: argparse.Namespace) -> dict[str, list[Row]]
     if rows:
         parts["schedules"] = rows
     if options.once:
-        parts["schedules, at one instant"] = await measure_once(dsn, options.once, workers=options.workers)
+        ours = partial(measure_once, dsn, options.once, workers=options.workers)
+        parts["schedules, at one instant"] = await measure_in_turn(
+            dsn, options.once, ours, rounds=options.rounds, with_peers=options.beside
+        )
     if options.peers:
         parts["schedules, peers"] = await measure_peers(dsn, options.peers)
     return parts
@@ -333,6 +344,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--starts", choices=("spread", "second", "alternating"), default="alternating")
     parser.add_argument("--once", type=int, default=100_000, help="one-off jobs due at one instant; 0: none")
+    parser.add_argument("--rounds", type=int, default=1, help="of the jobs due at one instant")
+    parser.add_argument("--beside", action="store_true", help="the peers, too, with jobs due at one instant")
     parser.add_argument(
         "--peers", type=int, default=0, help="jobs among which the peers are measured; 0: not"
     )

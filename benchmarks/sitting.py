@@ -28,7 +28,8 @@ SHORT = (
 )
 LONG = (
     ("growth", "--sizes", "1000", "100000", "10000000"),
-    ("schedules", "--jobs", "10000000", "--seconds", "600", "--peers", "100000"),
+    ("schedules", "--jobs", "0", "--rounds", "3", "--beside"),
+    ("schedules", "--jobs", "10000000", "--seconds", "600", "--once", "0", "--peers", "100000"),
 )
 
 

@@ -2,8 +2,9 @@
 
 Ours and, where asked, the peers in turn, so that whatever changes on the machine meets all of them. The clock runs from
 the first job's beginning (starting a process is left out) until the store itself has no unfinished job. Ours keeps
-each run's history and everything else that a run has in normal use; graphile-worker and procrastinate delete what is
-done, pgqueuer logs each step of a job, pg-boss keeps it. A bare loop of our own statements tells what the worker adds.
+each run's history and everything else that a run has in normal use; graphile-worker, procrastinate, db-scheduler and
+Quartz delete what is done, pgqueuer logs each step of a job, River and pg-boss keep it. A bare loop of our own
+statements tells what the worker adds.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,11 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers.installing import go, java, node, python
 from benchmarks.peers.notes import NOTES
-from tests.chaos.peers.surroundings import CACHE, ROOT, make_environment
-
-HERE = Path(__file__).parent
-SCRIPTS = ("notes.mjs", "graphile.mjs", "pgboss.mjs")
+from tests.chaos.peers.surroundings import ROOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +27,13 @@ class Contestant:
         command: brings its programs into `.cache`, once, and returns what its script is called with, followed by
             `prepare`; `load COUNT`; `feed BACKLOG SECONDS`, which keeps so many jobs waiting;
             `submit CHUNK AT_ONCE SECONDS`, which prints what it brought in; `ping COUNT GAP`, which submits stamped
-            jobs; `hold`, which submits one of 30 s; or `work PURPOSE`, the purpose being `drain`, `idle` or `crash`.
-            The database is named in DATABASE_URL.
+            jobs; `hold`, which submits one of 30 s; `schedule COUNT INSTANT`, which loads stamped jobs that are all due
+            at an instant, in seconds since 1970; or `work PURPOSE`, the purpose being `drain`, `idle` or `crash`.
+            The database is named in DATABASE_URL. A script knows what is measured of it.
         remaining: SQL that counts unfinished jobs, or says whether there are any.
         share: of the jobs that the fast ones drain, how many it is given: many times slower ones would take minutes.
+        tools: programs that it is installed with and run by, and is left out without.
+        can_schedule: its script knows `schedule`.
     """
 
     name: str
@@ -39,6 +41,8 @@ class Contestant:
     remaining: str
     environment: dict[str, str] = field(default_factory=dict)
     share: float = 1.0
+    tools: tuple[str, ...] = ()
+    can_schedule: bool = False
 
     def call(self, dsn: str, *arguments: str) -> None:
         """Have its script do something, and wait for it."""
@@ -92,41 +96,73 @@ BARE = Contestant(
 )
 
 
+PEERS = (
+    Contestant(
+        "graphile-worker, local queue of 500",
+        node("graphile.mjs"),
+        "SELECT count(*) FROM (SELECT FROM graphile_worker._private_jobs LIMIT 1) AS left_over",
+        tools=("npm",),
+    ),
+    Contestant(
+        "River, 2,000 workers",
+        go("river"),
+        "SELECT count(*) FROM (SELECT FROM river_job"
+        " WHERE state IN ('available', 'running', 'scheduled') LIMIT 1) AS left_over",
+        tools=("go",),
+        can_schedule=True,
+    ),
+    Contestant(
+        "pgqueuer, batches of 1,000",
+        python("pgqueuer"),
+        "SELECT count(*) FROM (SELECT FROM pgqueuer LIMIT 1) AS left_over",
+    ),
+    Contestant(
+        "db-scheduler, 20 threads, lock-and-fetch of 400",
+        java("DbSchedulerJobs"),
+        "SELECT count(*) FROM (SELECT FROM scheduled_tasks LIMIT 1) AS left_over",
+        tools=("java", "javac", "mvn"),
+        can_schedule=True,
+    ),
+    Contestant(
+        "pg-boss, 10 times batches of 1,000 each 0.5 s",
+        node("pgboss.mjs"),
+        "SELECT count(*) FROM (SELECT FROM pgboss.job WHERE state < 'completed' LIMIT 1) AS left_over",
+        share=0.2,
+        tools=("npm",),
+    ),
+    Contestant(
+        "procrastinate, concurrency 20",
+        python("procrastinate"),
+        "SELECT count(*) FROM (SELECT FROM procrastinate_jobs"
+        " WHERE status IN ('todo', 'doing') LIMIT 1) AS left_over",
+        share=0.05,
+    ),
+    Contestant(
+        "Quartz, 50 threads, batches of 50",
+        java("QuartzJobs"),
+        "SELECT count(*) FROM (SELECT FROM qrtz_triggers LIMIT 1) AS left_over",
+        share=0.05,
+        tools=("java", "javac", "mvn"),
+        can_schedule=True,
+    ),
+)
+
+
 def find_contestants(*, with_peers: bool) -> list[Contestant]:
-    """Return ours, then, where asked, the peers."""
-    if not with_peers:
-        return [OURS]
-    return [
-        OURS,
-        Contestant(
-            "graphile-worker, local queue of 500",
-            _node("graphile.mjs"),
-            "SELECT count(*) FROM (SELECT FROM graphile_worker._private_jobs LIMIT 1) AS left_over",
-        ),
-        Contestant(
-            "pgqueuer, batches of 1,000",
-            _python("pgqueuer"),
-            "SELECT count(*) FROM (SELECT FROM pgqueuer LIMIT 1) AS left_over",
-        ),
-        Contestant(
-            "pg-boss, 10 times batches of 1,000 each 0.5 s",
-            _node("pgboss.mjs"),
-            "SELECT count(*) FROM (SELECT FROM pgboss.job WHERE state < 'completed' LIMIT 1) AS left_over",
-            share=0.2,
-        ),
-        Contestant(
-            "procrastinate, concurrency 20",
-            _python("procrastinate"),
-            "SELECT count(*) FROM (SELECT FROM procrastinate_jobs"
-            " WHERE status IN ('todo', 'doing') LIMIT 1) AS left_over",
-            share=0.05,
-        ),
-    ]
+    """Return ours, then, where asked, the peers; one whose tools are missing is left out, and named."""
+    return [OURS, *(peer for peer in PEERS if with_peers and _has_tools(peer))]
+
+
+def _has_tools(contestant: Contestant) -> bool:
+    missing = [tool for tool in contestant.tools if shutil.which(tool) is None]
+    if missing:
+        print(f"{contestant.name} is left out: no {', '.join(missing)} on the PATH", file=sys.stderr)
+    return not missing
 
 
 def huey() -> Contestant:
     """Return huey on SQLite: DATABASE_URL names its file, and `work` is followed by its consumer's own options."""
-    return Contestant("huey", _python("huey"), "")
+    return Contestant("huey", python("huey"), "")
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -137,27 +173,3 @@ def end(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _python(name: str) -> Callable[[], Sequence[str]]:
-    """Return what gives the command of a script in Python: NAME_jobs.py, with what NAME.txt pins."""
-    return lambda: (str(make_environment(HERE / f"{name}.txt")), "-m", f"benchmarks.peers.{name}_jobs")
-
-
-def _node(script: str) -> Callable[[], Sequence[str]]:
-    def command() -> Sequence[str]:
-        folder = CACHE / "node"
-        wanted = (HERE / "package-lock.json").read_bytes()
-        stamp = folder / "stamp"
-        if not (stamp.exists() and stamp.read_bytes() == wanted):
-            print("installing what package-lock.json names", file=sys.stderr, flush=True)
-            folder.mkdir(parents=True, exist_ok=True)
-            for name in ("package.json", "package-lock.json"):
-                (folder / name).write_bytes((HERE / name).read_bytes())
-            subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=folder, check=True)
-            stamp.write_bytes(wanted)
-        for name in SCRIPTS:  # they find their packages beside them
-            (folder / name).write_bytes((HERE / name).read_bytes())
-        return (str(folder / "node_modules" / ".bin" / "node"), str(folder / script))
-
-    return command

@@ -153,8 +153,8 @@ async def _add_clocks(connection: Connection, size: Size, patterns: int) -> None
     soon = datetime.now(UTC) + timedelta(seconds=5)
     await connection.execute(
         f"""
-        INSERT INTO job_clock (job_id, shard, revision, next_fire_at, fired_through)
-        SELECT {_JOB_ID.format("n")}, n % 256, 1, next_at, next_at - make_interval(secs => {size.period})
+        INSERT INTO job_clock (job_id, shard, priority, revision, next_fire_at, due_at, fired_through)
+        SELECT {_JOB_ID.format("n")}, n % 256, 1, 1, next_at, next_at, next_at - make_interval(secs => {size.period})
         FROM generate_series(1, {size.live}) AS n JOIN pattern ON pattern.number = n % {patterns}
         CROSS JOIN LATERAL (
             SELECT fire_at + make_interval(
