@@ -10,7 +10,8 @@
     ├── PluginError           a package that extends Mainspring cannot be used
     ├── PayloadTooLarge       a payload or result is over the inline limit
     ├── StoreUnavailable      the store did not answer; nothing is known to be lost
-    │   └── StoreLocked       another process owns this data folder
+    │   ├── StoreLocked       another process owns this data folder
+    │   └── TookTooLong       a list or count was stopped at its limit, and would be again
     ├── SchemaMismatch        the store's schema is older or newer than this program
     └── Unreachable           the server did not answer a worker or a client
 
@@ -94,6 +95,10 @@ class StoreUnavailable(MainspringError):
 
 class StoreLocked(StoreUnavailable):
     """Another process owns this data folder."""
+
+
+class TookTooLong(StoreUnavailable):
+    """A list or count took longer than it may, and was stopped (setting `browse.timeout`)."""
 
 
 class SchemaMismatch(MainspringError):

@@ -21,7 +21,6 @@ processes that get its URL. Its `capabilities` say, before it is opened, whether
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -31,12 +30,11 @@ from mainspring.core.targets import BUILT_IN, TARGETS, TargetType
 from mainspring.core.triggers import TRIGGERS, TriggerType
 from mainspring.core.types import Types
 from mainspring.errors import InvalidInput, PluginError
+from mainspring.executors.context import ExecutorContext
 from mainspring.ports.executor import Executor
 
 if TYPE_CHECKING:
-    from mainspring.config.settings import Settings
     from mainspring.ports.store import Store
-    from mainspring.registry import FunctionRegistry
 
 TRIGGERS_GROUP = "mainspring.triggers"
 TARGETS_GROUP = "mainspring.targets"
@@ -46,21 +44,6 @@ OWN_SCHEMES = ("postgresql", "postgres", "sqlite", "memory")
 
 Find = Callable[[str], Iterable[EntryPoint]]
 """Returns the entry points of a group."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutorContext:
-    """What an executor may know about the worker that it is made for.
-
-    Attributes:
-        settings: the worker's settings.
-        functions: the functions that the worker's app has registered.
-        slots: how many attempts the worker runs at a time.
-    """
-
-    settings: Settings
-    functions: FunctionRegistry
-    slots: int
 
 
 class Plugins:

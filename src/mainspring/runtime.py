@@ -10,7 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +24,8 @@ from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.jobs import Accepted
-from mainspring.plugins import ExecutorContext, load_plugins
+from mainspring.executors.context import ExecutorContext
+from mainspring.plugins import load_plugins
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.gateway import Registration, WorkerGateway
 from mainspring.ports.hints import HintChannel
@@ -43,11 +44,12 @@ _SAMPLE_PERIOD = 5.0
 _EMBEDDED = "embedded-"
 
 
-def make_store(location: StoreLocation, *, statement_timeout: timedelta | None = None) -> Store:
+def make_store(location: StoreLocation, *, settings: Settings | None = None) -> Store:
     """Make the store that a location names, without opening it.
 
     Args:
-        statement_timeout: how long a statement on PostgreSQL may take; None uses the driver's default.
+        settings: how long its statements may take, and how it reads for lists and counts; None uses the store's
+            defaults.
     """
     if location.scheme == "postgresql":
         from mainspring.stores.postgres import PostgresStore
@@ -55,13 +57,21 @@ def make_store(location: StoreLocation, *, statement_timeout: timedelta | None =
         if location.ignored:
             _log.warning("store_parameters_ignored", names=" ".join(location.ignored))
         options = _connection_options(location)
-        if statement_timeout is not None:
-            options = replace(options, command_timeout=statement_timeout.total_seconds())
+        if settings is not None:
+            options = replace(
+                options,
+                command_timeout=settings.statement_timeout.total_seconds(),
+                browse_timeout=settings.browse_timeout.total_seconds(),
+                browse_connections=settings.browse_connections,
+            )
         return PostgresStore(options, random=system_random())
     if location.scheme == "sqlite":
         from mainspring.stores.sqlite import SqliteStore
 
-        return SqliteStore(Path(location.target) / DATABASE_NAME)
+        path = Path(location.target) / DATABASE_NAME
+        if settings is None:
+            return SqliteStore(path)
+        return SqliteStore(path, browse_timeout=settings.browse_timeout.total_seconds())
     if location.scheme == "memory":
         from mainspring.stores.memory import MemoryStore
 
@@ -117,7 +127,7 @@ async def open_engine(
 ) -> AsyncIterator[Engine]:
     """Open the store, and run the engine's services on it until the block ends."""
     load_plugins()  # before any stored job is read
-    store = make_store(settings.store, statement_timeout=settings.statement_timeout)
+    store = make_store(settings.store, settings=settings)
     await store.open()
     try:
         clock = StoreClock(store.read_time)
@@ -133,6 +143,7 @@ async def open_engine(
                 shards=ShardSettings(period=settings.node_period, clock_limit=settings.clock_limit),
                 retention=Retention(history=settings.history, sessions=settings.keep_sessions),
                 key_lifetime=settings.keep_keys,
+                list_budget=settings.browse_budget,
                 accepted=_accepted(settings, registry),
             ),
             hints=make_hints(settings.store, store),

@@ -156,6 +156,7 @@ class JobClient:
     def __init__(self, client: Client, log: Log) -> None:
         self._client = client
         self._log = log
+        self._refused: list[tuple[str, datetime]] = []
 
     async def adopt(self, since: datetime) -> list[KnownJob]:
         """Note the jobs that exist already (those of the app) as created since an instant."""
@@ -172,11 +173,24 @@ class JobClient:
         if answer.status >= 400:  # but a try that was not answered may have done it
             page = await self._client.fetch(f"/jobs?name={body['name']}")
             if not page["items"]:
+                self._refused.append((body["name"], answer.asked_at))
                 return None
             view = page["items"][0]
         job = KnownJob(view["job_id"], view["name"], view["version"])
         self._note(job, ChangeKind.CREATED, answer.asked_at)
         return job
+
+    async def settle(self) -> None:
+        """Note the jobs that exist after all, although a repetition was refused and there was no such job then.
+
+        What a server had sent before it was killed may reach the store, through a line that stalled, later than that.
+        """
+        for name, asked_at in self._refused:
+            page = await self._client.fetch(f"/jobs?name={name}")
+            for view in page["items"]:
+                job = KnownJob(view["job_id"], view["name"], view["version"])
+                self._note(job, ChangeKind.CREATED, asked_at)
+        self._refused.clear()
 
     async def edit(self, job: KnownJob, patch: dict[str, Any]) -> None:
         """Change a job; a patch that says what holds already changes nothing."""

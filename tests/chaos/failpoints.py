@@ -31,6 +31,7 @@ COUNTS = {
     "record_fires": 6,
     "advance_fire_ranges": 1,
     "submit_runs": 40,
+    "try_claim": 6,
     "claim_runs": 30,
     "apply": 30,
     "beat_sessions": 4,

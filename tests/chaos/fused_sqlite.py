@@ -34,9 +34,9 @@ class FusedThread(DatabaseThread):
 class FusedStore(SqliteStore):
     """The real store on that thread."""
 
-    def _make_database(self, name: str, *, is_writer: bool) -> Database:
+    def _make_database(self, name: str, *, is_writer: bool, patience: float | None = None) -> Database:
         if not is_writer:
-            return super()._make_database(name, is_writer=is_writer)
+            return super()._make_database(name, is_writer=is_writer, patience=patience)
         transactions = FusedTransactions(self._path, is_writer=True, on_rollback=self._lane_ids.clear)
         return FusedThread(transactions, name=name)
 

@@ -193,6 +193,7 @@ class Stage:
         while time.monotonic() < deadline:
             counts = await self.client.fetch("/counts")
             if not any(counts[state] for state in _LIVE):
+                await self.jobs.settle()
                 return
             await asyncio.sleep(0.3)
         raise TimeoutError("runs were still unfinished after the quiet period")

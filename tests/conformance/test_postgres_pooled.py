@@ -11,7 +11,7 @@ from tests.support.postgres_databases import open_store
 
 CONCERNS = {
     *("cancelling", "claim_repeats", "claiming", "claiming_quarantined", "claiming_together"),
-    *("completion", "fencing", "firing", "liveness", "nodes", "submission"),
+    *("census", "completion", "fencing", "firing", "liveness", "nodes", "submission"),
 }
 """What runs move by. The other verbs are sent by the same two ways, and would only take time."""
 

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from mainspring.core.admission import SubmissionVerdict
 from mainspring.errors import StoreUnavailable
-from mainspring.ports.store.runs import IdempotencyKey, SubmitStatus
+from mainspring.ports.store.runs import IdempotencyKey
 from mainspring.testing.factories import at, make_new_run
 from tests.failover.conftest import StartPair
 from tests.failover.servers import DATABASE, Pair, Server
@@ -101,7 +102,7 @@ async def test_synchronous_primary_without_its_standby_acknowledges_nothing(star
             await late.store.submit_runs([run], now=at(0))
     async with open_writer(pair.dsn, job=job) as right:
         (result,) = await right.store.submit_runs([run], now=at(0))
-        assert result.status is SubmitStatus.SUBMITTED
+        assert result.status is SubmissionVerdict.SUBMITTED
 
 
 @pytest.mark.parametrize("is_rewound", [True, False])

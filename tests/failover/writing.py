@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.ids import RunId
 from mainspring.core.model import Job
 from mainspring.errors import StoreUnavailable
-from mainspring.ports.store.runs import SubmitStatus
 from mainspring.stores.postgres import ConnectionOptions, PostgresStore
 from mainspring.stores.postgres.failover import WrongServer
 from mainspring.testing.factories import add_job, at, make_new_run
@@ -33,7 +33,7 @@ class Writer:
     async def submit(self, count: int = 1) -> list[RunId]:
         """Submit runs by one call and keep their ids."""
         results = await self.store.submit_runs([make_new_run(self.job) for _ in range(count)], now=at(0))
-        assert {result.status for result in results} == {SubmitStatus.SUBMITTED}
+        assert {result.status for result in results} == {SubmissionVerdict.SUBMITTED}
         ids = [result.run_id for result in results if result.run_id is not None]
         self.acknowledged += ids
         return ids

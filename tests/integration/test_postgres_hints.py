@@ -26,6 +26,8 @@ from mainspring.ports.gateway import ClaimCall, ClaimReply, Registration
 from mainspring.ports.hints import Hint
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.stores.postgres import PostgresHints
+from mainspring.testing import factories
+from mainspring.testing.conformance.jobs import UNKNOWN
 from tests.support.postgres_databases import open_store
 
 pytestmark = pytest.mark.postgres
@@ -40,7 +42,7 @@ NEVER = 600.0
 def _no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is found but by a hint."""
     monkeypatch.setattr("mainspring.engine.claiming.matcher.POLL_PERIOD", NEVER)
-    monkeypatch.setattr("mainspring.engine.scheduling.planner.READ_PERIOD", NEVER)
+    monkeypatch.setattr("mainspring.engine.scheduling.reading.READ_PERIOD", NEVER)
 
 
 @asynccontextmanager
@@ -190,6 +192,29 @@ async def test_channel_does_not_hear_itself_nor_strange_words(dsn: str) -> None:
     await second.close()
     with pytest.raises(StoreUnavailable):
         await first.send([Hint.RUNS])
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["a lane that is new", "a lane that is known"])
+@pytest.mark.parametrize("count", [1, 2])
+async def test_commit_carries_a_notice_to_the_others(dsn: str, count: int, is_known: bool) -> None:
+    sender, other = PostgresHints(dsn), PostgresHints(dsn)
+    heard: dict[PostgresHints, list[Hint]] = {sender: [], other: []}
+    async with open_store(dsn) as store:
+        job = await factories.add_job(store)
+        if is_known:
+            await store.submit_runs([factories.make_new_run(job)], now=factories.START)
+        for channel in (sender, other):
+            await channel.connect(heard[channel].append, lambda: None)
+        runs = [factories.make_new_run(job)] * count
+        gone = [replace(run, job_id=UNKNOWN) for run in runs]
+        for some in (gone, runs):
+            await store.submit_runs(some, now=factories.START, notice=sender.notice([Hint.RUNS]))
+        await other.send([Hint.CLOCKS])
+        await sender.send([Hint.CANCELS])
+        await until(lambda: Hint.CLOCKS in heard[sender] and Hint.CANCELS in heard[other])
+        assert heard == {sender: [Hint.CLOCKS], other: [Hint.RUNS, Hint.CANCELS]}
+        for channel in (sender, other):
+            await channel.close()
 
 
 async def test_channel_without_a_server_is_unavailable_and_says_when_it_is_lost(dsn: str) -> None:

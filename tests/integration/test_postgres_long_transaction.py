@@ -138,6 +138,7 @@ async def test_clocks_that_have_moved_on_are_not_passed_again_by_the_due_window(
             due = await store.read_due(range(256), since=since, until=until, limit=10)
             assert {clock.fire_at for clock in due} == {at(FIRES)}
             values = {
+                "priorities": "'{0,1,2}'",
                 "shards": f"'{{{','.join(map(str, range(256)))}}}'",
                 "until": f"'{until.isoformat()}'",
                 "limit": "10",

@@ -29,8 +29,9 @@ INSERT INTO session (worker, host, pid, slots, queues, types, functions, labels,
 SELECT 'w', 'h', 1, 100, '{}', '{}', '{}', '{}', now(), now() FROM generate_series(1, 50);
 INSERT INTO job (id, shard, tenant, name, version, created_at, updated_at)
 SELECT md5(n::text)::uuid, n % 256, 'default', 'job ' || n, 1, now(), now() FROM generate_series(1, 5000) AS n;
-INSERT INTO job_clock (job_id, shard, revision, next_fire_at)
-SELECT id, shard, 1, now() + random() * interval '1 day' FROM job;
+INSERT INTO job_clock (job_id, shard, priority, revision, next_fire_at, due_at)
+SELECT id, shard, get_byte(uuid_send(id), 0) % 3, 1, due_at, due_at
+FROM (SELECT id, shard, now() + random() * interval '1 day' AS due_at FROM job) AS clock;
 INSERT INTO run (id, job_id, version, lane_id, kind, state, due_at, ready_at, created_at, timeout_ms)
 SELECT n * 256, md5((n % 5000 + 1)::text)::uuid, 1, n % 50 + 1, 'manual', 'PENDING', now(), now(), now(), 60000
 FROM generate_series(1, 50000) AS n;
@@ -50,6 +51,8 @@ UPDATE pg_class SET reltuples = 1000 WHERE relkind = 'r' AND relname = 'session'
 UPDATE pg_class SET reltuples = 1000000 WHERE relkind = 'i' AND relname ~ '^(run|job)_' AND relname !~ '^run_history';
 """
 """What ANALYZE would say of full tables; the planner scales it by the pages that there are."""
+PAGE = {"tenant": "'default'", "lowest": "0", "before": "9223372036854775807", "limit": "100"}
+JOB = "md5('7')::uuid"
 BIG = {"run", "job_clock", "job", "job_version", "run_history", "lane", "idempotency", "session"}
 
 
@@ -107,6 +110,7 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.SUBMIT, "find_lanes", {"lane_key"}),
         (Role.SUBMIT, "read_keys", {"idempotency_pkey"}),
         (Role.CLAIM, "claim_runs", {"session_pkey", "run_ready", "run_held_quarantined"}),
+        (Role.CLAIM, "try_claim", {"session_pkey", "run_ready", "run_held_quarantined"}),
         (Role.CLAIM, "claim_together", {"session_pkey", "run_ready", "run_held_quarantined"}),
         (Role.CLAIM, "claim_quarantined", {"session_pkey", "run_quarantined", "run_claimed"}),
         (Role.APPLY, "apply_successes", {"run_pkey", "lane_pkey"}),
@@ -178,10 +182,41 @@ async def test_claim_is_lazy_and_keeps_the_order_of_lanes(dsn: str) -> None:
 async def test_pages_are_read_along_the_ids(dsn: str, watch: Any) -> None:
     if not await watch.fetchval("SELECT count(*) FROM run"):
         return  # an empty table is read as it lies
-    nodes = await explain(dsn, Role.READ, QUERIES["list_runs_of_job"])
+    nodes = await explain(dsn, Role.BROWSE, QUERIES["list_runs_of_job"], values=PAGE | {"job_id": JOB})
     assert seq_scans_of(nodes) <= {"lane"}
     assert "run_job" in indexes_of(nodes)
     assert any("run_history" in name and "job" in name for name in indexes_of(nodes))
+
+
+@pytest.mark.parametrize(
+    ("state", "home"),
+    [
+        ("PENDING", "run"),
+        ("RETRYING", "run"),
+        ("BLOCKED", "run"),
+        ("FAILED", "dead_run"),
+        ("SUCCEEDED", "run_history"),
+        ("CANCELLED", "run_history"),
+        ("SKIPPED", "run_history"),
+    ],
+)
+@pytest.mark.parametrize("name", ["list_runs", "list_runs_of_job"])
+async def test_a_state_is_looked_for_in_the_table_that_holds_it(
+    dsn: str, name: str, state: str, home: str
+) -> None:
+    values = PAGE | {"job_id": JOB, "state": f"'{state}'"}
+    nodes = await explain(dsn, Role.BROWSE, QUERIES[name], values=values)
+    tables = {node["Relation Name"] for node in nodes if "Relation Name" in node} - {"lane"}
+    assert {"run_history" if table.startswith("run_history") else table for table in tables} == {home}
+
+
+async def test_what_was_cancelled_is_found_among_what_did_not_succeed(dsn: str, watch: Any) -> None:
+    if not await watch.fetchval("SELECT count(*) FROM run_history"):
+        return  # an empty table is read as it lies
+    nodes = await explain(dsn, Role.BROWSE, QUERIES["list_runs"], values=PAGE | {"state": "'CANCELLED'"})
+    indexes = {name for name in indexes_of(nodes) if name.startswith("run_history")}
+    assert indexes
+    assert all("state_id" in name for name in indexes)
 
 
 @pytest.mark.parametrize(
@@ -204,8 +239,9 @@ async def test_look_at_everything_reads_a_small_table_whole_and_runs_by_index(
     ("role", "name", "index", "bounds"),
     [
         (Role.CLAIM, "claim_runs", "run_ready", ("ready_at >=", "ready_at <=")),
+        (Role.CLAIM, "try_claim", "run_ready", ("ready_at >=", "ready_at <=")),
         (Role.WATCH, "read_lanes", "run_ready", ("ready_at >=",)),
-        (Role.PLAN, "read_due", "job_clock_due", ("next_fire_at >=", "next_fire_at <=")),
+        (Role.PLAN, "read_due", "job_clock_due", ("priority =", "due_at >=", "due_at <=")),
         (Role.CLAIM, "claim_quarantined", "run_claimed", ("claim_number >=",)),
         (Role.BEAT, "held_by_sessions", "run_claimed", ("claim_number >=",)),
         (Role.WATCH, "list_orphans", "run_claimed", ("claim_number >=",)),

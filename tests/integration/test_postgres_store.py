@@ -13,12 +13,14 @@ import asyncpg
 import pytest
 
 from mainspring.core import outcomes
+from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.applying import CancelVerdict
+from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.ids import LaneId, RunId, SessionId, job_shard
 from mainspring.core.states import RunState
-from mainspring.errors import SchemaMismatch, StoreUnavailable
+from mainspring.errors import SchemaMismatch, StoreUnavailable, TookTooLong
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun
-from mainspring.ports.store.jobs import ChangeResult
-from mainspring.ports.store.runs import CancelResult, IdempotencyKey, SubmitStatus
+from mainspring.ports.store.runs import IdempotencyKey
 from mainspring.ports.store.schedule import FireResult, FireStatus
 from mainspring.ports.store.sessions import Beat
 from mainspring.stores._sql.migrate import Applied, make_migration, pending, read_migrations
@@ -263,7 +265,7 @@ async def test_opposite_orders_never_deadlock(
                 third.cancel_runs(run_ids[::-1], reason="operator", now=START),
             )
             assert {*answers, *repeated, *again} == {ApplyResult.APPLIED}
-            assert set(cancels) <= {CancelResult.REQUESTED, CancelResult.FINISHED, CancelResult.CANCELLED}
+            assert set(cancels) <= {CancelVerdict.REQUESTED, CancelVerdict.FINISHED, CancelVerdict.CANCELLED}
     assert await deadlocks(watch) == before
     runs = await store.list_runs("default", limit=10_000)
     assert Counter(run.state for run in runs).keys() <= {
@@ -309,7 +311,7 @@ async def test_change_of_a_job_that_met_a_deadlock_is_decided_anew(
             "FOR EACH STATEMENT EXECUTE FUNCTION fail_once()"
         )
     change = make_change(job, next_fire_at=job.next_fire_at)
-    assert await getattr(store, verb)([change], now=at(1)) == [ChangeResult.DONE]
+    assert await getattr(store, verb)([change], now=at(1)) == [ChangeVerdict.DONE]
     assert await raw.fetchval("SELECT last_value FROM tries") > 1
     [found] = await store.get_jobs([job.id])
     assert found is None if verb == "delete_jobs" else found is not None
@@ -387,7 +389,7 @@ async def test_killed_before_its_commit_a_keyed_submit_is_tried_again(
         await watch.execute("SELECT pg_terminate_backend($1)", pid)
         await asyncio.sleep(0.1)
     [result] = await submitting
-    assert result.status is SubmitStatus.SUBMITTED
+    assert result.status is SubmissionVerdict.SUBMITTED
     assert len(await store.list_runs("default")) == 2
 
 
@@ -577,3 +579,22 @@ async def test_long_look_at_the_clocks_keeps_no_heartbeat_and_no_claim_waiting(
             await store.read_cluster()
             assert await store.read_lanes(()) == []
     assert await look == []
+
+
+async def test_a_count_is_stopped_at_its_limit_and_not_tried_again(dsn: str, watch: Any) -> None:
+    async with open_store(ConnectionOptions(dsn, browse_timeout=0.2)) as store:
+        await add_job(store)
+        async with watch.transaction():
+            await watch.execute("LOCK TABLE run")
+            with pytest.raises(TookTooLong, match="statement timeout"):
+                await store.count_runs("default")
+        assert await store.list_runs("default") == []
+
+
+async def test_a_browsing_connection_is_opened_when_somebody_lists(dsn: str, watch: Any) -> None:
+    names = "SELECT application_name FROM pg_stat_activity WHERE datname = current_database()"
+    async with open_store(dsn) as store:
+        await add_job(store)
+        assert "mainspring-browse" not in [row["application_name"] for row in await watch.fetch(names)]
+        assert await store.list_runs("default") == []
+        assert "mainspring-browse" in [row["application_name"] for row in await watch.fetch(names)]

@@ -19,7 +19,8 @@ SELECT n * 256, CAST(n % 50 AS BLOB), 1, n % 5 + 1, 'manual', iif(n % 4, 'PENDIN
     iif(n % 4, NULL, n % 10)
 FROM series;
 INSERT INTO lane (id, queue, route, tenant, priority) VALUES (1, 'q', 'r', 'default', 1);
-INSERT INTO job_clock (job_id, shard, revision, next_fire_at) SELECT CAST(id AS BLOB), 0, 1, id FROM run;
+INSERT INTO job_clock (job_id, shard, priority, revision, next_fire_at, due_at)
+SELECT CAST(id AS BLOB), 0, id % 3, 1, id, id FROM run;
 INSERT INTO run_history (id, job_id, version, queue, route, tenant, priority, kind, state, due_at, created_at,
     finished_at, attempt, token, crashes)
 SELECT id + 1000000, job_id, 1, 'q', 'r', 'default', 1, 'manual', 'SUCCEEDED', 1, 1, id, 1, 1, 0 FROM run;
@@ -89,13 +90,23 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("read_held", [f"SEARCH run {KEY}"]),
         ("find_expired", ["SEARCH run run_expiring"]),
         ("get_runs", PAGE),
-        ("list_runs", PAGE),
-        ("list_runs_of_job", PAGE_OF_JOB),
+        ("find_all", PAGE),
+        ("find_all_of_job", PAGE_OF_JOB),
+        ("find_live", PAGE[:1]),
+        ("find_live_of_job", PAGE_OF_JOB[:1]),
+        ("find_ended", PAGE[1:2]),
+        ("find_ended_of_job", PAGE_OF_JOB[1:2]),
+        ("find_unusual", ["SEARCH run_history run_history_unusual"]),
+        ("find_dead", PAGE[2:]),
+        ("find_dead_of_job", PAGE_OF_JOB[2:]),
         ("newest_run", PAGE_OF_JOB),
         ("list_attempts", ["SEARCH attempt attempt_run"]),
         ("prune_history", [f"SEARCH run_history {KEY}", "SEARCH run_history run_history_finished"]),
+        ("find_settling_end", ["SEARCH run_history run_history_finished"]),
         ("prune_keys", [f"SEARCH idempotency {KEY}", "SEARCH idempotency idempotency_expiring"]),
         # The whole of a partial index: as many rows as are RUNNING (or waiting), not the backlog.
+        ("find_held", ["SCAN run run_held"]),
+        ("find_held_of_job", ["SCAN run run_held"]),
         ("list_overdue", ["SCAN run run_held"]),
         (
             "delete_empty_lanes",
@@ -111,16 +122,37 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
 def test_hot_query_walks_its_indexes(database: apsw.Connection, name: str, walks: list[str]) -> None:
     plan = plan_of(database, name)
     assert walks_of(plan) == walks
-    # What is overdue is sorted: it is among what is RUNNING, not the backlog.
-    sorting = ["USE TEMP B-TREE FOR ORDER BY"] if name == "list_overdue" else []
+    # What is overdue or held is sorted: it is among what is RUNNING, not the backlog.
+    is_sorted = name in {"list_overdue", "find_held", "find_held_of_job"}
+    sorting = ["USE TEMP B-TREE FOR ORDER BY"] if is_sorted else []
     assert [step for step in plan if "TEMP B-TREE" in step] == sorting
     assert [step for step in plan if step.startswith("MATERIALIZE") and "any_run" in step] == []
 
 
 @pytest.mark.parametrize("name", sorted(QUERIES))
-def test_no_query_but_the_count_reads_a_big_table_from_end_to_end(
+def test_no_query_but_the_count_of_live_runs_reads_a_big_table_from_end_to_end(
     database: apsw.Connection, name: str
 ) -> None:
     scans = {walk for walk in walks_of(plan_of(database, name)) if walk.startswith("SCAN")}
-    inspection = {"SCAN run", "SCAN run_history", "SCAN dead_run"} if name == "count_runs" else set()
+    inspection = {"SCAN run"} if name == "count_live" else set()
     assert scans - {"SCAN run run_held", "SCAN run run_waiting"} == inspection
+
+
+@pytest.mark.parametrize(
+    ("name", "walks"),
+    [
+        ("count_ended", ["SEARCH run_history run_history_finished", "SEARCH dead_run dead_run_finished"]),
+        ("settle_ends", ["SEARCH run_history run_history_finished"]),
+        ("settle_dead_ends", ["SEARCH dead_run dead_run_finished"]),
+    ],
+)
+def test_of_ended_runs_only_the_latest_are_counted(
+    database: apsw.Connection, name: str, walks: list[str]
+) -> None:
+    assert walks_of(plan_of(database, name)) == walks
+
+
+def test_creation_is_looked_up_once_in_each_table(database: apsw.Connection) -> None:
+    plan = plan_of(database, "read_creation")
+    assert walks_of(plan) == PAGE
+    assert "SCAN any_run" not in plan

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,12 +17,13 @@ from typing import Any
 import apsw
 import pytest
 
+from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.outcomes import AttemptOutcome, Transition, succeeded
 from mainspring.core.states import RunState
-from mainspring.errors import SchemaMismatch, StoreLocked, StoreUnavailable
+from mainspring.errors import SchemaMismatch, StoreLocked, StoreUnavailable, TookTooLong
 from mainspring.ports.store.claims import ApplyResult
-from mainspring.ports.store.jobs import ChangeResult, EditResult
-from mainspring.ports.store.runs import IdempotencyKey, SubmitStatus
+from mainspring.ports.store.runs import IdempotencyKey
 from mainspring.ports.store.schedule import FireStatus
 from mainspring.stores._sql.migrate import read_migrations
 from mainspring.stores.sqlite import SqliteStore
@@ -464,11 +466,11 @@ async def test_a_plan_made_before_an_edit_loses(store: SqliteStore) -> None:
     for job, edit, fire in zip(jobs, results[::2], results[1::2], strict=True):
         # Either the edit came first and the plan lost, or the fire came first and moved the clock under the edit.
         assert {edit, fire.status} in (
-            {EditResult.EDITED, FireStatus.LOST},
-            {EditResult.MOVED, FireStatus.FIRED},
+            {ChangeVerdict.DONE, FireStatus.LOST},
+            {ChangeVerdict.MOVED, FireStatus.FIRED},
         )
         now = await read_job(store, job.id)
-        assert now.next_fire_at == (at(3600) if edit is EditResult.EDITED else at(60))
+        assert now.next_fire_at == (at(3600) if edit is ChangeVerdict.DONE else at(60))
 
 
 async def test_one_of_many_edits_wins(store: SqliteStore) -> None:
@@ -477,8 +479,8 @@ async def test_one_of_many_edits_wins(store: SqliteStore) -> None:
         store.edit_jobs([make_edit(job, next_fire_at=at(number))], now=at(1)) for number in range(1, 50)
     ]
     results = Counter(result[0] for result in await asyncio.gather(*changes))
-    assert results == {EditResult.EDITED: 1, EditResult.MOVED: 48}
-    assert (await store.delete_jobs([make_change(job)], now=at(2))) == [ChangeResult.MOVED]
+    assert results == {ChangeVerdict.DONE: 1, ChangeVerdict.MOVED: 48}
+    assert (await store.delete_jobs([make_change(job)], now=at(2))) == [ChangeVerdict.MOVED]
 
 
 async def test_every_run_is_given_to_one_claim_and_a_late_token_is_stale(store: SqliteStore) -> None:
@@ -587,7 +589,58 @@ async def test_one_key_among_many_submitters_is_one_run(store: SqliteStore) -> N
         for result in await asyncio.gather(*(store.submit_runs([run], now=START) for _ in range(50)))
     ]
     assert Counter(result.status for result in results) == {
-        SubmitStatus.SUBMITTED: 1,
-        SubmitStatus.DUPLICATE: 49,
+        SubmissionVerdict.SUBMITTED: 1,
+        SubmissionVerdict.DUPLICATE: 49,
     }
     assert len({result.run_id for result in results}) == 1
+
+
+ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+
+async def test_the_planner_does_not_wait_behind_a_long_list(path: Path) -> None:
+    async with opened(path) as store:
+        begun, may_end = threading.Event(), threading.Event()
+
+        def list_for_long(_: apsw.Connection) -> bool:
+            begun.set()
+            return may_end.wait(timeout=60)
+
+        listing = asyncio.create_task(store._browser.call(list_for_long))
+        await asyncio.to_thread(begun.wait, 60)
+        assert await store.read_due(range(256), until=START, limit=10) == []
+        counting = asyncio.create_task(store.count_runs("default"))
+        assert await store.read_shards()
+        assert not counting.done()  # lists and counts go one at a time
+        may_end.set()
+        assert await listing
+        assert await counting == {}
+
+
+async def test_a_list_is_stopped_at_its_limit_and_the_next_one_goes_on(path: Path) -> None:
+    store = SqliteStore(path, browse_timeout=0.1)
+    await store.open()
+    try:
+        with pytest.raises(TookTooLong):
+            await store._browser.call(lambda db: db.execute(ENDLESS).fetchall())
+        assert await store.list_runs("default") == []
+    finally:
+        await store.close()
+
+
+async def test_a_list_that_nobody_waits_for_any_more_is_stopped(path: Path) -> None:
+    store = SqliteStore(path, browse_timeout=3600)
+    await store.open()
+    try:
+        begun = threading.Event()
+
+        def list_forever(db: apsw.Connection) -> object:
+            begun.set()
+            return db.execute(ENDLESS).fetchall()
+
+        listing = asyncio.create_task(store._browser.call(list_forever))
+        await asyncio.to_thread(begun.wait, 60)
+        listing.cancel()
+        assert await store.list_runs("default") == []
+    finally:
+        await store.close()

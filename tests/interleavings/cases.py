@@ -156,7 +156,7 @@ class Verb:
 _TOUCHES = tuple(
     (frozenset(names.split()), frozenset(kinds.split()))
     for names, kinds in {
-        "claim claim_again claim_first claim_quarantined claim_batch": "run session",
+        "claim claim_again claim_first speculative_claim claim_quarantined claim_batch": "run session",
         "succeed fail bury hand_back lose apply_batch apply_backwards": "run",
         "beat beat_batch": "run session",
         "expire_session close_sessions": "session",
@@ -201,6 +201,12 @@ async def claim_again(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def claim_first(store: PostgresStore, scene: Scene) -> Any:
     return await store.claim_runs([make_claim(scene.first, scene.lanes, limit=3)], now=NOW)
+
+
+@_verb(idle=[])
+async def speculative_claim(store: PostgresStore, scene: Scene) -> Any:
+    result = await store.try_claim(make_claim(scene.second, scene.lanes, limit=3), now=NOW)
+    return [] if result is None else [result]
 
 
 @_verb()

@@ -5,9 +5,9 @@ from typing import Any
 
 import asyncpg
 
+from mainspring.core.applying import CancelVerdict
+from mainspring.core.clocks import ChangeVerdict
 from mainspring.ports.store.claims import ApplyResult
-from mainspring.ports.store.jobs import ChangeResult, EditResult
-from mainspring.ports.store.runs import CancelResult
 from mainspring.ports.store.schedule import FireStatus
 from tests.interleavings.bench import Tables
 from tests.interleavings.cases import FIRST_NEW, Scene, Verb
@@ -91,6 +91,7 @@ def judge_clocks(scene: Scene, verbs: Verbs, played: Played, tables: Tables) -> 
             continue
         if job["is_paused"]:
             assert clock["next_fire_at"] is None
+        assert (clock["due_at"] is None) == (clock["next_fire_at"] is None)
         assert len(gaps) == job["is_paused"], "open gaps and pause disagree"
         if clock["fired_through"] is not None and clock["next_fire_at"] is not None:
             assert clock["fired_through"] < clock["next_fire_at"]
@@ -109,7 +110,7 @@ def judge_clocks(scene: Scene, verbs: Verbs, played: Played, tables: Tables) -> 
             "edit_batch": [scene.paused, scene.quiet, scene.job],
         }.get(verb.name, [])
         for changed, answer in zip(jobs, result if jobs else [], strict=True):
-            took = answer in {EditResult.EDITED, ChangeResult.DONE}
+            took = answer is ChangeVerdict.DONE
             changes[str(changed.id)] = changes.get(str(changed.id), 0) + took
     # A second pause is DONE without effect.
     names = [verb.name for verb in verbs]
@@ -147,9 +148,9 @@ def judge_result(  # noqa: PLR0912 -- one verb after the other
         runs = (scene.waiting, scene.held.run_id, scene.quarantined, scene.other.run_id)
         for run_id, answer in zip(runs, result, strict=False):
             row = the_run(tables, run_id)
-            if answer is CancelResult.CANCELLED:
+            if answer is CancelVerdict.CANCELLED:
                 assert row["state"] == "CANCELLED"
-            if answer is CancelResult.REQUESTED and row in tables["run"]:
+            if answer is CancelVerdict.REQUESTED and row in tables["run"]:
                 assert row["cancel_requested_at"] is not None
                 assert row["state"] == "RUNNING"
     if name.startswith("fire") or name == "advance":
@@ -184,4 +185,4 @@ def judge_ends(verbs: Verbs, played: Played) -> None:
 
 
 def _judge_fire_of_the_deleted(deleted: Any, fired: Any) -> None:
-    assert deleted != [ChangeResult.DONE] or fired[-1].status is not FireStatus.FIRED
+    assert deleted != [ChangeVerdict.DONE] or fired[-1].status is not FireStatus.FIRED

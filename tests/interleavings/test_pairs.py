@@ -25,6 +25,9 @@ PIECEMEAL = {
         (frozenset({"claim_batch", other}) for other in ("lose", "apply_batch", "apply_backwards")),
         "the same: each of these makes a run ready again",
     ),
+    frozenset({"claim_batch", "speculative_claim"}): (
+        "each passes over what the other one holds, so a run may wait for the next claim"
+    ),
     **dict.fromkeys(
         (frozenset({"take_batch", other}) for other in ("take", "fire", "fire_batch", "advance")),
         "passes over the one shard that the other one holds, and takes the other",

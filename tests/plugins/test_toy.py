@@ -98,7 +98,7 @@ def test_half_a_server_is_refused_on_a_store_for_one_process(
     assert refused.stderr.startswith(f"error: {field}: a store of toy:// can have one process only")
     (tmp_path / "mainspring.toml").write_text('store = "toy://here"\nscheduler.enabled = false\n')
     checked = run("config", "check", cwd=tmp_path, text="", **more)
-    assert checked.returncode == 1
+    assert checked.returncode == 3
     assert checked.stdout.startswith("scheduler.enabled: a store of toy:// can have one process only")
 
 

@@ -122,18 +122,18 @@ def test_check_reports_all_problems_of_a_file_and_of_variables(tmp_path: Path) -
         "prot = 1\nhost = '10.0.0.1'\n[history]\nkeep = 'ever'\n[executors.http]\nallow = ['a:b:c']\n"
     )
     done = run("config", "check", "bad.toml", cwd=tmp_path, MAINSPRING_WORKER_SLOT="1")
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert done.stderr == ""
     fields = [line.partition(":")[0] for line in done.stdout.splitlines()]
-    assert fields == ["prot", "history.keep", "MAINSPRING_WORKER_SLOT", "host", "executors.http.allow"]
+    assert fields == ["prot", "history.keep", "executors.http.allow", "MAINSPRING_WORKER_SLOT", "host"]
     told = json.loads(run("config", "check", "bad.toml", "--json", cwd=tmp_path).stdout)
-    assert [problem["setting"] for problem in told["problems"]] == [*fields[:2], *fields[3:]]
+    assert [problem["setting"] for problem in told["problems"]] == [*fields[:3], *fields[4:]]
 
 
 def test_check_reports_an_address_that_a_worker_refuses(tmp_path: Path) -> None:
     write(tmp_path, "server = ['ftp://x']\n")
     checked, worker = run("config", "check", cwd=tmp_path), run("worker", cwd=tmp_path)
-    assert (checked.returncode, worker.returncode) == (1, 2)
+    assert (checked.returncode, worker.returncode) == (3, 2)
     assert checked.stdout.startswith("server: must be an address like http://127.0.0.1:8620")
     assert worker.stderr == f"error: {checked.stdout}"
 
@@ -143,7 +143,7 @@ def test_check_is_content_with_what_is_right(tmp_path: Path) -> None:
     done = run("config", "check", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "mainspring.toml: right\n", "")
     done = run("config", "check", "absent.toml", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (done.returncode, done.stderr) == (3, "")
     assert done.stdout.startswith("config: absent.toml cannot be read")
 
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_shown_is_refused_in_a_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path, "port = 70000\n")
-    assert run_command(arguments) == (1 if "check" in arguments else 2)
+    assert run_command(arguments) == (3 if "check" in arguments else 2)
     said = capsys.readouterr()
     assert (said.out + said.err).removeprefix("error: ").startswith("port: 70000 is not between 0 and 65535")
 

@@ -96,7 +96,7 @@ def test_a_worker_of_its_own_and_the_ways_of_jobs_and_runs(folder: Path) -> None
         worker.wait_for("ready")
         done = answer("job", "run", "add", "--payload", '{"x": 1}', "--wait", 20, url=url)
         assert done["result"] == 2
-        failed = answer("job", "run", "add", "--payload", '{"z": 1}', "--wait", 20, url=url, code=1)
+        failed = answer("job", "run", "add", "--payload", '{"z": 1}', "--wait", 20, url=url, code=3)
         assert failed["status"] == "FAILED"
         assert failed["attempts"][0]["worker"] == "w1"
 
@@ -113,6 +113,9 @@ def test_a_worker_of_its_own_and_the_ways_of_jobs_and_runs(folder: Path) -> None
         delayed = answer("job", "run", "add", "--payload", "[1]", "--delay", "1h", url=url)
         shown = answer("run", "show", delayed["run_id"], url=url)
         assert (shown["status"], shown["due_at"] > shown["created_at"]) == ("PENDING", True)
+        waiting = run("job", "run", "add", "--payload", "[1]", "--delay", "1h", "--wait", 0, "--server", url)
+        assert waiting.returncode == 4
+        assert waiting.stderr.endswith(" has not ended after 0 s; it is PENDING\n")
         refused = run("job", "run", "add", "--delay", "soon", "--server", url)
         assert refused.returncode == 2
         assert "delay: must be seconds or text like '90s'" in refused.stderr
@@ -269,11 +272,12 @@ def test_up_makes_a_data_folder_for_its_own_user_alone(folder: Path) -> None:
         (("worker", "--queue", "a b"), 2, "queue: "),
         (("worker", "--server", "nonsense"), 2, "server: "),
         (("job", "list"), 1, "no answer from http://127.0.0.1:9"),
+        (("job", "run", "x", "--wait", 1), 1, "no answer from http://127.0.0.1:9"),
         (("job", "add", "--body", "-"), 2, "body: is not JSON"),
         (("job", "add", "x", "--command", "ls"), 2, "command: is not JSON"),
         (("job", "run", "x", "--payload", "{"), 2, "payload: is not JSON"),
-        (("job", "run", "x", "--wait", -1), 2, "wait: must be 0 or more seconds, not -1"),
-        (("job", "run", "x", "--wait", "nan"), 2, "wait: must be 0 or more seconds, not nan"),
+        (("job", "run", "x", "--wait", -1), 2, "wait: must be 0 or more seconds, not '-1'"),
+        (("job", "run", "x", "--wait", "nan"), 2, "wait: must be 0 or more seconds, not 'nan'"),
         (("job", "run", "x", "--wait"), 2, "Option '--wait' requires an argument"),
         (("run", "show", "../counts"), 2, "run: "),
         (("import", "crontab", "absent"), 2, "file: absent: "),

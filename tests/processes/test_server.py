@@ -159,7 +159,7 @@ def test_a_server_alone_on_sqlite(folder: Path) -> None:
         (("--beat-period", "nan"), "beat_period: nan is not a number of seconds"),
         (("--beat-period", "0"), "beat_period: "),
         (("--drain", "nan"), "drain: nan is not a number of seconds"),
-        (("--callback-allow", "a:b:c"), "executors.http.allow: 'a:b:c' is neither"),
+        (("--callback-allow", "a:b:c"), "callback_allow: 'a:b:c' is neither"),
     ],
 )
 def test_what_is_refused_is_one_line(

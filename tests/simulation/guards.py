@@ -42,7 +42,7 @@ _CLOCKS = "mainspring.core.clocks"
 _FENCING = "mainspring.core.fencing"
 _APPLYING = "mainspring.core.applying"
 _CLAIMS = "mainspring.stores.memory.claims"
-_PAUSED = "ClockMove(next_fire_at=None, is_paused=True"
+_PAUSED = "ClockMove(next_fire=None, is_paused=True"
 _TABLES = "mainspring.stores.memory.tables"
 
 GUARDS: tuple[Guard, ...] = (
@@ -168,8 +168,19 @@ GUARDS: tuple[Guard, ...] = (
         (
             Edit(
                 "mainspring.engine.scheduling.run_factory",
-                "        fire_at=fire_at,\n        due_at=due_at,",
-                "        fire_at=due_at,\n        due_at=due_at,",
+                "SCHEDULED,\n        fire_at=fire_at,\n        due_at=due_at,",
+                "SCHEDULED,\n        fire_at=due_at,\n        due_at=due_at,",
+            ),
+        ),
+    ),
+    Guard(
+        "jittered commit",
+        "a herd with jitter is spread for the scheduler, not only for the workers",
+        (
+            Edit(
+                "mainspring.core.planning",
+                "    start = jittered(job_id, fire_at, spec.jitter)\n",
+                "    start = fire_at\n",
             ),
         ),
     ),

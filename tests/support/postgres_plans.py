@@ -1,7 +1,7 @@
 """The plans that PostgreSQL keeps for a statement, as tests look at them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import asyncpg
@@ -17,14 +17,22 @@ def walk(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from walk(child)
 
 
-async def explain(dsn: str, role: Role, query: Query) -> list[dict[str, Any]]:
-    """Return the nodes of the generic plan of a query under a role's settings, from the top."""
+async def explain(
+    dsn: str, role: Role, query: Query, *, values: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Return the nodes of the plan of a query under a role's settings, from the top.
+
+    Args:
+        values: the parameters that are not NULL, as SQL, for the plan that is made for them; None for the generic plan.
+    """
     text, names = query.positional()
     connection = await asyncpg.connect(dsn, server_settings=settings_for(role))
     try:
-        await connection.execute("SET plan_cache_mode = force_generic_plan")
+        if values is None:
+            await connection.execute("SET plan_cache_mode = force_generic_plan")
         await connection.execute(f"PREPARE query AS {text}")
-        arguments = f"({', '.join(['NULL'] * len(names))})" if names else ""
+        given = [(values or {}).get(name, "NULL") for name in names]
+        arguments = f"({', '.join(given)})" if names else ""
         answer = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE query{arguments}")
     finally:
         await connection.close()

@@ -71,3 +71,10 @@ def test_is_loopback_asks_no_resolver() -> None:
 
 def test_plain_host_of_a_link_local_address_is_without_its_link() -> None:
     assert plain_host("fe80::1%eth0") == "fe80::1"
+
+
+def test_all_names_that_are_wrong_are_named() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"^allow_host: 'a/b' is not a host's name .*; 'c d' is not a host's"
+    ):
+        Settings(allow_hosts=("a/b", "good", "c d"), trusted_network=True)

@@ -25,7 +25,8 @@ from mainspring.core.triggers.cron import CronType
 from mainspring.core.triggers.interval import IntervalType
 from mainspring.core.types import Types
 from mainspring.errors import InvalidInput, PluginError
-from mainspring.plugins import ExecutorContext, Plugins
+from mainspring.executors.context import ExecutorContext
+from mainspring.plugins import Plugins
 from mainspring.ports.store import StoreCapabilities
 from mainspring.registry import FunctionRegistry
 from mainspring.stores.memory import MemoryStore

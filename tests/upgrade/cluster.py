@@ -338,6 +338,7 @@ async def _calm_down(client: StrictClient, jobs: JobClient, scheduled: Sequence[
     while True:
         counts = await client.fetch("/counts")
         if not any(counts[state] for state in _LIVE):
+            await jobs.settle()
             return
         assert time.monotonic() < deadline, counts
         await asyncio.sleep(0.3)

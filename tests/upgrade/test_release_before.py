@@ -6,8 +6,10 @@ have to stop first; what they leave behind, killed workers' runs among it, has t
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.ids import parse_job_id, parse_run_id
+from mainspring.core.model import Priority
 from tests.support.postgres import temporary_database
 from tests.upgrade.before_jobs import MENDED
 from tests.upgrade.old_store import (
@@ -139,6 +142,19 @@ def test_old_store_has_something_of_everything(upgraded: Upgraded) -> None:
     assert len(tables["idempotency"]) == 2
     assert any(row["deleted_at"] for row in tables["job"])
     assert max(row["version"] for row in tables["job_version"]) == 4
+    priorities = {clock["priority"] for clock in upgraded.tables["job_clock"]}
+    assert priorities == {priority.value for priority in Priority}
+
+
+def ordered_by_due(clock: Row, tables: Tables) -> Row:
+    """Return a clock as it is after the upgrade, with what the planner orders by."""
+    [job] = [row for row in tables["job"] if row["id"] == clock["job_id"]]
+    [spec] = [
+        json.loads(row["spec"])
+        for row in tables["job_version"]
+        if (row["job_id"], row["version"]) == (job["id"], job["version"])
+    ]
+    return clock | {"due_at": clock["next_fire_at"], "priority": Priority[spec["priority"]].value}
 
 
 def ended(sessions: list[Row]) -> list[Row]:
@@ -152,11 +168,28 @@ def ended(sessions: list[Row]) -> list[Row]:
 def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) -> None:
     before, after = renamed(upgraded.known.tables), upgraded.tables
     before["session"] = ended(before["session"])
-    assert before.keys() == after.keys()
+    before["job_clock"] = [ordered_by_due(clock, before) for clock in before["job_clock"]]
+    assert after.keys() - before.keys() == {"census", "run_tally"}
+    assert after.keys() >= before.keys()
     for table in before.keys() - set(OWN):
         assert ordered(before[table]) == ordered(after[table]), table
     numbers = {row["number"] for row in after["migration"]}
     assert numbers == set(range(1, NEWEST + 1))
+
+
+def test_ended_runs_are_tallied(upgraded: Upgraded) -> None:
+    tables = upgraded.tables
+    [census] = tables["census"]
+    expected = Counter(
+        (row["tenant"], row["state"])
+        for row in [*tables["run_history"], *tables["dead_run"]]
+        if row["finished_at"] < census["settled_before"]
+    )
+    tallied: Counter[tuple[str, str]] = Counter()
+    for row in tables["run_tally"]:
+        tallied[row["tenant"], row["state"]] += row["runs"]
+    assert tallied == expected
+    assert census["body"] is None
 
 
 def test_old_program_is_refused_and_changes_nothing(upgraded: Upgraded, release_before: Version) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import accumulate
 
-from mainspring.core.ids import JobId, format_job_id
+from mainspring.core.ids import format_job_id
 from mainspring.core.model import FireRangeKind, Run, RunKind
 from mainspring.core.states import RunState
-from mainspring.core.triggers import Once
 from tools.judge.model import History, Violation
+from tools.judge.owed import Owed
 from tools.judge.runs import Runs
 
 BOUND = timedelta(seconds=2)
@@ -89,34 +89,27 @@ def _judge_fires(history: History, runs: Runs, troubled: Times, counts: Counter[
 
     A fire range's first fire is where the clock had stopped.
     """
+    owed = Owed(history)
     for run in history.runs:
         if run.fire_at is None or run.fire_range_id is not None or run.kind is RunKind.BACKFILL:
             continue
-        late = run.created_at - _owed_at(history, (run.job_id, run.version), run.fire_at)
-        if not troubled.meet(run.fire_at, run.fire_at):
+        owed_at = owed.of_run(run)
+        late = run.created_at - owed_at
+        if not troubled.meet(run.fire_at, owed_at):
             counts["fires_timed"] += 1
             if late > BOUND:
                 yield runs.accuse("L2", run.id, f"fired {late} late, far from any fault")
     for fire_range in history.fire_ranges:
-        late = fire_range.created_at - _owed_at(
-            history, (fire_range.job_id, fire_range.version), fire_range.from_at
-        )
+        owed_at = owed.at_latest(fire_range.job_id, fire_range.version, fire_range.from_at)
+        late = fire_range.created_at - owed_at
         if (
             fire_range.kind is not FireRangeKind.BACKFILL
             and late > BOUND
-            and not troubled.meet(fire_range.from_at, fire_range.from_at)
+            and not troubled.meet(fire_range.from_at, owed_at)
         ):
             since = fire_range.from_at.isoformat()
             why = f"{fire_range.kind} for {fire_range.reason} from {since}, recorded {late} late"
             yield Violation("L2", f"fire range {fire_range.id} of {format_job_id(fire_range.job_id)}", (why,))
-
-
-def _owed_at(history: History, version: tuple[JobId, int], fire_at: datetime) -> datetime:
-    """Return when a fire could first be made. An instant that has passed is owed once its job is created or edited."""
-    for change in history.changes:
-        if (change.job_id, change.version) == version and isinstance(change.spec.trigger, Once):
-            return max(fire_at, change.until)
-    return fire_at
 
 
 def _judge_losses(history: History, run: Run, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:

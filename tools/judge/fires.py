@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from mainspring.core.ids import JobId, format_job_id, format_run_id
-from mainspring.core.model import FireRange, FireRangeKind, Run, RunKind
+from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Misfire, Run, RunKind
 from mainspring.core.states import RunState
 from tools.judge.model import ChangeKind, History, Violation
+from tools.judge.owed import committed_at
 from tools.judge.runs import Runs
 from tools.judge.trigger_periods import TriggerPeriod, read_trigger_periods
 
@@ -175,6 +176,17 @@ def judge_instants(history: History, runs: Runs, counts: Counter[str]) -> Iterat
             yield runs.accuse("S19", run.id, f"due before {run.fire_at.isoformat()}, its fire time")
         elif run.due_at > run.fire_at + spec.jitter:
             yield runs.accuse("L1", run.id, f"due later than {run.fire_at.isoformat()} and its jitter")
+        elif _is_early(run, spec, run.fire_at, history.slack):
+            yield runs.accuse(
+                "L1", run.id, f"committed at its nominal time, though held back to {run.due_at}"
+            )
+
+
+def _is_early(run: Run, spec: JobSpec, fire_at: datetime, slack: timedelta) -> bool:
+    """Say whether a fire was committed before its jitter let it go."""
+    if spec.misfire.policy is Misfire.FIRE_LATEST:
+        return False  # the newest of several may stand for late ones before it
+    return run.created_at < committed_at(spec, fire_at, run.due_at) - slack
 
 
 def _violation(

@@ -11,6 +11,7 @@ from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Misfire, Ru
 from mainspring.core.states import RunState
 from tools.judge.model import ChangeKind, History, Violation
 from tools.judge.oracle import expected_fires
+from tools.judge.owed import Owed
 from tools.judge.runs import Runs
 from tools.judge.trigger_periods import read_trigger_periods
 
@@ -21,6 +22,7 @@ _DRAIN = timedelta(seconds=1)
 
 def judge_misfires(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
     """S20: fires late by more than their grace, and no others, were treated by their misfire policy."""
+    owed = Owed(history)
     for run in history.runs:
         spec = runs.spec_of(run)
         if (
@@ -34,7 +36,7 @@ def judge_misfires(history: History, runs: Runs, counts: Counter[str]) -> Iterat
             counts[f"misfires_{spec.misfire.policy}"] += 1
             why = _wrong_omission(spec, run.reason, run.fire_at, run.fire_at, run.created_at, history.slack)
         else:
-            why = _wrong_fire(spec, run, run.fire_at, history.slack)
+            why = _wrong_fire(spec, run, run.fire_at, owed.of_run(run), history.slack)
         if why is not None:
             yield runs.accuse("S20", run.id, why)
     for fire_range in history.fire_ranges:
@@ -44,11 +46,17 @@ def judge_misfires(history: History, runs: Runs, counts: Counter[str]) -> Iterat
             and fire_range.to_at is not None
             and fire_range.kind is not FireRangeKind.BACKFILL
         ):
-            yield from _judge_fire_range(fire_range, found, fire_range.to_at, history.slack, counts)
+            owed_at = owed.at_latest(fire_range.job_id, fire_range.version, fire_range.from_at)
+            yield from _judge_fire_range(fire_range, found, owed_at, fire_range.to_at, history.slack, counts)
 
 
 def _judge_fire_range(
-    fire_range: FireRange, spec: JobSpec, to_at: datetime, slack: timedelta, counts: Counter[str]
+    fire_range: FireRange,
+    spec: JobSpec,
+    owed_at: datetime,
+    to_at: datetime,
+    slack: timedelta,
+    counts: Counter[str],
 ) -> Iterator[Violation]:
     why = None
     if fire_range.reason in {"misfire", "misfire_limit"}:
@@ -61,7 +69,7 @@ def _judge_fire_range(
             why = _wrong_catch_up(spec, fire_range, to_at, slack)
     elif (
         fire_range.kind is FireRangeKind.CATCH_UP
-        and fire_range.created_at - fire_range.from_at > spec.misfire.grace + slack
+        and fire_range.created_at - owed_at > spec.misfire.grace + slack
     ):
         why = "caught up as if it had not been late"
     if why is not None:
@@ -72,9 +80,11 @@ def _judge_fire_range(
         )
 
 
-def _wrong_fire(spec: JobSpec, run: Run, fire_at: datetime, slack: timedelta) -> str | None:
+def _wrong_fire(
+    spec: JobSpec, run: Run, fire_at: datetime, owed_at: datetime, slack: timedelta
+) -> str | None:
     """Say what is wrong with a fire that was made (or skipped for another reason than its lateness)."""
-    late = run.created_at - fire_at
+    late = run.created_at - owed_at
     if late <= spec.misfire.grace + slack:
         return None
     if spec.misfire.policy is not Misfire.FIRE_LATEST:

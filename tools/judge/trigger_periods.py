@@ -31,8 +31,11 @@ class TriggerPeriod:
     ended_by: datetime
     is_first: bool
     is_paused: bool
+    jitter: timedelta
     versions: dict[int, datetime] = field(default_factory=dict)
     """Each version that was valid within it, and by when it was surely replaced."""
+    settled_by: datetime = _FAR
+    """A fire that its jitter may hold back beyond this instant need not be on record yet."""
 
     def expected(self, slack: timedelta) -> tuple[set[datetime], set[datetime]]:
         """Return the fires that are surely owed, and those that may be on record."""
@@ -40,11 +43,14 @@ class TriggerPeriod:
             at = self.trigger.at
             possible = {at} if at <= self.ended_by + slack else set()
             # An instant that has just passed when the job is created is owed; after a pause or an edit, it depends.
-            is_sure = at <= self.ended_after - slack and (self.is_first or at > self.began_by + slack)
+            is_sure = self._is_over(at, slack) and (self.is_first or at > self.began_by + slack)
             return ({at} if is_sure else set()), possible
         widest = set(expected_fires(self.trigger, self.began_after - slack, self.ended_by + slack))
-        sure = {at for at in widest if self.began_by + slack < at <= self.ended_after - slack}
+        sure = {at for at in widest if self.began_by + slack < at and self._is_over(at, slack)}
         return sure, widest
+
+    def _is_over(self, at: datetime, slack: timedelta) -> bool:
+        return at <= self.ended_after - slack and at + self.jitter <= self.settled_by - slack
 
 
 def read_trigger_periods(history: History) -> dict[JobId, list[TriggerPeriod]]:
@@ -58,6 +64,7 @@ def read_trigger_periods(history: History) -> dict[JobId, list[TriggerPeriod]]:
         if change.kind is ChangeKind.EDITED and current and current.trigger == change.spec.trigger:
             current.versions[change.version - 1] = change.until
             current.versions[change.version] = current.ended_by
+            current.jitter = max(current.jitter, change.spec.jitter)
             continue
         if current is not None:
             current.ended_after, current.ended_by = change.at, change.until
@@ -66,6 +73,7 @@ def read_trigger_periods(history: History) -> dict[JobId, list[TriggerPeriod]]:
             mine.append(_begin(change, is_first=not mine, is_paused=is_paused))
     for mine in periods.values():
         for period in mine:
+            period.settled_by = horizon
             period.ended_after = min(period.ended_after, horizon)
             period.ended_by = min(period.ended_by, history.read_at)
     return periods
@@ -80,5 +88,6 @@ def _begin(change: Change, *, is_first: bool, is_paused: bool) -> TriggerPeriod:
         ended_by=_FAR,
         is_first=is_first,
         is_paused=is_paused,
+        jitter=change.spec.jitter,
         versions={change.version: _FAR},
     )

@@ -98,8 +98,8 @@ class FileStore(SqliteStore):
             lane.abandon()
         self._lock.release()
 
-    def _make_database(self, name: str, *, is_writer: bool) -> Database:
-        del name
+    def _make_database(self, name: str, *, is_writer: bool, patience: float | None = None) -> Database:
+        del name, patience  # no call takes any time here
         forget = self._lane_ids.clear if is_writer else lambda: None
         lane = LoopLane(Transactions(self._path, is_writer=is_writer, on_rollback=forget), delay=self._delay)
         self._lanes.append(lane)

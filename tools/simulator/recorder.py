@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.applying import CancelVerdict
+from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.ids import JobId, RunId, SessionId, job_shard
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
 from mainspring.ports.store.claims import ApplyResult, ClaimResult
-from mainspring.ports.store.jobs import AddResult, ChangeResult, EditResult
-from mainspring.ports.store.runs import CancelResult, SubmitResult, SubmitStatus
+from mainspring.ports.store.jobs import AddResult
+from mainspring.ports.store.runs import SubmitResult
 from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus
 from mainspring.ports.store.sessions import BeatResult
 from tools.judge import Change, ChangeKind, Effect, Event, Fault, Grant, Operation
@@ -63,6 +66,7 @@ class Recorder:
             "advance_fire_ranges": self._note_fire_ranges,
             "submit_runs": self._note_submitted,
             "claim_runs": self._note_claims,
+            "try_claim": self._note_speculative_claim,
             "apply": self._note_ends,
             "cancel_runs": self._note_cancels,
             "expire_runs": self._note_expired,
@@ -100,36 +104,36 @@ class Recorder:
                 self._change(job.id, ChangeKind.CREATED, given["now"])
 
     def _note_edited(
-        self, actor: str, edits: Any, given: Mapping[str, Any], results: list[EditResult]
+        self, actor: str, edits: Any, given: Mapping[str, Any], results: list[ChangeVerdict]
     ) -> None:
         for edit, result in zip(edits, results, strict=True):
-            if result is EditResult.EDITED:
+            if result is ChangeVerdict.DONE:
                 self._versions[edit.job_id] = (self._versions[edit.job_id][0] + 1, edit.spec)
                 self._change(edit.job_id, ChangeKind.EDITED, given["now"])
-            elif result is EditResult.MOVED:
+            elif result is ChangeVerdict.MOVED:
                 self.reached["edit_lost_to_another_change"] += 1
 
     def _note_paused(
-        self, actor: str, changes: Any, given: Mapping[str, Any], results: list[ChangeResult]
+        self, actor: str, changes: Any, given: Mapping[str, Any], results: list[ChangeVerdict]
     ) -> None:
         for change, result in zip(changes, results, strict=True):
-            if result is ChangeResult.DONE and change.job_id not in self._paused:
+            if result is ChangeVerdict.DONE and change.job_id not in self._paused:
                 self._paused.add(change.job_id)
                 self._change(change.job_id, ChangeKind.PAUSED, given["now"])
 
     def _note_resumed(
-        self, actor: str, changes: Any, given: Mapping[str, Any], results: list[ChangeResult]
+        self, actor: str, changes: Any, given: Mapping[str, Any], results: list[ChangeVerdict]
     ) -> None:
         for change, result in zip(changes, results, strict=True):
-            if result is ChangeResult.DONE and change.job_id in self._paused:
+            if result is ChangeVerdict.DONE and change.job_id in self._paused:
                 self._paused.discard(change.job_id)
                 self._change(change.job_id, ChangeKind.RESUMED, given["now"])
 
     def _note_deleted(
-        self, actor: str, changes: Any, given: Mapping[str, Any], results: list[ChangeResult]
+        self, actor: str, changes: Any, given: Mapping[str, Any], results: list[ChangeVerdict]
     ) -> None:
         for change, result in zip(changes, results, strict=True):
-            if result is ChangeResult.DONE:
+            if result is ChangeVerdict.DONE:
                 self._change(change.job_id, ChangeKind.DELETED, given["now"])
 
     # -- fires -------------------------------------------------------------------------------------------------
@@ -209,11 +213,20 @@ class Recorder:
         self, actor: str, runs: Any, given: Mapping[str, Any], results: list[SubmitResult]
     ) -> None:
         for run, result in zip(runs, results, strict=True):
-            if result.status is SubmitStatus.SUBMITTED and result.run_id is not None:
+            if result.status is SubmissionVerdict.SUBMITTED and result.run_id is not None:
                 self._jobs[result.run_id] = run.job_id
                 self._event(result.run_id, RunState.PENDING, 0, "inserted", actor, given["now"])
-            elif result.status is SubmitStatus.DUPLICATE:
+            elif result.status is SubmissionVerdict.DUPLICATE:
                 self.reached["submission_repeated"] += 1
+
+    def _note_speculative_claim(
+        self, actor: str, request: Any, given: Mapping[str, Any], result: ClaimResult | None
+    ) -> None:
+        if result is None:
+            self.reached["speculative_claim_found_nothing"] += 1
+        else:
+            self.reached["speculative_claim"] += 1
+            self._note_claims(actor, [request], given, [result])
 
     def _note_claims(
         self, actor: str, requests: Any, given: Mapping[str, Any], results: list[ClaimResult]
@@ -278,12 +291,12 @@ class Recorder:
             )
 
     def _note_cancels(
-        self, actor: str, run_ids: Any, given: Mapping[str, Any], results: list[CancelResult]
+        self, actor: str, run_ids: Any, given: Mapping[str, Any], results: list[CancelVerdict]
     ) -> None:
         for run_id, result in zip(run_ids, results, strict=True):
-            if result is CancelResult.CANCELLED:
+            if result is CancelVerdict.CANCELLED:
                 self._event(run_id, RunState.CANCELLED, 0, "cancel", actor, given["now"])
-            elif result is CancelResult.REQUESTED:
+            elif result is CancelVerdict.REQUESTED:
                 self._cancel_requested.add(run_id)
 
     def _note_expired(self, actor: str, _: Any, given: Mapping[str, Any], run_ids: list[RunId]) -> None:

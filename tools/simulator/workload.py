@@ -10,6 +10,7 @@ from typing import TypeVar
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Priority
 from mainspring.engine.assembly import Engine
+from mainspring.engine.usecases.browsing import RunFilter
 from mainspring.engine.usecases.runs import Submission
 from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound, StoreUnavailable, Unreachable
 from tools.judge import Operation
@@ -113,10 +114,12 @@ class Clients:
 
     async def _cancel(self, action: Action) -> None:
         job_id = await self._find(action.job)
-        page = await self._ask(lambda engine: engine.client.runs.list_page(TENANT, job_id=job_id, limit=5))
-        if not page:
+        page = await self._ask(
+            lambda engine: engine.client.runs.list_page(TENANT, RunFilter(job_id=job_id), limit=5)
+        )
+        if not page.runs:
             return
-        run_id = self._random.choice(page).id
+        run_id = self._random.choice(page.runs).id
         asked_at = self._world.time()
         try:
             answer = await self._ask(lambda engine: engine.client.runs.cancel(TENANT, run_id))

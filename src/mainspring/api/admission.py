@@ -1,7 +1,8 @@
 """The one way in: every request passes through here, before and after its handler.
 
-The order is: the guard (host and origin), the caller's principal, the route, the right that the operation requires, the
-query, the body within its limit, the handler. A refusal at any step is answered with problem details.
+The order is: no header twice, the guard (host and origin), the caller's principal, the route, the right that the
+operation requires, the query, the body within its limit, the handler. A refusal at any step is answered with problem
+details.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from mainspring.api.call import Answer, Call, Services
 from mainspring.api.errors import Rejected, Reply, answer_error
 from mainspring.api.guard import Guard
+from mainspring.api.reading import refuse_body
 from mainspring.api.routing import Found, Route, Routes
 from mainspring.core.rights import Principal
 from mainspring.ports.clock import IdSource
@@ -35,7 +37,9 @@ _HEADERS = {
         *(header.name for operation in OPERATIONS for header in operation.headers),
     )
 }
-"""The headers that this step or an operation uses. If one is given twice, the first one counts."""
+"""The headers that this step or an operation uses."""
+_MAY_REPEAT = frozenset({"x-request-id"})
+"""Those of which the first one counts. Any other is refused if it is given twice: a proxy may have read another one."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:+/=@-]{1,128}")
 
 
@@ -70,12 +74,14 @@ class Admission:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         begun_at = 0.0 if self._observe is None else self._monotonic()
-        headers = _read_headers(scope)
+        headers, repeated = _read_headers(scope)
         request_id = headers.get("x-request-id")
         if request_id is None or _REQUEST_ID.fullmatch(request_id) is None:
             request_id = self._new_request_id()
         route: Route | None = None
         try:
+            if repeated is not None:
+                raise Rejected(400, f"the header {repeated.title()} is given twice; give it once")
             principal = self._identify_caller(scope, headers)
             found = self._routes.find(scope["path"])
             route = None if found is None else found.methods.get(scope["method"])
@@ -120,6 +126,7 @@ class Admission:
             scope, receive, services=self._services, principal=principal, key=key, query=query, fields=headers
         )
         if route.body is None:
+            await refuse_body(receive)
             content = await route.handle(call)
         else:
             body = await route.body.read(
@@ -134,13 +141,19 @@ class Admission:
         return Reply(status, b"" if content is None else _encode(content))
 
 
-def _read_headers(scope: Scope) -> dict[str, str]:
+def _read_headers(scope: Scope) -> tuple[dict[str, str], str | None]:
+    """Return the headers that are used, by name in lower case, and the name of one that is wrongly given twice."""
     found: dict[str, str] = {}
+    repeated: str | None = None
     for raw, value in scope["headers"]:
         name = _HEADERS.get(raw)
-        if name is not None and name not in found:
+        if name is None:
+            continue
+        if name not in found:
             found[name] = value.decode() if value.isascii() else _decode(value)
-    return found
+        elif name not in _MAY_REPEAT:
+            repeated = name
+    return found, repeated
 
 
 def _decode(value: bytes) -> str:

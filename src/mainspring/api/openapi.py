@@ -16,7 +16,7 @@ _TITLE = {
     "description": "Schedules jobs, runs them, and accounts for every fire.",
 }
 _PROBLEMS = {
-    400: "The body is not JSON in UTF-8.",
+    400: "The body is not JSON in UTF-8, or the operation takes none, or a header is given twice.",
     403: "The caller may not do this, or `Host` or `Origin` is not this server.",
     404: "There is no such job or run.",
     409: "The name is taken, or the idempotency key was used for another request.",
@@ -26,8 +26,7 @@ _PROBLEMS = {
     500: "The server has failed. Its log says why.",
     503: "The store does not answer, or the server is stopping. The same call may be repeated.",
 }
-_OF_ALL = {403, 422, 500, 503}
-_OF_BODIES = {400, 413, 415}
+_OF_ALL = {400, 403, 413, 422, 500, 503}
 _RETRY_AFTER = {
     "description": "Seconds after which to try again.",
     "schema": {"type": "integer", "examples": [RETRY_AFTER_SECONDS]},
@@ -116,7 +115,7 @@ def _successes(operation: Operation[Any], shapes: Mapping[str, Any]) -> dict[str
 def _problems(operation: Operation[Any], shape: Mapping[str, Any]) -> dict[str, Any]:
     statuses = set(_OF_ALL)
     if operation.body is not None:
-        statuses |= _OF_BODIES
+        statuses.add(415)
     if operation.variable is not None:
         statuses.add(404)
     if operation.is_conflicting:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -11,15 +10,15 @@ import msgspec
 from starlette.types import Message, Receive
 
 from mainspring.api.errors import Rejected
+from mainspring.api.field_errors import refuse_body_of
 from mainspring.core.fields import MAX_DEPTH, check_known, is_deep
 from mainspring.core.ids import JobId, RunId, parse_job_id, parse_run_id
 from mainspring.errors import InvalidInput, NotFound
-from mainspring.wire.operation import JSON, MERGE_PATCH, Body, Parameter
+from mainspring.wire.operation import BODY_LIMIT, BULK_LIMIT, JSON, MERGE_PATCH, Body, Parameter
 
 T = TypeVar("T")
-_PATH = re.compile(r"^(.*?) - at `\$\.?(.*)`$", re.DOTALL)
-_FIELD = re.compile(r"(?:required|unknown) field `([^`]+)`")
 _LONGEST_NUMBER = 6
+_read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class BodyReader:
@@ -28,7 +27,8 @@ class BodyReader:
     def __init__(self, body: Body) -> None:
         self._limit = body.limit
         self._is_object = body.decoded_as == dict[str, Any]
-        self._decode = msgspec.json.Decoder(Any if self._is_object else body.decoded_as).decode
+        self._kind = Any if self._is_object else body.decoded_as
+        self._decode = msgspec.json.Decoder(self._kind).decode
 
     async def read(self, receive: Receive, *, media_type: str, length: str) -> Any:
         """Return the decoded body. An empty body counts as an empty object.
@@ -48,37 +48,58 @@ class BodyReader:
         event = await receive()
         text = event.get("body", b"")
         if event["type"] != "http.request" or event.get("more_body", False) or len(text) > self._limit:
-            text = await self._receive_rest(receive, event)
+            text = await _receive_rest(receive, event, limit=self._limit)
         _check_depth(text)
         try:
             value = self._decode(text or b"{}")
         except msgspec.ValidationError as error:
-            raise _named(error) from None
+            refuse_body_of(self._kind, error, text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Rejected(400, f"the body is not JSON in UTF-8: {str(error)[:200]}") from None
         if self._is_object and not isinstance(value, dict):
             raise InvalidInput("body", "must be an object")
         return value
 
-    async def _receive_rest(self, receive: Receive, event: Message) -> bytes:
-        """Return a body that does not arrive in one piece.
 
-        Args:
-            event: the first piece.
-        """
-        chunks: list[bytes] = []
-        size = 0
-        while True:
-            if event["type"] != "http.request":
-                raise Rejected(400, "the connection was closed before the whole body arrived")
-            chunk = event.get("body", b"")
-            size += len(chunk)
-            if size > self._limit:
-                raise Rejected(413, f"the body has more than {self._limit} bytes")
-            chunks.append(chunk)
-            if not event.get("more_body", False):
-                return b"".join(chunks)
-            event = await receive()
+async def refuse_body(receive: Receive) -> None:
+    """Refuse the body of a request whose operation takes none. An empty object says as little as no body.
+
+    Raises:
+        Rejected: the body says something, is too large, or was cut off. The error names its first field.
+    """
+    event = await receive()
+    text = event.get("body", b"")
+    if event["type"] == "http.request" and not event.get("more_body", False) and not text:
+        return
+    try:
+        text = await _receive_rest(receive, event, limit=BODY_LIMIT)
+        fields = _read_fields(text) if text else {}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Rejected(400, "this operation takes no body; send none") from None
+    for name in fields:
+        raise Rejected(400, f"this operation takes no body, so there is no field {name[:60]!r}; send no body")
+
+
+async def _receive_rest(receive: Receive, event: Message, *, limit: int) -> bytes:
+    """Return a body that does not arrive in one piece.
+
+    Args:
+        event: the first piece.
+        limit: the most bytes.
+    """
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        if event["type"] != "http.request":
+            raise Rejected(400, "the connection was closed before the whole body arrived")
+        chunk = event.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise Rejected(413, f"the body has more than {limit} bytes")
+        chunks.append(chunk)
+        if not event.get("more_body", False):
+            return b"".join(chunks)
+        event = await receive()
 
 
 def _check_depth(body: bytes) -> None:
@@ -95,17 +116,7 @@ def convert(value: object, kind: type[T]) -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise _named(error) from None
-
-
-def _named(error: msgspec.ValidationError) -> InvalidInput:
-    text = str(error)
-    match = _PATH.match(text)
-    message, path = (match.group(1), match.group(2)) if match else (text, "")
-    field = _FIELD.search(message)
-    if field is not None:
-        path = f"{path}.{field.group(1)}".lstrip(".")
-    return InvalidInput(path or "body", message[:1].lower() + message[1:])
+        refuse_body_of(kind, error)
 
 
 class QueryReader:
@@ -152,6 +163,19 @@ def _read_number(name: str, text: str, bounds: tuple[int, int]) -> int:
     if not is_number or not lowest <= int(text) <= highest:
         raise InvalidInput(name, f"must be a whole number from {lowest} to {highest}")
     return int(text)
+
+
+def check_bulk(body: object, items: str) -> None:
+    """Check that a body is a list that is not empty, and within the limit of one request.
+
+    Args:
+        items: what the list holds, in the plural.
+
+    Raises:
+        InvalidInput: it is not.
+    """
+    if not isinstance(body, list) or not 1 <= len(body) <= BULK_LIMIT:
+        raise InvalidInput("body", f"must be a list of 1 to {BULK_LIMIT} {items}")
 
 
 def path_job_id(text: str) -> JobId:

@@ -8,19 +8,22 @@ from typing import Any, TypeVar
 import click
 
 from mainspring.cli.calling import read_json_text
+from mainspring.cli.options import kind_option
 from mainspring.core.definition.options import OPTIONS
+from mainspring.core.definition.policies import RETRY
 from mainspring.core.kinds import Flag, Kind, Worded
 from mainspring.core.options import Option
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS
 
+_RETRIES = RETRY.options.get("max_retries").kind
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def definition_options(function: F) -> F:
     """Add an option for every field of a job's definition except its name."""
     options = [_click_option(field, option) for field, option in _fields()]
-    options.append(click.option("--retries", type=int, metavar="N", help="Short for max_retries of --retry."))
+    options.append(kind_option("--retries", _RETRIES, words="Short for max_retries of --retry."))
     for option in reversed(options):
         function = option(function)
     return function

@@ -1,8 +1,4 @@
-"""`mainspring`: the entry point, its exit codes, and its commands. Each command is loaded when it is called.
-
-Exit codes: 0 done; 1 the server or the store cannot be reached, or an unexpected error; 2 the input is refused;
-130 interrupted.
-"""
+"""`mainspring`: the entry point and its commands. Each command is loaded when it is called."""
 
 from __future__ import annotations
 
@@ -14,6 +10,7 @@ import sys
 import click
 
 from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
+from mainspring.host.exit_codes import ExitCode
 
 _COMMANDS = {
     # name: (module below mainspring.cli.commands, its command, help)
@@ -28,7 +25,6 @@ _COMMANDS = {
 }
 _EXTENSIBLE = frozenset({"import", "job", "server", "up", "worker"})
 """Commands that use the triggers, targets, executors or stores that packages add."""
-_INTERRUPTED = 130
 _GC_THRESHOLD = 50_000
 """Loading modules makes many objects and hardly any garbage. Collecting at every 700 objects slows a start by 0.1 s."""
 
@@ -101,23 +97,23 @@ def run_command(arguments: list[str]) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except SystemExit as error:  # click raises this when the reader of our output is gone
-        return error.code if isinstance(error.code, int) else 1
+        return error.code if isinstance(error.code, int) else ExitCode.FAILED
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         _print_error("interrupted")
-        return _INTERRUPTED
+        return ExitCode.INTERRUPTED
     except MainspringError as error:
         _print_error(str(error))
-        return 2 if isinstance(error, InvalidInput | Conflict | NotFound) else 1
+        return ExitCode.REFUSED if isinstance(error, InvalidInput | Conflict | NotFound) else ExitCode.FAILED
     except BrokenPipeError:
         _abandon_output()
-        return 1
+        return ExitCode.FAILED
     except OSError as error:
         _print_error(str(error))
-        return 1
-    return result if isinstance(result, int) else 0
+        return ExitCode.FAILED
+    return result if isinstance(result, int) else ExitCode.DONE
 
 
 def _print_error(message: str) -> None:

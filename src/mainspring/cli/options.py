@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from mainspring.config.setting import PROCESSES, Setting
 from mainspring.config.table import DEFAULT_SERVER, SETTINGS
-from mainspring.core.kinds import Flag, Worded
+from mainspring.core.kinds import Flag, Kind, Worded
 
 if TYPE_CHECKING:
     from mainspring.config.sources import Choices
@@ -37,6 +37,18 @@ def server_option(function: F) -> F:
         metavar="URL",
         help=f"The server's address; several that share a store are separated by commas.  [default: {DEFAULT_SERVER}]",
     )(function)
+
+
+def kind_option(flag: str, kind: Kind, *, words: str, default: str | None = None) -> Callable[[F], F]:
+    """Add an option whose value is of one of the core's kinds. A wrong one is refused as a setting or a field is."""
+
+    def read(_: click.Context, parameter: click.Parameter, text: str | None) -> Any:
+        field = parameter.name or flag
+        return None if text is None else kind.read(kind.from_text(text, field), field, None)
+
+    return click.option(
+        flag, metavar=kind.metavar, default=default, show_default=True, callback=read, help=words
+    )
 
 
 def json_option(function: F) -> F:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
+from mainspring.config.kinds import read_each
 from mainspring.errors import InvalidInput
 
 _NAME = re.compile(
@@ -38,7 +39,7 @@ def read_access(host: str, allow_hosts: Iterable[str], *, trusted_network: bool)
     Raises:
         InvalidInput: a name or the address is malformed, or the API would be open without the operator's consent.
     """
-    names = frozenset(_read_name(name) for name in allow_hosts)
+    names = frozenset(read_each(allow_hosts, _read_name, "allow_host"))
     if host != "localhost" and _address(host) is None:
         raise InvalidInput(
             "host", f"{host[:80]!r} is not an address; give one of this machine, or 0.0.0.0 for all"

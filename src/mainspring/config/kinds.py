@@ -7,14 +7,17 @@ would be right, and none shows the value of a setting that may hold a password.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
+from mainspring.core.allow_list import read_allow_entry
 from mainspring.core.fields import kind as kind_of
 from mainspring.core.kinds import Kind, Schema, Text
 from mainspring.errors import InvalidInput
 
+E = TypeVar("E")
+T = TypeVar("T")
 _SEPARATORS = re.compile(r"[\s,]+")
 _LIMIT = re.compile(r"([^=]*)=([+-]?[0-9]{1,18})", re.ASCII)
 
@@ -54,6 +57,17 @@ class ServerUrl(SecretUrl):
         return text
 
 
+@dataclass(frozen=True, slots=True)
+class InternalTarget(OneLine):
+    """A network or a host, with or without a port, as an entry of the list of internal targets."""
+
+    def read(self, value: object, path: str, old: Any) -> str:
+        """Check an entry; it is kept as it was written."""
+        text = OneLine.read(self, value, path, old)
+        read_allow_entry(text, path)
+        return text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Several(Kind):
     """A list of texts in the order in which they were given; a text alone is a list of one.
@@ -83,7 +97,7 @@ class Several(Kind):
             raise InvalidInput(path, f'must be a list of texts like ["a", "b"], not {kind_of(value)}')
         if self.is_needed and not entries:
             raise InvalidInput(path, "is an empty list; name one at least, or leave the setting out")
-        return tuple(self.item.read(entry, path, old) for entry in entries)
+        return read_each(entries, lambda entry: self.item.read(entry, path, old), path)
 
     def store(self, value: tuple[str, ...]) -> list[str]:
         """Return a list."""
@@ -111,13 +125,14 @@ class ResourceLimits(Kind):
 
     def from_text(self, text: str, path: str) -> dict[str, int]:
         """Read pairs of a name and a number."""
-        limits = {}
-        for word in filter(None, _SEPARATORS.split(text)):
+
+        def read_pair(word: str) -> tuple[str, int]:
             found = _LIMIT.fullmatch(word)
             if found is None:
                 raise InvalidInput(path, f"{word[:60]!r} is not of the form NAME=NUMBER, like nproc=200")
-            limits[found[1]] = int(found[2])
-        return limits
+            return found[1], int(found[2])
+
+        return dict(read_each(filter(None, _SEPARATORS.split(text)), read_pair, path))
 
     def read(self, value: object, path: str, old: Any) -> tuple[tuple[str, int], ...]:
         """Read a table, or pairs as this returns them."""
@@ -125,7 +140,9 @@ class ResourceLimits(Kind):
         table = dict(value) if isinstance(value, tuple) and all(map(_is_pair, value)) else value
         if not isinstance(table, dict):
             raise InvalidInput(path, f"must be a table like {{ nproc = 200 }}, not {kind_of(table)}")
-        for name, number in table.items():
+
+        def read_pair(pair: tuple[str, object]) -> tuple[str, int]:
+            name, number = pair
             if not isinstance(number, int) or isinstance(number, bool):
                 message = f"{name[:60]!r} must be a number of 0 or more, not {kind_of(number)}"
                 raise InvalidInput(path, message)
@@ -134,7 +151,9 @@ class ResourceLimits(Kind):
                 raise InvalidInput(path, f"there is no limit {name[:60]!r}; known are {known}")
             if not 0 <= number < 2**63:
                 raise InvalidInput(path, f"{name!r} must be a number of 0 or more, and less than 2^63")
-        return tuple(sorted(table.items()))
+            return name, number
+
+        return tuple(sorted(read_each(table.items(), read_pair, path)))
 
     def store(self, value: tuple[tuple[str, int], ...]) -> dict[str, int]:
         """Return the table."""
@@ -151,6 +170,24 @@ class ResourceLimits(Kind):
     def limits(self) -> str:
         """Name the limits that there are."""
         return f"table of numbers: {', '.join(f'`{name}`' for name in sorted(self.names))}"
+
+
+def read_each(entries: Iterable[E], read: Callable[[E], T], path: str) -> tuple[T, ...]:
+    """Read the entries of one value.
+
+    Raises:
+        InvalidInput: some are wrong; it names `path`, and says what is wrong with each of them.
+    """
+    values: list[T] = []
+    wrong: list[str] = []
+    for entry in entries:
+        try:
+            values.append(read(entry))
+        except InvalidInput as error:
+            wrong.append(error.message)
+    if wrong:
+        raise InvalidInput(path, "; ".join(dict.fromkeys(wrong)))
+    return tuple(values)
 
 
 def _is_pair(entry: object) -> bool:

@@ -114,6 +114,9 @@ class Settings:
 
     store: StoreLocation = StoreLocation("sqlite", default("data"))
     statement_timeout: timedelta = default("postgresql.statement_timeout")
+    browse_budget: timedelta = default("browse.budget")
+    browse_connections: int = default("browse.connections")
+    browse_timeout: timedelta = default("browse.timeout")
     host: str = default("host")
     port: int = default("port")
     trusted_network: bool = default("trusted_network")

@@ -299,4 +299,4 @@ def _shown(name: str) -> str:
 
 
 def _printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)[:400]
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)[:1000]

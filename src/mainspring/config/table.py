@@ -1,8 +1,9 @@
 """Every setting, described once: name, kind, bounds, default, option, who uses it, and words.
 
 The options of the command line, the readers of environment and files, `Settings`, and the reference page all come
-from this table. A setting's name is its place in the file. Its variable is MAINSPRING_ and that name in capitals,
-with _ for each dot. Every command imports this module, so it imports nothing slow.
+from this table. The settings of executors stand in `executor_settings`. A setting's name is its place in the file. Its
+variable is MAINSPRING_ and that name in capitals, with _ for each dot. Every command imports this module, so it imports
+nothing slow.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
-from mainspring.config.kinds import OneLine, ResourceLimits, SecretUrl, ServerUrl, Several
+from mainspring.config.executor_settings import EXECUTOR_SETTINGS
+from mainspring.config.kinds import OneLine, SecretUrl, ServerUrl, Several
 from mainspring.config.setting import PREFIX, SERVER, UP, WORKER, Setting
 from mainspring.core.kinds import Flag, OneOf, Whole, Word
 from mainspring.core.times import Duration
@@ -70,6 +72,30 @@ _STORES = (
         default=timedelta(seconds=30),
         field="statement_timeout",
         words="How long a statement on PostgreSQL may take before it is cancelled and tried again.",
+    ),
+    Setting(
+        name="browse.budget",
+        kind=Duration(timedelta(milliseconds=10), timedelta(seconds=10)),
+        default=timedelta(milliseconds=250),
+        field="browse_budget",
+        used_by=_HOSTS,
+        words="How long a list of runs looks before it answers what it has found, and how far it looked.",
+    ),
+    Setting(
+        name="browse.connections",
+        kind=Whole(1, 4),
+        default=2,
+        field="browse_connections",
+        used_by=_HOSTS,
+        words="Connections to PostgreSQL for lists and counts, opened on first use.",
+    ),
+    Setting(
+        name="browse.timeout",
+        kind=Duration(_SHORTEST_PERIOD, timedelta(seconds=30)),
+        default=timedelta(seconds=1),
+        field="browse_timeout",
+        used_by=_HOSTS,
+        words="How long one read for a list or count may take before it is stopped and refused.",
     ),
 )
 
@@ -252,103 +278,6 @@ _WORKER = (
     ),
 )
 
-_EXECUTORS = (
-    Setting(
-        name="executors.function.threads",
-        kind=Whole(1, 1000),
-        default=None,
-        default_words="as many as slots, up to a bound",
-        field="threads",
-        flag="--threads",
-        used_by=_EXECUTING,
-        words="Sync functions that a worker runs at a time, each in its own thread.",
-    ),
-    Setting(
-        name="executors.function.grace",
-        kind=Duration(timedelta(0), timedelta(hours=1)),
-        default=timedelta(seconds=1),
-        field="function_grace",
-        used_by=_EXECUTING,
-        words="How long an async function may clean up after a cancel or time-out before it is left behind.",
-    ),
-    Setting(
-        name="executors.shell.enabled",
-        kind=Flag(),
-        default=False,
-        field="allow_shell",
-        flag="--allow-shell",
-        words="Allow shell commands as jobs: the server accepts them, the worker runs them.",
-    ),
-    Setting(
-        name="executors.shell.allow",
-        kind=Several(words="list of paths"),
-        metavar="PATH",
-        default=(),
-        default_words="any program",
-        field="shell_allow",
-        used_by=_EXECUTING,
-        words="Programs, and folders ending in /, to which commands are restricted.",
-    ),
-    Setting(
-        name="executors.shell.path",
-        kind=OneLine(),
-        metavar="PATH",
-        default="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        field="shell_path",
-        used_by=_EXECUTING,
-        words="The PATH of commands.",
-    ),
-    Setting(
-        name="executors.shell.grace",
-        kind=Duration(timedelta(0), timedelta(hours=1)),
-        default=timedelta(seconds=5),
-        field="shell_grace",
-        used_by=_EXECUTING,
-        words="How long a command has between SIGTERM and SIGKILL.",
-    ),
-    Setting(
-        name="executors.shell.limits",
-        kind=ResourceLimits(("as", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "stack")),
-        default=(),
-        field="shell_limits",
-        used_by=_EXECUTING,
-        words="Resource limits of commands, named as in setrlimit(2).",
-    ),
-    Setting(
-        name="executors.http.allow",
-        kind=Several(words="list of networks or hosts, with or without `:PORT`"),
-        metavar="ENTRY",
-        default=(),
-        field="callback_allow",
-        flag="--callback-allow",
-        words="Internal targets that callbacks may reach: network or host, with or without :port. Repeatable.",
-    ),
-    Setting(
-        name="executors.http.allow_http",
-        kind=Flag(),
-        default=False,
-        field="callback_allow_http",
-        used_by=_EXECUTING,
-        words="Let callbacks use plain http to public addresses, too.",
-    ),
-    Setting(
-        name="executors.http.connect_timeout",
-        kind=Duration(_SHORTEST_PERIOD, timedelta(minutes=10)),
-        default=timedelta(seconds=10),
-        field="callback_connect_timeout",
-        used_by=_EXECUTING,
-        words="How long a callback may take to connect.",
-    ),
-    Setting(
-        name="executors.http.timeout",
-        kind=Duration(_SHORTEST_PERIOD, 30 * _DAY),
-        default=timedelta(seconds=30),
-        field="callback_timeout",
-        used_by=_EXECUTING,
-        words="How long a callback may take if its job sets no time limit.",
-    ),
-)
-
 _LOGGING = (
     Setting(
         name="logging.format",
@@ -374,7 +303,7 @@ GROUPS = MappingProxyType(
         "API": _API,
         "Scheduling and retention": _SCHEDULER,
         "Worker": _WORKER,
-        "Executors": _EXECUTORS,
+        "Executors": EXECUTOR_SETTINGS,
         "Logs": _LOGGING,
     }
 )

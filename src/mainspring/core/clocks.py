@@ -26,12 +26,25 @@ class ClockFacts(Protocol):
 
 
 class ChangeVerdict(StrEnum):
-    """What becomes of a change."""
+    """What becomes of an edit, pause, resume or delete. Only an edit can find its name taken."""
 
     DONE = "done"
     MOVED = "moved"
     MISSING = "missing"
     NAME_TAKEN = "name_taken"
+
+
+@value()
+class NextFire:
+    """The fire at which a clock stands.
+
+    Attributes:
+        fire_at: its nominal time, the key of the fire (law 2).
+        due_at: when it is to be committed: later than `fire_at` by the job's jitter (see `core.planning.next_fire`).
+    """
+
+    fire_at: datetime
+    due_at: datetime
 
 
 @value(kw_only=True)
@@ -42,7 +55,7 @@ class ClockMove:
         ends_gap: the open gap ends now. A gap that would begin later is removed, because it holds no fire.
     """
 
-    next_fire_at: datetime | None
+    next_fire: NextFire | None
     is_paused: bool
     ends_gap: bool
 
@@ -79,7 +92,7 @@ def decide_edit(
     *,
     revision: int,
     fire_at: datetime | None,
-    next_fire_at: datetime | None,
+    next_fire: NextFire | None,
     ends_gap: bool,
     is_name_taken: bool,
 ) -> Decision:
@@ -95,7 +108,7 @@ def decide_edit(
     if is_name_taken:
         return _NAME_TAKEN
     move = ClockMove(
-        next_fire_at=None if clock.is_paused else next_fire_at, is_paused=clock.is_paused, ends_gap=ends_gap
+        next_fire=None if clock.is_paused else next_fire, is_paused=clock.is_paused, ends_gap=ends_gap
     )
     return Decision(ChangeVerdict.DONE, move)
 
@@ -108,11 +121,11 @@ def decide_pause(clock: ClockFacts | None, *, revision: int, fire_at: datetime |
         return _NOTHING_TO_DO
     if not _stands_at(clock, revision, fire_at):
         return _MOVED
-    return Decision(ChangeVerdict.DONE, ClockMove(next_fire_at=None, is_paused=True, ends_gap=False))
+    return Decision(ChangeVerdict.DONE, ClockMove(next_fire=None, is_paused=True, ends_gap=False))
 
 
 def decide_resume(
-    clock: ClockFacts | None, *, revision: int, fire_at: datetime | None, next_fire_at: datetime | None
+    clock: ClockFacts | None, *, revision: int, fire_at: datetime | None, next_fire: NextFire | None
 ) -> Decision:
     """Decide a resume. For a job that is not paused it is done already, whatever clock was read.
 
@@ -124,7 +137,7 @@ def decide_resume(
         return _NOTHING_TO_DO
     if not _stands_at(clock, revision, fire_at):
         return _MOVED
-    return Decision(ChangeVerdict.DONE, ClockMove(next_fire_at=next_fire_at, is_paused=False, ends_gap=True))
+    return Decision(ChangeVerdict.DONE, ClockMove(next_fire=next_fire, is_paused=False, ends_gap=True))
 
 
 def decide_delete(clock: ClockFacts | None, *, revision: int, fire_at: datetime | None) -> Decision:
@@ -133,6 +146,4 @@ def decide_delete(clock: ClockFacts | None, *, revision: int, fire_at: datetime 
         return _MISSING
     if not _stands_at(clock, revision, fire_at):
         return _MOVED
-    return Decision(
-        ChangeVerdict.DONE, ClockMove(next_fire_at=None, is_paused=clock.is_paused, ends_gap=True)
-    )
+    return Decision(ChangeVerdict.DONE, ClockMove(next_fire=None, is_paused=clock.is_paused, ends_gap=True))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
+from mainspring.core.clocks import NextFire
 from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, JobSpec, Misfire
 from mainspring.core.triggers import EPOCH, Once, Trigger, UnknownTrigger
@@ -50,24 +51,30 @@ class Plan:
     ranges: tuple[PlannedRange, ...] = ()
 
 
-def plan_fires(spec: JobSpec, fire_at: datetime, *, now: datetime) -> Plan | None:
-    """Plan the next step of a job whose clock is at `fire_at`. Return None if that is still ahead.
+def plan_fires(spec: JobSpec, job_id: JobId, clock: NextFire, *, now: datetime) -> Plan | None:
+    """Plan the next step of a job's clock. Return None if its fire is not due yet.
 
-    A fire no later than the grace (its end included) fires as if on time. An older one is a misfire: the clock
-    jumps past all missed fires in one step, and the fires in between become a record (law 4). With `skip` and
-    `fire_all` the fires still within the grace come next, one plan each; `fire_latest` takes them into its one run.
+    A fire that is overdue by no more than the grace (its end included) fires as if on time. An older one is a
+    misfire: the clock jumps past all missed fires in one step, and the fires in between become a record (law 4). With
+    `skip` and `fire_all` the fires still within the grace come next, one plan each; `fire_latest` takes them into its
+    one run.
 
     Raises:
         UnknownType: this process does not know the trigger's type. Such a job waits for a process that does.
     """
-    trigger = spec.trigger
-    if trigger is None or fire_at > now:
+    trigger, fire_at = spec.trigger, clock.fire_at
+    if trigger is None or clock.due_at > now:
         return None
-    if fire_at >= now - spec.misfire.grace:
+    in_time = now - spec.misfire.grace
+    if clock.due_at >= in_time:
         return Plan((fire_at,), fire_at, trigger.next_after(fire_at))
     if spec.misfire.policy is Misfire.FIRE_LATEST:
         return _fire_latest(trigger, fire_at, now)
-    last_missed = _last_through(trigger, fire_at, now - spec.misfire.grace - _TICK)
+    last_missed = _last_through(trigger, fire_at, in_time - _TICK)
+    if (
+        last_missed > fire_at and _due_at(spec, job_id, last_missed) >= in_time
+    ):  # not missed: its jitter is long
+        last_missed = _last_through(trigger, fire_at, last_missed - _TICK)
     if spec.misfire.policy is Misfire.SKIP:
         skips, ranges = _left_out(fire_at, last_missed, REASON_MISFIRE)
         return Plan((), last_missed, trigger.next_after(last_missed), skips, ranges)
@@ -124,7 +131,7 @@ def _left_out(
 def overdue_range(
     trigger: Trigger | None, fire_at: datetime | None, *, now: datetime, kind: FireRangeKind, reason: str
 ) -> PlannedRange | None:
-    """Return the range of fires that are due but not yet made, for an edit or a delete at `now`."""
+    """Return the range of fires whose time has come but that are not yet made, for an edit or a delete at `now`."""
     if trigger is None or fire_at is None or fire_at > now:
         return None
     if isinstance(
@@ -135,23 +142,25 @@ def overdue_range(
 
 
 def settle_overdue(
-    spec: JobSpec, fire_at: datetime | None, *, now: datetime, reason: str
+    spec: JobSpec, job_id: JobId, fire_at: datetime | None, *, now: datetime, reason: str
 ) -> tuple[PlannedRange, ...]:
-    """Account for every fire of the old definition that is due but not yet made, when an edit at `now` replaces it.
+    """Account for every fire of the old definition whose time has come, when an edit at `now` replaces it.
 
     Fires that the misfire policy would have made are caught up (with the edit's `reason` if the fire was not late).
-    Fires that it would have dropped become gaps, so an edit does not bring them back. If the trigger's type is
-    unknown, this process cannot tell the fires apart, and all of them become one gap.
+    That includes one which only its jitter holds back. Fires that it would have dropped become gaps, so an edit does
+    not bring them back. If the trigger's type is unknown, this process cannot tell the fires apart, and all of them
+    become one gap.
     """
     if isinstance(spec.trigger, UnknownTrigger):
         gap = overdue_range(
             spec.trigger, fire_at, now=now, kind=FireRangeKind.GAP, reason=REASON_UNKNOWN_TRIGGER
         )
         return () if gap is None else (gap,)
-    plan = plan_fires(spec, fire_at, now=now) if fire_at is not None else None
-    if plan is None or fire_at is None or spec.trigger is None:
+    clock = next_fire(spec, job_id, fire_at)
+    if clock is None:
         return ()
-    if fire_at >= now - spec.misfire.grace:
+    plan = plan_fires(spec, job_id, clock, now=now)
+    if plan is None or clock.due_at >= now - spec.misfire.grace:
         rest: datetime | None = fire_at
         settled: list[PlannedRange] = []
     else:
@@ -176,6 +185,39 @@ def first_fire_at(
     if isinstance(trigger, Once):
         return trigger.at if fired_through is None or trigger.at > fired_through else None
     return trigger.next_after(now if fired_through is None else max(now, fired_through))
+
+
+def next_fire(spec: JobSpec, job_id: JobId, fire_at: datetime | None) -> NextFire | None:
+    """Return where the clock of a job stands whose next nominal time is `fire_at`; None if there is none."""
+    if fire_at is None or spec.trigger is None:
+        return None
+    return NextFire(fire_at, _due_at(spec, job_id, fire_at))
+
+
+def kept_fire(
+    old: JobSpec, new: JobSpec, job_id: JobId, fire_at: datetime | None, *, now: datetime
+) -> NextFire | None:
+    """Return where a clock stands after an edit at `now` that keeps the next nominal time but may change the jitter.
+
+    A fire that only the old jitter held back, and that the new one does not, is due now and not late.
+    """
+    before, after = next_fire(old, job_id, fire_at), next_fire(new, job_id, fire_at)
+    if before is not None and after is not None and after.due_at < now <= before.due_at:
+        return NextFire(after.fire_at, now)
+    return after
+
+
+def _due_at(spec: JobSpec, job_id: JobId, fire_at: datetime) -> datetime:
+    """Return when a fire is committed: at its jittered instant, so that a herd is spread for the scheduler, too.
+
+    But no later than the next nominal time. A job whose jitter is longer than its period would fall behind otherwise,
+    because its fires are made one after the other; their runs then wait for their instants.
+    """
+    if not spec.jitter or spec.trigger is None or isinstance(spec.trigger, UnknownTrigger):
+        return fire_at
+    start = jittered(job_id, fire_at, spec.jitter)
+    following = spec.trigger.next_after(fire_at)
+    return start if following is None else min(start, following)
 
 
 def walk_range(

@@ -14,11 +14,13 @@ from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.gateway import LocalGateway
 from mainspring.engine.scheduling.catch_up import CatchUp
+from mainspring.engine.scheduling.census import CensusTaker
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
 from mainspring.engine.settling.janitor import Janitor, Retention
 from mainspring.engine.settling.reaper import Reaper
+from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.jobs import Accepted
 from mainspring.engine.usecases.runs import KEY_LIFETIME
@@ -57,6 +59,7 @@ class EngineSettings:
         retention: how long ended runs and sessions are kept.
         accepted: what definitions of jobs may hold.
         key_lifetime: how long an idempotency key is remembered after its use.
+        list_budget: how long a list of runs looks before it answers what it has found.
     """
 
     node: NodeFacts | None
@@ -65,6 +68,7 @@ class EngineSettings:
     retention: Retention
     accepted: Accepted
     key_lifetime: timedelta = KEY_LIFETIME
+    list_budget: timedelta = BUDGET
 
 
 class Engine:
@@ -111,6 +115,7 @@ class Engine:
             wakeups=self.wakeups,
             accepted=settings.accepted,
             key_lifetime=settings.key_lifetime,
+            list_budget=settings.list_budget,
         )
         self.ownership = Ownership()
         self.shards: Shards | None = None
@@ -177,6 +182,7 @@ class Engine:
                 write_health=self._write_health,
             ),
             Janitor(store, waiter=tools.waiter(), retention=settings.retention),
+            CensusTaker(store, clock=tools.clock, ownership=ownership, waiter=tools.waiter()),
         ]
 
     async def start(self, *others: Service) -> None:

@@ -7,19 +7,18 @@ again, since `ipaddress` calls some of them global.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Literal
 from urllib.parse import urlsplit
 
+from mainspring.core.allow_list import HOST_NAME, Address, AllowEntry, read_allow_entry
 from mainspring.core.targets.http import MAX_URL
 from mainspring.errors import InvalidInput
 
 DEFAULT_PORTS = frozenset({80, 443, 8080, 8443})
 
-_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?\Z")
 _GLOBAL_V6 = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
 _6TO4 = IPv6Network("2002::/16")
@@ -34,8 +33,6 @@ _METADATA = frozenset(
     map(ip_address, ("169.254.169.254", "169.254.170.2", "168.63.129.16", "100.100.100.200", "fd00:ec2::254"))
 )
 _ISATAP = (0x00005EFE, 0x02005EFE)
-
-Address = IPv4Address | IPv6Address
 
 
 class Blocked(Exception):
@@ -53,23 +50,6 @@ class Destination:
     scheme: Literal["http", "https"]
     host: str
     port: int
-
-
-@dataclass(frozen=True, slots=True)
-class AllowEntry:
-    """One entry of the operator's allow-list: a network or a host name, and one port or any."""
-
-    network: IPv4Network | IPv6Network | None
-    name: str | None
-    port: int | None
-
-    def covers(self, endpoint: Destination, address: Address) -> bool:
-        """Say whether the operator allows a connection to this address."""
-        if self.port is not None and self.port != endpoint.port:
-            return False
-        if self.name is not None:
-            return self.name == endpoint.host
-        return any(form in self.network for form in _forms(address) if self.network is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +84,7 @@ class EgressPolicy:
         refused = f"{endpoint.host} is not a public address, and not on the allow-list"
         if address is None or any(form in _METADATA for form in _forms(address)):
             raise Blocked(refused)
-        if any(entry.covers(endpoint, address) for entry in self.allow):
+        if any(_covers(entry, endpoint, address) for entry in self.allow):
             return
         if not is_public(address):
             raise Blocked(refused)
@@ -120,7 +100,8 @@ def make_policy(allow: Iterable[str] = (), *, allow_http: bool = False) -> Egres
     Raises:
         InvalidInput: an entry is neither a network nor a host.
     """
-    return EgressPolicy(allow=tuple(map(_parse_entry, allow)), allow_http=allow_http)
+    entries = tuple(read_allow_entry(text, "executors.http.allow") for text in allow)
+    return EgressPolicy(allow=entries, allow_http=allow_http)
 
 
 def check_url(url: str, field: str = "callback_url") -> None:
@@ -175,6 +156,15 @@ def is_public(address: Address) -> bool:
     return address.is_global or (isinstance(address, IPv6Address) and address in _6TO4)
 
 
+def _covers(entry: AllowEntry, endpoint: Destination, address: Address) -> bool:
+    """Say whether an entry allows a connection to this address."""
+    if entry.port is not None and entry.port != endpoint.port:
+        return False
+    if entry.network is None:
+        return entry.name == endpoint.host
+    return any(form in entry.network for form in _forms(address))
+
+
 def _forms(address: Address) -> Iterator[Address]:
     yield address
     if isinstance(address, IPv6Address):
@@ -208,32 +198,4 @@ def _read_host(netloc: str) -> str | None:
         address = _parse_address(text)
         return text.lower() if isinstance(address, IPv6Address) else None
     host = netloc.partition(":")[0].lower()
-    return host.removesuffix(".") if _HOST.match(host) and ".." not in host else None
-
-
-def _parse_entry(text: str) -> AllowEntry:
-    host, port = _split_port(text)
-    try:
-        return AllowEntry(ip_network(host, strict=False), None, port)
-    except ValueError:
-        name = host.lower().removesuffix(".")
-    if not _HOST.match(name) or "/" in name:
-        raise InvalidInput(
-            "executors.http.allow", f"{text!r} is neither a network nor a host, with or without a port"
-        )
-    return AllowEntry(None, name, port)
-
-
-def _split_port(text: str) -> tuple[str, int | None]:
-    if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
-        port = rest.removeprefix(":")
-    elif text.count(":") == 1:
-        host, _, port = text.partition(":")
-    else:
-        host, port = text, ""
-    if not port:
-        return host, None
-    if not port.isdecimal() or not port.isascii() or not 0 < int(port) < 65536:
-        raise InvalidInput("executors.http.allow", f"{text!r} has no port from 1 to 65535")
-    return host, int(port)
+    return host.removesuffix(".") if HOST_NAME.match(host) and ".." not in host else None

@@ -7,19 +7,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
 
 from mainspring.core.outcomes import Failure
 from mainspring.executors._calls import FunctionCall
 from mainspring.executors._deadlines import Deadlines
 from mainspring.executors._text import seconds
+from mainspring.executors.context import ExecutorContext
 from mainspring.executors.runners import LoopThreadRunner, Runner
 from mainspring.ports.executor import GENTLY, MAX_THREADS, AttemptContext, OnEnd, Outcome
 from mainspring.ports.telemetry import Measure
 from mainspring.registry import FunctionRegistry
-
-if TYPE_CHECKING:
-    from mainspring.plugins import ExecutorContext
 
 
 def make_executor(context: ExecutorContext) -> FunctionExecutor:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -22,11 +22,9 @@ from mainspring.core.targets.http import HttpType
 from mainspring.errors import InvalidInput
 from mainspring.executors._names import NameLookups, SlowName, with_zone
 from mainspring.executors._text import ERROR_LIMIT, OUTPUT_LIMIT, clean, decode, seconds
+from mainspring.executors.context import ExecutorContext
 from mainspring.executors.egress import Blocked, Destination, EgressPolicy, check_url, make_policy, parse_url
 from mainspring.ports.executor import AttemptContext, Outcome, Success
-
-if TYPE_CHECKING:
-    from mainspring.plugins import ExecutorContext
 
 __all__ = ["HttpExecutor", "check_url", "make_executor"]
 

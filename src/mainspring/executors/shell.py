@@ -14,22 +14,20 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.outcomes import Failure
+from mainspring.core.resource_limits import RESOURCE_LIMITS
 from mainspring.core.targets.shell import ShellType
 from mainspring.errors import InvalidInput, MainspringError
 from mainspring.executors._leftovers import MARKER, sweep_leftovers, worker_marker
 from mainspring.executors._spawner import Spawner
 from mainspring.executors._text import ERROR_LIMIT, clean, decode, join_cut, seconds
+from mainspring.executors.context import ExecutorContext
 from mainspring.ports.executor import AttemptContext, Outcome, Success
 
-if TYPE_CHECKING:
-    from mainspring.plugins import ExecutorContext
-
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_LIMITS = frozenset({"as", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "stack"})
 _TYPE = ShellType()
 _SLACK = 15.0  # how long after its own deadline a supervisor may stay silent
 
@@ -56,7 +54,7 @@ class ShellExecutor:
         enabled: must be True: commands are carried out only by workers that say so (`--allow-shell`).
         allow: programs, and folders ending in `/`, to which commands are restricted; empty is any.
         grace: between SIGTERM and SIGKILL.
-        limits: resource limits by their name without `RLIMIT_`, in lower case (`{"nproc": 200}`).
+        limits: resource limits by their names in `RESOURCE_LIMITS` (`{"nproc": 200}`).
         path: the PATH of commands.
 
     Raises:
@@ -76,7 +74,7 @@ class ShellExecutor:
             raise InvalidInput("executors.shell.enabled", "commands are off; turn them on with --allow-shell")
         if sys.platform != "linux":
             raise InvalidInput("executors.shell.enabled", "commands can be carried out on Linux only")
-        if unknown := set(limits or ()) - _LIMITS:
+        if unknown := set(limits or ()).difference(RESOURCE_LIMITS):
             raise InvalidInput("executors.shell.limits", f"no such limit: {', '.join(sorted(unknown))}")
         self._allow = tuple(allow)
         self._grace = grace.total_seconds()

@@ -12,11 +12,12 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mainspring.host.exit_codes import ExitCode
+
 if TYPE_CHECKING:
     from mainspring.config.settings import Settings
 
 T = TypeVar("T")
-_STOPPED_AT_ONCE = 130
 _GC_OF_SERVERS = (250_000, 20, 50)
 """The thresholds count objects made minus objects freed, so a steady process collects rarely. By then, its youngest
 generation has grown to nearly all live objects, which takes half a second with 5,000 connections. So collections are as
@@ -52,7 +53,7 @@ class StopRequest:
             if self.on_repeat is not None:
                 self.on_repeat()
             # Everything acknowledged is durable, and work under way runs again.
-            os._exit(_STOPPED_AT_ONCE)
+            os._exit(ExitCode.INTERRUPTED)
         self._was_signalled = True
         self._event.set()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
+from mainspring.host.exit_codes import ExitCode
 from mainspring.host.parent_link import READY
 from mainspring.host.process import announce_ready, announce_stop
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from mainspring.ports.clock import RandomSource, Waiter
 
 _log = structlog.get_logger(__name__)
-_REFUSED = 2
-_KILLED = 1
 _FIRST_PAUSE = 0.5
 _LAST_PAUSE = 30.0
 _SETTLED = 60.0
@@ -153,7 +152,7 @@ class Supervisor:
         self._were_ready: set[int] = set()
         self._first_is_through = asyncio.Event()
         self._is_stopping = False
-        self._code = 0
+        self._code: int = ExitCode.DONE
 
     async def run(self, stop: StopRequest) -> int:
         """Run the processes. Return 0 if all of them ended well, or else the exit code of one that did not."""
@@ -221,7 +220,7 @@ class Supervisor:
         elif not self._is_stopping or (code and is_ready):
             _log.warning("worker_process_ended", process=place + 1, pid=child.pid, code=code)
         if self._is_stopping and code and is_ready:
-            self._code = self._code or (code if code > 0 else _KILLED)
+            self._code = self._code or (code if code > 0 else ExitCode.FAILED)
         return is_ready and self._monotonic() - ready_at >= _SETTLED
 
     def _note_ready(self, place: int) -> None:
@@ -233,7 +232,7 @@ class Supervisor:
 
     def _is_final(self, code: int) -> bool:
         """Return whether a process that ended before it was ready shows that no other one would become ready."""
-        return code == _REFUSED or (code > 0 and not self._were_ready)
+        return code == ExitCode.REFUSED or (code > 0 and not self._were_ready)
 
     def _backoff(self, failures: int) -> float:
         pause: float = min(_FIRST_PAUSE * 2.0 ** min(failures - 1, 10), _LAST_PAUSE)

@@ -59,6 +59,10 @@ class HintChannel(Protocol):
         """
         ...
 
+    def notice(self, hints: Collection[Hint]) -> str:
+        """Return the text that says these hints if the store sends it with a commit (`submit_runs`)."""
+        ...
+
     async def close(self) -> None:
         """Stop listening and sending. `on_loss` is not called."""
         ...

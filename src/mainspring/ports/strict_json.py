@@ -8,16 +8,16 @@ from mainspring.core.fields import encode_payload
 
 
 def encode_json(value: object) -> bytes:
-    """Return a value as JSON text. Unlike msgspec itself, it does not turn NaN and the infinities into null.
+    """Return a value as JSON text. Unlike msgspec, it turns NaN and the infinities neither into null nor into keys.
 
     Raises:
-        ValueError: it holds NaN or an infinity, or text that is not Unicode.
+        ValueError: it holds NaN or an infinity, also as a key, or text that is not Unicode.
         TypeError: it holds an object of a type that JSON has nothing for.
         RecursionError: it is nested too deep.
     """
     text = msgspec.json.encode(value)
-    if b"null" in text:  # it may stand for such a number
-        encode_payload(msgspec.to_builtins(value, str_keys=True, enc_hook=_leave_out))
+    if b"null" in text or b'nan":' in text or b'inf":' in text:  # they may stand for such a number
+        encode_payload(msgspec.to_builtins(value, enc_hook=_leave_out))
     return text
 
 

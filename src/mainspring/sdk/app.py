@@ -23,7 +23,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 DEFAULT_SERVER = "http://127.0.0.1:8620"
-_MAX_ITEMS = 1000
 _MAX_BYTES = 900_000
 
 
@@ -164,6 +163,8 @@ class App:
 
 def _batches(name: str, payloads: Sequence[object], options: SubmitOptions) -> Iterator[list[dict[str, Any]]]:
     """Split submissions into requests that the server accepts, bounded in number and in bytes."""
+    from mainspring.wire.operation import BULK_LIMIT  # costs a start, and many apps only define jobs
+
     common: dict[str, Any] = {"job": name}
     if options.delay is not None:
         common["delay"] = options.delay.total_seconds()
@@ -181,7 +182,7 @@ def _batches(name: str, payloads: Sequence[object], options: SubmitOptions) -> I
         if payload is not NO_PAYLOAD:
             item["payload"] = payload
         length = overhead + len(read_payload(item.get("payload")) or b"")
-        if batch and (len(batch) == _MAX_ITEMS or size + length > _MAX_BYTES):
+        if batch and (len(batch) == BULK_LIMIT or size + length > _MAX_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(item)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
-from mainspring.core.fields import is_unicode, show_key
+from mainspring.core.fields import is_unicode, kind, show_key
 from mainspring.errors import InvalidInput
 from mainspring.ports.strict_json import encode_json
 
@@ -16,10 +16,11 @@ def encode_body(body: object) -> bytes:
     """Return the JSON text of a request's body.
 
     Raises:
-        InvalidInput: a value is not JSON. The error's field is that of the body, after `[index].` in a list.
+        InvalidInput: a value is not JSON, or a key is not text, which JSON would turn into text without a word. The
+            error's field is that of the body, after `[index].` in a list.
     """
     try:
-        return encode_json(body)
+        text = encode_json(body)
     except (TypeError, ValueError, RecursionError) as error:
         for field, part in _parts(body):
             try:
@@ -27,6 +28,9 @@ def encode_body(body: object) -> bytes:
             except (TypeError, ValueError, RecursionError) as cause:
                 _refuse(field, cause)
         _refuse("body", error)
+    if _find_odd_key(body) is not None:
+        _refuse_key(body)
+    return text
 
 
 def check_texts(texts: Mapping[str, object]) -> None:
@@ -40,15 +44,51 @@ def check_texts(texts: Mapping[str, object]) -> None:
             raise InvalidInput(name, _SURROGATE)
 
 
+def check_key(name: str, key: object) -> None:
+    """Refuse an id with which a path would be that of another operation: `..` is resolved before it is sent.
+
+    Raises:
+        InvalidInput: it is empty, `.` or `..`, or no text; the error's field is `name`.
+    """
+    if not isinstance(key, str) or key in {"", ".", ".."}:
+        shown = repr(key) if isinstance(key, str) else kind(key)
+        raise InvalidInput(name, f"must be an id like {name.removesuffix('id')}…, not {shown}")
+
+
 def _parts(body: object) -> Iterator[tuple[str, object]]:
     """Yield each field by itself, in an object that holds nothing else."""
     if isinstance(body, Mapping):
         for name, value in body.items():
-            yield show_key(name), {name: value}
+            yield show_key(name) if isinstance(name, str) else "body", {name: value}
     elif isinstance(body, list | tuple):
         for index, item in enumerate(body):
             for field, part in _parts(item):
                 yield f"[{index}].{field}", part
+
+
+def _find_odd_key(value: object) -> str | None:
+    """Name the kind of a key that is not text; None if there is none. The value is known to end: it was encoded."""
+    level: list[object] = [value]
+    while level:
+        below: list[object] = []
+        for item in level:
+            if isinstance(item, dict):
+                for key in item:
+                    if not isinstance(key, str):
+                        return kind(key)
+                below.extend(item.values())
+            elif isinstance(item, list | tuple):
+                below.extend(item)
+        level = below
+    return None
+
+
+def _refuse_key(body: object) -> NoReturn:
+    for field, part in _parts(body):
+        odd = _find_odd_key(part)
+        if odd is not None:
+            raise InvalidInput(field, f"keys must be text, not {odd}")
+    raise AssertionError("one part has the key")
 
 
 def _refuse(field: str, error: Exception) -> NoReturn:

@@ -12,6 +12,7 @@ from mainspring.wire.views import (
     BulkJobView,
     BulkRunView,
     CancelView,
+    CountsView,
     Deleted,
     FireRangeList,
     FiresView,
@@ -100,13 +101,23 @@ class AsyncClient(Transport):
         *,
         job_id: str | None = None,
         state: str | None = None,
+        queue: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
         before: str | None = None,
         limit: int = 100,
     ) -> RunPage:
-        """Return a page of runs, the newest first."""
+        """Return a page of runs, the newest first.
+
+        Args:
+            since, until: only runs created at or after the one, and before the other (ISO 8601 with an offset).
+        """
         query: dict[str, str | int | None] = {
             "job_id": job_id,
             "state": state,
+            "queue": queue,
+            "since": since,
+            "until": until,
             "before": before,
             "limit": limit,
         }
@@ -120,8 +131,8 @@ class AsyncClient(Transport):
         """Cancel a run."""
         return await self.call(operations.CANCEL_RUN, run_id)
 
-    async def count_runs(self) -> dict[str, int]:
-        """Return how many runs are in each state."""
+    async def count_runs(self) -> CountsView:
+        """Return how many runs are in each state, and how old the count is."""
         return await self.call(operations.COUNT_RUNS)
 
     async def list_workers(self) -> WorkerList:

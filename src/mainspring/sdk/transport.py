@@ -20,7 +20,7 @@ from mainspring.errors import (
     StoreUnavailable,
     Unreachable,
 )
-from mainspring.sdk.bodies import check_texts, encode_body
+from mainspring.sdk.bodies import check_key, check_texts, encode_body
 
 if TYPE_CHECKING:
     from mainspring.ports.clock import RandomSource
@@ -135,6 +135,8 @@ class Transport:
         body = given.get("body", msgspec.UNSET)
         query = given.get("query", {})
         headers = given.get("headers", {})
+        if operation.variable is not None:
+            check_key(operation.variable, key)
         check_texts({operation.variable or "path": key, **query, **headers})
         request = _Request(
             operation.method,

@@ -11,6 +11,8 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
+from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.clocks import NextFire
 from mainspring.core.ids import SHARDS, JobId, LaneId, RunId, SessionId
 from mainspring.core.model import DEFAULT_TENANT, FireRangeKind, Job, JobSpec, LaneKey, RunKind, Target
 from mainspring.core.outcomes import AttemptFacts
@@ -18,7 +20,7 @@ from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimedRun, ClaimRequest, HeldRun
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.ports.store.nodes import NodeFacts
-from mainspring.ports.store.runs import NewRun, SubmitStatus
+from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import Fire, NewFireRange
 from mainspring.ports.store.sessions import NewSession
 
@@ -78,11 +80,18 @@ def make_new_job(
     *,
     tenant: str = DEFAULT_TENANT,
     next_fire_at: datetime | None = None,
+    jitter: timedelta = timedelta(0),
     shard: int | None = None,
 ) -> NewJob:
-    """Make a job to insert."""
+    """Make a job to insert. Its next fire is due at `next_fire_at` or, with a jitter, so much later."""
     spec = make_spec() if spec is None else spec
-    return NewJob(id=_IDS.new_job_id(shard=shard), tenant=tenant, spec=spec, next_fire_at=next_fire_at)
+    new_id = _IDS.new_job_id(shard=shard)
+    return NewJob(id=new_id, tenant=tenant, spec=spec, next_fire=make_next_fire(next_fire_at, jitter=jitter))
+
+
+def make_next_fire(fire_at: datetime | None, *, jitter: timedelta = timedelta(0)) -> NextFire | None:
+    """Make where a clock stands: at this fire, which its jitter holds back. None for no next fire."""
+    return None if fire_at is None else NextFire(fire_at, fire_at + jitter)
 
 
 def lane_of(job: Job | NewJob) -> LaneKey:
@@ -116,7 +125,7 @@ def make_fire(job: Job, **overrides: Any) -> Fire:
         "job_id": job.id,
         "revision": job.revision,
         "fire_at": fire_at,
-        "next_fire_at": fire_at + MINUTE,
+        "next_fire": make_next_fire(overrides.pop("next_fire_at", fire_at + MINUTE)),
         "fired_through": fire_at,
     }
     if "runs" not in overrides:
@@ -149,14 +158,19 @@ def make_edit(job: Job, spec: JobSpec | None = None, **overrides: Any) -> JobEdi
         "revision": job.revision,
         "fire_at": job.next_fire_at,
         "spec": job.spec if spec is None else spec,
-        "next_fire_at": job.next_fire_at,
+        "next_fire": make_next_fire(overrides.pop("next_fire_at", job.next_fire_at)),
     }
     return JobEdit(**values | overrides)
 
 
 def make_change(job: Job, **overrides: Any) -> ClockChange:
     """Make a resume or delete of a job as it was read."""
-    values: dict[str, Any] = {"job_id": job.id, "revision": job.revision, "fire_at": job.next_fire_at}
+    values: dict[str, Any] = {
+        "job_id": job.id,
+        "revision": job.revision,
+        "fire_at": job.next_fire_at,
+        "next_fire": make_next_fire(overrides.pop("next_fire_at", None)),
+    }
     return ClockChange(**values | overrides)
 
 
@@ -199,11 +213,12 @@ async def add_job(
     *,
     tenant: str = DEFAULT_TENANT,
     next_fire_at: datetime | None = None,
+    jitter: timedelta = timedelta(0),
     shard: int | None = None,
     now: datetime = START,
 ) -> Job:
     """Insert a job, and return it as the store holds it."""
-    new = make_new_job(spec, tenant=tenant, next_fire_at=next_fire_at, shard=shard)
+    new = make_new_job(spec, tenant=tenant, next_fire_at=next_fire_at, jitter=jitter, shard=shard)
     assert await store.add_jobs([new], now=now) == [AddResult.ADDED]
     return await read_job(store, new.id)
 
@@ -226,7 +241,7 @@ async def submit(
 ) -> list[RunId]:
     """Submit runs of a job, and return their ids in order."""
     results = await store.submit_runs([make_new_run(job, **overrides) for _ in range(number)], now=now)
-    assert all(result.status is SubmitStatus.SUBMITTED for result in results)
+    assert all(result.status is SubmissionVerdict.SUBMITTED for result in results)
     return [result.run_id for result in results if result.run_id is not None]
 
 

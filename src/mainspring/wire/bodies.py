@@ -12,9 +12,11 @@ from mainspring.core.definition.schema import body_schemas
 Delay = Annotated[
     float | str,
     Meta(
-        description="Start this long from now, by the store's clock: seconds, or like `90s`. Not with `run_at`."
+        description="Start this long from now, by the store's clock: seconds, or like `90s`. Not with `run_at`.",
+        examples=["90s"],
     ),
 ]
+Priority = Annotated[str, Meta(examples=["HIGH"])]
 
 
 def _job_struct(name: str, doc: str, *, is_name_required: bool) -> type[Struct]:
@@ -44,7 +46,7 @@ class SubmitBody(Struct, kw_only=True, forbid_unknown_fields=True):
     payload: Any | UnsetType = UNSET
     run_at: Annotated[datetime | None, Meta(description="The earliest instant to start.")] = None
     delay: Delay | None = None
-    priority: str | None = None
+    priority: Priority | None = None
 
 
 class BulkSubmitItem(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -55,5 +57,5 @@ class BulkSubmitItem(Struct, kw_only=True, forbid_unknown_fields=True):
     payload: Any | UnsetType = UNSET
     run_at: Annotated[datetime | None, Meta(description="The earliest instant to start.")] = None
     delay: Delay | None = None
-    priority: str | None = None
+    priority: Priority | None = None
     idempotency_key: str | None = None

@@ -11,6 +11,8 @@ from mainspring.core.rights import Right
 A = TypeVar("A")
 BODY_LIMIT = 1024 * 1024
 """The most bytes of a request's body, unless the operation has its own limit."""
+BULK_LIMIT = 1000
+"""The most jobs or submissions of one request."""
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 
@@ -65,7 +67,7 @@ class Operation(Generic[A]):
         description: one or two sentences.
         answer: the type of the body of a successful answer; None's type if there is none.
         statuses: the statuses of success, the usual one first.
-        body: the request's body; None if it takes none.
+        body: the request's body; None if it takes none. Then a body that says anything is refused.
         is_conflicting: whether it may answer 409.
         is_described: whether it is part of the API's description, which does not describe itself.
     """

@@ -14,11 +14,12 @@ from mainspring.core.rights import Right
 from mainspring.wire import protocol
 from mainspring.wire.bodies import BulkSubmitItem, JobBody, JobPatch, SubmitBody
 from mainspring.wire.health import HealthView
-from mainspring.wire.operation import JSON, MERGE_PATCH, Body, Operation, Parameter
+from mainspring.wire.operation import BULK_LIMIT, JSON, MERGE_PATCH, Body, Operation, Parameter
 from mainspring.wire.views import (
     BulkJobView,
     BulkRunView,
     CancelView,
+    CountsView,
     Deleted,
     FireRangeList,
     FiresView,
@@ -42,6 +43,11 @@ BEAT_LIMIT = 4 * 1024 * 1024
 _LIMIT = Parameter("limit", "The most to return.", default=100, bounds=(1, 1000))
 _BEFORE = Parameter("before", "Only runs before this one: the `next` of the previous page.")
 _STATE = Parameter("state", "Only runs in this state, in upper or lower case.")
+_RUN_FILTERS = (
+    Parameter("queue", "Only runs of this queue."),
+    Parameter("since", "Only runs created at or after this instant, ISO 8601 with an offset."),
+    Parameter("until", "Only runs created before this instant, ISO 8601 with an offset."),
+)
 _KEY = Parameter("Idempotency-Key", "The same key within 24 h returns the same run.", lengths=(1, 255))
 _SUBMISSION = Body(SubmitBody, SubmitBody, is_optional=True)
 
@@ -77,7 +83,8 @@ CREATE_JOBS = Operation(
     path=f"{_API}/jobs/bulk",
     right=Right.EDIT,
     summary="Create many jobs",
-    description="Create up to 1,000 jobs in one transaction. An invalid job refuses all; a taken name only that job.",
+    description=f"Create up to {BULK_LIMIT:,} jobs in one transaction. "
+    "An invalid job refuses all; a taken name only that job.",
     body=Body(list[JobBody], Any),
     answer=list[BulkJobView],
 )
@@ -206,7 +213,7 @@ LIST_JOB_RUNS = Operation(
     right=Right.READ,
     summary="List the runs of a job",
     description="Return a page of the job's runs, newest first, including finished ones.",
-    query=(_LIMIT, _BEFORE, _STATE),
+    query=(_LIMIT, _BEFORE, _STATE, *_RUN_FILTERS),
     answer=RunPage,
 )
 SUBMIT_RUNS = Operation(
@@ -215,7 +222,8 @@ SUBMIT_RUNS = Operation(
     path=f"{_API}/runs/bulk",
     right=Right.SUBMIT,
     summary="Submit many runs",
-    description="Submit up to 1,000 runs in one transaction. An invalid run refuses all; a used key only that run.",
+    description=f"Submit up to {BULK_LIMIT:,} runs in one transaction. "
+    "An invalid run refuses all; a used key only that run.",
     body=Body(list[BulkSubmitItem], list[BulkSubmitItem]),
     answer=list[BulkRunView],
 )
@@ -225,8 +233,9 @@ LIST_RUNS = Operation(
     path=f"{_API}/runs",
     right=Right.READ,
     summary="List runs",
-    description="Return a page of runs, newest first. With `job_id`, only those of one job, which may be deleted.",
-    query=(_LIMIT, _BEFORE, _STATE, Parameter("job_id", "Only runs of this job.")),
+    description="Return a page of runs, newest first. With `job_id`, only those of one job, which may be deleted. A"
+    " list whose time is over returns what it has found, and how far it looked.",
+    query=(_LIMIT, _BEFORE, _STATE, *_RUN_FILTERS, Parameter("job_id", "Only runs of this job.")),
     answer=RunPage,
 )
 GET_RUN = Operation(
@@ -253,8 +262,9 @@ COUNT_RUNS = Operation(
     path=f"{_API}/counts",
     right=Right.READ,
     summary="Count runs by state",
-    description="Return how many runs are in each state, including finished ones within their retention.",
-    answer=dict[str, int],
+    description="Return how many runs are in each state, including finished ones within their retention, and how old"
+    " the count is.",
+    answer=CountsView,
 )
 
 # -- the server --------------------------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -14,7 +14,8 @@ from mainspring.core.definition.schema import view_schemas
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.ledger import Ledger
 from mainspring.core.model import Attempt, FireRange, Job, JobStatus, Run
-from mainspring.core.triggers import UnknownTrigger
+from mainspring.core.states import RunState
+from mainspring.core.triggers import UnknownTrigger, next_fires
 from mainspring.ports.store.sessions import SessionFacts
 
 JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r4w4te7zsh3z3qydmr3kc"])]
@@ -150,11 +151,38 @@ class JobPage(Struct):
     next: str | None
 
 
-class RunPage(Struct):
+class RunPage(Struct, omit_defaults=True):
     """A page of runs, the newest first; `next` is the value of `before` for the page that follows."""
 
     items: list[RunView]
     next: str | None
+    searched_to: Annotated[
+        Instant | None,
+        Meta(
+            description="When the runs were created down to which the list has looked, if its time was over before it"
+            " had filled the page. `next` then goes on from there."
+        ),
+    ] = None
+
+
+class CountsView(Struct, kw_only=True):
+    """How many runs are in each state, all at one instant."""
+
+    PENDING: int
+    BLOCKED: int
+    RUNNING: int
+    RETRYING: int
+    SUCCEEDED: int
+    FAILED: int
+    CANCELLED: int
+    SKIPPED: int
+    age_ms: Annotated[
+        int,
+        Meta(
+            description="How long ago they were counted, in milliseconds. 0: for this answer. More: in the last "
+            "census, because counting takes long."
+        ),
+    ] = 0
 
 
 class FireRangeList(Struct):
@@ -232,24 +260,21 @@ def view_job(job: Job) -> JobView:
         version=job.version,
         is_paused=job.is_paused,
         next_fire_time=job.next_fire_at,
-        next_fire_times=next_fires(job),
+        next_fire_times=_next_fires(job),
         created_at=job.created_at,
         updated_at=job.updated_at,
         **plain_from_spec(job.spec, msgspec.Raw),
     )
 
 
-def next_fires(job: Job) -> list[datetime]:
+def _next_fires(job: Job) -> list[datetime]:
     """Return the next fires of a job by its clock. If the type of its trigger is unknown, return only the next one."""
     if job.next_fire_at is None:
         return []
-    fires = [job.next_fire_at]
     trigger = job.spec.trigger
     if trigger is None or isinstance(trigger, UnknownTrigger):
-        return fires
-    while len(fires) < NEXT_FIRES and (fire := trigger.next_after(fires[-1])) is not None:
-        fires.append(fire)
-    return fires
+        return [job.next_fire_at]
+    return [job.next_fire_at, *next_fires(trigger, job.next_fire_at, NEXT_FIRES - 1)]
 
 
 def view_status(status: JobStatus) -> StatusView:
@@ -263,6 +288,16 @@ def view_status(status: JobStatus) -> StatusView:
         next_run=status.next_fire_at,
         retry_count=status.retry_count,
     )
+
+
+def view_counts(by_state: Mapping[RunState, int], *, age: timedelta) -> CountsView:
+    """Show how many runs are in each state.
+
+    Args:
+        age: how long ago they were counted.
+    """
+    counts = {state.value: by_state.get(state, 0) for state in RunState}
+    return CountsView(**counts, age_ms=age // timedelta(milliseconds=1))
 
 
 def view_run(run: Run) -> RunView:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -186,6 +187,104 @@ async def test_body_that_is_cut_off_stores_nothing(runtime: ManualRuntime, http:
     await api_of(runtime)(scope, receive, send)
     assert sent[0]["status"] == 400
     assert b"closed before the whole body arrived" in sent[1]["body"]
+
+
+BODILESS = [operation for operation in OPERATIONS if operation.body is None]
+
+
+@pytest.mark.parametrize("operation", BODILESS, ids=lambda operation: operation.id)
+@pytest.mark.parametrize(
+    ("content", "detail"),
+    [
+        (
+            b'{"until": "tomorrow"}',
+            "this operation takes no body, so there is no field 'until'; send no body",
+        ),
+        (
+            b'{"a\\u0000b": 1, "c": 2}',
+            "this operation takes no body, so there is no field 'a\\x00b'; send no body",
+        ),
+        (b"until tomorrow", "this operation takes no body; send none"),
+        (b"[]", "this operation takes no body; send none"),
+        (b"null", "this operation takes no body; send none"),
+        (b"\xff", "this operation takes no body; send none"),
+        (b"[" * 100_000, "this operation takes no body; send none"),
+        (b" ", "this operation takes no body; send none"),
+    ],
+    ids=["field", "odd field", "text", "list", "null", "not UTF-8", "deep", "blank"],
+)
+async def test_body_is_refused_where_the_operation_takes_none(
+    http: httpx.AsyncClient, operation: Operation[Any], content: bytes, detail: str
+) -> None:
+    query = {parameter.name: "* * * * *" for parameter in operation.query if parameter.is_required}
+    answer = await http.request(operation.method, url_of(operation), params=query, content=content)
+    assert (answer.status_code, answer.json()["detail"]) == (400, detail)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b" { } "])
+async def test_body_that_says_nothing_counts_as_none(http: httpx.AsyncClient, content: bytes) -> None:
+    job_id = (await http.post(JOBS, json=HOOK)).json()["job_id"]
+    assert (await http.post(f"{JOBS}/{job_id}/pause", content=content)).json()["is_paused"] is True
+    assert (await http.request("DELETE", f"{JOBS}/{job_id}", content=content)).status_code == 200
+
+
+async def test_body_beyond_the_limit_is_not_read_even_where_the_operation_takes_none(
+    http: httpx.AsyncClient,
+) -> None:
+    answer = await http.request("GET", JOBS, content=b" " * 2_000_000)
+    assert (answer.status_code, answer.json()["detail"]) == (413, "the body has more than 1048576 bytes")
+
+
+async def test_body_in_pieces_is_refused_where_the_operation_takes_none(http: httpx.AsyncClient) -> None:
+    async def pieces() -> Any:
+        for piece in (b"{", b'"until": ', b'"tomorrow"}'):
+            yield piece
+
+    job_id = (await http.post(JOBS, json=HOOK)).json()["job_id"]
+    answer = await http.post(f"{JOBS}/{job_id}/pause", content=pieces())
+    assert answer.status_code == 400
+    assert "'until'" in answer.json()["detail"]
+    assert (await http.get(f"{JOBS}/{job_id}")).json()["is_paused"] is False
+
+
+# -- headers that are given twice --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("Host", ("localhost", "evil.example")),
+        ("Host", ("localhost", "localhost")),
+        ("Origin", ("http://localhost", "http://evil.example")),
+        ("Idempotency-Key", ("a", "b")),
+        ("Content-Type", ("application/json", "text/plain")),
+        ("Content-Length", ("2", "3")),
+    ],
+)
+async def test_header_that_is_given_twice_is_refused_by_name(
+    runtime: ManualRuntime, name: str, values: tuple[str, str]
+) -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"{}"}
+
+    async def send(event: Any) -> None:
+        sent.append(event)
+
+    headers = [(b"x-request-id", b"abc"), *((name.lower().encode(), value.encode()) for value in values)]
+    scope = {"type": "http", "method": "POST", "path": JOBS, "query_string": b"", "headers": headers}
+    await api_of(runtime)(scope, receive, send)
+    assert sent[0]["status"] == 400
+    problem = json.loads(sent[1]["body"])
+    assert problem["detail"] == f"the header {name} is given twice; give it once"
+    assert problem["request_id"] == "abc"
+
+
+async def test_other_headers_may_be_given_twice(http: httpx.AsyncClient) -> None:
+    headers = [("x-request-id", "a"), ("x-request-id", "b"), ("accept", "a/b"), ("accept", "c/d")]
+    answer = await http.get(JOBS, headers=headers)
+    assert (answer.status_code, answer.headers["x-request-id"]) == (200, "a")
 
 
 # -- timing and the end ------------------------------------------------------------------------------------------------

@@ -187,6 +187,50 @@ async def test_a_patch_with_the_same_interval_changes_nothing(
     assert answer.json() == job
 
 
+async def test_patch_replaces_the_trigger_and_removes_the_old_one_by_null(
+    http: Http, job: dict[str, Any]
+) -> None:
+    patch = {"cron": None, "every": "7s", "function": None, "callback_url": "https://example.com/hook"}
+    answer = await http.patch(f"{JOBS}/{job['job_id']}", json=patch)
+    assert answer.status_code == 200, answer.text
+    changed = answer.json()
+    assert (changed["trigger"]["type"], changed["target"]["type"]) == ("interval", "http")
+    assert changed["next_fire_time"] == "2026-01-05T12:00:07Z"
+
+
+async def test_refused_url_is_named_as_it_was_given(http: Http, job: dict[str, Any]) -> None:
+    patch = {"target": None, "callback_url": "https://user:secret@example.com/"}
+    answer = await http.patch(f"{JOBS}/{job['job_id']}", json=patch)
+    assert answer.json()["errors"][0]["field"] == "callback_url"
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+async def test_another_anchor_is_taken_and_the_clock_follows_it(
+    http: Http, runtime: ManualRuntime, method: str
+) -> None:
+    body: dict[str, Any] = {"name": "tick", "function": "work"}
+    job = (await http.post(JOBS, json={**body, "every": "10s"})).json()
+    assert job["next_fire_time"] == "2026-01-05T12:00:10Z"
+    await runtime.advance(14)
+    trigger = {"type": "interval", "every_seconds": 10, "anchor": "2026-01-05T12:00:07Z"}
+    url = JOBS if method == "PUT" else f"{JOBS}/{job['job_id']}"
+    answer = await http.request(method, url, json={**body, "trigger": trigger})
+    assert answer.status_code == 200, answer.text
+    changed = answer.json()
+    assert changed["trigger"] == {**trigger, "anchor": "2026-01-05T12:00:07+00:00"}
+    assert (changed["version"], changed["next_fire_time"]) == (2, "2026-01-05T12:00:17Z")
+    await runtime.advance(10)
+    after = (await http.get(f"{JOBS}/{job['job_id']}")).json()
+    assert after["next_fire_time"] == "2026-01-05T12:00:27Z"
+
+
+async def test_put_of_the_same_interval_keeps_its_anchor(http: Http, runtime: ManualRuntime) -> None:
+    body = {"name": "tick", "function": "work", "every": "10s"}
+    job = (await http.put(JOBS, json=body)).json()
+    await runtime.advance(4)
+    assert (await http.put(JOBS, json=body)).json() == job
+
+
 async def test_ledger_counts_what_was_owed(http: Http, runtime: ManualRuntime) -> None:
     job = (await http.post(JOBS, json={"name": "tick", "function": "work", "every": "10s"})).json()
     await runtime.advance(35)

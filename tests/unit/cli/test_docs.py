@@ -14,6 +14,7 @@ from mainspring.cli.main import cli
 from mainspring.core.cron.fields import MACROS
 from mainspring.core.definition import read_definition
 from mainspring.core.definition.read import known_fields
+from mainspring.host.exit_codes import ExitCode
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 PAGES = {name: (REFERENCE / f"{name}.md").read_text() for name in ("cli", "cron", "job-definition", "sdk")}
@@ -93,3 +94,8 @@ def test_command_lines_of_the_docs_are_understood(line: str) -> None:
     command = COMMANDS[name]
     assert not isinstance(command, click.Group), line
     command.make_context(name, words[len(name.split()) :], resilient_parsing=False)
+
+
+def test_every_exit_code_is_listed() -> None:
+    listed = re.findall(r"^\| ([0-9]+) \| ", PAGES["cli"], re.MULTILINE)
+    assert listed == [str(code.value) for code in ExitCode]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mainspring.cli.commands.server import server_command
@@ -97,3 +99,30 @@ def test_network_options_serve_nothing_without_an_api(capsys: pytest.CaptureFixt
     for option, field in ((["--trusted-network"], "trusted_network"), (["--allow-host", "a"], "allow_host")):
         assert run_command(["server", "--store", STORE, "--no-api", *option]) == 2
         assert capsys.readouterr().err.startswith(f"error: {field}: with --no-api nothing is served")
+
+
+@pytest.mark.parametrize("process", ["server", "up"])
+@pytest.mark.parametrize(
+    ("variable", "text", "said"),
+    [
+        ("EXECUTORS_HTTP_ALLOW", "a:b:c", "executors.http.allow: 'a:b:c' is neither a network nor a host"),
+        ("EXECUTORS_HTTP_ALLOW", "a:70000", "executors.http.allow: 'a:70000' has no port from 1 to 65535"),
+        ("EXECUTORS_SHELL_LIMITS", "ram=1", "executors.shell.limits: there is no limit 'ram'"),
+        ("HISTORY_KEEP", "1s", "history.keep: must be between 1m and 3650d"),
+    ],
+)
+def test_nothing_is_made_if_a_setting_is_wrong(
+    process: str,
+    variable: str,
+    text: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(f"MAINSPRING_{variable}", text)
+    assert run_command([process, "--port", "0", "--data", str(tmp_path / "data")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {said}")
+    assert f"(in MAINSPRING_{variable})" in error
+    assert not (tmp_path / "data").exists()

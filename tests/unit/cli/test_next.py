@@ -70,6 +70,25 @@ def test_exit_codes(arguments: list[str], code: int, capsys: pytest.CaptureFixtu
     assert (capsys.readouterr().err != "") == (code != 0)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("run list --limit x", "limit: 'x' is not a whole number from 1 to 1000000"),
+        ("job list --limit 0", "limit: 0 is not between 1 and 1000000"),
+        ("next @daily --count 1.5", "count: '1.5' is not a whole number from 1 to 10000"),
+        ("job add a --retries x", "retries: 'x' is not a whole number from 0 to 1000"),
+        ("job add a --retries -5", "retries: -5 is not between 0 and 1000"),
+        ("job run a --wait x", "wait: must be 0 or more seconds, not 'x'"),
+        ("job run a --wait nan", "wait: must be 0 or more seconds, not 'nan'"),
+    ],
+)
+def test_a_number_that_is_none_is_refused_with_what_would_be_right(
+    arguments: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(arguments.split()) == 2
+    assert capsys.readouterr().err == f"error: {said}\n"
+
+
 def test_a_table_on_a_terminal_has_the_same_cells(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

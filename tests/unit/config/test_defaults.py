@@ -65,11 +65,6 @@ def test_bounds_are_those_of_the_protocol() -> None:
     assert SETTINGS["worker.long_poll"].kind.limits() == f"0s to {bound.le}s"
 
 
-def test_limits_of_commands_are_those_that_the_executor_knows() -> None:
-    for name in SETTINGS["executors.shell.limits"].kind.names:  # type: ignore[attr-defined]
-        ShellExecutor(enabled=True, limits={name: 1})
-
-
 def test_settings_made_in_code_are_checked_by_the_same_bounds() -> None:
     for name, value, said in (
         ("slots", 10_001, "worker.slots: 10001 is not between 0 and 10000"),

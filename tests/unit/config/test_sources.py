@@ -104,7 +104,7 @@ def test_every_field_of_settings_is_a_setting_with_its_default() -> None:
     [
         ("[worker]\nslot = 1", "worker.slot: there is no such setting; did you mean 'worker.slots'?"),
         ("slots = 1", "slots: there is no such setting; did you mean 'worker.slots'?"),
-        ("[wroker]\nslots = 1", "wroker: there is no such table; known are api, executors,"),
+        ("[wroker]\nslots = 1", "wroker: there is no such table; known are api, browse, executors,"),
         ("callback_allow = []", "callback_allow: there is no such setting; did you mean 'executors.http.allow'?"),
         ("no_api = true", "no_api: there is no such setting; did you mean 'api.enabled'?"),
         ("zzz = 1", "zzz: there is no such setting; `mainspring config show` lists all"),
@@ -352,3 +352,40 @@ def test_an_address_that_a_worker_would_refuse_is_a_problem(tmp_path: Path, text
 def test_addresses_may_be_a_list_or_separated_by_commas(tmp_path: Path) -> None:
     assert problems(tmp_path, "server = ['http://a/', 'https://b:1']") == []
     assert problems(tmp_path, "server = 'http://a, https://b'") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "executors.http.allow = ['a:b:c', '10.0.0.0/8', 'd:70000']",
+            [
+                "'a:b:c' is neither a network nor a host, with or without a port",
+                "'d:70000' has no port from 1 to 65535",
+            ],
+        ),
+        (
+            "worker.queues = ['a b', 'c', 'd e']",
+            [f"must be 1 to 64 of A-Z a-z 0-9 . _ -, not {name}" for name in ("'a b'", "'d e'")],
+        ),
+        ("server = ['ftp://a', 'b']", ["must be an address like http://127.0.0.1:8620"]),
+        (
+            "executors.shell.limits = { as = -1, nproc = 1, stack = 'x' }",
+            [
+                "'as' must be a number of 0 or more, and less than 2^63",
+                "'stack' must be a number of 0 or more, not text",
+            ],
+        ),
+    ],
+)
+def test_all_mistakes_in_one_value_are_named(tmp_path: Path, text: str, said: list[str]) -> None:
+    (problem,) = problems(tmp_path, text)
+    assert problem.partition(": ")[2].partition(" (in ")[0].split("; ") == said
+
+
+def test_all_mistakes_in_one_variable_are_named() -> None:
+    choices = read_sources(environment={"MAINSPRING_EXECUTORS_SHELL_LIMITS": "nproc=5 as stack:1"})
+    (problem,) = choices.problems
+    assert problem.message.startswith(
+        "'as' is not of the form NAME=NUMBER, like nproc=200; 'stack:1' is not of"
+    )

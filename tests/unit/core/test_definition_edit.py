@@ -89,6 +89,43 @@ def test_a_new_target_replaces_the_old_one() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("patch", "trigger"),
+    [
+        ({"cron": None, "every": "7s"}, Interval(7 * SECOND, LATER)),
+        ({"every": "7s", "cron": None, "tz": None, "dst": None}, Interval(7 * SECOND, LATER)),
+        ({"trigger": None, "every": "7s"}, Interval(7 * SECOND, LATER)),
+        ({"cron": None, "trigger": {"type": "cron", "expression": "@daily"}}, Cron("@daily")),
+        ({"every": None, "cron": "@daily"}, Cron("@daily", tz="Europe/Berlin", dst="skip/both")),
+        ({"cron": None, "every": None, "run_at": None, "trigger": None, "tz": None}, None),
+    ],
+)
+def test_null_may_stand_beside_the_trigger_that_comes_instead(patch: dict[str, Any], trigger: object) -> None:
+    assert edit(**patch).trigger == trigger
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"function": None, "callback_url": "https://a.example"},
+        {"callback_url": "https://a.example", "command": None, "shell": None},
+        {"target": None, "callback_url": "https://a.example"},
+        {"target": {"type": "http", "url": "https://a.example"}, "function": None},
+    ],
+)
+def test_null_may_stand_beside_the_target_that_comes_instead(patch: dict[str, Any]) -> None:
+    assert edit(**patch).target == edit(callback_url="https://a.example").target
+
+
+@pytest.mark.parametrize("patch", [{"function": None}, {"target": None}, {"command": None, "target": None}])
+def test_null_alone_leaves_no_job_without_a_target(patch: dict[str, Any]) -> None:
+    error = refusal(**patch)
+    assert error.field in patch
+    assert error.message == (
+        "must not be null, because every job has a target; give one of callback_url, function, command, target"
+    )
+
+
 def test_a_past_instant_may_stay_but_not_be_set() -> None:
     once = edit_definition(OLD, {"run_at": "2026-01-06T00:00:00Z"}, now=NOW)
     assert edit(once, priority="LOW").trigger == once.trigger
@@ -117,6 +154,10 @@ def test_leaving_the_list_drops_its_delays() -> None:
         ({"name": None}, "name"),
         ({"cron": "nonsense"}, "cron"),
         ({"cron": "@daily", "every": "1m"}, "every"),
+        ({"cron": "@daily", "every": "1m", "trigger": None}, "every"),
+        ({"cron": None, "every": "1m", "tz": "UTC"}, "tz"),
+        ({"cron": "@daily", "tz": None}, "tz"),
+        ({"callback_url": "https://a.example", "function": "f", "command": None}, "function"),
         ({"tz": "Mars/Base"}, "tz"),
         ({"every": "1m", "dst": "vixie"}, "dst"),
         ({"timeout": "5m"}, "timeout"),

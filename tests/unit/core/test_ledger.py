@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainspring.core.clocks import NextFire
 from mainspring.core.ids import FireRangeId, JobId
 from mainspring.core.ledger import Balance, balance_fires
 from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Misfire, MisfireRule, Target
@@ -14,6 +15,7 @@ from mainspring.core.planning import plan_fires
 from mainspring.core.triggers import Interval
 from mainspring.testing.factories import START, at
 
+JOB = JobId(UUID(int=1))
 MINUTES = Interval(timedelta(minutes=1), START)
 
 
@@ -22,7 +24,7 @@ def make_fire_range(
 ) -> FireRange:
     return FireRange(
         id=FireRangeId(1),
-        job_id=JobId(UUID(int=1)),
+        job_id=JOB,
         tenant="default",
         version=1,
         kind=kind,
@@ -118,7 +120,9 @@ def test_what_the_planner_does_is_even_at_any_time(
     fire_ranges: list[FireRange] = []
     for delay in delays:
         now += timedelta(seconds=delay)
-        while clock is not None and (plan := plan_fires(spec, clock, now=now)) is not None:
+        while (
+            clock is not None and (plan := plan_fires(spec, JOB, NextFire(clock, clock), now=now)) is not None
+        ):
             recorded += [*plan.fires, *(instant for instant, _ in plan.skips)]
             fire_ranges += (
                 make_fire_range(planned.kind, planned.from_at, planned.to_at) for planned in plan.ranges

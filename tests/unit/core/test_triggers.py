@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.cron import Cron
-from mainspring.core.triggers import Interval, Once, Trigger
+from mainspring.core.triggers import Interval, Once, Trigger, next_fires
 from mainspring.core.triggers.interval import IntervalType
 from mainspring.core.triggers.once import OnceType
 from mainspring.errors import InvalidInput
@@ -54,6 +54,14 @@ def test_next_is_the_same_from_anywhere_before_it(
     after = trigger.next_after(instant)
     if after is not None:
         assert trigger.next_after(max(instant, after - lead - TICK)) == after
+
+
+def test_next_fires_are_as_many_as_asked_for_or_all() -> None:
+    every_minute = Interval(MINUTE, START)
+    assert next_fires(every_minute, START, 3) == [START + MINUTE, START + 2 * MINUTE, START + 3 * MINUTE]
+    assert next_fires(every_minute, START, 0) == []
+    assert next_fires(Once(START + MINUTE), START, 3) == [START + MINUTE]
+    assert next_fires(Once(START), START, 3) == []
 
 
 @given(intervals, st.integers(1, 10_000), st.timedeltas(timedelta(0), YEAR))
@@ -115,9 +123,13 @@ def test_anchor_beyond_all_fires_is_refused_by_its_name() -> None:
 
 
 def test_interval_keeps_its_anchor_while_its_length_stays() -> None:
-    old, same, longer = Interval(MINUTE, START), Interval(MINUTE, at(7)), Interval(2 * MINUTE, at(7))
-    assert IntervalType().carry_over(old, same) == old
-    assert IntervalType().carry_over(old, longer) == longer
+    def make(every: timedelta, anchor: datetime | None) -> Interval:
+        values = {"every": every, "anchor": anchor}
+        return IntervalType().make(values, str, now=at(7), old=Interval(MINUTE, START))
+
+    assert make(MINUTE, None) == Interval(MINUTE, START)
+    assert make(2 * MINUTE, None) == Interval(2 * MINUTE, at(7))
+    assert make(MINUTE, at(3)) == Interval(MINUTE, at(3))
 
 
 def test_triggers_are_told_in_words() -> None:

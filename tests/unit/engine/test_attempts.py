@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from mainspring.core.applying import CancelVerdict
 from mainspring.core.ids import RunId
 from mainspring.core.model import Priority
 from mainspring.core.states import RunState
@@ -14,7 +15,6 @@ from mainspring.engine.usecases.runs import Submission, Submitted
 from mainspring.errors import Conflict, InvalidInput, StoreUnavailable
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Report, ReportResult
-from mainspring.ports.store.runs import CancelResult
 from mainspring.ports.store.sessions import BeatResult
 from mainspring.testing.factories import at, make_session
 from mainspring.testing.manual import TENANT, ManualWorker
@@ -128,7 +128,7 @@ async def test_run_that_crashes_its_worker_alone_is_poison(bench: Bench) -> None
 
 async def test_cancel_of_a_waiting_run_ends_it_at_once(bench: Bench) -> None:
     run_id = await submit(bench)
-    assert await bench.runtime.client.runs.cancel(TENANT, run_id) is CancelResult.CANCELLED
+    assert await bench.runtime.client.runs.cancel(TENANT, run_id) is CancelVerdict.CANCELLED
     worker = await bench.runtime.worker()
     assert await worker.work() == 0
     assert (await bench.run(run_id)).state is RunState.CANCELLED
@@ -138,7 +138,7 @@ async def test_completion_wins_over_a_cancel_that_came_first(bench: Bench) -> No
     run_id = await submit(bench)
     worker = await bench.runtime.worker()
     (lease,) = await worker.claim()
-    assert await bench.runtime.client.runs.cancel(TENANT, run_id) is CancelResult.REQUESTED
+    assert await bench.runtime.client.runs.cancel(TENANT, run_id) is CancelVerdict.REQUESTED
     assert await worker.report(await worker.carry_out(lease)) == [ReportResult.APPLIED]
     assert (await bench.run(run_id)).state is RunState.SUCCEEDED
 

@@ -165,15 +165,25 @@ def rate() -> Rate:
     return Rate(float("inf"))
 
 
+def not_a_key() -> dict[float, int]:
+    return {1.5: 1, float("nan"): 2}
+
+
 @pytest.mark.parametrize(
     "function",
-    [nested, with_surrogate, not_json, not_a_number, with_infinity, rate],
+    [nested, with_surrogate, not_json, not_a_number, with_infinity, rate, not_a_key],
     ids=lambda made: made.__name__,
 )
 async def test_result_that_is_not_json_fails_for_good(bench: Bench, function: Callable[[], Any]) -> None:
     failure = await bench.fail(function)
     assert "the result is not JSON" in failure.error
     assert not failure.is_retryable
+
+
+async def test_other_keys_of_a_result_become_text(bench: Bench) -> None:
+    assert await bench.run(lambda: {1: None, 1.5: "nan", "inf": []}) == Success(
+        result=b'{"1":null,"1.5":"nan","inf":[]}'
+    )
 
 
 def levels(count: int) -> Any:

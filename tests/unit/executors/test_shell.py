@@ -1,12 +1,14 @@
 """What is refused before any process is started."""
 
 import pwd
+import resource
 from typing import Any
 
 import pytest
 
 from mainspring.core.definition import read_definition
 from mainspring.core.outcomes import Failure
+from mainspring.core.resource_limits import RESOURCE_LIMITS
 from mainspring.errors import InvalidInput
 from mainspring.executors import ShellExecutor
 from mainspring.testing.factories import START
@@ -21,6 +23,12 @@ def test_it_cannot_be_made_where_it_is_not_enabled() -> None:
 def test_unknown_limits_are_refused() -> None:
     with pytest.raises(InvalidInput, match="rss"):
         ShellExecutor(enabled=True, limits={"rss": 1})
+
+
+@pytest.mark.parametrize("name", RESOURCE_LIMITS)
+def test_known_limits_are_those_of_the_system(name: str) -> None:
+    ShellExecutor(enabled=True, limits={name: 1})
+    assert hasattr(resource, f"RLIMIT_{name.upper()}")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 import pytest
 
+from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.ids import RunId
-from mainspring.ports.store.runs import SubmitResult, SubmitStatus
+from mainspring.ports.store.runs import SubmitResult
 from mainspring.ports.store.schedule import FireResult, FireStatus
 from mainspring.stores.postgres.failover import Failover, Lineage, Recent, Standing, WrongServer
 from mainspring.testing.factories import at
@@ -59,13 +60,13 @@ def test_answer_that_was_overtaken_by_another_is_no_failover() -> None:
 
 
 def submitted(*ids: int) -> list[SubmitResult]:
-    return [SubmitResult(SubmitStatus.SUBMITTED, RunId(run_id)) for run_id in ids]
+    return [SubmitResult(SubmissionVerdict.SUBMITTED, RunId(run_id)) for run_id in ids]
 
 
 def test_new_runs_are_remembered_and_repetitions_are_not() -> None:
     recent = Recent()
-    repeated = SubmitResult(SubmitStatus.DUPLICATE, RunId(1))
-    recent.note(at(1), [*submitted(5, 6), repeated, SubmitResult(SubmitStatus.JOB_MISSING)])
+    repeated = SubmitResult(SubmissionVerdict.DUPLICATE, RunId(1))
+    recent.note(at(1), [*submitted(5, 6), repeated, SubmitResult(SubmissionVerdict.JOB_MISSING)])
     recent.note(at(2), [FireResult(FireStatus.FIRED, (RunId(7), RunId(8))), FireResult(FireStatus.LOST)])
     assert list(recent.told()) == [(5, at(1)), (6, at(1)), (7, at(2)), (8, at(2))]
 

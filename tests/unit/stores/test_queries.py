@@ -107,6 +107,12 @@ def test_fragment_takes_its_place_with_a_prefix_where_asked_for() -> None:
     assert query.parameters == ("now",)
 
 
+def test_fragment_may_hold_others() -> None:
+    fragments = {"columns": "id, name", "end": "RETURNING {run.columns}"}
+    [query] = parse_queries("-- name: query\nDELETE FROM run {end};", fragments)
+    assert query.text == "DELETE FROM run RETURNING run.id, run.name"
+
+
 def test_unknown_fragment_is_refused() -> None:
     with pytest.raises(ValueError, match="there is no fragment 'columns'"):
         parse_queries("-- name: query\nSELECT {columns};", {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mainspring.api.call import Answer, Call, Endpoint, handles
-from mainspring.api.reading import path_job_id, query_job_id
+from mainspring.api.reading import check_bulk, path_job_id, query_job_id
 from mainspring.core.ids import format_job_id
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
@@ -23,8 +23,6 @@ from mainspring.wire.views import (
     view_status,
 )
 
-MAX_BULK = 1000
-
 
 @handles(operations.CREATE_JOB)
 async def create_job(call: Call, body: dict[str, Any]) -> JobView:
@@ -33,8 +31,7 @@ async def create_job(call: Call, body: dict[str, Any]) -> JobView:
 
 @handles(operations.CREATE_JOBS)
 async def create_jobs(call: Call, bodies: Any) -> list[BulkJobView]:
-    if not isinstance(bodies, list) or not 1 <= len(bodies) <= MAX_BULK:
-        raise InvalidInput("body", f"must be a list of 1 to {MAX_BULK} jobs")
+    check_bulk(bodies, "jobs")
     for index, body in enumerate(bodies):
         if not isinstance(body, dict):
             raise InvalidInput(f"[{index}]", "must be an object")

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from mainspring.api.call import Answer, Call, Endpoint, handles
-from mainspring.api.reading import path_job_id, path_run_id, query_job_id, query_run_id
+from mainspring.api.reading import check_bulk, path_job_id, path_run_id, query_job_id, query_run_id
 from mainspring.core.fields import (
     MAX_NAME,
     read_choice,
@@ -16,9 +16,10 @@ from mainspring.core.fields import (
     read_payload,
     read_text,
 )
-from mainspring.core.ids import JobId, RunId, format_run_id
-from mainspring.core.model import Priority, Run
+from mainspring.core.ids import JobId, format_run_id
+from mainspring.core.model import Priority
 from mainspring.core.states import RunState
+from mainspring.engine.usecases.browsing import RunFilter
 from mainspring.engine.usecases.runs import Submission
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
@@ -26,14 +27,14 @@ from mainspring.wire.bodies import BulkSubmitItem, SubmitBody
 from mainspring.wire.views import (
     BulkRunView,
     CancelView,
+    CountsView,
     RunDetail,
     RunPage,
     SubmittedView,
+    view_counts,
     view_run,
     view_run_detail,
 )
-
-MAX_BULK = 1000
 
 
 @handles(operations.SUBMIT_RUN)
@@ -78,8 +79,7 @@ def _payload(value: Any | UnsetType, field: str) -> bytes | None:
 
 @handles(operations.SUBMIT_RUNS)
 async def submit_runs(call: Call, items: list[BulkSubmitItem]) -> list[BulkRunView]:
-    if not 1 <= len(items) <= MAX_BULK:
-        raise InvalidInput("body", f"must be a list of 1 to {MAX_BULK} submissions")
+    check_bulk(items, "submissions")
     ids = await _job_ids(call, items)
     submissions = [
         _submission(job_id, item, key=item.idempotency_key, prefix=f"[{index}].")
@@ -129,14 +129,17 @@ async def list_runs(call: Call) -> RunPage:
 
 async def _page(call: Call, job_id: JobId | None) -> RunPage:
     query = call.query
-    limit: int = query["limit"]
     before = query_run_id(query["before"], "before") if "before" in query else None
-    state = read_choice(query["state"].upper(), "state", RunState) if "state" in query else None
-    runs: list[Run] = await call.engine.runs.list_page(
-        call.tenant, job_id=job_id, state=state, before=before, limit=limit
+    wanted = RunFilter(
+        job_id=job_id,
+        state=read_choice(query["state"].upper(), "state", RunState) if "state" in query else None,
+        queue=query.get("queue"),
+        since=read_instant(query["since"], "since") if "since" in query else None,
+        until=read_instant(query["until"], "until") if "until" in query else None,
     )
-    following = format_run_id(RunId(runs[-1].id)) if len(runs) == limit else None
-    return RunPage([view_run(run) for run in runs], following)
+    found = await call.engine.runs.list_page(call.tenant, wanted, before=before, limit=query["limit"])
+    following = None if found.before is None else format_run_id(found.before)
+    return RunPage([view_run(run) for run in found.runs], following, found.searched_to)
 
 
 @handles(operations.GET_RUN)
@@ -152,9 +155,9 @@ async def cancel_run(call: Call) -> CancelView:
 
 
 @handles(operations.COUNT_RUNS)
-async def count_runs(call: Call) -> dict[str, int]:
+async def count_runs(call: Call) -> CountsView:
     counts = await call.engine.runs.counts(call.tenant)
-    return {state.value: counts.get(state, 0) for state in RunState}
+    return view_counts(counts.by_state, age=counts.age)
 
 
 ROUTES: list[Endpoint] = [

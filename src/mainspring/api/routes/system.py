@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import cache
 from importlib.metadata import version
 
@@ -12,6 +11,7 @@ from mainspring.api.call import Call, Endpoint, handles
 from mainspring.api.openapi import describe
 from mainspring.core.cron import Cron, CronError
 from mainspring.core.fields import read_instant
+from mainspring.core.triggers import next_fires
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
 from mainspring.wire.health import HealthView, view_failover, view_scheduler
@@ -48,20 +48,15 @@ async def preview_cron(call: Call) -> FiresView:
         if error.field in {"expression", "tz", "dst"}:
             raise InvalidInput(error.field, error.message) from error
         raise InvalidInput("expression", str(error)) from error
-    instant: datetime | None = call.engine.now()
+    after = call.engine.now()
     if "after" in query:
-        instant = read_instant(query["after"].replace(" ", "+"), "after")
-    fires: list[datetime] = []
-    while len(fires) < query["count"] and instant is not None:
-        instant = cron.next_after(instant)
-        if instant is not None:
-            fires.append(instant)
+        after = read_instant(query["after"].replace(" ", "+"), "after")
     return FiresView(
         expression=cron.expression,
         tz=cron.tz,
         explanation=cron.explain(),
         warnings=list(cron.warnings),
-        fires=fires,
+        fires=next_fires(cron, after, query["count"]),
     )
 
 

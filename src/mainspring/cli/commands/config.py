@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from mainspring.cli.options import json_option, read_choices, setting_options
-
-_WRONG = 1
+from mainspring.host.exit_codes import ExitCode
 
 
 @click.group("config")
@@ -75,14 +74,12 @@ def show_command(context: click.Context, /, changed: bool, as_json: bool, **_: A
 def check_command(context: click.Context, /, file: str | None, as_json: bool, **_: Any) -> int:
     """Check the settings: FILE, or the file that processes would read, with the environment and options.
 
-    Prints every problem with the setting's name and what would be right; exit code 1 if there are any.
+    Prints every problem with the setting's name and what would be right; exit code 3 if there are any.
     """
     from mainspring.cli.output import print_json
     from mainspring.config.processes import check
     from mainspring.config.setting import PROCESSES
     from mainspring.config.sources import find_misspelt
-    from mainspring.errors import InvalidInput
-    from mainspring.executors.egress import make_policy
     from mainspring.plugins import load_plugins
 
     if file is not None:
@@ -91,10 +88,6 @@ def check_command(context: click.Context, /, file: str | None, as_json: bool, **
     problems = [*choices.problems, *find_misspelt(os.environ)]
     for process in PROCESSES:
         problems += check(process, choices, stores=load_plugins())
-    try:
-        make_policy(choices["executors.http.allow"].value)
-    except InvalidInput as error:
-        problems.append(choices.tell(error))
     unique = {(problem.field, problem.message): problem for problem in problems}
     if as_json:
         told = [{"setting": field, "problem": message} for field, message in unique]
@@ -105,7 +98,7 @@ def check_command(context: click.Context, /, file: str | None, as_json: bool, **
         if not unique:
             where = f"{choices.file}: " if choices.file is not None else "no file; environment and options: "
             click.echo(f"{where}right")
-    return _WRONG if unique else 0
+    return ExitCode.NOT_WELL if unique else ExitCode.DONE
 
 
 def _text(value: object, default_words: str) -> object:

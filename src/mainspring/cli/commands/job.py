@@ -8,10 +8,12 @@ import click
 
 from mainspring.cli.calling import call, find_job, plain, read_json_text, read_text_file
 from mainspring.cli.definition import definition_options, read_definition_options
-from mainspring.cli.options import json_option, server_option
+from mainspring.cli.options import json_option, kind_option, server_option
 from mainspring.cli.output import print_fields, print_json, print_table
+from mainspring.core.kinds import Whole
 from mainspring.core.triggers import tell_trigger
 from mainspring.errors import InvalidInput
+from mainspring.host.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
@@ -73,9 +75,7 @@ def _definition(name: str | None, file: str | None, given: dict[str, Any]) -> di
 
 
 @job_group.command("list")
-@click.option(
-    "--limit", default=100, show_default=True, type=click.IntRange(1, 1_000_000), help="The most to list."
-)
+@kind_option("--limit", Whole(1, 1_000_000), default="100", words="The most to list, up to 1,000,000.")
 @server_option
 @json_option
 def list_command(limit: int, server: str, *, as_json: bool) -> None:
@@ -178,7 +178,7 @@ def _report_clock(job: JobView, *, as_json: bool) -> None:
 @server_option
 @json_option
 def ledger_command(job: str, server: str, *, as_json: bool) -> int:
-    """Compare the fires that a job owed with those on record; exit code 1 if any is missing or surplus.
+    """Compare the fires that a job owed with those on record; exit code 3 if any is missing or surplus.
 
     Covers the last day, but nothing before the job's last change (an edit, a pause, a resume).
     """
@@ -199,7 +199,7 @@ def ledger_command(job: str, server: str, *, as_json: bool) -> int:
         for kind, instants in (("missing", ledger.missing), ("surplus", ledger.surplus)):
             for instant in instants:
                 click.echo(f"{kind}: {_instant(instant)}")
-    return 1 if ledger.missing or ledger.surplus else 0
+    return ExitCode.NOT_WELL if ledger.missing or ledger.surplus else ExitCode.DONE
 
 
 @job_group.command("run")
@@ -213,22 +213,19 @@ def ledger_command(job: str, server: str, *, as_json: bool) -> int:
 )
 @click.option(
     "--wait",
-    "seconds",
-    type=float,
     metavar="SECONDS",
-    help="Wait up to this long for the run to end, 0 or more; exit code 1 unless it succeeds.",
+    help="Wait up to this long for the run to end, 0 or more; exit code 3 unless it succeeds, 4 if it has not ended.",
 )
 @server_option
 @json_option
 def run_command(
-    job: str, key: str | None, seconds: float | None, server: str, *, as_json: bool, **given: Any
+    job: str, key: str | None, wait: str | None, server: str, *, as_json: bool, **given: Any
 ) -> int:
     """Submit a run of a job."""
     from mainspring.core.fields import read_instant
     from mainspring.sdk.runs import wait_for_run
 
-    if seconds is not None and not seconds >= 0:  # written this way, it refuses NaN, too
-        raise InvalidInput("wait", f"must be 0 or more seconds, not {seconds:g}")
+    seconds = _read_wait(wait) if wait is not None else None
     body: dict[str, Any] = {}
     if given["priority"] is not None:
         body["priority"] = given["priority"]
@@ -250,13 +247,23 @@ def run_command(
         run = call(server, work)
     except TimeoutError as error:
         click.echo(f"error: {error}", err=True)
-        return 1
+        return ExitCode.NOT_ENDED
     status = getattr(run, "status", None)
     if as_json:
         print_json(plain(run))
     else:
         click.echo(run.run_id if status is None else f"{run.run_id}  {status}")
-    return 0 if status in {None, "SUCCEEDED"} else 1
+    return ExitCode.DONE if status in {None, "SUCCEEDED"} else ExitCode.NOT_WELL
+
+
+def _read_wait(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not seconds >= 0:  # written this way, it refuses NaN, too
+        raise InvalidInput("wait", f"must be 0 or more seconds, not {text[:60]!r}")
+    return seconds
 
 
 def _next(job: JobView) -> str:

@@ -6,16 +6,16 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
+from mainspring.cli.options import kind_option
 from mainspring.cli.output import print_json, print_table, show_instant
+from mainspring.core.kinds import Whole
 
 
 @click.command("next")
 @click.argument("expression", metavar="EXPR")
 @click.option("--tz", default="UTC", show_default=True, help="The zone's IANA name, like Europe/Berlin.")
 @click.option("--dst", default="vixie", show_default=True, help="vixie, or GAP/OVERLAP like after/first.")
-@click.option(
-    "--count", default=5, show_default=True, type=click.IntRange(1, 10_000), help="How many fires to show."
-)
+@kind_option("--count", Whole(1, 10_000), default="5", words="How many fires to show, up to 10,000.")
 @click.option(
     "--after", metavar="INSTANT", help="Only fires after this instant (ISO 8601 with offset); default: now."
 )
@@ -28,6 +28,7 @@ def next_command(expression: str, tz: str, dst: str, count: int, after: str | No
     """
     from mainspring.core.cron import Cron, CronError
     from mainspring.core.fields import read_instant
+    from mainspring.core.triggers import next_fires
     from mainspring.errors import InvalidInput
 
     try:
@@ -35,10 +36,7 @@ def next_command(expression: str, tz: str, dst: str, count: int, after: str | No
     except CronError as error:
         raise InvalidInput(error.field, error.message) from None
     start = read_instant(after, "after") if after is not None else _now()
-    fires: list[datetime] = []
-    instant: datetime | None = start
-    while len(fires) < count and (instant := cron.next_after(instant or start)) is not None:
-        fires.append(instant)
+    fires = next_fires(cron, start, count)
     if as_json:
         print_json(
             {

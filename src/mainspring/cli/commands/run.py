@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mainspring.cli.calling import call, find_job, plain
-from mainspring.cli.options import json_option, server_option
+from mainspring.cli.options import json_option, kind_option, server_option
 from mainspring.cli.output import print_fields, print_json, print_table
+from mainspring.core.kinds import Whole
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
@@ -30,9 +31,7 @@ def run_group() -> None:
 @run_group.command("list")
 @click.option("--job", metavar="JOB", help="Only runs of this job (name or id).")
 @click.option("--state", metavar="STATE", help="Only runs in this state, like FAILED.")
-@click.option(
-    "--limit", default=20, show_default=True, type=click.IntRange(1, 1_000_000), help="The most to list."
-)
+@kind_option("--limit", Whole(1, 1_000_000), default="20", words="The most to list, up to 1,000,000.")
 @server_option
 @json_option
 def list_command(job: str | None, state: str | None, limit: int, server: str, *, as_json: bool) -> None:

@@ -19,11 +19,9 @@ def server_command(context: click.Context, /, **_: Any) -> None:
     share a store; on SQLite or in memory there is exactly one.
     """
     from mainspring.config.processes import settings_of, store_option
-    from mainspring.executors.egress import make_policy
     from mainspring.host.hosting import run_host
     from mainspring.plugins import load_plugins
 
     choices = read_choices(context)
     settings = settings_of("server", choices, stores=load_plugins())
-    make_policy(settings.callback_allow)  # workers use it; a server only checks it
     run_host(settings, store_option=store_option(choices))

@@ -11,10 +11,32 @@ from mainspring.core.model import INLINE_LIMIT, Target
 from mainspring.core.options import Path
 from mainspring.core.targets import TARGETS, TargetType, unknown_type
 from mainspring.core.triggers import BUILT_IN, TRIGGERS, Trigger, TriggerType, check_instants, type_of
+from mainspring.core.types import Types
 from mainspring.errors import InvalidInput
 
 _SMALL = 4096
 """Characters of a text; some of them fit in any case."""
+
+
+def replacing_only(patch: Mapping[str, Any], full: str, types: Types[Any]) -> Mapping[str, Any]:
+    """Return a patch without the nulls that only remove what it replaces, like `cron` in `{"cron": null, "every": 7}`.
+
+    If every form that the patch gives is null, the first one stays.
+
+    Args:
+        full: the field of the full form, `trigger` or `target`.
+    """
+    given = [name for name in (full, *types.heads) if name in patch]
+    kept = [name for name in given if patch[name] is not None] or given[:1]
+    if not kept:
+        return patch
+    removed = {name for name in given if name not in kept}
+    removed.update(
+        name
+        for name in types.companions
+        if name in patch and patch[name] is None and types.by_field[name].head not in kept
+    )
+    return {name: value for name, value in patch.items() if name not in removed}
 
 
 def read_trigger(

@@ -128,7 +128,7 @@ OPTIONS = _job_options(
     Option(
         name="jitter",
         kind=Duration(high=timedelta(hours=1)),
-        summary="Delay each start by 0 to this much.",
+        summary="Delay each fire by 0 to this much.",
         detail="The delay of a fire is the same on every node.",
         example="30s",
     ),

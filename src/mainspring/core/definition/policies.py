@@ -8,8 +8,8 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
-from mainspring.core.fields import DAY, check_known, one_of, read_mapping
-from mainspring.core.kinds import Choice, Kind, Schema, Share, Whole
+from mainspring.core.fields import DAY, check_known, kind, one_of
+from mainspring.core.kinds import Choice, Kind, Schema, Share, Whole, Worded
 from mainspring.core.model import Misfire, MisfireRule
 from mainspring.core.options import Option, Options
 from mainspring.core.retry import Backoff, RetryPolicy
@@ -44,7 +44,9 @@ class Group(Kind):
         if self.short is not None and isinstance(value, str):
             changes = {self.short: self.options.get(self.short).read(value, path)}
             return self.settle(before, changes, {self.short: value})
-        given = read_mapping(value, path)
+        if not isinstance(value, Mapping):
+            raise InvalidInput(path, f"must be {self._right()}, not {_shown(value)}")
+        given: Mapping[str, Any] = value
         check_known(given, self.options.by_form, prefix=f"{path}.")
         changes = self.options.read_given(given, lambda name: f"{path}.{name}")
         return self.settle(before, changes, given)
@@ -69,9 +71,20 @@ class Group(Kind):
         properties = {option.key: option.stored_schema() for option in self.options}
         return {"type": "object", "properties": properties, "required": list(properties)}
 
+    def _right(self) -> str:
+        whole = f"an object of {', '.join(option.name for option in self.options)}"
+        if self.short is None:
+            return whole
+        words = self.options.get(self.short).kind
+        return f"one of {', '.join(words.words())}, or {whole}" if isinstance(words, Worded) else whole
+
     def limits(self) -> str:
         """Say its form."""
         return "an object" if self.short is None else f"an object, or `{self.short}` alone"
+
+
+def _shown(value: object) -> str:
+    return "null; leave it out instead" if value is None else kind(value)
 
 
 @lru_cache(maxsize=1024)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from mainspring.core.definition.forms import read_target, read_trigger
+from mainspring.core.definition.forms import read_target, read_trigger, replacing_only
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.fields import check_known, one_of, read_mapping, show
 from mainspring.core.model import JobSpec
@@ -57,7 +57,7 @@ def read_definition(
         raise InvalidInput("name", "is missing; every job has a name")
     target = read_target(body, types=types, functions=functions)
     if target is None:
-        raise InvalidInput("target", f"is missing; give one of {', '.join([*TARGETS.heads, 'target'])}")
+        raise InvalidInput("target", f"is missing; {_one_target()}")
     name = NAME.read(body["name"], "name")
     trigger = read_trigger(body, base=None, old=old, now=now)
     values = OPTIONS.read_given(body, str)
@@ -74,6 +74,8 @@ def edit_definition(
 ) -> JobSpec:
     """Apply a merge patch: what is given replaces, policies merge by key, a null trigger removes it.
 
+    Beside a trigger or target that comes instead, null may say which one goes.
+
     Raises:
         InvalidInput: as for `read_definition`.
     """
@@ -82,11 +84,20 @@ def edit_definition(
     changes = OPTIONS.read_given(patch, str, spec)
     if "name" in patch:
         changes["name"] = NAME.read(patch["name"], "name")
-    target = read_target(patch, types=types, functions=functions)
+    new_target = replacing_only(patch, "target", TARGETS)
+    for form in ("target", *TARGETS.heads):
+        if form in new_target and new_target[form] is None:
+            raise InvalidInput(form, f"must not be null, because every job has a target; {_one_target()}")
+    target = read_target(new_target, types=types, functions=functions)
     if target is not None:
         changes["target"] = target
-    changes["trigger"] = read_trigger(patch, base=spec.trigger, old=spec.trigger, now=now)
+    new_trigger = replacing_only(patch, "trigger", TRIGGERS)
+    changes["trigger"] = read_trigger(new_trigger, base=spec.trigger, old=spec.trigger, now=now)
     return _checked(replace(spec, **changes), patch)
+
+
+def _one_target() -> str:
+    return f"give one of {', '.join([*TARGETS.heads, 'target'])}"
 
 
 def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:

@@ -122,8 +122,12 @@ def _read_text(value: object, path: str) -> str:
 def _read_arguments(value: object, path: str) -> list[str]:
     if isinstance(value, str):
         raise InvalidInput(path, 'must be a list of arguments; text for a shell needs "shell": true')
-    if not isinstance(value, list | tuple) or not 1 <= len(value) <= _MAX_ARGUMENTS:
-        raise InvalidInput(path, f"must be a list of 1 to {_MAX_ARGUMENTS} arguments, not {kind(value)}")
+    right = f"a list of 1 to {_MAX_ARGUMENTS} arguments, the program first"
+    if not isinstance(value, list | tuple):
+        raise InvalidInput(path, f"must be {right}, not {kind(value)}")
+    if not 1 <= len(value) <= _MAX_ARGUMENTS:
+        wrong = f"has {len(value)} arguments" if value else "is empty"
+        raise InvalidInput(path, f"{wrong}; give {right}")
     arguments = [
         read_free_text(item, f"{path}[{index}]", longest=_MAX_COMMAND, shortest=0)
         for index, item in enumerate(value)

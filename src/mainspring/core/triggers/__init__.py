@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from mainspring.core.triggers.base import Trigger, TriggerType, UnknownTrigger
+from mainspring.core.triggers.base import Trigger, TriggerType, UnknownTrigger, next_fires
 from mainspring.core.triggers.cron import CronType
 from mainspring.core.triggers.interval import Interval, IntervalType
 from mainspring.core.triggers.once import Once, OnceType
@@ -24,8 +24,8 @@ __all__ = [
     "Trigger",
     "TriggerType",
     "UnknownTrigger",
-    "carry_over",
     "load_trigger",
+    "next_fires",
     "store_trigger",
     "tell_trigger",
     "type_of",
@@ -85,12 +85,6 @@ def load_trigger(plain: Mapping[str, Any] | None) -> Trigger | None:
         return None
     kind = TRIGGERS.by_name.get(plain["type"])
     return UnknownTrigger(plain) if kind is None else kind.load(plain)
-
-
-def carry_over(old: Trigger | None, new: Trigger | None) -> Trigger | None:
-    """Return what becomes of a job's trigger where an app that starts again defines it as `new`."""
-    kind = type_of(new)
-    return kind.carry_over(old, new) if kind is not None and kind is type_of(old) else new
 
 
 def tell_trigger(plain: Mapping[str, Any] | None) -> str:

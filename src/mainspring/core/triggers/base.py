@@ -27,6 +27,17 @@ class Trigger(Protocol):
         ...
 
 
+def next_fires(trigger: Trigger, after: datetime, count: int) -> list[datetime]:
+    """Return the next fires strictly after an instant, at most `count` of them."""
+    fires: list[datetime] = []
+    while len(fires) < count:
+        fire = trigger.next_after(fires[-1] if fires else after)
+        if fire is None:
+            break
+        fires.append(fire)
+    return fires
+
+
 class TriggerType(DefinedType):
     """A type of trigger. Subclass it, and give one instance to the entry point group `mainspring.triggers`.
 
@@ -61,12 +72,6 @@ class TriggerType(DefinedType):
     def load(self, plain: Mapping[str, Any]) -> Trigger:
         """Read what `store` wrote; it is trusted, not checked."""
         made: Trigger = self.value(**self.options.load(plain))
-        return made
-
-    def carry_over(self, old: Any, new: Any) -> Trigger:
-        """Return what becomes of `old` where an app that starts again defines it as `new`; both are of this type."""
-        del old
-        made: Trigger = new
         return made
 
     def tell(self, plain: Mapping[str, Any]) -> str:

@@ -82,10 +82,6 @@ class IntervalType(TriggerType):
         """Read the full form."""
         return Interval(from_seconds(plain["every_seconds"]), datetime.fromisoformat(plain["anchor"]))
 
-    def carry_over(self, old: Interval, new: Interval) -> Interval:
-        """Keep the anchor when only the anchor differs, so that a restart does not shift the fires."""
-        return old if old.every == new.every else new
-
     def tell(self, plain: Mapping[str, Any]) -> str:
         """Name the interval."""
         return f"every {plain['every_seconds']:g} s"

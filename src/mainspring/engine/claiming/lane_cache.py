@@ -28,6 +28,8 @@ SCAN_DEPTHS = (
 """A run's `ready_at` is the instant at which its write started. A run that is committed later than a depth's lag is
 found only by a deeper scan, which comes later."""
 
+_MOST_SPECULATIVE = 8
+"""Lanes that a claim walks on the strength of a hint alone."""
 _MOST_KEPT = 16
 """Sets of functions for which an `Abilities` keeps the rest. Usually all its sessions name the same set."""
 
@@ -174,6 +176,22 @@ class LaneCache:
         return LaneChoice(
             lanes, {lane_id: self._settled[lane_id] for lane_id in lanes}, self.quarantined(abilities, now)
         )
+
+    def choose_speculatively(self, abilities: Abilities, now: datetime) -> LaneChoice | None:
+        """Return the lanes from which a session may get what a hint has just announced, without reading them.
+
+        None if that cannot be told so cheaply: something was ready or quarantined at the last read, so that others may
+        come first, or these abilities serve too many lanes, or none that is known.
+        """
+        if self.has_ready(now) or self.has_quarantined(now):
+            return None
+        served = [lane for lane in self.lanes if abilities.serve(lane)]
+        if not 0 < len(served) <= _MOST_SPECULATIVE:
+            return None
+        served.sort(key=lambda lane: (lane.key.priority, lane.id))
+        # A hint may overtake the clock: what was written a moment before the last read may not have been seen by it.
+        low = self._seen_at - (SCAN_DEPTHS[0].lag or timedelta(0))
+        return LaneChoice(tuple(lane.id for lane in served), {lane.id: low for lane in served}, ())
 
     def quarantined(self, abilities: Abilities, by: datetime) -> tuple[LaneId, ...]:
         """Return the lanes with a quarantined run that has been ready since `by`, the longest waiting first."""

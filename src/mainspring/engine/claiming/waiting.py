@@ -133,6 +133,11 @@ class WaitingCalls:
         """Return as many calls of each line as are worth asking for, the longest waiting first."""
         return [item for line, items in self._lines.items() for item in islice(items, line.width)]
 
+    def first_in_line(self) -> Waiting | None:
+        """Return the longest waiting call of a line; None if no call stands in one."""
+        firsts = (next(iter(items)) for items in self._lines.values() if items)
+        return min(firsts, key=lambda item: item.arrival, default=None)
+
     def first_end(self) -> float:
         """Return when the first wait ends, in monotonic seconds.
 

@@ -44,7 +44,7 @@ class HintExchange:
         self._is_wanted = True
         self._wanted_until = -1.0e9  # until then, WANTED need not be sent again
         self._used_at = -1.0e9
-        wakeups.forward_to(self._on_said)
+        wakeups.carry_by(self)
         self._sent = dict.fromkeys(Hint, 0)
         self._heard = dict.fromkeys(Hint, 0)
 
@@ -99,7 +99,28 @@ class HintExchange:
         for hint in batch:
             self._sent[hint] += 1
 
-    def _on_said(self, hint: Hint) -> None:
+    def notice(self, hint: Hint) -> str | None:
+        """Return the text by which a commit may carry a hint, which is faster than after it by several wake-ups.
+
+        None where that must not or need not be: there is no connection, or nobody waits. A busy cluster sends nothing,
+        so that its commits do not queue for the lock of notifications (design 6).
+        """
+        if not self._channel.is_connected or self._is_held(hint) or hint in self._pending:
+            return None
+        # It counts as sent from here on: an answer may come before that of the commit.
+        self._count_sent((hint,))
+        if hint is Hint.RUNS:
+            self._unwant()
+        return self._channel.notice((hint,))
+
+    def take_back(self, hint: Hint) -> None:
+        """Note that a notice was not sent after all, so whoever waited for it still waits."""
+        self._sent[hint] -= 1
+        if hint is Hint.RUNS:
+            self._is_wanted = True
+
+    def send_soon(self, hint: Hint) -> None:
+        """Send a hint with the next ones, at once if none was sent for a moment."""
         at = self._clock.monotonic()
         if hint in self._pending or (hint is Hint.WANTED and at < self._wanted_until):
             return

@@ -3,8 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from mainspring.ports.hints import Hint
+
+
+class Carrier(Protocol):
+    """What sends hints to the other processes."""
+
+    def send_soon(self, hint: Hint) -> None:
+        """Send a hint when that is worth it."""
+        ...
+
+    def notice(self, hint: Hint) -> str | None:
+        """Return the text by which the next commit carries the hint; None if nobody waits for it."""
+        ...
+
+    def take_back(self, hint: Hint) -> None:
+        """Note that a notice was not sent, because there was no commit, or nothing to tell with it."""
+        ...
 
 
 class Wakeups:
@@ -16,6 +33,7 @@ class Wakeups:
     def __init__(self) -> None:
         self._signals: dict[Hint, list[Callable[[], None]]] = {hint: [] for hint in Hint}
         self._forwards: list[Callable[[Hint], None]] = []
+        self._carrier: Carrier | None = None
 
     def subscribe_runs(self, signal: Callable[[], None]) -> None:
         """Call `signal` when runs may have become ready."""
@@ -37,13 +55,33 @@ class Wakeups:
         """Call `forward` with each hint of this process, so that other processes hear it."""
         self._forwards.append(forward)
 
+    def carry_by(self, carrier: Carrier) -> None:
+        """Let this send hints of this process to the others, alone or with a commit."""
+        self._carrier = carrier
+        self.forward_to(carrier.send_soon)
+
+    def notice_of_runs(self) -> str | None:
+        """Return what the next commit of runs tells the other processes; None if it need not.
+
+        It counts as told from here on. Call `runs_ready(is_told=True)` after the commit, or `take_back_notice`.
+        """
+        return None if self._carrier is None else self._carrier.notice(Hint.RUNS)
+
+    def take_back_notice(self) -> None:
+        """Note that no commit has told what `notice_of_runs` returned."""
+        if self._carrier is not None:
+            self._carrier.take_back(Hint.RUNS)
+
     def cancel_requested(self) -> None:
         """Announce that a cancel was requested. Workers in this process beat at once to learn about it."""
         self._announce(Hint.CANCELS)
 
-    def runs_ready(self) -> None:
-        """Announce that runs were inserted or handed back."""
-        self._announce(Hint.RUNS)
+    def runs_ready(self, *, is_told: bool = False) -> None:
+        """Announce that runs were inserted or handed back. Only here, if the commit has told the others."""
+        if is_told:
+            self.hear(Hint.RUNS)
+        else:
+            self._announce(Hint.RUNS)
 
     def runs_wanted(self) -> None:
         """Announce that workers of this process wait, and that nothing is ready for them."""

@@ -46,17 +46,21 @@ def make_caught_up_run(
     fire_range_id: FireRangeId,
     now: datetime,
 ) -> NewRun:
-    """Make the run of an old fire. Its nominal time is `fire_at`; it is due now, and its expiry counts from now."""
+    """Make the run of an old fire. Its nominal time is `fire_at`.
+
+    It is due now, unless the job's jitter still holds it back, and its expiry counts from then.
+    """
+    due_at = max(now, jittered(job_id, fire_at, spec.jitter))
     return NewRun(
         job_id=job_id,
         version=version,
         lane=lane_of(spec, tenant),
         kind=kind,
         fire_at=fire_at,
-        due_at=now,
+        due_at=due_at,
         timeout=spec.timeout,
         fire_range_id=fire_range_id,
-        expires_at=now + spec.expires_after if spec.expires_after is not None else None,
+        expires_at=due_at + spec.expires_after if spec.expires_after is not None else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.jobs import Accepted, Jobs
 from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs
 from mainspring.ports.clock import Clock, IdSource
@@ -24,12 +25,15 @@ class Client:
         accepted: Accepted,
         wakeups: Wakeups | None = None,
         key_lifetime: timedelta = KEY_LIFETIME,
+        list_budget: timedelta = BUDGET,
     ) -> None:
         self._store = store
         self._clock = clock
         wakeups = wakeups or Wakeups()
         self.jobs = Jobs(store, clock=clock, ids=ids, wakeups=wakeups, accepted=accepted)
-        self.runs = Runs(store, clock=clock, wakeups=wakeups, key_lifetime=key_lifetime)
+        self.runs = Runs(
+            store, clock=clock, wakeups=wakeups, key_lifetime=key_lifetime, list_budget=list_budget
+        )
 
     def now(self) -> datetime:
         """Return the store's time."""

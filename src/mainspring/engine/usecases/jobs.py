@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.definition import edit_definition, read_definition
 from mainspring.core.ids import JobId, RunId, format_job_id
 from mainspring.core.ledger import Ledger
 from mainspring.core.model import FireRange, FireRangeKind, Job, JobSpec, JobStatus
-from mainspring.core.planning import first_fire_at, overdue_range, settle_overdue
+from mainspring.core.planning import first_fire_at, kept_fire, next_fire, overdue_range, settle_overdue
 from mainspring.core.states import LIVE_STATES, RunState
 from mainspring.core.targets import accepted_types
-from mainspring.core.triggers import Trigger, carry_over
+from mainspring.core.triggers import Trigger
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.wakeups import Wakeups
-from mainspring.engine.scheduling.planner import WINDOW
+from mainspring.engine.scheduling.reading import WINDOW
 from mainspring.engine.scheduling.run_factory import fire_range_of
 from mainspring.engine.usecases.ledger import read_ledger
 from mainspring.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
-from mainspring.ports.store.jobs import AddResult, ChangeResult, ClockChange, EditResult, JobEdit, NewJob
+from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.ports.store.schedule import NewFireRange
 
 _TRIES = 20
@@ -120,15 +121,16 @@ class Jobs:
             name = str(body.get("name", ""))
             (job,) = await self._store.find_jobs(tenant, [name])
             # A job that already has this trigger keeps it, even if its instant has passed: its app has just restarted.
+            # An interval that names no anchor keeps its own.
             old = job.spec.trigger if job is not None else None
             spec = self._read(body, now=now, functions=functions, old=old)
             if job is None:
                 (added,) = await self._adds([(tenant, spec)])
                 if added is not None:
                     return added, True
-            elif job.spec == _with_anchor_of(job.spec, spec):
+            elif job.spec == spec:
                 return job, False
-            elif await self._try_edit(job, _with_anchor_of(job.spec, spec)):
+            elif await self._try_edit(job, spec):
                 return (await self._existing([job.id]))[0], False
         raise StoreUnavailable(f"job {body.get('name')!r} kept changing")
 
@@ -144,7 +146,7 @@ class Jobs:
             spec = edit_definition(
                 job.spec, patch, now=self._clock.now(), types=self._accepted.types, functions=functions
             )
-            self._check_target(spec, "target.url" if "target" in patch else "callback_url")
+            self._check_target(spec, "callback_url" if patch.get("target") is None else "target.url")
             if spec == job.spec or await self._try_edit(job, spec):
                 return (await self._existing([job_id]))[0]
         raise StoreUnavailable(f"job {format_job_id(job_id)} kept changing")
@@ -152,34 +154,34 @@ class Jobs:
     async def _try_edit(self, job: Job, spec: JobSpec) -> bool:
         now = self._clock.now()
         fire_ranges: tuple[NewFireRange, ...] = ()
-        next_fire_at = job.next_fire_at
+        following = kept_fire(job.spec, spec, job.id, job.next_fire_at, now=now)
         has_other_trigger = spec.trigger != job.spec.trigger
         if job.is_paused:
-            next_fire_at = None
             if has_other_trigger:
                 fire_ranges = _paused_fire_range(job, job.version + 1, first_fire_at(spec.trigger, now=now))
         elif has_other_trigger:
-            owed = settle_overdue(job.spec, job.next_fire_at, now=now, reason="edited")
+            owed = settle_overdue(job.spec, job.id, job.next_fire_at, now=now, reason="edited")
             fire_ranges = tuple(
                 fire_range_of(planned, job_id=job.id, version=job.version) for planned in owed
             )
-            next_fire_at = first_fire_at(spec.trigger, now=now, fired_through=job.fired_through)
+            first_at = first_fire_at(spec.trigger, now=now, fired_through=job.fired_through)
+            following = next_fire(spec, job.id, first_at)
         edit = JobEdit(
             job_id=job.id,
             revision=job.revision,
             fire_at=job.next_fire_at,
             spec=spec,
-            next_fire_at=next_fire_at,
+            next_fire=following,
             fire_ranges=fire_ranges,
             ends_gap=job.is_paused and has_other_trigger,
         )
         (result,) = await self._store.edit_jobs([edit], now=now)
-        if result is EditResult.NAME_TAKEN:
+        if result is ChangeVerdict.NAME_TAKEN:
             raise Conflict("name", f"a job named {spec.name!r} already exists; choose another name")
-        if result is EditResult.MISSING:
+        if result is ChangeVerdict.MISSING:
             raise NotFound("job", format_job_id(job.id))
         self._wakeups.clocks_changed()
-        return result is EditResult.EDITED
+        return result is ChangeVerdict.DONE
 
     async def pause(self, tenant: str, job_id: JobId) -> Job:
         """Stop a job's clock. One fire range with the reason `paused` records the fires that do not happen."""
@@ -193,14 +195,14 @@ class Jobs:
         self,
         tenant: str,
         job_id: JobId,
-        verb: Callable[..., Awaitable[list[ChangeResult]]],
+        verb: Callable[..., Awaitable[list[ChangeVerdict]]],
         decide: Callable[[Job, datetime], ClockChange],
     ) -> Job:
         for _ in range(_TRIES):
             job = await self.get(tenant, job_id)
             now = self._clock.now()
             (result,) = await verb([decide(job, now)], now=now)
-            if result is ChangeResult.DONE:
+            if result is ChangeVerdict.DONE:
                 self._wakeups.clocks_changed()
                 return (await self._existing([job_id]))[0]
         raise StoreUnavailable(f"job {format_job_id(job_id)} kept changing")
@@ -211,7 +213,7 @@ class Jobs:
             job = await self.get(tenant, job_id)
             now = self._clock.now()
             (result,) = await self._store.delete_jobs([_delete(job, now)], now=now)
-            if result is ChangeResult.DONE:
+            if result is ChangeVerdict.DONE:
                 self._wakeups.clocks_changed()
                 await self._cancel_waiting(tenant, job_id)
                 return
@@ -279,8 +281,9 @@ class Jobs:
         return await self._store.list_fire_ranges(job_id, limit=limit)
 
     def _new_job(self, tenant: str, spec: JobSpec, now: datetime) -> NewJob:
-        next_fire_at = first_fire_at(spec.trigger, now=now)
-        return NewJob(id=JobId(self._ids.new_uuid()), tenant=tenant, spec=spec, next_fire_at=next_fire_at)
+        job_id = JobId(self._ids.new_uuid())
+        first = next_fire(spec, job_id, first_fire_at(spec.trigger, now=now))
+        return NewJob(id=job_id, tenant=tenant, spec=spec, next_fire=first)
 
     def _read(
         self,
@@ -337,16 +340,11 @@ def _added(new: NewJob, now: datetime) -> Job:
         version=1,
         revision=1,
         is_paused=False,
-        next_fire_at=new.next_fire_at,
+        next_fire_at=new.next_fire.fire_at if new.next_fire is not None else None,
         fired_through=None,
         created_at=now,
         updated_at=now,
     )
-
-
-def _with_anchor_of(old: JobSpec, new: JobSpec) -> JobSpec:
-    """Keep an interval's anchor when only the anchor differs, so that a restart does not shift its fires."""
-    return replace(new, trigger=carry_over(old.trigger, new.trigger))
 
 
 def _pause(job: Job, now: datetime) -> ClockChange:
@@ -376,7 +374,10 @@ def _resume(job: Job, now: datetime) -> ClockChange:
         after = now if job.fired_through is None else max(now, job.fired_through)
         next_fire_at = trigger.next_after(after) if trigger is not None else None
     return ClockChange(
-        job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, next_fire_at=next_fire_at
+        job_id=job.id,
+        revision=job.revision,
+        fire_at=job.next_fire_at,
+        next_fire=next_fire(job.spec, job.id, next_fire_at),
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 
+from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.applying import CancelVerdict
 from mainspring.core.fields import read_instant
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
 from mainspring.core.model import INLINE_LIMIT, Attempt, Job, LaneKey, Priority, Run, RunKind
@@ -14,15 +16,18 @@ from mainspring.core.states import RunState
 from mainspring.core.values import value
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.wakeups import Wakeups
-from mainspring.errors import Conflict, InvalidInput, NotFound, PayloadTooLarge
+from mainspring.engine.usecases.browsing import BUDGET, FoundRuns, RunBrowser, RunFilter
+from mainspring.errors import Conflict, InvalidInput, NotFound, PayloadTooLarge, TookTooLong
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
-from mainspring.ports.store.runs import CancelResult, IdempotencyKey, NewRun, SubmitResult, SubmitStatus
+from mainspring.ports.store.runs import IdempotencyKey, NewRun, SubmitResult
 from mainspring.ports.telemetry import Measure
 
 KEY_LIFETIME = timedelta(hours=24)
 MAX_KEY_LENGTH = 255
-_JOB_CHANGED = SubmitResult(SubmitStatus.JOB_CHANGED)
+QUICK = timedelta(milliseconds=20)
+"""If the last census took no longer than this, whoever asks for counts gets them counted anew."""
+_JOB_CHANGED = SubmitResult(SubmissionVerdict.JOB_CHANGED)
 MOST_TOGETHER = 1000
 """Runs of different requests in one transaction, at most."""
 MOST_KNOWN = 10_000
@@ -57,16 +62,37 @@ class Submitted:
     is_new: bool
 
 
+@value()
+class Counts:
+    """How many runs are in each state.
+
+    Attributes:
+        by_state: states without runs are left out.
+        age: how long ago they were counted, for the last census; zero if they were counted for this call.
+    """
+
+    by_state: Mapping[RunState, int]
+    age: timedelta
+
+
 class Runs:
     """Use cases on runs. Every method acts for one tenant.
 
     Args:
         key_lifetime: how long an idempotency key is remembered after its use.
+        list_budget: how long a list looks before it answers what it has found.
     """
 
     def __init__(
-        self, store: Store, *, clock: Clock, wakeups: Wakeups, key_lifetime: timedelta = KEY_LIFETIME
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        wakeups: Wakeups,
+        key_lifetime: timedelta = KEY_LIFETIME,
+        list_budget: timedelta = BUDGET,
     ) -> None:
+        self._browser = RunBrowser(store, clock=clock, budget=list_budget)
         self._key_lifetime = key_lifetime
         self._store = store
         self._clock = clock
@@ -94,18 +120,18 @@ class Runs:
         form = self._known.get(submission.job_id)
         if form is not None and form.job.tenant == tenant:
             (result,) = await self._submits([_new_run(form, submission, now=now, must_be_newest=True)])
-        if result.status is SubmitStatus.JOB_CHANGED:
+        if result.status is SubmissionVerdict.JOB_CHANGED:
             form = (await self._forms(tenant, [submission])).get(submission.job_id)
             if form is None:
                 raise NotFound("job", format_job_id(submission.job_id))
             self._remember(form)
             (result,) = await self._submits([_new_run(form, submission, now=now)])
-        if result.status is SubmitStatus.JOB_MISSING or result.run_id is None:
+        if result.status is SubmissionVerdict.JOB_MISSING or result.run_id is None:
             raise NotFound("job", format_job_id(submission.job_id))
-        if result.status is SubmitStatus.KEY_MISMATCH:
+        if result.status is SubmissionVerdict.KEY_MISMATCH:
             message = f"key {submission.idempotency_key!r} was used for another request; use a new key"
             raise Conflict("idempotency_key", message)
-        return Submitted(result.run_id, result.status is SubmitStatus.SUBMITTED)
+        return Submitted(result.run_id, result.status is SubmissionVerdict.SUBMITTED)
 
     async def submit_many(self, tenant: str, submissions: Sequence[Submission]) -> list[SubmitResult]:
         """Insert runs in one transaction. A repeated or mismatched key affects only its own item.
@@ -129,8 +155,17 @@ class Runs:
         return list(await self._submits(runs))
 
     async def _submit_all(self, runs: Sequence[NewRun]) -> list[SubmitResult]:
-        results = await self._store.submit_runs(runs, now=self._clock.now())
-        self._wakeups.runs_ready()
+        notice = self._wakeups.notice_of_runs()
+        is_told = False
+        try:
+            results = await self._store.submit_runs(runs, now=self._clock.now(), notice=notice)
+            is_told = notice is not None and any(
+                result.status is SubmissionVerdict.SUBMITTED for result in results
+            )
+        finally:
+            if notice is not None and not is_told:
+                self._wakeups.take_back_notice()
+        self._wakeups.runs_ready(is_told=is_told)
         return results
 
     async def _read_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
@@ -167,18 +202,16 @@ class Runs:
         return await self._store.list_attempts(run_id)
 
     async def list_page(
-        self,
-        tenant: str,
-        *,
-        job_id: JobId | None = None,
-        state: RunState | None = None,
-        before: RunId | None = None,
-        limit: int = 100,
-    ) -> list[Run]:
-        """Return a page of runs, the newest first."""
-        return await self._store.list_runs(tenant, job_id=job_id, state=state, before=before, limit=limit)
+        self, tenant: str, wanted: RunFilter, *, before: RunId | None = None, limit: int = 100
+    ) -> FoundRuns:
+        """Return a page of runs, the newest first.
 
-    async def cancel(self, tenant: str, run_id: RunId) -> CancelResult:
+        Raises:
+            InvalidInput: the store is too slow for this list. The error says what to add.
+        """
+        return await self._browser.find(tenant, wanted, before=before, limit=limit)
+
+    async def cancel(self, tenant: str, run_id: RunId) -> CancelVerdict:
         """Cancel a run. A waiting run ends at once; a RUNNING one is asked to stop.
 
         Raises:
@@ -186,15 +219,27 @@ class Runs:
         """
         await self.get(tenant, run_id)
         (result,) = await self._store.cancel_runs([run_id], reason="cancelled", now=self._clock.now())
-        if result is CancelResult.MISSING:
+        if result is CancelVerdict.MISSING:
             raise NotFound("run", format_run_id(run_id))
-        if result is CancelResult.REQUESTED:
+        if result is CancelVerdict.REQUESTED:
             self._wakeups.cancel_requested()
         return result
 
-    async def counts(self, tenant: str) -> dict[RunState, int]:
-        """Return how many runs are in each state."""
-        return await self._store.count_runs(tenant)
+    async def counts(self, tenant: str) -> Counts:
+        """Return how many runs are in each state: counted now if that is quick, else by the last census.
+
+        Raises:
+            TookTooLong: there are too many to be counted now, and no census has been taken yet.
+        """
+        census = await self._store.read_census()
+        if census is None or census.took <= QUICK or census.is_cut:
+            try:
+                return Counts(await self._store.count_runs(tenant), timedelta(0))
+            except TookTooLong:
+                if census is None:
+                    raise
+        age = max(self._clock.now() - census.taken_at, timedelta(0))
+        return Counts(census.of_tenant(tenant), age)
 
 
 class _Form:

@@ -19,6 +19,8 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from mainspring.core.ids import RunId
+from mainspring.ports.store.browse import BrowseStore
+from mainspring.ports.store.census import CensusStore
 from mainspring.ports.store.claims import ClaimStore
 from mainspring.ports.store.jobs import JobStore
 from mainspring.ports.store.nodes import NodeStore
@@ -36,6 +38,8 @@ class Store(
     SessionStore,
     NodeStore,
     UpkeepStore,
+    BrowseStore,
+    CensusStore,
     Protocol,
 ):
     """The durable truth."""

@@ -120,6 +120,18 @@ class ClaimStore(Protocol):
         """
         ...
 
+    async def try_claim(self, request: ClaimRequest, *, now: datetime) -> ClaimResult | None:
+        """Give ready runs to a session as `claim_runs` does, if there are any, without waiting for other writers.
+
+        It is for speculative claims: the caller does not know whether anything is ready. A claim that finds nothing
+        writes nothing. The request must not be for quarantined runs.
+
+        Returns:
+            None: nothing was claimed, and the request's number is not used. Perhaps nothing is ready, the session is
+            not live, its number was used before, or somebody else is just writing its row. `claim_runs` tells.
+        """
+        ...
+
     async def apply(self, transitions: Sequence[Transition], *, now: datetime) -> list[ApplyResult]:
         """End attempts whose run is RUNNING under the transition's token and session (law 3).
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from mainspring.core.clocks import ChangeVerdict, NextFire
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job, JobSpec
 from mainspring.core.values import value
@@ -21,17 +22,17 @@ class JobStore(Protocol):
         """Insert jobs as version 1, each with its clock row; `NAME_TAKEN` if the tenant has a job with that name."""
         ...
 
-    async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[EditResult]:
+    async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[ChangeVerdict]:
         """Keep a new version and set the clock, raising its revision.
 
         An edit takes effect only if the clock still has its `revision` and `fire_at`. Otherwise the result is
         `MOVED`: read the job and decide again. The edit's fire ranges are inserted with it. With `ends_gap`, the open
-        gap is closed first. A paused job stays paused: its clock stays stopped, whatever `next_fire_at` says. If a
+        gap is closed first. A paused job stays paused: its clock stays stopped, whatever `next_fire` says. If a
         call has several edits of one job, the first that fits takes effect.
         """
         ...
 
-    async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+    async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         """Stop the clock, raise its revision, and open a gap fire range for `paused` (given in the change).
 
         For a job that is already paused, the result is `DONE` and nothing changes. `MOVED` and `MISSING` as for
@@ -39,8 +40,8 @@ class JobStore(Protocol):
         """
         ...
 
-    async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
-        """Start the clock at `next_fire_at`, raise its revision, and close the open gap fire range at `now`.
+    async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
+        """Start the clock at `next_fire`, raise its revision, and close the open gap fire range at `now`.
 
         A gap that would begin after `now` is removed instead, because the pause held no fire. For a job that is not
         paused, the result is `DONE` and nothing changes: moving its clock would skip fires without a record (law 4).
@@ -48,7 +49,7 @@ class JobStore(Protocol):
         """
         ...
 
-    async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+    async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         """Delete jobs: remove the clock row, close open fire ranges, and free the name at once.
 
         An open gap that would begin after `now` is removed, as by `resume_jobs`. The change's fire ranges are
@@ -75,36 +76,19 @@ class JobStore(Protocol):
 
 @value(kw_only=True)
 class NewJob:
-    """A job to insert. `next_fire_at` is None when it has no trigger."""
+    """A job to insert. `next_fire` is None when it has no trigger."""
 
     id: JobId
     tenant: str
     spec: JobSpec
-    next_fire_at: datetime | None
+    next_fire: NextFire | None
 
 
 class AddResult(StrEnum):
-    """What became of an insert."""
+    """What became of an insert. The core decides none: only the store knows which names are taken as it inserts."""
 
     ADDED = "added"
     NAME_TAKEN = "name_taken"
-
-
-class EditResult(StrEnum):
-    """What became of an edit."""
-
-    EDITED = "edited"
-    MOVED = "moved"
-    NAME_TAKEN = "name_taken"
-    MISSING = "missing"
-
-
-class ChangeResult(StrEnum):
-    """What became of a pause, resume or delete."""
-
-    DONE = "done"
-    MOVED = "moved"
-    MISSING = "missing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +97,7 @@ class JobEdit:
 
     Attributes:
         fire_at: the `next_fire_at` that was read (None: none).
-        next_fire_at: the new value; None for a paused job or one without a trigger.
+        next_fire: where the clock stands from now on; None for a paused job or one without a trigger.
         fire_ranges: records of fires that were due but not yet made. For a paused job, the gap of its new trigger.
         ends_gap: the open gap ends now (as by a resume), because it belongs to the old trigger.
     """
@@ -122,7 +106,7 @@ class JobEdit:
     revision: int
     fire_at: datetime | None
     spec: JobSpec
-    next_fire_at: datetime | None
+    next_fire: NextFire | None
     fire_ranges: tuple[NewFireRange, ...] = ()
     ends_gap: bool = False
 
@@ -134,5 +118,5 @@ class ClockChange:
     job_id: JobId
     revision: int
     fire_at: datetime | None
-    next_fire_at: datetime | None = None
+    next_fire: NextFire | None = None
     fire_ranges: tuple[NewFireRange, ...] = ()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Protocol
 
+from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.applying import CancelVerdict
 from mainspring.core.ids import FireRangeId, JobId, RunId
 from mainspring.core.model import Attempt, LaneKey, Run, RunKind
-from mainspring.core.states import RunState
 from mainspring.core.values import value
 
 
@@ -52,49 +52,36 @@ class NewRun:
     must_be_newest: bool = False
 
 
-class SubmitStatus(StrEnum):
-    """What became of a submission."""
-
-    SUBMITTED = "submitted"
-    DUPLICATE = "duplicate"
-    KEY_MISMATCH = "key_mismatch"
-    JOB_MISSING = "job_missing"
-    JOB_CHANGED = "job_changed"
-
-
 @value()
 class SubmitResult:
     """The result of a submission; `run_id` is set for SUBMITTED, DUPLICATE and KEY_MISMATCH."""
 
-    status: SubmitStatus
+    status: SubmissionVerdict
     run_id: RunId | None = None
-
-
-class CancelResult(StrEnum):
-    """What became of a cancel."""
-
-    CANCELLED = "cancelled"
-    REQUESTED = "requested"
-    FINISHED = "finished"
-    MISSING = "missing"
 
 
 class RunStore(Protocol):
     """Runs from submission to history."""
 
-    async def submit_runs(self, runs: Sequence[NewRun], *, now: datetime) -> list[SubmitResult]:
+    async def submit_runs(
+        self, runs: Sequence[NewRun], *, now: datetime, notice: str | None = None
+    ) -> list[SubmitResult]:
         """Insert runs of existing jobs, with their idempotency rows. Intern new lanes.
 
         A run whose idempotency key is known and not expired is not inserted. The result has the first run's id:
         `DUPLICATE` if the request hash is the same, `KEY_MISMATCH` if not. This holds within one call too. The result
         is `JOB_MISSING` if the job is gone, and `JOB_CHANGED` if a run must be of the newest version and is not. A
         run's first `ready_at` is `max(due_at, now)`, so it is never written in the past.
+
+        Args:
+            notice: what the other processes are to hear when the runs are committed (see `HintChannel.notice`). It is
+                sent if any run is inserted. A store that carries no hints leaves it out.
         """
         ...
 
     async def cancel_runs(
         self, run_ids: Sequence[RunId], *, reason: str, now: datetime
-    ) -> list[CancelResult]:
+    ) -> list[CancelVerdict]:
         """Cancel runs. Waiting ones end at once, RUNNING ones are marked (`REQUESTED`), ended ones are `FINISHED`."""
         ...
 
@@ -106,26 +93,10 @@ class RunStore(Protocol):
         """Return runs, live or finished; None for unknown ones."""
         ...
 
-    async def list_runs(
-        self,
-        tenant: str,
-        *,
-        job_id: JobId | None = None,
-        state: RunState | None = None,
-        before: RunId | None = None,
-        limit: int = 100,
-    ) -> list[Run]:
-        """Return a page of runs with ids below `before`, the newest first."""
-        ...
-
     async def newest_runs(self, job_ids: Sequence[JobId], *, now: datetime) -> list[Run | None]:
         """Return for each job the newest run that is due (`due_at <= now`) or has started; None if there is none."""
         ...
 
     async def list_attempts(self, run_id: RunId) -> list[Attempt]:
         """Return a run's attempt rows in order of token."""
-        ...
-
-    async def count_runs(self, tenant: str) -> dict[RunState, int]:
-        """Return how many runs are in each state, including finished ones that are still kept."""
         ...

@@ -8,8 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from mainspring.core.clocks import NextFire
 from mainspring.core.ids import FireRangeId, JobId, RunId
-from mainspring.core.model import FireRange, FireRangeKind
+from mainspring.core.model import FireRange, FireRangeKind, Priority
 from mainspring.core.values import value
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
@@ -21,7 +22,9 @@ class ScheduleStore(Protocol):
     async def read_due(
         self, shards: Sequence[int], *, until: datetime, limit: int, since: datetime | None = None
     ) -> list[DueClock]:
-        """Return clocks of these shards with `since <= next_fire_at <= until`, the earliest first.
+        """Return clocks of these shards with `since <= due_at <= until`, at most `limit` of each priority.
+
+        Those of the highest priority come first, and among them the earliest.
 
         Args:
             since: where to start in the index. None means at the beginning, past all entries of clocks that have
@@ -65,13 +68,15 @@ class ScheduleStore(Protocol):
 
 @value(kw_only=True)
 class DueClock:
-    """A clock row whose next fire is near or past."""
+    """A clock row whose next fire is near or past. `due_at` is when to commit it (see `NextFire`)."""
 
     job_id: JobId
     tenant: str
     version: int
+    priority: Priority
     revision: int
     fire_at: datetime
+    due_at: datetime
     fired_through: datetime | None
 
 
@@ -93,7 +98,7 @@ class Fire:
 
     Attributes:
         fire_at: the `next_fire_at` that the plan was made from.
-        next_fire_at: the fire time after that; None when the trigger is exhausted.
+        next_fire: where the clock stands after that; None when the trigger is exhausted.
         fired_through: the newest instant that this fire accounts for.
         runs: runs to insert. Those with a `skip_reason` become SKIPPED records.
         fire_ranges: the other fire times that this fire accounts for.
@@ -103,7 +108,7 @@ class Fire:
     job_id: JobId
     revision: int
     fire_at: datetime
-    next_fire_at: datetime | None
+    next_fire: NextFire | None
     fired_through: datetime
     runs: tuple[NewRun, ...] = ()
     fire_ranges: tuple[NewFireRange, ...] = ()

@@ -5,6 +5,10 @@
 -- Part of the condition of the indexes run_ready and run_quarantined, and the same as in core/claiming.
 run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked;
 
+-- fragment: is_unexpired
+-- The opposite of `is_expired` in core/claiming.
+(run.expires_at IS NULL OR run.expires_at > :now);
+
 -- fragment: new_columns
 -- The columns that an insert of a run sets.
 id, job_id, version, lane_id, kind, state, fire_at, due_at, ready_at, created_at, expires_at, timeout_ms, payload, target_key,

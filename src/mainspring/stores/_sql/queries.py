@@ -2,7 +2,7 @@
 
 Text that both dialects share is written once, in `fragments.sql`: `-- fragment: is_ready`, then the text that
 replaces `{is_ready}` in every query. Text that statements of one dialect share is in its `queries/fragments.sql`. If a
-fragment is a list of columns, `{run.held_columns}` becomes `run.id, run.token…`.
+fragment is a list of columns, `{run.held_columns}` becomes `run.id, run.token…`. A fragment may hold others.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _fill_in(text: str, fragments: Mapping[str, str]) -> str:
         if name not in fragments:
             raise ValueError(f"there is no fragment {name!r}")
         if table is None:
-            return fragments[name]
+            return _fill_in(fragments[name], fragments)
         return ", ".join(f"{table}.{column}" for column in columns_of(fragments[name]))
 
     return _PLACE.sub(replace, text)

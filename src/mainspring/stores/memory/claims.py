@@ -60,6 +60,18 @@ class MemoryClaimStore:
         session.claimed = tuple((run.id, run.token) for run in taken)
         return ClaimResult(tuple(_view_claim(run) for run in taken))
 
+    async def try_claim(self, request: ClaimRequest, *, now: datetime) -> ClaimResult | None:
+        session = self._tables.sessions.get(request.session_id)
+        if (
+            session is None
+            or not session.is_live
+            or judge_turn(request.number, session.claim_number) is not Turn.NEW
+            or self._allowance(request, session) < 1
+            or next(self._candidates(request, now), None) is None
+        ):
+            return None
+        return self._claim(request, now)
+
     def _allowance(self, request: ClaimRequest, session: SessionRow) -> int:
         """Return how many runs the session may be given."""
         first = session.running.first()  # a session with a quarantined run has no other run

@@ -6,10 +6,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
 
-from mainspring.core.clocks import ClockMove, decide_delete, decide_edit, decide_pause, decide_resume
+from mainspring.core.clocks import (
+    ChangeVerdict,
+    ClockMove,
+    decide_delete,
+    decide_edit,
+    decide_pause,
+    decide_resume,
+)
 from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, Job, JobSpec
-from mainspring.ports.store.jobs import AddResult, ChangeResult, ClockChange, EditResult, JobEdit, NewJob
+from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores.memory.rows import JobRow
 from mainspring.stores.memory.tables import Tables
@@ -34,7 +41,7 @@ class MemoryJobStore:
             version=1,
             revision=1,
             is_paused=False,
-            next_fire_at=None,
+            next_fire=None,
             fired_through=None,
             created_at=now,
             updated_at=now,
@@ -44,54 +51,54 @@ class MemoryJobStore:
         tables.names[job.tenant, job.spec.name] = job.id
         tables.jobs_of_tenant[job.tenant].add((job.id,))
         tables.versions[job.id, 1] = job.spec
-        tables.set_next_fire(job, new.next_fire_at)
+        tables.set_next_fire(job, new.next_fire)
         return AddResult.ADDED
 
-    async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[EditResult]:
+    async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[ChangeVerdict]:
         return [self._edit_job(edit, now) for edit in edits]
 
-    def _edit_job(self, edit: JobEdit, now: datetime) -> EditResult:
+    def _edit_job(self, edit: JobEdit, now: datetime) -> ChangeVerdict:
         tables = self._tables
         job = tables.jobs.get(edit.job_id)
         decision = decide_edit(
             job,
             revision=edit.revision,
             fire_at=edit.fire_at,
-            next_fire_at=edit.next_fire_at,
+            next_fire=edit.next_fire,
             ends_gap=edit.ends_gap,
             is_name_taken=job is not None
             and tables.names.get((job.tenant, edit.spec.name), job.id) != job.id,
         )
         if job is None or decision.move is None:
-            return EditResult(decision.verdict.value)
+            return decision.verdict
         del tables.names[job.tenant, job.spec.name]
         tables.names[job.tenant, edit.spec.name] = job.id
         job.spec = edit.spec
         job.version += 1
         tables.versions[job.id, job.version] = edit.spec
         self._move_clock(job, decision.move, edit.fire_ranges, now)
-        return EditResult.EDITED
+        return decision.verdict
 
-    async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+    async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         results = []
         for change in changes:
             job = self._tables.jobs.get(change.job_id)
             decision = decide_pause(job, revision=change.revision, fire_at=change.fire_at)
             if job is not None and decision.move is not None:
                 self._move_clock(job, decision.move, change.fire_ranges, now)
-            results.append(ChangeResult(decision.verdict.value))
+            results.append(decision.verdict)
         return results
 
-    async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+    async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         results = []
         for change in changes:
             job = self._tables.jobs.get(change.job_id)
             decision = decide_resume(
-                job, revision=change.revision, fire_at=change.fire_at, next_fire_at=change.next_fire_at
+                job, revision=change.revision, fire_at=change.fire_at, next_fire=change.next_fire
             )
             if job is not None and decision.move is not None:
                 self._move_clock(job, decision.move, change.fire_ranges, now)
-            results.append(ChangeResult(decision.verdict.value))
+            results.append(decision.verdict)
         return results
 
     def _move_clock(
@@ -106,14 +113,14 @@ class MemoryJobStore:
         job.is_paused = move.is_paused
         job.revision += 1
         job.updated_at = now
-        self._tables.set_next_fire(job, move.next_fire_at)
+        self._tables.set_next_fire(job, move.next_fire)
         for new in fire_ranges:
             self._tables.add_fire_range(new, now=now)
 
-    async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+    async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         return [self._delete_job(change, now) for change in changes]
 
-    def _delete_job(self, change: ClockChange, now: datetime) -> ChangeResult:
+    def _delete_job(self, change: ClockChange, now: datetime) -> ChangeVerdict:
         tables = self._tables
         job = tables.jobs.get(change.job_id)
         decision = decide_delete(job, revision=change.revision, fire_at=change.fire_at)
@@ -126,7 +133,7 @@ class MemoryJobStore:
             del tables.jobs[job.id]
             del tables.names[job.tenant, job.spec.name]
             tables.jobs_of_tenant[job.tenant].discard((job.id,))
-        return ChangeResult(decision.verdict.value)
+        return decision.verdict
 
     async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
         rows = (self._tables.jobs.get(job_id) for job_id in job_ids)

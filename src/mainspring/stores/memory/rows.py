@@ -8,6 +8,7 @@ from uuid import UUID
 
 from mainspring.core.admission import KnownKey
 from mainspring.core.claiming import is_ready, must_be_alone
+from mainspring.core.clocks import NextFire
 from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId, job_shard
 from mainspring.core.model import FireRange, FireRangeKind, Job, JobSpec, LaneKey, Run, RunKind
 from mainspring.core.shards import Refusal
@@ -32,10 +33,14 @@ class JobRow:
     version: int
     revision: int
     is_paused: bool
-    next_fire_at: datetime | None
+    next_fire: NextFire | None
     fired_through: datetime | None
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def next_fire_at(self) -> datetime | None:
+        return self.next_fire.fire_at if self.next_fire is not None else None
 
     def view(self) -> Job:
         return Job(

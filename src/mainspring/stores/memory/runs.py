@@ -11,7 +11,7 @@ from mainspring.core.applying import CancelVerdict, judge_cancel
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.states import RunState
-from mainspring.ports.store.runs import CancelResult, NewRun, SubmitResult, SubmitStatus
+from mainspring.ports.store.runs import NewRun, SubmitResult
 from mainspring.stores.memory.index import LAST_ID
 from mainspring.stores.memory.rows import KeyRow
 from mainspring.stores.memory.tables import Tables
@@ -22,7 +22,9 @@ class MemoryRunStore:
 
     _tables: Tables
 
-    async def submit_runs(self, runs: Sequence[NewRun], *, now: datetime) -> list[SubmitResult]:
+    async def submit_runs(
+        self, runs: Sequence[NewRun], *, now: datetime, notice: str | None = None
+    ) -> list[SubmitResult]:
         return [self._submit_run(new, now) for new in runs]
 
     def _submit_run(self, new: NewRun, now: datetime) -> SubmitResult:
@@ -37,23 +39,22 @@ class MemoryRunStore:
             wanted_version=new.version if new.must_be_newest else None,
             now=now,
         )
-        status = SubmitStatus(admission.value)
         if admission in {SubmissionVerdict.DUPLICATE, SubmissionVerdict.KEY_MISMATCH} and row is not None:
-            return SubmitResult(status, row.run_id)
+            return SubmitResult(admission, row.run_id)
         if admission is not SubmissionVerdict.SUBMITTED:
-            return SubmitResult(status)
+            return SubmitResult(admission)
         run = tables.add_run(new, now=now)
         if submit_key is not None:
             known = KnownKey(submit_key.request_hash, submit_key.expires_at)
             tables.keys[run.tenant, submit_key.key] = KeyRow(run.id, known)
-        return SubmitResult(status, run.id)
+        return SubmitResult(admission, run.id)
 
     async def cancel_runs(
         self, run_ids: Sequence[RunId], *, reason: str, now: datetime
-    ) -> list[CancelResult]:
+    ) -> list[CancelVerdict]:
         return [self._cancel(run_id, reason, now) for run_id in run_ids]
 
-    def _cancel(self, run_id: RunId, reason: str, now: datetime) -> CancelResult:
+    def _cancel(self, run_id: RunId, reason: str, now: datetime) -> CancelVerdict:
         run = self._tables.runs.get(run_id)
         verdict = judge_cancel(None if run is None else run.state)
         if run is not None and verdict is CancelVerdict.CANCELLED:
@@ -61,7 +62,7 @@ class MemoryRunStore:
         if run is not None and verdict is CancelVerdict.REQUESTED and not run.is_cancel_requested:
             run.is_cancel_requested = True
             run.cancel_reason = reason
-        return CancelResult(verdict.value)
+        return verdict
 
     async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
         expired = list(islice(self._tables.expiring.between(None, (now, LAST_ID)), limit))
@@ -72,21 +73,6 @@ class MemoryRunStore:
     async def get_runs(self, run_ids: Sequence[RunId]) -> list[Run | None]:
         rows = (self._tables.runs.get(run_id) for run_id in run_ids)
         return [row.view() if row is not None else None for row in rows]
-
-    async def list_runs(
-        self,
-        tenant: str,
-        *,
-        job_id: JobId | None = None,
-        state: RunState | None = None,
-        before: RunId | None = None,
-        limit: int = 100,
-    ) -> list[Run]:
-        tables = self._tables
-        index = tables.runs_of_tenant[tenant] if job_id is None else tables.runs_of_job[job_id]
-        rows = (tables.runs[key[0]] for key in index.below(None if before is None else (before,)))
-        wanted = (row for row in rows if row.tenant == tenant and (state is None or row.state is state))
-        return [row.view() for row in islice(wanted, limit)]
 
     async def newest_runs(self, job_ids: Sequence[JobId], *, now: datetime) -> list[Run | None]:
         return [self._newest_run(job_id, now) for job_id in job_ids]
@@ -100,7 +86,3 @@ class MemoryRunStore:
 
     async def list_attempts(self, run_id: RunId) -> list[Attempt]:
         return list(self._tables.attempts.get(run_id, ()))
-
-    async def count_runs(self, tenant: str) -> dict[RunState, int]:
-        counts = self._tables.counts[tenant]
-        return {state: counts[state] for state in RunState if counts[state]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
+from uuid import UUID
 
 from mainspring.core.clocks import wins_fire
 from mainspring.core.ids import JobId, job_shard
@@ -18,10 +19,12 @@ from mainspring.ports.store.schedule import (
     FireStatus,
     NewFireRange,
 )
+from mainspring.stores.memory.rows import JobRow
 from mainspring.stores.memory.tables import Tables
 
 _LOST = FireResult(FireStatus.LOST)
 _FENCED = FireResult(FireStatus.FENCED)
+_LAST_UUID = UUID(int=2**128 - 1)
 
 
 class MemoryScheduleStore:
@@ -34,21 +37,11 @@ class MemoryScheduleStore:
     ) -> list[DueClock]:
         tables = self._tables
         wanted = frozenset(shards)
+        low = None if since is None else (since,)
         found: list[DueClock] = []
-        for fire_at, uuid in tables.due:
-            if fire_at > until or len(found) >= limit:
-                break
-            job = tables.jobs[JobId(uuid)]
-            if job_shard(job.id) in wanted and (since is None or fire_at >= since):
-                due = DueClock(
-                    job_id=job.id,
-                    tenant=job.tenant,
-                    version=job.version,
-                    revision=job.revision,
-                    fire_at=fire_at,
-                    fired_through=job.fired_through,
-                )
-                found.append(due)
+        for index in tables.due.values():
+            jobs = (tables.jobs[JobId(uuid)] for _, uuid in index.between(low, (until, _LAST_UUID)))
+            found += islice((_due_clock(job) for job in jobs if job_shard(job.id) in wanted), limit)
         return found
 
     async def record_fires(self, fires: Sequence[Fire], *, epochs: Epochs, now: datetime) -> list[FireResult]:
@@ -63,7 +56,7 @@ class MemoryScheduleStore:
             job, revision=fire.revision, fire_at=fire.fire_at, fired_through=job.fired_through
         ):
             return _LOST
-        tables.set_next_fire(job, fire.next_fire_at)
+        tables.set_next_fire(job, fire.next_fire)
         job.fired_through = fire.fired_through
         for fire_range in fire.fire_ranges:
             tables.add_fire_range(fire_range, now=now)
@@ -110,3 +103,17 @@ class MemoryScheduleStore:
     async def list_fire_ranges(self, job_id: JobId, *, limit: int = 100) -> list[FireRange]:
         fire_ranges = self._tables.fire_ranges_of_job.get(job_id, [])
         return [fire_range.view() for fire_range in islice(reversed(fire_ranges), limit)]
+
+
+def _due_clock(job: JobRow) -> DueClock:
+    assert job.next_fire is not None, "a clock without a next fire is not in the index"
+    return DueClock(
+        job_id=job.id,
+        tenant=job.tenant,
+        version=job.version,
+        priority=job.spec.priority,
+        revision=job.revision,
+        fire_at=job.next_fire.fire_at,
+        due_at=job.next_fire.due_at,
+        fired_through=job.fired_through,
+    )

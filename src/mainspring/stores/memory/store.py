@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
+from mainspring.stores.memory.browse import MemoryBrowseStore
+from mainspring.stores.memory.census import MemoryCensusStore
 from mainspring.stores.memory.claims import MemoryClaimStore
 from mainspring.stores.memory.jobs import MemoryJobStore
 from mainspring.stores.memory.nodes import MemoryNodeStore
@@ -31,6 +33,8 @@ class MemoryStore(
     MemorySessionStore,
     MemoryNodeStore,
     MemoryUpkeepStore,
+    MemoryBrowseStore,
+    MemoryCensusStore,
 ):
     """A `Store` that lasts as long as the process.
 

@@ -12,9 +12,11 @@ from itertools import count
 from uuid import UUID
 
 from mainspring.core.admission import skip_overlaps
+from mainspring.core.census import Census
+from mainspring.core.clocks import NextFire
 from mainspring.core.fencing import is_held
 from mainspring.core.ids import SHARDS, FireRangeId, JobId, LaneId, RunId, SessionId, job_shard, make_run_id
-from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey
+from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Priority
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
@@ -43,7 +45,9 @@ class Tables:
         self.names: dict[tuple[str, str], JobId] = {}
         self.jobs_of_tenant: dict[str, JobIndex] = defaultdict(OrderedIndex)
         self.versions: dict[tuple[JobId, int], JobSpec] = {}
-        self.due: OrderedIndex[tuple[datetime, UUID]] = OrderedIndex()
+        self.due: dict[Priority, OrderedIndex[tuple[datetime, UUID]]] = {
+            priority: OrderedIndex() for priority in Priority
+        }
 
         self.fire_ranges: dict[FireRangeId, FireRangeRow] = {}
         self.fire_ranges_of_job: dict[JobId, list[FireRangeRow]] = defaultdict(list)
@@ -67,6 +71,7 @@ class Tables:
         self.nodes: dict[str, NodeRow] = {}
         self.shards = [ShardRow() for _ in range(SHARDS)]
         self.tzdata: str | None = None
+        self.census: Census | None = None
 
         self._run_sequence = count(1)
         self._fire_range_sequence = count(1)
@@ -75,13 +80,14 @@ class Tables:
 
     # -- clocks and fire ranges --------------------------------------------------------------------------------------
 
-    def set_next_fire(self, job: JobRow, instant: datetime | None) -> None:
+    def set_next_fire(self, job: JobRow, next_fire: NextFire | None) -> None:
         """Move a job's clock."""
-        if job.next_fire_at is not None:
-            self.due.discard((job.next_fire_at, job.id))
-        job.next_fire_at = instant
-        if instant is not None:
-            self.due.add((instant, job.id))
+        if job.next_fire is not None:
+            for index in self.due.values():  # an edit may have changed the priority
+                index.discard((job.next_fire.due_at, job.id))
+        job.next_fire = next_fire
+        if next_fire is not None:
+            self.due[job.spec.priority].add((next_fire.due_at, job.id))
 
     def add_fire_range(self, new: NewFireRange, *, now: datetime) -> None:
         """Insert a fire range. A gap with an end is a finished record; all others are open."""

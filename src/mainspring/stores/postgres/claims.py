@@ -85,6 +85,16 @@ class PostgresClaimStore:
             for rows, request in zip(answers, requests, strict=True)
         ]
 
+    async def try_claim(self, request: ClaimRequest, *, now: datetime) -> ClaimResult | None:
+        # Not repeatable: a second try would not know what the first one got.
+        rows = await self._connections.fetch(
+            Role.CLAIM, "try_claim", is_repeatable=False, **_values_of(request, now)
+        )
+        if not rows:
+            return None
+        await self._learn_tenants({_lane(row) for row in rows})
+        return _result_of(rows, request, self._tenants)
+
     async def _claim(self, requests: Sequence[ClaimRequest], now: datetime) -> list[_Rows | None]:
         if len(requests) == 1 and not requests[0].is_quarantined:
             [request] = requests

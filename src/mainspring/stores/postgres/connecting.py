@@ -38,10 +38,11 @@ class Role(StrEnum):
     WATCH = "watch"
     EDIT = "edit"
     READ = "read"
+    BROWSE = "browse"
     UPKEEP = "upkeep"
 
 
-_EASY = frozenset({Role.EDIT, Role.READ, Role.UPKEEP})
+_EASY = frozenset({Role.EDIT, Role.READ, Role.BROWSE, Role.UPKEEP})
 """Roles for which PostgreSQL's planner is free to choose."""
 
 _AT_START = frozenset({"timezone", "application_name"})
@@ -66,11 +67,15 @@ _PINNED_SETTINGS = {
     "enable_sort": "off",
 }
 
+# A list has one statement for all its filters, and another plan for each combination of them.
+# And which table holds a state is told by its CHECK constraint.
+_BROWSING_SETTINGS = {"plan_cache_mode": "force_custom_plan", "constraint_exclusion": "on"}
+
 
 def settings_for(role: Role) -> dict[str, str]:
     """Return the server settings of a role's connections."""
-    pinned = {} if role in _EASY else _PINNED_SETTINGS
-    return {**_COMMON_SETTINGS, **pinned, "application_name": f"mainspring-{role.value}"}
+    own = _BROWSING_SETTINGS if role is Role.BROWSE else {} if role in _EASY else _PINNED_SETTINGS
+    return {**_COMMON_SETTINGS, **own, "application_name": f"mainspring-{role.value}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +84,13 @@ class ConnectionOptions:
 
     Attributes:
         statement_cache: how many prepared statements each connection keeps; 0 for poolers that cannot keep them.
-        per_role: how many connections a role has; 1 for roles not named.
+        per_role: how many connections a role has; for roles not named 1, and `browse_connections` to browse.
         is_pooled: a pooler in between lends server connections for one transaction at a time (PgBouncer in
             transaction mode). So nothing may be left on them, neither settings nor LISTEN.
         listen_dsn: the DSN to listen for hints, past a pooler; by default `dsn`.
+        browse_timeout: how long a list or count may take, in seconds.
+        browse_connections: how many connections read for lists and counts. With one, a list that takes long would
+            hold up every other.
     """
 
     dsn: str
@@ -92,6 +100,8 @@ class ConnectionOptions:
     per_role: Mapping[Role, int] | None = None
     is_pooled: bool = False
     listen_dsn: str | None = None
+    browse_timeout: float = 1.0
+    browse_connections: int = 2
 
     @property
     def carries_hints(self) -> bool:

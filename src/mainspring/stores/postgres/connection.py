@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import asyncpg
 
-from mainspring.errors import StoreUnavailable
+from mainspring.errors import StoreUnavailable, TookTooLong
 from mainspring.ports.clock import RandomSource
 from mainspring.stores._sql.queries import Query
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
@@ -172,9 +172,12 @@ class Connections:
         Raises:
             StoreUnavailable: the server cannot be reached, or the connection broke when the commit may have been sent
                 and the work is not repeatable.
+            TookTooLong: the role is BROWSE, and the server stopped the work at the limit.
         """
         if not self._is_open:
             raise StoreUnavailable("the store is closed")
+        if role is Role.BROWSE:
+            work = _within_its_time(work)
         call = _Call(work, is_repeatable, is_atomic, (*_TRANSIENT, *retry_on))
         task = asyncio.create_task(self._carry_out(self._roles[role], call))
         self._calls.add(task)
@@ -318,6 +321,18 @@ class Connections:
         longest = min(_FIRST_PAUSE * 2**tries, _LONGEST_PAUSE)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._closing.wait(), longest * self._random.random())
+
+
+def _within_its_time(work: Work[R]) -> Work[R]:
+    """Tell the limit of a read apart from a connection that the server has cut."""
+
+    async def limited(transaction: Transaction) -> R:
+        try:
+            return await work(transaction)
+        except asyncpg.QueryCanceledError as error:
+            raise TookTooLong(f"PostgreSQL: {error}") from error
+
+    return limited
 
 
 async def _roll_back(connection: Connection) -> None:

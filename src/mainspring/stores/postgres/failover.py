@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from mainspring.core.admission import SubmissionVerdict
 from mainspring.errors import StoreUnavailable
-from mainspring.ports.store.runs import SubmitResult, SubmitStatus
+from mainspring.ports.store.runs import SubmitResult
 from mainspring.ports.store.schedule import FireResult
 
 _REMEMBERED = 50_000
@@ -169,5 +170,5 @@ def _ids_of(result: SubmitResult | FireResult) -> Sequence[int]:
     if isinstance(result, FireResult):
         return result.run_ids
     # A repeated submission names a run that was created earlier.
-    is_new = result.status is SubmitStatus.SUBMITTED
+    is_new = result.status is SubmissionVerdict.SUBMITTED
     return (result.run_id,) if is_new and result.run_id is not None else ()

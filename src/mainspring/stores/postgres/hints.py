@@ -47,7 +47,7 @@ class PostgresHints:
             replace(given, dsn=given.listen_dsn or given.dsn, is_pooled=False, statement_cache=0)
         )
         self._connection: Connection | None = None
-        self._own_pid = 0
+        self._mark = "by.nobody"
         self._hear: Callable[[Hint], None] = _ignore
         self._on_loss: Callable[[], None] | None = None
 
@@ -64,7 +64,7 @@ class PostgresHints:
         try:
             connection = await self._dialer.dial(settings=_SETTINGS, command_timeout=_PATIENCE)
             # Ask the server itself: a pooler in session mode reports a number of its own at the start.
-            self._own_pid = await connection.fetchval("SELECT pg_backend_pid()")
+            self._mark = f"by.{await connection.fetchval('SELECT pg_backend_pid()')}"
             await connection.add_listener(_CHANNEL, self._on_notification)
         except (*LOST, asyncpg.PostgresError) as error:
             if connection is not None:
@@ -80,13 +80,17 @@ class PostgresHints:
         connection = self._connection
         if connection is None:
             raise StoreUnavailable("PostgreSQL: there is no connection for hints")
-        statement = f"NOTIFY {_CHANNEL}, '{','.join(hints)}'" if hints else "SELECT 1"
+        statement = f"NOTIFY {_CHANNEL}, '{self.notice(hints)}'" if hints else "SELECT 1"
         try:
             await connection.execute(statement)
         except (*LOST, asyncpg.PostgresError) as error:
             self._forget(connection)
             connection.terminate()
             raise _unavailable(error) from error
+
+    def notice(self, hints: Collection[Hint]) -> str:
+        """Return the hints with this process's mark: it may hear them, and leaves them out."""
+        return ",".join((*hints, self._mark))
 
     async def close(self) -> None:
         """Stop listening and sending."""
@@ -105,10 +109,11 @@ class PostgresHints:
         self._on_loss = None
 
     def _on_notification(self, connection: Any, pid: int, channel: str, payload: object) -> None:
-        del connection, channel
-        if pid == self._own_pid:
+        del connection, pid, channel
+        words = str(payload).split(",")
+        if self._mark in words:
             return
-        for word in str(payload).split(","):
+        for word in words:
             if word in _WORDS:  # ignore those of other releases and of other senders
                 self._hear(Hint(word))
 

@@ -11,6 +11,7 @@ from uuid import UUID
 import asyncpg
 
 from mainspring.core.clocks import (
+    ChangeVerdict,
     ClockMove,
     Decision,
     decide_delete,
@@ -21,11 +22,11 @@ from mainspring.core.clocks import (
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Job, JobSpec
 from mainspring.ports.codec import decode_spec, encode_spec
-from mainspring.ports.store.jobs import AddResult, ChangeResult, ClockChange, EditResult, JobEdit, NewJob
+from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
-from mainspring.stores.postgres.rows import columns_of_fire_ranges, job_of
+from mainspring.stores.postgres.rows import columns_of_fire_ranges, columns_of_next_fires, job_of
 
 _BEFORE_ALL = UUID(int=0)
 
@@ -45,7 +46,7 @@ class _Locked:
     def move(self, move: ClockMove) -> None:
         """Take over what was decided. A later change of this call then meets a revision that it cannot have read."""
         self.is_paused = move.is_paused
-        self.next_fire_at = move.next_fire_at
+        self.next_fire_at = move.next_fire.fire_at if move.next_fire is not None else None
         self.revision = _CHANGED_IN_THIS_CALL
 
 
@@ -87,17 +88,18 @@ class PostgresJobStore:
                 "add_clocks",
                 job_ids=[job.id for job in added],
                 shards=[job_shard(job.id) for job in added],
-                next_fires_at=[job.next_fire_at for job in added],
+                priorities=[job.spec.priority for job in added],
+                **columns_of_next_fires([job.next_fire for job in added]),
             )
             return [AddResult.ADDED if job.id in ids else AddResult.NAME_TAKEN for job in jobs]
 
         return await self._connections.transact(Role.EDIT, work)
 
-    async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[EditResult]:
+    async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[ChangeVerdict]:
         if not edits:
             return []
 
-        async def work(transaction: Transaction) -> list[EditResult]:
+        async def work(transaction: Transaction) -> list[ChangeVerdict]:
             locked = await _lock_jobs(transaction, [edit.job_id for edit in edits])
             owners = await _find_owners(transaction, edits, locked)
             decided = [(edit, _decide_edit(edit, locked.get(edit.job_id), owners)) for edit in edits]
@@ -107,29 +109,26 @@ class PostgresJobStore:
                     await transaction.execute("rename_job", job_id=edit.job_id, name=edit.spec.name)
             await _keep_versions(transaction, [edit for edit, _ in done], locked, now)
             await _move_clocks(transaction, done, now)
-            return [
-                EditResult.EDITED if decision.move is not None else EditResult(decision.verdict.value)
-                for _, decision in decided
-            ]
+            return [decision.verdict for _, decision in decided]
 
         # If another caller took the name since it was looked up, the unique index refuses it; the next try sees it.
         return await self._connections.transact(Role.EDIT, work, retry_on=(asyncpg.UniqueViolationError,))
 
-    async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+    async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         def decide(job: _Locked | None, change: ClockChange) -> Decision:
             return decide_pause(job, revision=change.revision, fire_at=change.fire_at)
 
         return await self._change(changes, decide, partial(_set_paused, is_paused=True), now)
 
-    async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+    async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         def decide(job: _Locked | None, change: ClockChange) -> Decision:
             return decide_resume(
-                job, revision=change.revision, fire_at=change.fire_at, next_fire_at=change.next_fire_at
+                job, revision=change.revision, fire_at=change.fire_at, next_fire=change.next_fire
             )
 
         return await self._change(changes, decide, partial(_set_paused, is_paused=False), now)
 
-    async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+    async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         def decide(job: _Locked | None, change: ClockChange) -> Decision:
             there = None if job is None or job.is_deleted else job
             decision = decide_delete(there, revision=change.revision, fire_at=change.fire_at)
@@ -145,13 +144,13 @@ class PostgresJobStore:
         decide: Callable[[_Locked | None, ClockChange], Decision],
         write: Callable[[Transaction, Sequence[tuple[ClockChange, ClockMove]], datetime], Awaitable[None]],
         now: datetime,
-    ) -> list[ChangeResult]:
+    ) -> list[ChangeVerdict]:
         if not changes:
             return []
 
-        async def work(transaction: Transaction) -> list[ChangeResult]:
+        async def work(transaction: Transaction) -> list[ChangeVerdict]:
             locked = await _lock_jobs(transaction, [change.job_id for change in changes])
-            results: list[ChangeResult] = []
+            results: list[ChangeVerdict] = []
             done: list[tuple[ClockChange, ClockMove]] = []
             for change in changes:
                 job = locked.get(change.job_id)
@@ -159,7 +158,7 @@ class PostgresJobStore:
                 if job is not None and decision.move is not None:
                     job.move(decision.move)
                     done.append((change, decision.move))
-                results.append(ChangeResult(decision.verdict.value))
+                results.append(decision.verdict)
             if done:
                 await write(transaction, done, now)
             return results
@@ -185,7 +184,12 @@ class PostgresJobStore:
 
     async def list_jobs(self, tenant: str, *, after: JobId | None = None, limit: int = 100) -> list[Job]:
         rows = await self._connections.fetch(
-            Role.READ, "list_jobs", is_repeatable=True, tenant=tenant, after=after or _BEFORE_ALL, limit=limit
+            Role.BROWSE,
+            "list_jobs",
+            is_repeatable=True,
+            tenant=tenant,
+            after=after or _BEFORE_ALL,
+            limit=limit,
         )
         return [job_of(row) for row in rows]
 
@@ -235,7 +239,7 @@ def _decide_edit(edit: JobEdit, job: _Locked | None, owners: dict[tuple[str, str
         job,
         revision=edit.revision,
         fire_at=edit.fire_at,
-        next_fire_at=edit.next_fire_at,
+        next_fire=edit.next_fire,
         ends_gap=edit.ends_gap,
         is_name_taken=job is not None
         and owners.get((job.tenant, edit.spec.name), edit.job_id) != edit.job_id,
@@ -294,7 +298,8 @@ async def _move_clocks(
     await transaction.execute(
         "move_clocks",
         job_ids=[change.job_id for change, _ in done],
-        next_fires_at=[move.next_fire_at for _, move in done],
+        priorities=[change.spec.priority if isinstance(change, JobEdit) else None for change, _ in done],
+        **columns_of_next_fires([move.next_fire for _, move in done]),
     )
     ending = [change.job_id for change, move in done if move.ends_gap]
     if ending:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ On a connection that broke silently, it must not use up the leases of all worker
 
 LONGEST_WAIT = 3.0
 """How long a client's request waits for its turn, in seconds: less than clients wait for an answer."""
-_FOR_CLIENTS = frozenset({Role.SUBMIT, Role.EDIT, Role.READ})
+_FOR_CLIENTS = frozenset({Role.SUBMIT, Role.EDIT, Role.READ, Role.BROWSE})
 """Roles whose calls come from clients, in any number.
 
 What fires, claims, clocks and `/health` need is read through other roles: a busy API must not delay any of them.
@@ -46,10 +47,13 @@ class Slots:
     """The connections of one role. The one that was used last is used first."""
 
     def __init__(self, role: Role, options: ConnectionOptions, servers: Servers) -> None:
-        count = (options.per_role or {}).get(role, 1)
+        usual = options.browse_connections if role is Role.BROWSE else 1
+        count = (options.per_role or {}).get(role, usual)
         self._options = options
         self._servers = servers
         self._settings = settings_for(role)
+        if role is Role.BROWSE:
+            self._settings["statement_timeout"] = f"{math.ceil(options.browse_timeout * 1000)}ms"
         self.begin = begin_with(options, self._settings)
         self._semaphore = asyncio.Semaphore(count)
         self._idle: list[Connection | None] = [None] * count

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from asyncpg import Record
 
 from mainspring.core.applying import LiveRun
+from mainspring.core.clocks import NextFire
 from mainspring.core.ids import FireRangeId, JobId, RunId, SessionId, job_shard
 from mainspring.core.model import Attempt, FireRange, FireRangeKind, Job, LaneKey, Priority, Run, RunKind
 from mainspring.core.states import RunState
@@ -165,6 +166,13 @@ def columns_of_runs(runs: Sequence[NewRun]) -> dict[str, Any]:
         "payloads": sparse([run.payload for run in runs]),
         "target_keys": sparse([run.target_key for run in runs]),
         "fire_range_ids": sparse([run.fire_range_id for run in runs]),
+    }
+
+
+def columns_of_next_fires(next_fires: Sequence[NextFire | None]) -> dict[str, list[datetime | None]]:
+    return {
+        "next_fires_at": [None if one is None else one.fire_at for one in next_fires],
+        "dues_at": [None if one is None else one.due_at for one in next_fires],
     }
 
 

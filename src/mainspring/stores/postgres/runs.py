@@ -11,13 +11,12 @@ from mainspring.core.applying import CancelVerdict, judge_cancel
 from mainspring.core.ids import JobId, RunId, job_shard
 from mainspring.core.model import Attempt, Run
 from mainspring.core.states import RunState
-from mainspring.ports.store.runs import CancelResult, IdempotencyKey, NewRun, SubmitResult, SubmitStatus
+from mainspring.ports.store.runs import IdempotencyKey, NewRun, SubmitResult
 from mainspring.stores.postgres.completion import finish_waiting
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.inserts import LaneIds, insert_decided, reserve_ids
 from mainspring.stores.postgres.rows import (
-    LAST_ID,
     attempt_of,
     columns_of_runs,
     common,
@@ -32,31 +31,38 @@ class PostgresRunStore:
     _connections: Connections
     _lane_ids: LaneIds
 
-    async def submit_runs(self, runs: Sequence[NewRun], *, now: datetime) -> list[SubmitResult]:
+    async def submit_runs(
+        self, runs: Sequence[NewRun], *, now: datetime, notice: str | None = None
+    ) -> list[SubmitResult]:
         if not runs:
             return []
-        results = await self._submit(runs, now)
+        results = await self._submit(runs, now, notice)
         self._connections.servers.recent.note(now, results)
         return results
 
-    async def _submit(self, runs: Sequence[NewRun], now: datetime) -> list[SubmitResult]:
+    async def _submit(self, runs: Sequence[NewRun], now: datetime, notice: str | None) -> list[SubmitResult]:
         if all(run.submit_key is None and run.skip_reason is None for run in runs):
-            results = await self._submit_plain(runs, now)
+            results = await self._submit_plain(runs, now, notice)
             if results is not None:
                 return results
 
         async def work(transaction: Transaction) -> list[SubmitResult]:
-            return await _submit_carefully(transaction, self._lane_ids, runs, now)
+            results = await _submit_carefully(transaction, self._lane_ids, runs, now)
+            if notice is not None and any(result.status is SubmissionVerdict.SUBMITTED for result in results):
+                await transaction.execute("announce", notice=notice)
+            return results
 
         return await self._connections.transact(Role.SUBMIT, work)
 
-    async def _submit_plain(self, runs: Sequence[NewRun], now: datetime) -> list[SubmitResult] | None:
+    async def _submit_plain(
+        self, runs: Sequence[NewRun], now: datetime, notice: str | None
+    ) -> list[SubmitResult] | None:
         """Insert ordinary runs in one statement.
 
         Return None if it inserted nothing, because a lane or job is not as expected.
         """
         if len(runs) == 1:
-            return await self._submit_one(runs[0], now)
+            return await self._submit_one(runs[0], now, notice)
         lanes = common([run.lane for run in runs])
         keys = list(dict.fromkeys(lanes))
         known = self._lane_ids.recall(keys)
@@ -73,11 +79,12 @@ class PostgresRunStore:
             wanted_jobs=[job_id for job_id, _ in wanted],
             wanted_versions=[version or None for _, version in wanted],
             now=now,
+            notice=notice,
             **columns_of_runs(runs),
         )
-        return [SubmitResult(SubmitStatus.SUBMITTED, RunId(row["id"])) for row in rows] or None
+        return [SubmitResult(SubmissionVerdict.SUBMITTED, RunId(row["id"])) for row in rows] or None
 
-    async def _submit_one(self, run: NewRun, now: datetime) -> list[SubmitResult] | None:
+    async def _submit_one(self, run: NewRun, now: datetime, notice: str | None) -> list[SubmitResult] | None:
         known = self._lane_ids.recall([run.lane])
         if known is None:
             return None
@@ -99,16 +106,17 @@ class PostgresRunStore:
             target_key=run.target_key,
             fire_range_id=run.fire_range_id,
             now=now,
+            notice=notice,
         )
-        return [SubmitResult(SubmitStatus.SUBMITTED, RunId(row["id"])) for row in rows] or None
+        return [SubmitResult(SubmissionVerdict.SUBMITTED, RunId(row["id"])) for row in rows] or None
 
     async def cancel_runs(
         self, run_ids: Sequence[RunId], *, reason: str, now: datetime
-    ) -> list[CancelResult]:
+    ) -> list[CancelVerdict]:
         if not run_ids:
             return []
 
-        async def work(transaction: Transaction) -> list[CancelResult]:
+        async def work(transaction: Transaction) -> list[CancelVerdict]:
             wanted = sorted(set(run_ids))
             rows = await transaction.fetch("lock_runs", run_ids=wanted)
             states: dict[RunId, RunState] = {row["id"]: RunState(row["state"]) for row in rows}
@@ -123,7 +131,7 @@ class PostgresRunStore:
                 if verdict is CancelVerdict.CANCELLED:
                     states[run_id] = RunState.CANCELLED  # so that a second mention finds it
                 verdicts[verdict].append(run_id)
-                answers.append(CancelResult(verdict.value))
+                answers.append(verdict)
             running = sorted(set(verdicts[CancelVerdict.REQUESTED]))
             if running:
                 await transaction.execute("request_cancels", run_ids=running, reason=reason, now=now)
@@ -149,34 +157,11 @@ class PostgresRunStore:
         found = {row["id"]: run_of(row) for row in rows}
         return [found.get(run_id) for run_id in run_ids]
 
-    async def list_runs(
-        self,
-        tenant: str,
-        *,
-        job_id: JobId | None = None,
-        state: RunState | None = None,
-        before: RunId | None = None,
-        limit: int = 100,
-    ) -> list[Run]:
-        page = {
-            "tenant": tenant,
-            "state": state,
-            "before": LAST_ID if before is None else before,
-            "limit": limit,
-        }
-        if job_id is None:
-            rows = await self._connections.fetch(Role.READ, "list_runs", is_repeatable=True, **page)
-        else:
-            rows = await self._connections.fetch(
-                Role.READ, "list_runs_of_job", is_repeatable=True, job_id=job_id, **page
-            )
-        return [run_of(row) for row in rows]
-
     async def newest_runs(self, job_ids: Sequence[JobId], *, now: datetime) -> list[Run | None]:
         if not job_ids:
             return []
         rows = await self._connections.fetch(
-            Role.READ, "newest_runs", is_repeatable=True, job_ids=job_ids, now=now
+            Role.BROWSE, "newest_runs", is_repeatable=True, job_ids=job_ids, now=now
         )
         found = {row["job_id"]: run_of(row) for row in rows}
         return [found.get(job_id) for job_id in job_ids]
@@ -184,10 +169,6 @@ class PostgresRunStore:
     async def list_attempts(self, run_id: RunId) -> list[Attempt]:
         rows = await self._connections.fetch(Role.READ, "list_attempts", is_repeatable=True, run_id=run_id)
         return [attempt_of(row) for row in rows]
-
-    async def count_runs(self, tenant: str) -> dict[RunState, int]:
-        rows = await self._connections.fetch(Role.READ, "count_runs", is_repeatable=True, tenant=tenant)
-        return {RunState(row["state"]): row["count"] for row in rows}
 
 
 def _wanted_jobs(runs: Sequence[NewRun]) -> list[tuple[JobId, int]]:
@@ -216,11 +197,11 @@ async def _submit_carefully(
         admission = _admit(run, None if owner is None else owner[1], versions, now)
         if admission is SubmissionVerdict.SUBMITTED:
             new.append((run, run_id))
-            results.append(SubmitResult(SubmitStatus.SUBMITTED, run_id))
+            results.append(SubmitResult(SubmissionVerdict.SUBMITTED, run_id))
         else:
             is_known = admission in {SubmissionVerdict.DUPLICATE, SubmissionVerdict.KEY_MISMATCH}
             known_id = owner[0] if owner is not None and is_known else None
-            results.append(SubmitResult(SubmitStatus(admission.value), known_id))
+            results.append(SubmitResult(admission, known_id))
     await insert_decided(
         transaction,
         lane_ids,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from mainspring.core.ids import FireRangeId, JobId, job_shard
-from mainspring.core.model import FireRange
+from mainspring.core.model import FireRange, Priority
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.schedule import (
     DueClock,
@@ -19,7 +19,7 @@ from mainspring.ports.store.schedule import (
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.inserts import LaneIds, insert_planned
-from mainspring.stores.postgres.rows import EVER, columns_of_fire_ranges, fire_range_of
+from mainspring.stores.postgres.rows import EVER, columns_of_fire_ranges, columns_of_next_fires, fire_range_of
 
 _LOST = FireResult(FireStatus.LOST)
 _FENCED = FireResult(FireStatus.FENCED)
@@ -36,15 +36,23 @@ class PostgresScheduleStore:
     ) -> list[DueClock]:
         if not shards:
             return []
-        values = {"shards": shards, "since": since or EVER, "until": until, "limit": limit}
+        values = {
+            "priorities": list(Priority),
+            "shards": shards,
+            "since": since or EVER,
+            "until": until,
+            "limit": limit,
+        }
         rows = await self._connections.fetch(Role.PLAN, "read_due", is_repeatable=True, **values)
         return [
             DueClock(
                 job_id=row["job_id"],
                 tenant=row["tenant"],
                 version=row["version"],
+                priority=Priority(row["priority"]),
                 revision=row["revision"],
-                fire_at=row["next_fire_at"],
+                fire_at=row["fire_at"],
+                due_at=row["due_at"],
                 fired_through=row["fired_through"],
             )
             for row in rows
@@ -122,7 +130,7 @@ class PostgresScheduleStore:
 
     async def list_fire_ranges(self, job_id: JobId, *, limit: int = 100) -> list[FireRange]:
         rows = await self._connections.fetch(
-            Role.READ, "list_fire_ranges", is_repeatable=True, job_id=job_id, limit=limit
+            Role.BROWSE, "list_fire_ranges", is_repeatable=True, job_id=job_id, limit=limit
         )
         return [fire_range_of(row) for row in rows]
 
@@ -144,7 +152,7 @@ async def _win_fires(transaction: Transaction, fires: Sequence[Fire]) -> set[Job
         job_ids=[fire.job_id for fire in ordered],
         revisions=[fire.revision for fire in ordered],
         fires_at=[fire.fire_at for fire in ordered],
-        next_fires_at=[fire.next_fire_at for fire in ordered],
+        **columns_of_next_fires([fire.next_fire for fire in ordered]),
         fired_throughs=[fire.fired_through for fire in ordered],
     )
     return {row["job_id"] for row in rows}

@@ -17,6 +17,14 @@ CREATE INDEX attempt_run ON ONLY public.attempt USING btree (run_id, token);
 
 -- PARTITION attempt_default DEFAULT
 
+CREATE TABLE census (
+    id smallint NOT NULL,
+    settled_before timestamp with time zone NOT NULL,
+    body text,
+    CONSTRAINT census_is_one CHECK ((id = 1)),
+    CONSTRAINT census_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE cluster (
     id smallint NOT NULL,
     tzdata text,
@@ -54,6 +62,7 @@ CREATE TABLE dead_run (
     CONSTRAINT dead_run_pkey PRIMARY KEY (id),
     CONSTRAINT dead_run_state CHECK ((state = 'FAILED'::text))
 );
+CREATE INDEX dead_run_finished ON public.dead_run USING btree (finished_at);
 CREATE INDEX dead_run_job ON public.dead_run USING btree (job_id, id);
 
 -- VIEW ended_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of)
@@ -108,9 +117,11 @@ CREATE TABLE job_clock (
     revision bigint NOT NULL,
     next_fire_at timestamp with time zone,
     fired_through timestamp with time zone,
+    priority smallint NOT NULL,
+    due_at timestamp with time zone,
     CONSTRAINT job_clock_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor=80);
-CREATE INDEX job_clock_due ON public.job_clock USING btree (next_fire_at) WHERE (next_fire_at IS NOT NULL);
+CREATE INDEX job_clock_due ON public.job_clock USING btree (priority, due_at) WHERE (due_at IS NOT NULL);
 
 CREATE TABLE job_version (
     job_id uuid NOT NULL,
@@ -239,10 +250,20 @@ CREATE TABLE run_history (
     redrive_of bigint,
     CONSTRAINT run_history_state CHECK ((state = ANY (ARRAY['SUCCEEDED'::text, 'CANCELLED'::text, 'SKIPPED'::text])))
 ) PARTITION BY RANGE (finished_at);
+CREATE INDEX run_history_finished ON ONLY public.run_history USING brin (finished_at) WITH (pages_per_range='64', autosummarize='on');
 CREATE INDEX run_history_id ON ONLY public.run_history USING btree (id);
 CREATE INDEX run_history_job ON ONLY public.run_history USING btree (job_id, id);
+CREATE INDEX run_history_unusual ON ONLY public.run_history USING btree (state, id) WHERE (state <> 'SUCCEEDED'::text);
 
 -- PARTITION run_history_default DEFAULT
+
+CREATE TABLE run_tally (
+    tenant text NOT NULL,
+    day date NOT NULL,
+    state text NOT NULL,
+    runs bigint NOT NULL,
+    CONSTRAINT run_tally_pkey PRIMARY KEY (tenant, day, state)
+);
 
 CREATE TABLE session (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,

@@ -12,6 +12,8 @@ import asyncpg
 from mainspring.ports.clock import RandomSource
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.queries import load_queries
+from mainspring.stores.postgres.browse import PostgresBrowseStore
+from mainspring.stores.postgres.census import PostgresCensusStore
 from mainspring.stores.postgres.claims import PostgresClaimStore
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.connection import Connections
@@ -43,6 +45,8 @@ class PostgresStore(
     PostgresSessionStore,
     PostgresNodeStore,
     PostgresUpkeepStore,
+    PostgresBrowseStore,
+    PostgresCensusStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

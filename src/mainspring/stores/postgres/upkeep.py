@@ -23,9 +23,21 @@ class PostgresUpkeepStore:
         dropped: int = row["removed"]
         pruned = [
             await self._prune(name, before=before, limit=limit)
-            for name in ("prune_history", "prune_attempts", "prune_fire_ranges")
+            for name in ("prune_attempts", "prune_fire_ranges")
         ]
-        return max(dropped, *pruned)
+        return max(dropped, await self._prune_runs(before, limit), *pruned)
+
+    async def _prune_runs(self, before: datetime, limit: int) -> int:
+        async def work(transaction: Transaction) -> int:
+            # The lock comes first: what ends up in the tally meanwhile is seen by the statement that follows.
+            [mark] = await transaction.fetch("share_settled")
+            [row] = await transaction.fetch(
+                "prune_history", before=before, limit=limit, settled_before=mark["settled_before"]
+            )
+            removed: int = row["removed"]
+            return removed
+
+        return await self._connections.transact(Role.UPKEEP, work, is_repeatable=True)
 
     async def prune_keys(self, *, now: datetime, limit: int) -> int:
         return await self._prune("prune_keys", now=now, limit=limit)

@@ -11,7 +11,7 @@ from mainspring.core.claiming import Turn, allowance, judge_turn
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane
 from mainspring.core.outcomes import Transition
-from mainspring.ports.store.claims import ApplyResult, ClaimRequest, ClaimResult, HeldRun
+from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
 from mainspring.stores.sqlite.completion import apply_others, apply_successes
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import (
@@ -49,6 +49,11 @@ class SqliteClaimStore:
             return []
         at = to_micros(now)
         return await self._writer.call(lambda db: [_claim(db, request, at) for request in requests])
+
+    async def try_claim(self, request: ClaimRequest, *, now: datetime) -> ClaimResult | None:
+        """See `ClaimStore`."""
+        at = to_micros(now)
+        return await self._writer.call(lambda db: _try_claim(db, request, at))
 
     async def apply(self, transitions: Sequence[Transition], *, now: datetime) -> list[ApplyResult]:
         """See `ClaimStore`."""
@@ -90,9 +95,25 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
     if turn is Turn.LATE:
         return _NOTHING
     execute(db, "set_claim_number", session)
+    return _start(db, request, _find(db, request, now), now)
+
+
+def _try_claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult | None:
+    last_number = fetch_value(db, "read_claimer", {"session_id": request.session_id})
+    if last_number is None or judge_turn(request.number, last_number) is not Turn.NEW:
+        return None
+    runs = _find(db, request, now)
+    if not runs:
+        return None
+    execute(db, "set_claim_number", {"session_id": request.session_id, "number": request.number})
+    return _start(db, request, runs, now)
+
+
+def _find(db: apsw.Connection, request: ClaimRequest, now: int) -> list[ClaimedRun]:
+    """Return the runs that a request gets, as they are when they have started."""
     limit = _allowance(db, request)
     if limit < 1 or not request.lanes:
-        return _NOTHING
+        return []
     lows = {lane_id: _low_of(request, lane_id) for lane_id in request.lanes}
     wanted = {
         "lanes": to_json(lows),
@@ -100,15 +121,20 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
         "limit": limit,
     }
     rows = fetch_tuples(db, "find_quarantined" if request.is_quarantined else "find_ready", wanted)
-    if not rows:
+    return [make_claimed(row, is_repeat=False, is_quarantined=request.is_quarantined) for row in rows]
+
+
+def _start(db: apsw.Connection, request: ClaimRequest, runs: list[ClaimedRun], now: int) -> ClaimResult:
+    if not runs:
         return _NOTHING
-    runs = [make_claimed(row, is_repeat=False, is_quarantined=request.is_quarantined) for row in rows]
     claim = {
+        "session_id": request.session_id,
+        "number": request.number,
         "run_ids": to_json([run.run_id for run in runs]),
         "is_quarantined": request.is_quarantined,
         "now": now,
     }
-    execute(db, "claim_runs", {**session, **claim})
+    execute(db, "claim_runs", claim)
     return ClaimResult(tuple(runs))
 
 

@@ -1,4 +1,4 @@
-"""One process, one writer thread with group commit, one reader thread (design 8).
+"""One process: a writer thread with group commit, a reader thread, and one that reads for people (design 8).
 
 Calls that arrive during a commit share the next transaction, each in its own savepoint. So full durability
 (synchronous=FULL) costs them one disk flush together.
@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 import apsw
 
-from mainspring.errors import MainspringError, StoreLocked, StoreUnavailable
+from mainspring.errors import MainspringError, StoreLocked, StoreUnavailable, TookTooLong
 from mainspring.ports.telemetry import SIZES, Distribution
 
 R = TypeVar("R")
@@ -26,6 +26,8 @@ _PRIVATE = 0o600
 """The mode of files that hold jobs and payloads: only the server's own user may read them."""
 GROUP = 128
 """The most calls in one transaction. It bounds how long the first of them waits."""
+_STEPS = 10_000
+"""How many steps of SQLite's machine a read makes before it checks whether anybody still waits: about 0.2 ms."""
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
@@ -37,15 +39,24 @@ _PRAGMAS = (
 
 
 class DatabaseCall:
-    """A call that a database thread runs, and its outcome."""
+    """A call that a database thread runs, and its outcome.
 
-    __slots__ = ("error", "future", "result", "work")
+    Attributes:
+        is_given_up: nobody waits for the result any more. A read with a limit is then stopped.
+    """
+
+    __slots__ = ("error", "future", "is_given_up", "result", "work")
 
     def __init__(self, work: Work, future: asyncio.Future[Any]) -> None:
         self.work = work
         self.future = future
         self.result: Any = None
         self.error: BaseException | None = None
+        self.is_given_up = False
+
+    def give_up(self) -> None:
+        """Note that nobody waits for the result any more."""
+        self.is_given_up = True
 
 
 class LockFile:
@@ -124,13 +135,18 @@ class Transactions:
 
     Args:
         on_rollback: called after a rollback, to drop cached values that the rollback made invalid.
+        is_limited: stop reads that are given up.
 
     Attributes:
         sizes: the number of calls in each of a writer's groups. Only the thread that runs them writes it.
     """
 
-    def __init__(self, path: Path, *, is_writer: bool, on_rollback: Callable[[], None]) -> None:
+    def __init__(
+        self, path: Path, *, is_writer: bool, on_rollback: Callable[[], None], is_limited: bool = False
+    ) -> None:
         self._path = path
+        self._is_limited = is_limited
+        self._current: DatabaseCall | None = None
         self._is_writer = is_writer
         self._on_rollback = on_rollback
         self.sizes = Distribution(SIZES)
@@ -147,6 +163,8 @@ class Transactions:
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         for pragma in _PRAGMAS:
             connection.execute(pragma)
+        if self._is_limited:
+            connection.set_progress_handler(self._is_given_up, _STEPS)
         self._connection = connection
 
     def close(self) -> None:
@@ -182,10 +200,16 @@ class Transactions:
 
     def _read(self, connection: apsw.Connection, group: list[DatabaseCall]) -> None:
         for call in group:
+            self._current = call
             try:
                 call.result = call.work(connection)
             except Exception as error:  # noqa: BLE001 - raised where the call is awaited
                 call.error = translate(error)
+            self._current = None
+
+    def _is_given_up(self) -> bool:
+        """Tell SQLite whether to stop the read that is under way."""
+        return self._current is not None and self._current.is_given_up
 
     def _write_one(self, connection: apsw.Connection, call: DatabaseCall, *, is_only: bool) -> None:
         if not is_only:
@@ -231,10 +255,18 @@ class Database(Protocol):
 
 
 class DatabaseThread:
-    """A thread with its own connection."""
+    """A thread with its own connection.
 
-    def __init__(self, transactions: Transactions, *, name: str) -> None:
+    Args:
+        patience: how long a call may take, in seconds, its wait for those before it included. Such a thread takes
+            calls one at a time, and stops the one that is under way when its time is over or its caller is gone. None
+            means as long as it takes.
+    """
+
+    def __init__(self, transactions: Transactions, *, name: str, patience: float | None = None) -> None:
         self._transactions = transactions
+        self._patience = patience
+        self._most = GROUP if patience is None else 1
         self._calls: queue.SimpleQueue[DatabaseCall | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -258,12 +290,23 @@ class DatabaseThread:
 
         Raises:
             StoreUnavailable: the store is closed, or SQLite cannot read or write its file.
+            TookTooLong: the call was not done within the thread's patience.
         """
         if not self._is_open or self._loop is None:
             raise StoreUnavailable("the store is closed")
         call = DatabaseCall(work, self._loop.create_future())
-        self._calls.put(call)
-        result: R = await call.future
+        result: R
+        if self._patience is None:
+            self._calls.put(call)
+            result = await call.future
+            return result
+        timer = self._loop.call_later(self._patience, call.give_up)
+        try:
+            self._calls.put(call)
+            result = await call.future
+        finally:
+            timer.cancel()
+            call.give_up()
         return result
 
     def _serve(self) -> None:
@@ -278,7 +321,7 @@ class DatabaseThread:
             if first is None:
                 break
             group = [first]
-            while len(group) < GROUP:
+            while len(group) < self._most:
                 try:
                     call = self._calls.get_nowait()
                 except queue.Empty:
@@ -321,6 +364,8 @@ def translate(error: BaseException) -> BaseException:
     """Return `StoreUnavailable` for SQLite's errors about disk and file, and any other error unchanged."""
     if isinstance(error, MainspringError):
         return error
+    if isinstance(error, apsw.InterruptError):
+        return TookTooLong("SQLite: the read was stopped at its limit")
     if isinstance(error, apsw.FullError):
         return _unavailable("the disk is full", error)
     if isinstance(

@@ -9,6 +9,7 @@ from datetime import datetime
 import apsw
 
 from mainspring.core.clocks import (
+    ChangeVerdict,
     ClockMove,
     Decision,
     decide_delete,
@@ -19,7 +20,7 @@ from mainspring.core.clocks import (
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Job, JobSpec
 from mainspring.ports.codec import decode_spec, encode_spec
-from mainspring.ports.store.jobs import AddResult, ChangeResult, ClockChange, EditResult, JobEdit, NewJob
+from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import insert_fire_ranges
 from mainspring.stores.sqlite.rows import (
@@ -29,7 +30,7 @@ from mainspring.stores.sqlite.rows import (
     to_json,
     to_micros,
     to_optional_instant,
-    to_optional_micros,
+    values_of_next_fire,
 )
 from mainspring.stores.sqlite.statements import execute, fetch_row, fetch_rows, fetch_tuples, fetch_value
 
@@ -48,6 +49,7 @@ class _Locked:
 class SqliteJobStore:
     """Implements `JobStore`."""
 
+    _browser: Database
     _reader: Database
     _writer: Database
 
@@ -61,34 +63,34 @@ class SqliteJobStore:
             lambda db: [_add(db, job, spec, at) for job, spec in zip(jobs, encoded, strict=True)]
         )
 
-    async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[EditResult]:
+    async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[ChangeVerdict]:
         """See `JobStore`."""
         if not edits:
             return []
         at = to_micros(now)
         return await self._writer.call(lambda db: [self._edit(db, edit, at) for edit in edits])
 
-    def _edit(self, db: apsw.Connection, edit: JobEdit, now: int) -> EditResult:
+    def _edit(self, db: apsw.Connection, edit: JobEdit, now: int) -> ChangeVerdict:
         job = _lock(db, edit.job_id)
         decision = decide_edit(
             job,
             revision=edit.revision,
             fire_at=edit.fire_at,
-            next_fire_at=edit.next_fire_at,
+            next_fire=edit.next_fire,
             ends_gap=edit.ends_gap,
             is_name_taken=job is not None and _is_taken(db, job.tenant, edit),
         )
         if job is None or decision.move is None:
-            return EditResult(decision.verdict.value)
+            return decision.verdict
         job_id = edit.job_id.bytes
         values = {"job_id": job_id, "version": job.version + 1, "spec": encode_spec(edit.spec), "now": now}
         execute(db, "add_version", values)
         execute(db, "rename_job", {"job_id": job_id, "name": edit.spec.name})
         execute(db, "raise_version", {"job_id": job_id, "now": now})
         self._move(db, edit, decision.move, now)
-        return EditResult.EDITED
+        return decision.verdict
 
-    async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+    async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         """See `JobStore`."""
 
         def decide(job: _Locked | None, change: ClockChange) -> Decision:
@@ -96,12 +98,12 @@ class SqliteJobStore:
 
         return await self._change(changes, now, decide, self._pause_or_resume)
 
-    async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+    async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         """See `JobStore`."""
 
         def decide(job: _Locked | None, change: ClockChange) -> Decision:
             return decide_resume(
-                job, revision=change.revision, fire_at=change.fire_at, next_fire_at=change.next_fire_at
+                job, revision=change.revision, fire_at=change.fire_at, next_fire=change.next_fire
             )
 
         return await self._change(changes, now, decide, self._pause_or_resume)
@@ -113,14 +115,15 @@ class SqliteJobStore:
 
     def _move(self, db: apsw.Connection, change: JobEdit | ClockChange, move: ClockMove, now: int) -> None:
         job_id = change.job_id.bytes
-        values = {"job_id": job_id, "next_fire_at": to_optional_micros(move.next_fire_at)}
-        execute(db, "move_clock", values)
+        priority = change.spec.priority.value if isinstance(change, JobEdit) else None
+        clock = {"job_id": job_id, "priority": priority, **values_of_next_fire(move.next_fire)}
+        execute(db, "move_clock", clock)
         if move.ends_gap:
             execute(db, "drop_empty_gap", {"job_id": job_id, "now": now})
             execute(db, "close_gap", {"job_id": job_id, "now": now})
         insert_fire_ranges(db, change.fire_ranges, now)
 
-    async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeResult]:
+    async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         """See `JobStore`."""
 
         def decide(job: _Locked | None, change: ClockChange) -> Decision:
@@ -143,18 +146,18 @@ class SqliteJobStore:
         now: datetime,
         decide: Callable[[_Locked | None, ClockChange], Decision],
         write: Callable[[apsw.Connection, ClockChange, ClockMove, int], None],
-    ) -> list[ChangeResult]:
+    ) -> list[ChangeVerdict]:
         if not changes:
             return []
         at = to_micros(now)
 
-        def work(db: apsw.Connection) -> list[ChangeResult]:
+        def work(db: apsw.Connection) -> list[ChangeVerdict]:
             results = []
             for change in changes:
                 decision = decide(_lock(db, change.job_id), change)
                 if decision.move is not None:
                     write(db, change, decision.move, at)
-                results.append(ChangeResult(decision.verdict.value))
+                results.append(decision.verdict)
             return results
 
         return await self._writer.call(work)
@@ -180,7 +183,7 @@ class SqliteJobStore:
     async def list_jobs(self, tenant: str, *, after: JobId | None = None, limit: int = 100) -> list[Job]:
         """See `JobStore`."""
         values = {"tenant": tenant, "after": after.bytes if after is not None else b"", "limit": limit}
-        rows = await self._reader.call(lambda db: fetch_tuples(db, "list_jobs", values))
+        rows = await self._browser.call(lambda db: fetch_tuples(db, "list_jobs", values))
         return [make_job(row) for row in rows]
 
     async def read_versions(self, keys: Sequence[tuple[JobId, int]]) -> list[JobSpec | None]:
@@ -200,8 +203,8 @@ def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
     values = {"job_id": job_id, "shard": shard, "tenant": job.tenant, "name": job.spec.name, "now": now}
     execute(db, "add_job", values)
     execute(db, "add_version", {"job_id": job_id, "version": 1, "spec": spec, "now": now})
-    next_fire_at = to_optional_micros(job.next_fire_at)
-    execute(db, "add_clock", {"job_id": job_id, "shard": shard, "next_fire_at": next_fire_at})
+    clock = {"job_id": job_id, "shard": shard, "priority": job.spec.priority.value}
+    execute(db, "add_clock", clock | values_of_next_fire(job.next_fire))
     return AddResult.ADDED
 
 

@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 
 from mainspring.core.applying import LiveRun
+from mainspring.core.clocks import NextFire
 from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
 from mainspring.core.model import (
     Attempt,
@@ -46,6 +47,13 @@ def to_micros(instant: datetime) -> int:
 def to_optional_micros(instant: datetime | None) -> int | None:
     """Return the microseconds from 1970 to an instant, or None for None."""
     return None if instant is None else to_micros(instant)
+
+
+def values_of_next_fire(next_fire: NextFire | None) -> dict[str, int | None]:
+    """Return the values of the columns of a clock's next fire."""
+    if next_fire is None:
+        return {"next_fire_at": None, "due_at": None}
+    return {"next_fire_at": to_micros(next_fire.fire_at), "due_at": to_micros(next_fire.due_at)}
 
 
 def to_instant(micros: int) -> datetime:

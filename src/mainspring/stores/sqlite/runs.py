@@ -12,7 +12,7 @@ from mainspring.core.applying import CancelVerdict, judge_cancel
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.states import RunState
-from mainspring.ports.store.runs import CancelResult, NewRun, SubmitResult, SubmitStatus
+from mainspring.ports.store.runs import NewRun, SubmitResult
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import InternedLanes, insert_runs
 from mainspring.stores.sqlite.rows import NamedRow, make_attempt, make_run, to_instant, to_json, to_micros
@@ -24,11 +24,14 @@ _LAST_ID = 2**63 - 1
 class SqliteRunStore:
     """`RunStore` on SQLite."""
 
+    _browser: Database
     _reader: Database
     _writer: Database
     _lane_ids: InternedLanes
 
-    async def submit_runs(self, runs: Sequence[NewRun], *, now: datetime) -> list[SubmitResult]:
+    async def submit_runs(
+        self, runs: Sequence[NewRun], *, now: datetime, notice: str | None = None
+    ) -> list[SubmitResult]:
         """See `RunStore`."""
         if not runs:
             return []
@@ -42,7 +45,7 @@ class SqliteRunStore:
         def insert_plain() -> None:
             # Called before a run with a key is handled, so that ids grow in the order of the arguments.
             results.extend(
-                SubmitResult(SubmitStatus.SUBMITTED, run_id)
+                SubmitResult(SubmissionVerdict.SUBMITTED, run_id)
                 for run_id in insert_runs(db, self._lane_ids, plain, to_micros(now))
             )
             plain.clear()
@@ -62,7 +65,7 @@ class SqliteRunStore:
             if admission is SubmissionVerdict.SUBMITTED:
                 results.append(self._submit_once(db, run, to_micros(now)))
             else:
-                results.append(SubmitResult(SubmitStatus(admission.value), known_id))
+                results.append(SubmitResult(admission, known_id))
         insert_plain()
         return results
 
@@ -80,11 +83,11 @@ class SqliteRunStore:
             "now": now,
         }
         execute(db, "reserve_key", values)
-        return SubmitResult(SubmitStatus.SUBMITTED, run_id)
+        return SubmitResult(SubmissionVerdict.SUBMITTED, run_id)
 
     async def cancel_runs(
         self, run_ids: Sequence[RunId], *, reason: str, now: datetime
-    ) -> list[CancelResult]:
+    ) -> list[CancelVerdict]:
         """See `RunStore`."""
         if not run_ids:
             return []
@@ -114,29 +117,6 @@ class SqliteRunStore:
         found = {run.id: run for run in map(make_run, rows)}
         return [found.get(run_id) for run_id in run_ids]
 
-    async def list_runs(
-        self,
-        tenant: str,
-        *,
-        job_id: JobId | None = None,
-        state: RunState | None = None,
-        before: RunId | None = None,
-        limit: int = 100,
-    ) -> list[Run]:
-        """See `RunStore`."""
-        values: dict[str, object] = {
-            "tenant": tenant,
-            "state": None if state is None else state.value,
-            "before": _LAST_ID if before is None else before,
-            "limit": limit,
-        }
-        name = "list_runs"
-        if job_id is not None:
-            name = "list_runs_of_job"
-            values["job_id"] = job_id.bytes
-        rows = await self._reader.call(lambda db: fetch_rows(db, name, values))
-        return [make_run(row) for row in rows]
-
     async def newest_runs(self, job_ids: Sequence[JobId], *, now: datetime) -> list[Run | None]:
         """See `RunStore`."""
         at = to_micros(now)
@@ -144,17 +124,12 @@ class SqliteRunStore:
         def work(db: apsw.Connection) -> list[list[NamedRow]]:
             return [fetch_rows(db, "newest_run", {"job_id": job_id.bytes, "now": at}) for job_id in job_ids]
 
-        return [make_run(rows[0]) if rows else None for rows in await self._reader.call(work)]
+        return [make_run(rows[0]) if rows else None for rows in await self._browser.call(work)]
 
     async def list_attempts(self, run_id: RunId) -> list[Attempt]:
         """See `RunStore`."""
         rows = await self._reader.call(lambda db: fetch_rows(db, "list_attempts", {"run_id": run_id}))
         return [make_attempt(row) for row in rows]
-
-    async def count_runs(self, tenant: str) -> dict[RunState, int]:
-        """See `RunStore`."""
-        rows = await self._reader.call(lambda db: fetch_rows(db, "count_runs", {"tenant": tenant}))
-        return {RunState(row.state): row.count for row in rows}
 
 
 def _find_version(db: apsw.Connection, job_id: JobId) -> int | None:
@@ -196,14 +171,14 @@ def _admit(
     return admission, RunId(row.run_id) if row is not None and is_known else None
 
 
-def _cancel(db: apsw.Connection, run_id: RunId, reason: str, now: int) -> CancelResult:
+def _cancel(db: apsw.Connection, run_id: RunId, reason: str, now: int) -> CancelVerdict:
     row = fetch_row(db, "read_end", {"run_id": run_id, "token": 0})
     verdict = judge_cancel(None if row is None or row.state is None else RunState(row.state))
     if verdict is CancelVerdict.REQUESTED:
         execute(db, "request_cancel", {"run_id": run_id, "reason": reason, "now": now})
     elif verdict is CancelVerdict.CANCELLED:
         _end_waiting(db, run_id, RunState.CANCELLED, reason, now)
-    return CancelResult(verdict.value)
+    return verdict
 
 
 def _end_waiting(db: apsw.Connection, run_id: RunId, state: RunState, reason: str, now: int) -> None:

@@ -11,7 +11,7 @@ import apsw
 
 from mainspring.core.admission import skip_overlaps
 from mainspring.core.ids import JobId, job_shard
-from mainspring.core.model import FireRange
+from mainspring.core.model import FireRange, Priority
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import (
@@ -25,6 +25,7 @@ from mainspring.ports.store.schedule import (
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import InternedLanes, insert_fire_ranges, insert_runs
 from mainspring.stores.sqlite.rows import (
+    Row,
     make_fire_range,
     make_job_id,
     to_instant,
@@ -32,6 +33,7 @@ from mainspring.stores.sqlite.rows import (
     to_micros,
     to_optional_instant,
     to_optional_micros,
+    values_of_next_fire,
 )
 from mainspring.stores.sqlite.statements import fetch_rows, fetch_tuples, fetch_value
 
@@ -43,6 +45,7 @@ _EARLIEST = -(2**62)
 class SqliteScheduleStore:
     """Implements `ScheduleStore`."""
 
+    _browser: Database
     _reader: Database
     _writer: Database
     _lane_ids: InternedLanes
@@ -57,17 +60,28 @@ class SqliteScheduleStore:
             "until": to_micros(until),
             "limit": limit,
         }
-        rows = await self._reader.call(lambda db: fetch_tuples(db, "read_due", values))
+
+        def read(db: apsw.Connection) -> list[Row]:
+            return [
+                row
+                for priority in Priority
+                for row in fetch_tuples(db, "read_due", values | {"priority": priority.value})
+            ]
+
         return [
             DueClock(
                 job_id=make_job_id(job_id),
                 tenant=tenant,
                 version=version,
+                priority=Priority(priority),
                 revision=revision,
                 fire_at=to_instant(fire_at),
+                due_at=to_instant(due_at),
                 fired_through=to_optional_instant(fired_through),
             )
-            for job_id, tenant, version, revision, fire_at, fired_through in rows
+            for job_id, tenant, version, priority, revision, fire_at, due_at, fired_through in (
+                await self._reader.call(read)
+            )
         ]
 
     async def record_fires(self, fires: Sequence[Fire], *, epochs: Epochs, now: datetime) -> list[FireResult]:
@@ -79,7 +93,7 @@ class SqliteScheduleStore:
             "job_id": fire.job_id.bytes,
             "revision": fire.revision,
             "fire_at": to_micros(fire.fire_at),
-            "next_fire_at": to_optional_micros(fire.next_fire_at),
+            **values_of_next_fire(fire.next_fire),
             "fired_through": to_micros(fire.fired_through),
         }
         if fetch_value(db, "fire_clock", values) is None:
@@ -153,7 +167,7 @@ class SqliteScheduleStore:
     async def list_fire_ranges(self, job_id: JobId, *, limit: int = 100) -> list[FireRange]:
         """See `ScheduleStore`."""
         values = {"job_id": job_id.bytes, "limit": limit}
-        rows = await self._reader.call(lambda db: fetch_rows(db, "list_fire_ranges", values))
+        rows = await self._browser.call(lambda db: fetch_rows(db, "list_fire_ranges", values))
         return [make_fire_range(row) for row in rows]
 
 

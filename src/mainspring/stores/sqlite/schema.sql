@@ -16,6 +16,12 @@ CREATE INDEX attempt_finished ON attempt (finished_at);
 
 CREATE INDEX attempt_run ON attempt (run_id, token);
 
+CREATE TABLE census (
+    id INTEGER PRIMARY KEY CONSTRAINT census_is_one CHECK (id = 1),
+    settled_before INTEGER NOT NULL,
+    body TEXT
+) STRICT;
+
 CREATE TABLE cluster (
     id INTEGER PRIMARY KEY CONSTRAINT cluster_is_one CHECK (id = 1),
     tzdata TEXT
@@ -49,6 +55,8 @@ CREATE TABLE dead_run (
     fire_range_id INTEGER,
     redrive_of INTEGER
 ) STRICT;
+
+CREATE INDEX dead_run_finished ON dead_run (finished_at);
 
 CREATE INDEX dead_run_job ON dead_run (job_id);
 
@@ -104,9 +112,9 @@ CREATE TABLE job_clock (
     revision INTEGER NOT NULL,
     next_fire_at INTEGER,
     fired_through INTEGER
-) STRICT;
+, priority INTEGER NOT NULL DEFAULT 1, due_at INTEGER) STRICT;
 
-CREATE INDEX job_clock_due ON job_clock (next_fire_at) WHERE next_fire_at IS NOT NULL;
+CREATE INDEX job_clock_due ON job_clock (priority, due_at) WHERE due_at IS NOT NULL;
 
 CREATE TABLE job_version (
     job_id BLOB NOT NULL,
@@ -241,10 +249,20 @@ CREATE INDEX run_history_finished ON run_history (finished_at);
 
 CREATE INDEX run_history_job ON run_history (job_id);
 
+CREATE INDEX run_history_unusual ON run_history (state) WHERE state <> 'SUCCEEDED';
+
 CREATE TABLE run_sequence (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     value INTEGER NOT NULL
 ) STRICT;
+
+CREATE TABLE run_tally (
+    tenant TEXT NOT NULL,
+    day INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    runs INTEGER NOT NULL,
+    PRIMARY KEY (tenant, day, state)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE session (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

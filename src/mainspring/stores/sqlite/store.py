@@ -11,6 +11,8 @@ import apsw
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.ports.telemetry import SIZES, Distribution, Measure
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
+from mainspring.stores.sqlite.browse import SqliteBrowseStore
+from mainspring.stores.sqlite.census import SqliteCensusStore
 from mainspring.stores.sqlite.claims import SqliteClaimStore
 from mainspring.stores.sqlite.connection import (
     Database,
@@ -44,16 +46,20 @@ class SqliteStore(
     SqliteSessionStore,
     SqliteNodeStore,
     SqliteUpkeepStore,
+    SqliteBrowseStore,
+    SqliteCensusStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 
     Args:
         path: the database file. Its folder is created if it is missing, and locked for one process at a time. Only this
             user may read what is created.
+        browse_timeout: how long a list or count may take, in seconds.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, browse_timeout: float = 1.0) -> None:
         self._path = path
+        self._browse_timeout = browse_timeout
         self._lane_ids = InternedLanes()
         self._lock = LockFile(path.with_name(f"{path.name}.lock"))
         self._commits = Distribution(SIZES)
@@ -78,27 +84,32 @@ class SqliteStore(
         self._lock.acquire()
         self._writer = self._make_database("sqlite-writer", is_writer=True)
         self._reader = self._make_database("sqlite-reader", is_writer=False)
+        self._browser = self._make_database("sqlite-browser", is_writer=False, patience=self._browse_timeout)
         try:
             make_private_file(self._path)
             self._writer.start()
             await self._writer.call(migrate)
             self._reader.start()
+            self._browser.start()
         except BaseException:
             await self._writer.stop()
             self._lock.release()
             raise
 
-    def _make_database(self, name: str, *, is_writer: bool) -> Database:
+    def _make_database(self, name: str, *, is_writer: bool, patience: float | None = None) -> Database:
         forget = self._lane_ids.clear if is_writer else _nothing
-        transactions = Transactions(self._path, is_writer=is_writer, on_rollback=forget)
+        transactions = Transactions(
+            self._path, is_writer=is_writer, on_rollback=forget, is_limited=patience is not None
+        )
         if is_writer:
             self._commits = transactions.sizes
-        return DatabaseThread(transactions, name=name)
+        return DatabaseThread(transactions, name=name, patience=patience)
 
     async def close(self) -> None:
         """Finish what is under way, and unlock the folder."""
         await self._writer.stop()
         await self._reader.stop()
+        await self._browser.stop()
         self._lock.release()
 
     async def read_time(self) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -10,7 +11,7 @@ import apsw
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.rows import to_micros
-from mainspring.stores.sqlite.statements import execute
+from mainspring.stores.sqlite.statements import execute, fetch_rows
 
 
 class SqliteUpkeepStore:
@@ -27,7 +28,8 @@ class SqliteUpkeepStore:
         values = {"before": to_micros(before), "limit": limit}
         return await self._writer.call(
             lambda db: max(
-                _remove(db, name, values) for name in ("prune_history", "prune_attempts", "prune_fire_ranges")
+                _prune_runs(db, values),
+                *(_remove(db, name, values) for name in ("prune_attempts", "prune_fire_ranges")),
             )
         )
 
@@ -51,6 +53,17 @@ class SqliteUpkeepStore:
             return removed
 
         return await self._writer.call(work)
+
+
+def _prune_runs(db: apsw.Connection, values: Mapping[str, object]) -> int:
+    """Remove ended runs, and take them off the tally."""
+    removed = fetch_rows(db, "prune_history", values)
+    tally = Counter((row.tenant, row.day, row.state) for row in removed if row.day is not None)
+    for (tenant, day, state), runs in tally.items():
+        execute(db, "unsettle", {"tenant": tenant, "day": day, "state": state, "runs": runs})
+    if tally:
+        execute(db, "drop_empty_tallies")
+    return len(removed)
 
 
 def _remove(db: apsw.Connection, name: str, values: Mapping[str, object]) -> int:

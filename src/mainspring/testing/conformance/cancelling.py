@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 
 from mainspring.core import outcomes
+from mainspring.core.applying import CancelVerdict
 from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, HeldRun
-from mainspring.ports.store.runs import CancelResult
 from mainspring.testing.conformance.completion import (
     APPLIED,
     STALE,
@@ -34,7 +34,7 @@ from mainspring.testing.factories import (
     submit,
 )
 
-CANCELLED, REQUESTED, FINISHED = CancelResult.CANCELLED, CancelResult.REQUESTED, CancelResult.FINISHED
+CANCELLED, REQUESTED, FINISHED = CancelVerdict.CANCELLED, CancelVerdict.REQUESTED, CancelVerdict.FINISHED
 
 
 class Cancel:
@@ -72,7 +72,7 @@ class Cancel:
         await store.cancel_runs([cancelled], reason="operator", now=at(2))
         run_ids = [ended[0].run_id, UNKNOWN_RUN, ended[1].run_id, skipped, cancelled]
         results = await store.cancel_runs(run_ids, reason="again", now=at(3))
-        assert results == [FINISHED, CancelResult.MISSING, FINISHED, FINISHED, FINISHED]
+        assert results == [FINISHED, CancelVerdict.MISSING, FINISHED, FINISHED, FINISHED]
         assert (await read_run(store, cancelled)).reason == "operator"
 
     async def test_completion_wins_over_a_request(self, store: Store) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 from mainspring.core import outcomes
+from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.applying import CancelVerdict
 from mainspring.core.ids import LaneId, SessionId
 from mainspring.core.model import INLINE_LIMIT, LaneKey, Priority
 from mainspring.core.outcomes import Transition
@@ -14,7 +16,7 @@ from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult
 from mainspring.ports.store.jobs import AddResult
-from mainspring.ports.store.runs import CancelResult, IdempotencyKey, SubmitStatus
+from mainspring.ports.store.runs import IdempotencyKey
 from mainspring.ports.store.schedule import FireStatus
 from mainspring.testing.conformance.completion import APPLIED, fail, read_run
 from mainspring.testing.factories import (
@@ -221,7 +223,7 @@ class LargeBatches:
     async def test_ten_thousand_cancels(self, store: Store) -> None:
         run_ids = await submit(store, await add_job(store), MANY, due_at=at(5))
         results = await store.cancel_runs(run_ids, reason="operator", now=at(1))
-        assert results == [CancelResult.CANCELLED] * MANY
+        assert results == [CancelVerdict.CANCELLED] * MANY
 
 
 class Atomicity:
@@ -246,7 +248,7 @@ class Atomicity:
             await self._stop_after(steps, lambda: store.submit_runs(runs, now=START))
             assert sum((await store.count_runs("default")).values()) % 20 == 0
         results = await store.submit_runs(runs, now=START)
-        assert [result.status for result in results] == [SubmitStatus.SUBMITTED] * 20
+        assert [result.status for result in results] == [SubmissionVerdict.SUBMITTED] * 20
 
     async def test_stopped_apply_ends_all_runs_or_none(self, store: Store) -> None:
         job = await add_job(store)
@@ -319,7 +321,7 @@ class OppositeLockOrdersLaw6:
                 store.cancel_runs(run_ids[::-1], reason="operator", now=START), store.apply(ends, now=START)
             )
             assert applied == [ApplyResult.APPLIED] * 50
-            assert set(cancels) <= {CancelResult.REQUESTED, CancelResult.FINISHED}
+            assert set(cancels) <= {CancelVerdict.REQUESTED, CancelVerdict.FINISHED}
         assert await store.count_runs("default") == {RunState.SUCCEEDED: 250}
 
     async def test_opposite_fires(self, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Fires: the due window, winning each fire once, and everything that makes a plan stale."""
+"""Fires: winning each fire once, and everything that makes a plan stale."""
 
 from __future__ import annotations
 
@@ -42,47 +42,6 @@ async def fire_once(
     epochs = await own_shards(store) if epochs is None else epochs
     [result] = await store.record_fires([make_fire(job)], epochs=epochs, now=at(now))
     return result
-
-
-class DueClocks:
-    """The due window of some shards, the earliest first."""
-
-    __test__ = False
-
-    async def test_read_due_gives_the_earliest_first(self, store: Store) -> None:
-        jobs = [await add_job(store, next_fire_at=at(second)) for second in (30, 10, 50, 20)]
-        due = await store.read_due(ALL_SHARDS, until=at(30), limit=10)
-        assert [clock.fire_at for clock in due] == [at(10), at(20), at(30)]
-        first = due[0]
-        job = jobs[1]
-        assert (first.job_id, first.tenant, first.version) == (job.id, job.tenant, job.version)
-        assert (first.revision, first.fired_through) == (job.revision, None)
-
-    async def test_read_due_keeps_to_limit_and_bound(self, store: Store) -> None:
-        for second in (30, 10, 20):
-            await add_job(store, next_fire_at=at(second))
-        due = await store.read_due(ALL_SHARDS, until=at(60), limit=2)
-        assert [clock.fire_at for clock in due] == [at(10), at(20)]
-        assert await store.read_due(ALL_SHARDS, until=at(9), limit=2) == []
-
-    async def test_read_due_begins_where_it_is_told(self, store: Store) -> None:
-        for second in (10, 20, 30):
-            await add_job(store, next_fire_at=at(second))
-        due = await store.read_due(ALL_SHARDS, since=at(20), until=at(60), limit=10)
-        assert [clock.fire_at for clock in due] == [at(20), at(30)]
-
-    async def test_read_due_keeps_to_the_shards(self, store: Store) -> None:
-        jobs = [await add_job(store, next_fire_at=at(1), shard=shard) for shard in (0, 7, 255)]
-        due = await store.read_due([255, 0, 100], until=at(1), limit=10)
-        assert {clock.job_id for clock in due} == {jobs[0].id, jobs[2].id}
-
-    async def test_read_due_leaves_out_jobs_without_a_next_fire(self, store: Store) -> None:
-        await add_job(store)
-        paused = await add_job(store, next_fire_at=at(1))
-        deleted = await add_job(store, next_fire_at=at(1))
-        await store.pause_jobs([make_pause(paused)], now=START)
-        await store.delete_jobs([make_change(deleted)], now=START)
-        assert await store.read_due(ALL_SHARDS, until=at(60), limit=10) == []
 
 
 class Firing:

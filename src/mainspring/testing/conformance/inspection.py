@@ -15,6 +15,7 @@ from mainspring.testing.factories import (
     add_session,
     at,
     claim,
+    make_spec,
     read_held,
     running_run,
     submit,
@@ -69,6 +70,67 @@ class Inspection:
         assert await listed(job_id=one.id, state=RunState.SUCCEEDED) == [done.run_id]
         assert await listed(state=RunState.FAILED) == []
         assert await listed(job_id=UNKNOWN) == []
+
+    async def test_each_state_is_found_by_every_filter(self, store: Store) -> None:
+        job, other = await add_job(store, make_spec(queue="mail")), await add_job(store)
+        found: dict[RunState, list[RunId]] = {}
+        for each in (job, other):
+            held = [await running_run(store, each) for _ in range(4)]
+            ends = [succeed(held[0]), fail(held[1], now=1, retry=False), snooze(held[2], until=50)]
+            await store.apply(ends, now=at(1))
+            [skipped] = await submit(store, each, skip_reason="misfire")
+            [cancelled] = await submit(store, each)
+            await store.cancel_runs([cancelled], reason="operator", now=at(1))
+            [waiting] = await submit(store, each, due_at=at(1000))
+            ids = [*(run.run_id for run in held), skipped, cancelled, waiting]
+            states = ["SUCCEEDED", "FAILED", "RETRYING", "RUNNING", "SKIPPED", "CANCELLED", "PENDING"]
+            for state, run_id in zip(states, ids, strict=True):
+                found.setdefault(RunState(state), []).append(run_id)
+        for state, (mine, others) in found.items():
+            filters: list[dict[str, Any]] = [
+                {"job_id": job.id},
+                {"queue": "mail"},
+                {"job_id": job.id, "queue": "mail"},
+                {"before": others},
+                {"job_id": job.id, "since": START, "until": at(1), "lowest": mine, "before": others},
+            ]
+            for chosen in filters:
+                [run] = await store.list_runs("default", state=state, **chosen)
+                assert (run.id, run.state) == (mine, state), chosen
+            nothing: list[dict[str, Any]] = [
+                {"queue": "nobody"},
+                {"job_id": job.id, "queue": "default"},
+                {"before": mine},
+                {"lowest": RunId(others + 1)},
+                {"since": at(1)},
+                {"until": START},
+            ]
+            for chosen in nothing:
+                assert await store.list_runs("default", state=state, **chosen) == [], chosen
+            assert [run.id for run in await store.list_runs("default", state=state)] == [others, mine]
+        assert await store.list_runs("default", state=RunState.BLOCKED) == []
+        assert await store.list_runs("default", queue="nobody") == []
+
+    async def test_list_runs_by_ids_and_creation(self, store: Store) -> None:
+        job = await add_job(store)
+        ids = [(await submit(store, job, now=at(second)))[0] for second in range(5)]
+        for filters in ({"lowest": ids[1], "before": ids[3]}, {"since": at(1), "until": at(3)}):
+            for job_id in (None, job.id):
+                page = await store.list_runs("default", job_id=job_id, **filters)
+                assert [run.id for run in page] == [ids[2], ids[1]]
+
+    async def test_bounds_and_creations_are_those_of_all_runs(self, store: Store) -> None:
+        assert await store.read_run_bounds() is None
+        assert await store.read_creations([RunId(0)]) == [None]
+        job = await add_job(store)
+        done, dead = await running_run(store, job), await running_run(store, job)
+        [waiting] = await submit(store, job, now=at(5))
+        [last] = await submit(store, await add_job(store, tenant="foreign"), now=at(6), skip_reason="misfire")
+        await store.apply([succeed(done), fail(dead, now=1, retry=False)], now=at(7))
+        assert await store.read_run_bounds() == (done.run_id, last)
+        asked = [RunId(0), done.run_id, RunId(dead.run_id + 1), waiting, RunId(waiting + 1), RunId(last + 1)]
+        assert await store.read_creations(asked) == [START, START, at(5), at(5), at(6), None]
+        assert await store.read_creations([]) == []
 
     async def test_pages_are_stable_while_runs_move_and_arrive(self, store: Store) -> None:
         job = await add_job(store)

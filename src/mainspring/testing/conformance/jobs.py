@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.cron import Cron
 from mainspring.core.ids import JobId
 from mainspring.core.model import Delivery, FireRangeKind, Misfire, MisfireRule, Overlap, Priority, Target
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.triggers import Interval, Once
 from mainspring.ports.store import Store
-from mainspring.ports.store.jobs import AddResult, ChangeResult, EditResult
+from mainspring.ports.store.jobs import AddResult
 from mainspring.testing.factories import (
     START,
     IdSequence,
@@ -133,7 +134,7 @@ class Edits:
         job = await add_job(store, next_fire_at=at(60))
         spec = make_spec(name=job.spec.name, payload=b"2")
         edit = make_edit(job, spec, next_fire_at=at(90))
-        assert await store.edit_jobs([edit], now=at(1)) == [EditResult.EDITED]
+        assert await store.edit_jobs([edit], now=at(1)) == [ChangeVerdict.DONE]
         edited = await read_job(store, job.id)
         assert (edited.spec, edited.version, edited.next_fire_at) == (spec, 2, at(90))
         assert edited.revision > job.revision
@@ -143,9 +144,9 @@ class Edits:
 
     async def test_edit_is_moved_after_another_edit(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
-        assert await store.edit_jobs([make_edit(job)], now=at(1)) == [EditResult.EDITED]
+        assert await store.edit_jobs([make_edit(job)], now=at(1)) == [ChangeVerdict.DONE]
         late = make_edit(job, make_spec(name=job.spec.name, payload=b"late"))
-        assert await store.edit_jobs([late], now=at(2)) == [EditResult.MOVED]
+        assert await store.edit_jobs([late], now=at(2)) == [ChangeVerdict.MOVED]
         assert (await read_job(store, job.id)).version == 2
         assert await store.read_versions([(job.id, 3)]) == [None]
 
@@ -153,13 +154,13 @@ class Edits:
         job = await add_job(store, next_fire_at=at(60))
         wrong = [make_edit(job, fire_at=at(61)), make_edit(job, fire_at=None)]
         for edit in wrong:
-            assert await store.edit_jobs([edit], now=at(1)) == [EditResult.MOVED]
+            assert await store.edit_jobs([edit], now=at(1)) == [ChangeVerdict.MOVED]
 
     async def test_edit_of_a_job_without_trigger_matches_no_instant(self, store: Store) -> None:
         job = await add_job(store)
         spec = make_spec(name=job.spec.name, trigger=Once(at(30)))
         edit = make_edit(job, spec, next_fire_at=at(30))
-        assert await store.edit_jobs([edit], now=at(1)) == [EditResult.EDITED]
+        assert await store.edit_jobs([edit], now=at(1)) == [ChangeVerdict.DONE]
         assert (await read_job(store, job.id)).next_fire_at == at(30)
 
     async def test_edit_moves_the_name_and_frees_the_old_one(self, store: Store) -> None:
@@ -172,27 +173,27 @@ class Edits:
         await add_job(store, make_spec(name="taken"))
         job = await add_job(store, next_fire_at=at(60))
         edit = make_edit(job, make_spec(name="taken"), fire_ranges=(make_fire_range(job),))
-        assert await store.edit_jobs([edit], now=at(1)) == [EditResult.NAME_TAKEN]
+        assert await store.edit_jobs([edit], now=at(1)) == [ChangeVerdict.NAME_TAKEN]
         assert await read_job(store, job.id) == job
         assert await store.list_fire_ranges(job.id) == []
 
     async def test_edit_inserts_its_fire_ranges_only_where_it_takes_effect(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
         edit = make_edit(job, fire_ranges=(make_fire_range(job),))
-        assert await store.edit_jobs([edit], now=at(1)) == [EditResult.EDITED]
-        assert await store.edit_jobs([edit], now=at(2)) == [EditResult.MOVED]
+        assert await store.edit_jobs([edit], now=at(1)) == [ChangeVerdict.DONE]
+        assert await store.edit_jobs([edit], now=at(2)) == [ChangeVerdict.MOVED]
         assert len(await store.list_fire_ranges(job.id)) == 1
 
     async def test_edit_of_missing_jobs_among_others(self, store: Store) -> None:
         job = await add_job(store)
         edits = [make_edit(job, job_id=UNKNOWN), make_edit(job)]
-        assert await store.edit_jobs(edits, now=at(1)) == [EditResult.MISSING, EditResult.EDITED]
+        assert await store.edit_jobs(edits, now=at(1)) == [ChangeVerdict.MISSING, ChangeVerdict.DONE]
 
     async def test_edit_leaves_a_paused_job_paused(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
         await store.pause_jobs([make_pause(job)], now=at(1))
         paused = await read_job(store, job.id)
-        assert await store.edit_jobs([make_edit(paused)], now=at(2)) == [EditResult.EDITED]
+        assert await store.edit_jobs([make_edit(paused)], now=at(2)) == [ChangeVerdict.DONE]
         edited = await read_job(store, job.id)
         assert (edited.is_paused, edited.next_fire_at, edited.version) == (True, None, 2)
 
@@ -201,7 +202,7 @@ class Edits:
         await store.pause_jobs([make_pause(job)], now=at(1))
         paused = await read_job(store, job.id)
         edit = make_edit(paused, next_fire_at=at(90))
-        assert await store.edit_jobs([edit], now=at(2)) == [EditResult.EDITED]
+        assert await store.edit_jobs([edit], now=at(2)) == [ChangeVerdict.DONE]
         edited = await read_job(store, job.id)
         assert (edited.is_paused, edited.next_fire_at, edited.version) == (True, None, 2)
         assert await store.read_due(range(256), until=at(100), limit=9) == []
@@ -209,7 +210,7 @@ class Edits:
     async def test_second_edit_of_a_job_in_a_call_is_moved(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
         edits = [make_edit(job, next_fire_at=at(90)), make_edit(job, next_fire_at=at(95))]
-        assert await store.edit_jobs(edits, now=at(1)) == [EditResult.EDITED, EditResult.MOVED]
+        assert await store.edit_jobs(edits, now=at(1)) == [ChangeVerdict.DONE, ChangeVerdict.MOVED]
         edited = await read_job(store, job.id)
         assert (edited.version, edited.next_fire_at) == (2, at(90))
 
@@ -221,7 +222,7 @@ class Deletes:
 
     async def test_delete_frees_the_name_at_once(self, store: Store) -> None:
         job = await add_job(store, make_spec(name="phoenix"), next_fire_at=at(60))
-        assert await store.delete_jobs([make_change(job)], now=at(1)) == [ChangeResult.DONE]
+        assert await store.delete_jobs([make_change(job)], now=at(1)) == [ChangeVerdict.DONE]
         assert await store.get_jobs([job.id]) == [None]
         assert await store.find_jobs("default", ["phoenix"]) == [None]
         assert await store.list_jobs("default") == []
@@ -256,7 +257,7 @@ class Deletes:
         await store.add_fire_ranges([make_fire_range(job)], now=START)
         await store.pause_jobs([make_pause(job, from_at=at(60))], now=at(1))
         paused = await read_job(store, job.id)
-        assert await store.delete_jobs([make_change(paused)], now=at(2)) == [ChangeResult.DONE]
+        assert await store.delete_jobs([make_change(paused)], now=at(2)) == [ChangeVerdict.DONE]
         [catch_up] = await store.list_fire_ranges(job.id)
         assert (catch_up.kind, catch_up.is_open) == (FireRangeKind.CATCH_UP, False)
 
@@ -276,14 +277,14 @@ class Deletes:
     async def test_delete_is_moved_or_missing(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
         await store.edit_jobs([make_edit(job)], now=at(1))
-        assert await store.delete_jobs([make_change(job)], now=at(2)) == [ChangeResult.MOVED]
+        assert await store.delete_jobs([make_change(job)], now=at(2)) == [ChangeVerdict.MOVED]
         edited = await read_job(store, job.id)
         done = [await store.delete_jobs([make_change(edited)], now=at(3)) for _ in range(2)]
-        assert done == [[ChangeResult.DONE], [ChangeResult.MISSING]]
+        assert done == [[ChangeVerdict.DONE], [ChangeVerdict.MISSING]]
 
     async def test_deleted_jobs_cannot_be_changed(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
         await store.delete_jobs([make_change(job)], now=at(1))
-        assert await store.edit_jobs([make_edit(job)], now=at(2)) == [EditResult.MISSING]
-        assert await store.pause_jobs([make_pause(job)], now=at(2)) == [ChangeResult.MISSING]
-        assert await store.resume_jobs([make_change(job)], now=at(2)) == [ChangeResult.MISSING]
+        assert await store.edit_jobs([make_edit(job)], now=at(2)) == [ChangeVerdict.MISSING]
+        assert await store.pause_jobs([make_pause(job)], now=at(2)) == [ChangeVerdict.MISSING]
+        assert await store.resume_jobs([make_change(job)], now=at(2)) == [ChangeVerdict.MISSING]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from mainspring.core.clocks import NextFire
 from mainspring.core.ids import JobId
-from mainspring.core.model import FireRangeKind, RunKind
+from mainspring.core.model import FireRangeKind, Priority, RunKind
 from mainspring.testing.conformance.model_side import TENANTS
 from mainspring.testing.conformance.model_walk import WalkBase
 from mainspring.testing.factories import (
@@ -15,6 +16,7 @@ from mainspring.testing.factories import (
     make_edit,
     make_fire,
     make_new_job,
+    make_next_fire,
     make_node,
     make_spec,
 )
@@ -31,16 +33,21 @@ class JobMoves(WalkBase):
             spec = make_spec(
                 name=f"name {self.random.randrange(40)}",
                 queue=self.random.choice(("default", "mail")),
+                priority=self.random.choice(list(Priority)),
                 poison_limit=self.random.randint(1, 3),
                 timeout=timedelta(seconds=self.random.choice((20, 3600))),
             )
-            next_fire_at = (
-                self.now + timedelta(seconds=self.random.randrange(30)) if self.chance(0.8) else None
-            )
-            new = make_new_job(spec, tenant=self.random.choice(TENANTS), next_fire_at=next_fire_at)
-            jobs.append(replace(new, id=self.ids.new_job_id()))
+            new = make_new_job(spec, tenant=self.random.choice(TENANTS))
+            jobs.append(replace(new, id=self.ids.new_job_id(), next_fire=self.some_next_fire(0, 30)))
         await self.agree(lambda side: side.store.add_jobs(jobs, now=self.now))
         self.job_ids += [job.id for job in jobs]
+
+    def some_next_fire(self, earliest: int, latest: int) -> NextFire | None:
+        """Choose where a clock goes: so many seconds from now, and sometimes held back by a jitter."""
+        if self.chance(0.1):
+            return None
+        fire_at = self.now + timedelta(seconds=self.random.randrange(earliest, latest))
+        return make_next_fire(fire_at, jitter=timedelta(seconds=self.random.choice((0, 0, 1, 20))))
 
     async def edit(self) -> None:
         job = await self.some_job()
@@ -49,12 +56,16 @@ class JobMoves(WalkBase):
         name = f"name {self.random.randrange(40)}" if self.chance(0.3) else job.spec.name
         fire_ranges = (self.new_fire_range(job),) if self.chance(0.3) else ()
         # For a paused job, too: the caller may have read it before it was paused.
-        next_fire_at = self.now + timedelta(seconds=self.random.randrange(-60, 60))
-        spec = make_spec(name=name, queue=job.spec.queue, payload=str(self.serial).encode())
+        spec = make_spec(
+            name=name,
+            queue=job.spec.queue,
+            priority=self.random.choice(list(Priority)),
+            payload=str(self.serial).encode(),
+        )
         edit = make_edit(
             job,
             spec,
-            next_fire_at=next_fire_at if self.chance(0.9) else None,
+            next_fire=self.some_next_fire(-60, 60),
             fire_ranges=fire_ranges,
             ends_gap=self.chance(0.3),
         )
@@ -80,8 +91,7 @@ class JobMoves(WalkBase):
         if job is None:
             return
         fire_ranges = (self.new_fire_range(job),) if self.chance(0.2) else ()
-        next_fire_at = self.now + timedelta(seconds=self.random.randrange(30)) if self.chance(0.9) else None
-        change = make_change(job, next_fire_at=next_fire_at, fire_ranges=fire_ranges)
+        change = make_change(job, next_fire=self.some_next_fire(0, 30), fire_ranges=fire_ranges)
         if self.chance(0.1):
             change = make_change(job, revision=job.revision - 1)
         changes = [change, change] if self.chance(0.1) else [change]
@@ -132,9 +142,7 @@ class JobMoves(WalkBase):
             fires[job.id] = make_fire(
                 job,
                 runs=runs,
-                next_fire_at=self.now + timedelta(seconds=self.random.randrange(60))
-                if self.chance(0.9)
-                else None,
+                next_fire=self.some_next_fire(0, 60),
                 fired_through=job.next_fire_at + timedelta(seconds=1),
                 fire_ranges=(self.new_fire_range(job),) if self.chance(0.2) else (),
                 skip_if_live=self.chance(0.5),

@@ -289,7 +289,7 @@ class Side:
             "sessions": sorted((await self.counters()).items()),
             "shards": [(lease.shard, lease.node_id) for lease in await store.read_shards()],
             "due": sorted(
-                (due.fire_at, due.job_id, due.revision, due.version)
+                (due.due_at, due.job_id, due.priority, due.fire_at, due.revision, due.version)
                 for due in await store.read_due(range(256), until=now, limit=1000)
             ),
         }

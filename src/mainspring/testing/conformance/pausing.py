@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.model import FireRangeKind
 from mainspring.ports.store import Store
-from mainspring.ports.store.jobs import ChangeResult, EditResult
 from mainspring.testing.conformance.jobs import UNKNOWN
 from mainspring.testing.factories import (
     START,
@@ -27,7 +27,7 @@ class Pauses:
 
     async def test_pause_stops_the_clock_and_opens_the_gap(self, store: Store) -> None:
         job = await add_job(store, next_fire_at=at(60))
-        assert await store.pause_jobs([make_pause(job)], now=at(1)) == [ChangeResult.DONE]
+        assert await store.pause_jobs([make_pause(job)], now=at(1)) == [ChangeVerdict.DONE]
         paused = await read_job(store, job.id)
         assert (paused.is_paused, paused.next_fire_at) == (True, None)
         assert paused.revision > job.revision
@@ -42,7 +42,7 @@ class Pauses:
         paused = await read_job(store, job.id)
         repeats = [change, make_pause(paused)]
         for repeat in repeats:
-            assert await store.pause_jobs([repeat], now=at(2)) == [ChangeResult.DONE]
+            assert await store.pause_jobs([repeat], now=at(2)) == [ChangeVerdict.DONE]
         assert await read_job(store, job.id) == paused
         assert len(await store.list_fire_ranges(job.id)) == 1
 
@@ -50,7 +50,7 @@ class Pauses:
         job = await add_job(store, next_fire_at=at(60))
         await store.edit_jobs([make_edit(job)], now=at(1))
         changes = [make_change(job), make_change(job, job_id=UNKNOWN)]
-        results = [ChangeResult.MOVED, ChangeResult.MISSING]
+        results = [ChangeVerdict.MOVED, ChangeVerdict.MISSING]
         assert await store.pause_jobs(changes, now=at(2)) == results
         assert not (await read_job(store, job.id)).is_paused
 
@@ -59,7 +59,7 @@ class Pauses:
         await store.pause_jobs([make_pause(job)], now=at(1))
         paused = await read_job(store, job.id)
         change = make_change(paused, next_fire_at=at(180))
-        assert await store.resume_jobs([change], now=at(150)) == [ChangeResult.DONE]
+        assert await store.resume_jobs([change], now=at(150)) == [ChangeVerdict.DONE]
         resumed = await read_job(store, job.id)
         assert (resumed.is_paused, resumed.next_fire_at) == (False, at(180))
         assert resumed.revision > paused.revision
@@ -72,7 +72,7 @@ class Pauses:
         paused = await read_job(store, job.id)
         await store.edit_jobs([make_edit(paused)], now=at(2))
         changes = [make_change(paused, next_fire_at=at(60)), make_change(job, job_id=UNKNOWN)]
-        results = [ChangeResult.MOVED, ChangeResult.MISSING]
+        results = [ChangeVerdict.MOVED, ChangeVerdict.MISSING]
         assert await store.resume_jobs(changes, now=at(3)) == results
         assert (await read_job(store, job.id)).is_paused
         assert (await store.list_fire_ranges(job.id))[0].is_open
@@ -82,7 +82,7 @@ class Pauses:
         await store.add_fire_ranges([make_fire_range(job, kind=FireRangeKind.GAP, to_at=None)], now=START)
         fire_ranges = await store.list_fire_ranges(job.id)
         changes = [make_change(job, next_fire_at=at(600)), make_change(job, revision=7, next_fire_at=None)]
-        assert await store.resume_jobs(changes, now=at(1)) == [ChangeResult.DONE] * 2
+        assert await store.resume_jobs(changes, now=at(1)) == [ChangeVerdict.DONE] * 2
         assert await read_job(store, job.id) == job
         assert await store.list_fire_ranges(job.id) == fire_ranges
 
@@ -91,7 +91,7 @@ class Pauses:
         await store.pause_jobs([make_pause(job)], now=at(1))
         paused = await read_job(store, job.id)
         changes = [make_change(paused, next_fire_at=at(second)) for second in (70, 80)]
-        assert await store.resume_jobs(changes, now=at(2)) == [ChangeResult.DONE] * 2
+        assert await store.resume_jobs(changes, now=at(2)) == [ChangeVerdict.DONE] * 2
         resumed = await read_job(store, job.id)
         assert (resumed.next_fire_at, resumed.revision) == (at(70), paused.revision + 1)
 
@@ -102,7 +102,7 @@ class Pauses:
         paused = await read_job(store, job.id)
         (gap,) = make_pause(paused, from_at=at(12)).fire_ranges
         edit = replace(make_edit(paused), ends_gap=True, fire_ranges=(gap,))
-        assert await store.edit_jobs([edit], now=at(10)) == [EditResult.EDITED]
+        assert await store.edit_jobs([edit], now=at(10)) == [ChangeVerdict.DONE]
         gaps = [
             (fire_range.from_at, fire_range.to_at, fire_range.is_open)
             for fire_range in await store.list_fire_ranges(job.id)
@@ -128,7 +128,7 @@ class Pauses:
             await store.pause_jobs([make_pause(job, from_at=at(60))], now=at(second))
             job = await read_job(store, job.id)
             change = make_change(job, next_fire_at=at(60))
-            assert await store.resume_jobs([change], now=at(second + 5)) == [ChangeResult.DONE]
+            assert await store.resume_jobs([change], now=at(second + 5)) == [ChangeVerdict.DONE]
             assert await store.list_fire_ranges(job.id) == []
 
     async def test_resume_at_the_instant_of_a_fire_keeps_its_record(self, store: Store) -> None:

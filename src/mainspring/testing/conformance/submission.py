@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.ids import run_shard
 from mainspring.core.model import LaneKey, Priority, RunKind
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
-from mainspring.ports.store.runs import IdempotencyKey, SubmitResult, SubmitStatus
+from mainspring.ports.store.runs import IdempotencyKey, SubmitResult
 from mainspring.testing.conformance.jobs import UNKNOWN
 from mainspring.testing.factories import (
     START,
@@ -68,9 +69,9 @@ class Submission:
         await store.delete_jobs([make_change(deleted)], now=START)
         runs = [make_new_run(deleted), make_new_run(job), make_new_run(job, job_id=UNKNOWN)]
         results = await store.submit_runs(runs, now=START)
-        missing = SubmitResult(SubmitStatus.JOB_MISSING)
+        missing = SubmitResult(SubmissionVerdict.JOB_MISSING)
         assert [results[0], results[2]] == [missing, missing]
-        assert results[1].status is SubmitStatus.SUBMITTED
+        assert results[1].status is SubmissionVerdict.SUBMITTED
         assert len(await store.list_runs("default")) == 1
 
     async def test_run_of_an_older_version_stays_with_it(self, store: Store) -> None:
@@ -93,7 +94,7 @@ class Submission:
             make_new_run(other, version=1, must_be_newest=True),
         ]
         results = await store.submit_runs(runs, now=START)
-        changed, submitted = SubmitStatus.JOB_CHANGED, SubmitStatus.SUBMITTED
+        changed, submitted = SubmissionVerdict.JOB_CHANGED, SubmissionVerdict.SUBMITTED
         assert [result.status for result in results] == [changed, changed, submitted, submitted, submitted]
         plain = await store.submit_runs([runs[2], runs[3], runs[0]], now=START)
         assert [result.status for result in plain] == [submitted, submitted, changed]
@@ -130,7 +131,9 @@ class Idempotency:
         job = await add_job(store)
         [run_id] = await submit(store, job, submit_key=self._key())
         again = make_new_run(job, submit_key=self._key())
-        assert await store.submit_runs([again], now=at(1)) == [SubmitResult(SubmitStatus.DUPLICATE, run_id)]
+        assert await store.submit_runs([again], now=at(1)) == [
+            SubmitResult(SubmissionVerdict.DUPLICATE, run_id)
+        ]
         assert len(await store.list_runs("default")) == 1
 
     async def test_known_key_with_another_request_is_a_mismatch(self, store: Store) -> None:
@@ -138,7 +141,7 @@ class Idempotency:
         [run_id] = await submit(store, job, submit_key=self._key())
         other = make_new_run(job, submit_key=self._key(b"other"))
         assert await store.submit_runs([other], now=at(1)) == [
-            SubmitResult(SubmitStatus.KEY_MISMATCH, run_id)
+            SubmitResult(SubmissionVerdict.KEY_MISMATCH, run_id)
         ]
         assert len(await store.list_runs("default")) == 1
 
@@ -147,12 +150,12 @@ class Idempotency:
         keys = [self._key(), None, self._key(), self._key(b"other"), self._key(key="second")]
         runs = [make_new_run(job, submit_key=key) for key in keys]
         results = await store.submit_runs(runs, now=START)
-        submitted, first = SubmitStatus.SUBMITTED, results[0].run_id
+        submitted, first = SubmissionVerdict.SUBMITTED, results[0].run_id
         assert [result.status for result in results] == [
             submitted,
             submitted,
-            SubmitStatus.DUPLICATE,
-            SubmitStatus.KEY_MISMATCH,
+            SubmissionVerdict.DUPLICATE,
+            SubmissionVerdict.KEY_MISMATCH,
             submitted,
         ]
         assert (results[2].run_id, results[3].run_id) == (first, first)
@@ -164,35 +167,39 @@ class Idempotency:
         [second] = await submit(store, job, now=at(61), submit_key=self._key(b"other", expires=120))
         assert second != first
         again = make_new_run(job, submit_key=self._key(b"other", expires=120))
-        assert await store.submit_runs([again], now=at(62)) == [SubmitResult(SubmitStatus.DUPLICATE, second)]
+        assert await store.submit_runs([again], now=at(62)) == [
+            SubmitResult(SubmissionVerdict.DUPLICATE, second)
+        ]
 
     async def test_key_outlives_its_run(self, store: Store) -> None:
         job = await add_job(store)
         [run_id] = await submit(store, job, submit_key=self._key())
         await store.cancel_runs([run_id], reason="operator", now=at(1))
         again = make_new_run(job, submit_key=self._key())
-        assert await store.submit_runs([again], now=at(2)) == [SubmitResult(SubmitStatus.DUPLICATE, run_id)]
+        assert await store.submit_runs([again], now=at(2)) == [
+            SubmitResult(SubmissionVerdict.DUPLICATE, run_id)
+        ]
 
     async def test_key_is_each_tenants_own(self, store: Store) -> None:
         jobs = [await add_job(store, tenant=tenant) for tenant in ("one", "other")]
         runs = [make_new_run(job, submit_key=self._key()) for job in jobs]
         first, again = [await store.submit_runs(runs, now=START) for _ in range(2)]
-        assert [result.status for result in first] == [SubmitStatus.SUBMITTED] * 2
-        assert again == [SubmitResult(SubmitStatus.DUPLICATE, result.run_id) for result in first]
+        assert [result.status for result in first] == [SubmissionVerdict.SUBMITTED] * 2
+        assert again == [SubmitResult(SubmissionVerdict.DUPLICATE, result.run_id) for result in first]
 
     async def test_refused_run_leaves_its_key_free(self, store: Store) -> None:
         job = await add_job(store)
         lost = make_new_run(job, job_id=UNKNOWN, submit_key=self._key())
         await store.submit_runs([lost], now=START)
         [result] = await store.submit_runs([make_new_run(job, submit_key=self._key())], now=START)
-        assert result.status is SubmitStatus.SUBMITTED
+        assert result.status is SubmissionVerdict.SUBMITTED
 
     async def test_concurrent_submitters_of_one_key_get_one_run(self, store: Store) -> None:
         job = await add_job(store)
         new = make_new_run(job, submit_key=self._key())
         answers = await asyncio.gather(*(store.submit_runs([new], now=START) for _ in range(10)))
         statuses = sorted(result.status for [result] in answers)
-        assert statuses == [SubmitStatus.DUPLICATE] * 9 + [SubmitStatus.SUBMITTED]
+        assert statuses == [SubmissionVerdict.DUPLICATE] * 9 + [SubmissionVerdict.SUBMITTED]
         assert len({result.run_id for [result] in answers}) == 1
         assert len(await store.list_runs("default")) == 1
 
@@ -204,7 +211,10 @@ class Idempotency:
         assert await store.prune_keys(now=at(20), limit=10) == 0
         runs = [make_new_run(job, submit_key=self._key(key=key, expires=100)) for key in ("short", "long")]
         results = await store.submit_runs(runs, now=at(21))
-        assert [result.status for result in results] == [SubmitStatus.SUBMITTED, SubmitStatus.DUPLICATE]
+        assert [result.status for result in results] == [
+            SubmissionVerdict.SUBMITTED,
+            SubmissionVerdict.DUPLICATE,
+        ]
 
     async def test_target_key_is_handed_to_the_target(self, store: Store) -> None:
         job = await add_job(store)

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from mainspring.core.outcomes import Failure
-from mainspring.plugins import ExecutorContext
+from mainspring.executors.context import ExecutorContext
 from mainspring.ports.executor import AttemptContext, Outcome, Success
 
 

@@ -51,6 +51,9 @@ class Channel:
                 for hint in hints:
                     other._hear(hint)
 
+    def notice(self, hints: Collection[Hint]) -> str:
+        return f"{self.name}:{','.join(hints)}"
+
     async def close(self) -> None:
         self._hear = None
 
@@ -262,3 +265,64 @@ async def test_close_says_what_is_left(
     b.wakeups.runs_ready()
     await b.exchange.close()
     assert not b.channel.is_connected
+
+
+async def test_commit_carries_the_hint_while_somebody_waits(
+    pair: tuple[Process, Process], network: Network
+) -> None:
+    a, b = pair
+    await say_wanted(b)
+    assert a.wakeups.notice_of_runs() == "a:runs"
+    a.wakeups.runs_ready(is_told=True)
+    assert a.told == [Hint.RUNS]
+    await a.tick()
+    assert network.sent == [("b", [Hint.WANTED])], "the commit has told the others"
+    assert a.wakeups.notice_of_runs() is None, "nobody is known to wait any more"
+
+
+async def test_answer_to_a_notice_may_come_before_that_of_its_commit(
+    pair: tuple[Process, Process], network: Network, clock: FakeClock
+) -> None:
+    """Who waits again says so once, and that must not be forgotten when the commit returns."""
+    a, b = pair
+    await say_wanted(b)
+    assert a.wakeups.notice_of_runs() is not None
+    b.wakeups.hear(Hint.RUNS)
+    clock.advance(2 * RENEW)
+    await say_wanted(b)
+    a.wakeups.runs_ready(is_told=True)
+    assert a.wakeups.notice_of_runs() is not None
+
+
+async def test_notice_that_no_commit_has_sent_is_taken_back(
+    pair: tuple[Process, Process], network: Network
+) -> None:
+    a, b = pair
+    await say_wanted(b)
+    assert a.wakeups.notice_of_runs() is not None
+    a.wakeups.take_back_notice()
+    a.wakeups.runs_ready()
+    await a.tick()
+    assert network.sent[-1] == ("a", [Hint.RUNS])
+
+
+async def test_commit_carries_nothing_without_a_connection_or_beside_a_hint(
+    pair: tuple[Process, Process],
+) -> None:
+    a, b = pair
+    await say_wanted(b)
+    a.wakeups.runs_ready()
+    assert a.wakeups.notice_of_runs() is None, "one is on its way"
+    await a.tick()
+    await say_wanted(b)
+    a.channel.lose()
+    assert a.wakeups.notice_of_runs() is None
+
+
+def test_process_without_a_channel_tells_itself() -> None:
+    wakeups = Wakeups()
+    told: list[Hint] = []
+    wakeups.subscribe_runs(lambda: told.append(Hint.RUNS))
+    assert wakeups.notice_of_runs() is None
+    wakeups.runs_ready()
+    assert told == [Hint.RUNS]

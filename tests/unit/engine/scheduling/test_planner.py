@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from mainspring.core.ids import SHARDS, job_shard
+from mainspring.core.ids import SHARDS, JobId, job_shard
 from mainspring.core.model import FireRangeKind, JobSpec
+from mainspring.core.planning import jittered
 from mainspring.core.states import RunState
 from mainspring.core.triggers import Once
-from mainspring.engine.scheduling import planner
+from mainspring.engine.scheduling import planner, reading
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.store.schedule import DueClock, Fire, FireResult, FireStatus
 from mainspring.testing.factories import add_job, at, make_spec
@@ -109,17 +110,84 @@ async def test_overlap_skip_records_what_it_leaves_out(bench: Bench) -> None:
     assert await bench.states(job_id) == [RunState.SUCCEEDED, RunState.SKIPPED, RunState.PENDING]
 
 
-async def test_jitter_moves_the_start_and_not_the_fire_time(bench: Bench) -> None:
+async def test_jitter_moves_the_fire_and_not_its_nominal_time(bench: Bench) -> None:
+    """It is committed at its jittered instant, so that jitter relieves the scheduler, too."""
     job_id = await bench.add(every="10s", jitter="9s")
-    await bench.runtime.advance(11)
+    start = jittered(job_id, at(10), timedelta(seconds=9))
+    assert at(10) < start < at(19)
+    bench.runtime.clock.advance((start - at(0)).total_seconds() - 0.001)
+    await bench.runtime.plan()
+    assert await bench.runs(job_id) == []
+    bench.runtime.clock.advance(0.001)
+    await bench.runtime.plan()
     (run,) = await bench.runs(job_id)
-    assert run.fire_at == at(10)
-    assert timedelta(0) < run.due_at - at(10) < timedelta(seconds=9)
+    assert (run.fire_at, run.due_at, run.created_at) == (at(10), start, start)
     worker = await bench.runtime.worker()
-    if run.due_at > bench.runtime.clock.now():
-        assert await worker.work() == 0
-    await bench.runtime.advance(9)
     assert await worker.work() == 1
+
+
+async def test_run_whose_jitter_is_longer_than_the_period_starts_at_its_jittered_instant(
+    bench: Bench,
+) -> None:
+    job_id = await bench.add(every="1s", jitter="1h")
+    await bench.runtime.advance(60, step=0.1)
+    runs = await bench.runs(job_id)
+    assert [run.fire_at for run in runs] == [at(second) for second in range(1, 60)]
+    starts = [jittered(job_id, at(second), timedelta(hours=1)) for second in range(1, 60)]
+    assert [run.due_at for run in runs] == starts
+
+
+async def test_edit_between_the_nominal_time_and_the_jittered_instant_loses_no_fire(bench: Bench) -> None:
+    job_id = await bench.add(every="1h", jitter="30m")
+    start = jittered(job_id, at(3600), timedelta(minutes=30))
+    await bench.runtime.advance(3601, step=3601)
+    assert start > bench.runtime.clock.now()
+    await bench.runtime.client.jobs.edit(TENANT, job_id, {"every": "2h"})
+    await bench.runtime.tick("catch-up")
+    (run,) = await bench.runs(job_id)
+    assert (run.fire_at, run.due_at) == (at(3600), start)
+
+
+async def test_jitter_that_is_taken_away_lets_the_fire_go_at_once(bench: Bench) -> None:
+    """And the fire is not late then, although its nominal time is long past."""
+    job_id = await bench.add(every="1h", jitter="30m", misfire={"policy": "skip", "grace": "1s"})
+    await bench.runtime.advance(3610, step=3610)
+    await bench.runtime.client.jobs.edit(TENANT, job_id, {"jitter": "0s"})
+    await bench.runtime.plan()
+    (run,) = await bench.runs(job_id)
+    assert (run.state, run.fire_at, run.due_at) == (RunState.PENDING, at(3600), at(3600))
+
+
+async def test_herd_delays_no_bystander(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More is due than a scan returns. What is more urgent, and what comes later on time, pass it."""
+    runtime = bench.runtime
+    monkeypatch.setattr(reading, "READ_LIMIT", 10)
+    monkeypatch.setattr(reading, "PARTIAL_LEFT", 2)
+    monkeypatch.setattr(planner, "BATCH", 2)
+    monkeypatch.setattr(planner, "PER_TICK", 1)
+    herd = [await bench.add(name=f"herd-{number}", run_at=at(5).isoformat()) for number in range(200)]
+    urgent = [await bench.add(name="urgent", priority="HIGH", run_at=at(5).isoformat())]
+    later = [
+        await bench.add(name=f"later-{number}", run_at=at(6.5 + number / 10).isoformat())
+        for number in range(5)
+    ]
+
+    async def fired(job_ids: list[JobId]) -> int:
+        return sum([len(await bench.runs(job_id)) for job_id in job_ids])
+
+    runtime.clock.advance(4)
+    await runtime.tick("planner")
+    runtime.clock.advance(1)
+    await runtime.tick("planner")
+    assert await fired(urgent) == 1
+    for number in range(20):
+        runtime.clock.advance(0.1)
+        await runtime.tick("planner")
+        waiting = sum(at(6.5 + late / 10) <= runtime.clock.now() for late in range(5))
+        assert await fired(later) >= waiting, number
+    assert 0 < await fired(herd) < len(herd)
+    await runtime.plan()
+    assert await fired(herd) == len(herd)
 
 
 async def test_plan_made_before_an_edit_loses(bench: Bench) -> None:
@@ -183,7 +251,7 @@ async def test_many_jobs_due_at_one_instant_all_fire(bench: Bench, count: int) -
     await bench.runtime.client.jobs.create_many(TENANT, bodies)
     await bench.runtime.advance(6)
     counts = await bench.runtime.client.runs.counts(TENANT)
-    assert counts == {RunState.PENDING: count}
+    assert counts.by_state == {RunState.PENDING: count}
 
 
 async def test_fires_that_failed_with_the_store_are_made_when_it_is_back(
@@ -271,7 +339,7 @@ async def test_clock_that_was_due_before_it_was_committed_is_found(bench: Bench)
 async def test_more_due_jobs_than_one_look_reads_all_fire(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planner, "READ_LIMIT", 10)
+    monkeypatch.setattr(reading, "READ_LIMIT", 10)
     monkeypatch.setattr(planner, "BATCH", 2)
     reads: list[int] = []
     read_due = bench.runtime.store.read_due
@@ -289,8 +357,10 @@ async def test_more_due_jobs_than_one_look_reads_all_fire(
     await bench.runtime.client.jobs.create_many(TENANT, bodies)
     bench.runtime.clock.advance(40)
     await bench.runtime.plan()
-    assert await bench.runtime.client.runs.counts(TENANT) == {RunState.PENDING: 35}
-    assert len(reads) <= 35 // (10 - 2) + 2, "what waits is read once, not for each batch"
+    counts = await bench.runtime.client.runs.counts(TENANT)
+    assert counts.by_state == {RunState.PENDING: 35}
+    scans = [count for count in reads if count]  # those beyond what waits find nothing here
+    assert len(scans) <= 35 // (10 - 2) + 2, "what waits is read once, not for each batch"
 
 
 async def test_of_fires_at_one_instant_those_that_start_first_are_made_first(
@@ -405,7 +475,7 @@ async def test_fires_go_on_while_the_window_is_read(bench: Bench, monkeypatch: p
     with monkeypatch.context() as patched:
         patched.setattr(runtime.store, "read_due", linger)
         patched.setattr(runtime.store, "record_fires", record)
-        patched.setattr(planner, "LATEST_READ", 0.0)
+        patched.setattr(reading, "LATEST_READ", 0.0)
         runtime.clock.advance(1)
         await asyncio.wait_for(runtime.tick("planner"), 5)
     assert [run.fire_at for run in await bench.runs(job_id)] == [at(3)]
@@ -448,7 +518,7 @@ async def test_fire_that_fails_while_the_window_is_read_is_made_later(
     with monkeypatch.context() as patched:
         patched.setattr(runtime.store, "read_due", linger)
         patched.setattr(runtime.store, "record_fires", refuse)
-        patched.setattr(planner, "LATEST_READ", 0.0)
+        patched.setattr(reading, "LATEST_READ", 0.0)
         runtime.clock.advance(1)
         with pytest.raises(StoreUnavailable):
             await asyncio.wait_for(runtime.tick("planner"), 5)
@@ -462,8 +532,8 @@ async def test_followers_do_not_keep_the_rest_of_what_is_due_waiting(
 ) -> None:
     """More is due than a look reads, and jobs that fire each second fill the window again all the time."""
     runtime = bench.runtime
-    monkeypatch.setattr(planner, "READ_LIMIT", 10)
-    monkeypatch.setattr(planner, "PARTIAL_LEFT", 2)
+    monkeypatch.setattr(reading, "READ_LIMIT", 10)
+    monkeypatch.setattr(reading, "PARTIAL_LEFT", 2)
     for number in range(5):
         await bench.add(name=f"often-{number}", every="1s", misfire={"grace": "1h"})
     jobs = [await bench.add(name=f"once-{number}", run_at=at(5).isoformat()) for number in range(30)]
@@ -513,3 +583,25 @@ async def test_look_at_everything_that_always_fails_is_not_all_that_is_tried(
         await runtime.tick("planner")
     await runtime.advance(10)
     assert len(await bench.runs(job_id)) == 8
+
+
+@pytest.mark.parametrize(("number", "largest"), [(100, 100), (300, 200), (2000, 400), (4000, 500)])
+async def test_commits_grow_with_the_herd(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int, largest: int
+) -> None:
+    sizes: list[int] = []
+    record_fires = bench.runtime.store.record_fires
+
+    async def note(fires: Sequence[Fire], **named: Any) -> list[FireResult]:
+        sizes.append(len(fires))
+        return await record_fires(fires, **named)
+
+    monkeypatch.setattr(bench.runtime.store, "record_fires", note)
+    bodies = [
+        {"name": f"job-{index}", "function": "work", "run_at": at(5).isoformat()} for index in range(number)
+    ]
+    for first in range(0, number, 1000):
+        await bench.runtime.client.jobs.create_many(TENANT, bodies[first : first + 1000])
+    await bench.runtime.advance(6)
+    assert sum(sizes) == number
+    assert max(sizes) == largest

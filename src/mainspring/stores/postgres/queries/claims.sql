@@ -33,10 +33,9 @@ CROSS JOIN LATERAL (
 
 -- name: claim_runs
 -- The lateral walks run_ready in order of `ready_at`, lane after lane, and stops as soon as the outer limit is
--- reached. Rows are found again by their place, where the lock keeps them, and the update itself returns them: a CTE
--- would store each once more. If the session's row changed while this statement waited for it, the rest would not see
--- what the session has been running since then (a quarantined run of another claim). Then it returns nothing, as when
--- the session is not live or the request is not new.
+-- reached. If the session's row changed while this statement waited for it, the rest would not see what the session has
+-- been running since then (a quarantined run of another claim). Then it returns nothing, as when the session is not
+-- live or the request is not new.
 --
 -- Each claim makes a new version of the session's row, and while a transaction is open elsewhere all versions stay. A
 -- search by id would walk all older versions at each claim (0.1 µs and 0.08 buffers each). Equal index entries are in
@@ -57,20 +56,48 @@ WITH seen AS MATERIALIZED (
     CROSS JOIN unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
     CROSS JOIN LATERAL (
         SELECT run.ctid AS place FROM run
-        WHERE run.lane_id = wanted.lane_id AND {is_ready}
+        WHERE run.lane_id = wanted.lane_id AND {is_ready} AND {is_unexpired}
           AND run.crashes = 0 AND run.ready_at BETWEEN wanted.low AND :now
-          AND (run.expires_at IS NULL OR run.expires_at > :now)
         ORDER BY run.ready_at LIMIT :limit FOR UPDATE SKIP LOCKED
     ) AS candidate
     -- A session with a quarantined run gets no other.
     WHERE NOT EXISTS (SELECT FROM run WHERE session_id = :session_id AND is_quarantined AND state = 'RUNNING')
     LIMIT :limit
 )
-UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_id, claim_number = :number,
-    started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_quarantined = false
-WHERE run.ctid = ANY(ARRAY(SELECT picked.place FROM picked))
-RETURNING
-    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, run.lane_id, run.ready_at;
+{start_picked};
+
+-- name: try_claim
+-- Runs come first, and only if there is one the session's row is written: a claim that finds nothing takes no lock, so its end
+-- waits for no flush. A session's row that somebody else is writing, or has written since the statement began, is left
+-- alone; see claim_runs for the way in which it is found.
+WITH seen AS MATERIALIZED (
+    SELECT session.ctid, session.xmin FROM session
+    WHERE session.id >= :session_id AND session.id <= :session_id ORDER BY session.id DESC LIMIT 1
+), ready AS MATERIALIZED (
+    SELECT candidate.place
+    FROM unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
+    CROSS JOIN LATERAL (
+        SELECT run.ctid AS place FROM run
+        WHERE run.lane_id = wanted.lane_id AND {is_ready} AND {is_unexpired}
+          AND run.crashes = 0 AND run.ready_at BETWEEN wanted.low AND :now
+        ORDER BY run.ready_at LIMIT :limit FOR UPDATE SKIP LOCKED
+    ) AS candidate
+    -- A session with a quarantined run gets no other.
+    WHERE NOT EXISTS (SELECT FROM run WHERE session_id = :session_id AND is_quarantined AND state = 'RUNNING')
+    LIMIT :limit
+), claimer AS MATERIALIZED (
+    UPDATE session SET claim_number = :number
+    WHERE ctid = (
+        SELECT session.ctid FROM session
+        WHERE ctid = (SELECT seen.ctid FROM seen) AND xmin = (SELECT seen.xmin FROM seen)
+          AND state = 'live' AND claim_number < :number AND EXISTS (SELECT FROM ready)
+        FOR NO KEY UPDATE SKIP LOCKED
+    )
+    RETURNING id
+), picked AS MATERIALIZED (
+    SELECT ready.place FROM ready CROSS JOIN claimer
+)
+{start_picked};
 
 -- name: claim_together
 -- Gives runs of the same lanes to several sessions, their ids sorted, in one statement: at a busy server, many of
@@ -94,9 +121,8 @@ WITH claimer AS MATERIALIZED (
     FROM unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
     CROSS JOIN LATERAL (
         SELECT run.id, run.ctid AS place FROM run
-        WHERE run.lane_id = wanted.lane_id AND {is_ready}
+        WHERE run.lane_id = wanted.lane_id AND {is_ready} AND {is_unexpired}
           AND run.crashes = 0 AND run.ready_at BETWEEN wanted.low AND :now
-          AND (run.expires_at IS NULL OR run.expires_at > :now)
         ORDER BY run.ready_at LIMIT (SELECT coalesce(cardinality(seated.session_ids), 0) FROM seated)
         FOR UPDATE SKIP LOCKED
     ) AS candidate
@@ -131,9 +157,8 @@ WITH claimer AS MATERIALIZED (
     CROSS JOIN unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
     CROSS JOIN LATERAL (
         SELECT run.ctid AS place FROM run
-        WHERE run.lane_id = wanted.lane_id AND {is_ready}
+        WHERE run.lane_id = wanted.lane_id AND {is_ready} AND {is_unexpired}
           AND run.crashes > 0 AND run.ready_at BETWEEN wanted.low AND :now
-          AND (run.expires_at IS NULL OR run.expires_at > :now)
         ORDER BY run.ready_at LIMIT least(:limit, 1) FOR UPDATE SKIP LOCKED
     ) AS candidate
     WHERE NOT EXISTS (
@@ -143,11 +168,7 @@ WITH claimer AS MATERIALIZED (
     )
     LIMIT least(:limit, 1)
 )
-UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_id, claim_number = :number,
-    started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_quarantined = true
-WHERE run.ctid = ANY(ARRAY(SELECT picked.place FROM picked))
-RETURNING
-    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, run.lane_id, run.ready_at;
+{start_picked};
 
 -- name: repeat_claim
 -- The leases of the session's last request, as far as they still run; at least one row if the session is live. A

@@ -1,4 +1,19 @@
--- Text that statements of this dialect share: how many new runs are passed at once, in the order of `new_columns`.
+-- Text that statements of this dialect share: how picked runs start, and how many new runs are passed at once, in the
+-- order of `new_columns`.
+
+-- fragment: start_picked
+-- The end of a claim for one session. Rows are found again by their place, where the lock keeps them, and the update
+-- itself returns them: a CTE would store each once more. `is_quarantined` is set as by `must_be_alone` in core/claiming.
+UPDATE run SET state = 'RUNNING', token = run.token + 1, session_id = :session_id, claim_number = :number,
+    started_at = :now, deadline_at = :now + run.timeout_ms * interval '1 millisecond', is_quarantined = run.crashes > 0
+WHERE run.ctid = ANY(ARRAY(SELECT picked.place FROM picked))
+RETURNING
+    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, run.lane_id, run.ready_at;
+
+-- fragment: announced
+-- Sends a notice, if there is one, with the commit of the rows that this returns. All commits with a notice queue for one
+-- lock, so only an idle cluster adds one (see HintExchange).
+(SELECT pg_notify('mainspring', :notice::text) WHERE :notice IS NOT NULL)::text AS announced;
 
 -- fragment: new_names
 shard, job_id, version, lane_id, kind, fire_at, due_at, expires_at, timeout_ms, payload, target_key, fire_range_id;
@@ -16,3 +31,13 @@ coalesce(new.lane_id, (:run_lanes::bigint[])[1]), coalesce(new.kind, (:kinds::te
 coalesce(new.due_at, (:dues_at::timestamptz[])[1]), greatest(coalesce(new.due_at, (:dues_at::timestamptz[])[1]), :now),
 :now, new.expires_at, coalesce(new.timeout_ms, (:timeouts_ms::bigint[])[1]), new.payload, new.target_key,
 new.fire_range_id;
+
+-- fragment: is_listed
+-- What is asked of the runs of a list, but for the job.
+id >= :lowest AND id < :before AND {is_chosen};
+
+-- fragment: is_chosen
+tenant = :tenant AND (:state::text IS NULL OR state = :state)
+      AND (:queue::text IS NULL OR queue = :queue)
+      AND (:since::timestamptz IS NULL OR created_at >= :since)
+      AND (:until::timestamptz IS NULL OR created_at < :until);

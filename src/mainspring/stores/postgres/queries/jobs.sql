@@ -11,9 +11,11 @@ ON CONFLICT (tenant, name) WHERE deleted_at IS NULL DO NOTHING
 RETURNING id;
 
 -- name: add_clocks
-INSERT INTO job_clock (job_id, shard, revision, next_fire_at)
-SELECT job_id, shard, 1, next_fire_at
-FROM unnest(:job_ids::uuid[], :shards::smallint[], :next_fires_at::timestamptz[]) AS new (job_id, shard, next_fire_at);
+INSERT INTO job_clock (job_id, shard, priority, revision, next_fire_at, due_at)
+SELECT job_id, shard, priority, 1, next_fire_at, due_at
+FROM unnest(
+    :job_ids::uuid[], :shards::smallint[], :priorities::smallint[], :next_fires_at::timestamptz[], :dues_at::timestamptz[]
+) AS new (job_id, shard, priority, next_fire_at, due_at);
 
 -- name: add_versions
 INSERT INTO job_version (job_id, version, spec, created_at)
@@ -47,8 +49,13 @@ UPDATE job SET is_paused = :is_paused, updated_at = :now
 WHERE job.id = ANY(:job_ids::uuid[]);
 
 -- name: move_clocks
-UPDATE job_clock SET revision = job_clock.revision + 1, next_fire_at = changed.next_fire_at
-FROM unnest(:job_ids::uuid[], :next_fires_at::timestamptz[]) AS changed (job_id, next_fire_at)
+-- Only an edit gives a priority.
+UPDATE job_clock SET
+    revision = job_clock.revision + 1, priority = coalesce(changed.priority, job_clock.priority),
+    next_fire_at = changed.next_fire_at, due_at = changed.due_at
+FROM unnest(
+    :job_ids::uuid[], :priorities::smallint[], :next_fires_at::timestamptz[], :dues_at::timestamptz[]
+) AS changed (job_id, priority, next_fire_at, due_at)
 WHERE job_clock.job_id = changed.job_id;
 
 -- name: delete_jobs

@@ -1,10 +1,17 @@
 -- Fires and fire ranges.
 
 -- name: read_due
-SELECT job_clock.job_id, job.tenant, job.version, job_clock.revision, job_clock.next_fire_at, job_clock.fired_through
-FROM job_clock JOIN job ON job.id = job_clock.job_id
-WHERE job_clock.next_fire_at BETWEEN :since AND :until AND job_clock.shard = ANY(:shards::smallint[])
-ORDER BY job_clock.next_fire_at LIMIT :limit;
+SELECT due.*
+FROM unnest(:priorities::smallint[]) AS tier (priority)
+CROSS JOIN LATERAL (
+    SELECT
+        job_clock.job_id, job.tenant, job.version, job_clock.priority, job_clock.revision, job_clock.next_fire_at AS fire_at,
+        job_clock.due_at, job_clock.fired_through
+    FROM job_clock JOIN job ON job.id = job_clock.job_id
+    WHERE job_clock.priority = tier.priority AND job_clock.due_at BETWEEN :since AND :until
+      AND job_clock.shard = ANY(:shards::smallint[])
+    ORDER BY job_clock.due_at LIMIT :limit
+) AS due;
 
 -- name: hold_shards
 -- Law 3: the rows are held until the transaction ends, so that nobody takes over a shard between check and write.
@@ -16,6 +23,7 @@ CROSS JOIN LATERAL (SELECT * FROM shard_lease WHERE shard_lease.shard = wanted.s
 -- Law 2. The arguments are sorted by job id; those of a row are found by binary search (see runs.sql).
 UPDATE job_clock SET
     next_fire_at = (:next_fires_at::timestamptz[])[width_bucket(job_id, :job_ids::uuid[])],
+    due_at = (:dues_at::timestamptz[])[width_bucket(job_id, :job_ids::uuid[])],
     fired_through = (:fired_throughs::timestamptz[])[width_bucket(job_id, :job_ids::uuid[])]
 WHERE job_id = ANY(:job_ids::uuid[])
   AND revision = (:revisions::bigint[])[width_bucket(job_id, :job_ids::uuid[])]

@@ -10,10 +10,21 @@ SELECT prepare_history(:now::timestamptz, 3);
 SELECT drop_history(:before::timestamptz) AS removed;
 
 -- name: prune_history
--- Removes runs outside the partitions of days.
-DELETE FROM run_history_default WHERE ctid = ANY(ARRAY(
-    SELECT ctid FROM run_history_default WHERE finished_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
-));
+-- Removes runs outside the partitions of days, and takes them off the tally.
+WITH gone AS (
+    DELETE FROM run_history_default WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM run_history_default WHERE finished_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING tenant, (finished_at AT TIME ZONE 'UTC')::date AS day, state, finished_at
+), unsettled AS (
+    UPDATE run_tally SET runs = run_tally.runs - counted.runs
+    FROM (
+        SELECT tenant, day, state, count(*) AS runs FROM gone
+        WHERE finished_at < :settled_before::timestamptz GROUP BY tenant, day, state
+    ) AS counted
+    WHERE run_tally.tenant = counted.tenant AND run_tally.day = counted.day AND run_tally.state = counted.state
+)
+SELECT count(*) AS removed FROM gone;
 
 -- name: prune_attempts
 -- Attempts of dead and of live runs stay.

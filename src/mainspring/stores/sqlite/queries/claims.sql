@@ -38,8 +38,7 @@ FROM json_each(:lanes) AS wanted
 CROSS JOIN lane ON lane.id = CAST(wanted.key AS INTEGER)
 CROSS JOIN run INDEXED BY run_ready ON run.lane_id = lane.id
 WHERE
-    {is_ready} AND run.crashes = 0 AND run.ready_at BETWEEN wanted.value AND :now
-    AND (run.expires_at IS NULL OR run.expires_at > :now)
+    {is_ready} AND {is_unexpired} AND run.crashes = 0 AND run.ready_at BETWEEN wanted.value AND :now
 LIMIT :limit;
 
 -- name: find_quarantined
@@ -49,8 +48,7 @@ FROM json_each(:lanes) AS wanted
 CROSS JOIN lane ON lane.id = CAST(wanted.key AS INTEGER)
 CROSS JOIN run INDEXED BY run_quarantined ON run.lane_id = lane.id
 WHERE
-    {is_ready} AND run.crashes > 0 AND run.ready_at BETWEEN wanted.value AND :now
-    AND (run.expires_at IS NULL OR run.expires_at > :now)
+    {is_ready} AND {is_unexpired} AND run.crashes > 0 AND run.ready_at BETWEEN wanted.value AND :now
 LIMIT :limit;
 
 -- name: claim_runs

@@ -53,18 +53,6 @@ LIMIT :limit;
 -- name: get_runs
 SELECT any_run.* FROM json_each(:run_ids) AS wanted CROSS JOIN any_run ON any_run.id = wanted.value;
 
--- name: list_runs
-SELECT * FROM any_run
-WHERE tenant = :tenant AND id < :before AND (:state IS NULL OR state = :state)
-ORDER BY id DESC
-LIMIT :limit;
-
--- name: list_runs_of_job
-SELECT * FROM any_run
-WHERE job_id = :job_id AND tenant = :tenant AND id < :before AND (:state IS NULL OR state = :state)
-ORDER BY id DESC
-LIMIT :limit;
-
 -- name: newest_run
 SELECT * FROM any_run
 WHERE job_id = :job_id AND (due_at <= :now OR started_at IS NOT NULL)
@@ -76,6 +64,3 @@ SELECT run_id, token, number, outcome, worker, started_at, finished_at, error, o
 FROM attempt
 WHERE run_id = :run_id
 ORDER BY token;
-
--- name: count_runs
-SELECT state, count(*) AS count FROM any_run WHERE tenant = :tenant GROUP BY state;

@@ -3,12 +3,13 @@
 -- name: read_due
 -- In the order of the fields of DueClock.
 SELECT
-    job_clock.job_id, job.tenant, job.version, job_clock.revision, job_clock.next_fire_at AS fire_at,
-    job_clock.fired_through
+    job_clock.job_id, job.tenant, job.version, job_clock.priority, job_clock.revision, job_clock.next_fire_at AS fire_at,
+    job_clock.due_at, job_clock.fired_through
 FROM job_clock INDEXED BY job_clock_due
 CROSS JOIN job ON job.id = job_clock.job_id
-WHERE job_clock.next_fire_at BETWEEN :since AND :until AND job_clock.shard IN (SELECT value FROM json_each(:shards))
-ORDER BY job_clock.next_fire_at
+WHERE job_clock.priority = :priority AND job_clock.due_at BETWEEN :since AND :until
+  AND job_clock.shard IN (SELECT value FROM json_each(:shards))
+ORDER BY job_clock.due_at
 LIMIT :limit;
 
 -- name: hold_shards
@@ -16,7 +17,7 @@ SELECT shard, epoch FROM shard_lease WHERE shard IN (SELECT value FROM json_each
 
 -- name: fire_clock
 -- The law (design 2, law 2): one fire, one run.
-UPDATE job_clock SET next_fire_at = :next_fire_at, fired_through = :fired_through
+UPDATE job_clock SET next_fire_at = :next_fire_at, due_at = :due_at, fired_through = :fired_through
 WHERE
     job_id = :job_id AND revision = :revision AND next_fire_at = :fire_at
     AND (fired_through IS NULL OR fired_through < :fire_at)

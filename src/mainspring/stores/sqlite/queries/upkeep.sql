@@ -1,9 +1,11 @@
 -- The janitor's statements. Each removes a bounded batch.
 
 -- name: prune_history
+-- Returns the runs that the tally counts, and the others without a day.
 DELETE FROM run_history WHERE rowid IN (
     SELECT rowid FROM run_history INDEXED BY run_history_finished WHERE finished_at < :before LIMIT :limit
-);
+)
+RETURNING tenant, state, iif(finished_at < (SELECT settled_before FROM census), {day_of_end}, NULL) AS day;
 
 -- name: prune_attempts
 -- Attempts of dead and of live runs stay.

@@ -1,0 +1,115 @@
+"""The settings of executors: their threads, time limits and resources, and what commands and callbacks may do.
+
+They are a part of `table`, and like it import nothing slow.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from mainspring.config.kinds import InternalTarget, OneLine, ResourceLimits, Several
+from mainspring.config.setting import UP, WORKER, Setting
+from mainspring.core.kinds import Flag, Whole
+from mainspring.core.resource_limits import RESOURCE_LIMITS
+from mainspring.core.times import Duration
+
+_EXECUTING = (UP, WORKER)
+_SHORTEST_PERIOD = timedelta(seconds=0.1)
+_DAY = timedelta(days=1)
+
+EXECUTOR_SETTINGS = (
+    Setting(
+        name="executors.function.threads",
+        kind=Whole(1, 1000),
+        default=None,
+        default_words="as many as slots, up to a bound",
+        field="threads",
+        flag="--threads",
+        used_by=_EXECUTING,
+        words="Sync functions that a worker runs at a time, each in its own thread.",
+    ),
+    Setting(
+        name="executors.function.grace",
+        kind=Duration(timedelta(0), timedelta(hours=1)),
+        default=timedelta(seconds=1),
+        field="function_grace",
+        used_by=_EXECUTING,
+        words="How long an async function may clean up after a cancel or time-out before it is left behind.",
+    ),
+    Setting(
+        name="executors.shell.enabled",
+        kind=Flag(),
+        default=False,
+        field="allow_shell",
+        flag="--allow-shell",
+        words="Allow shell commands as jobs: the server accepts them, the worker runs them.",
+    ),
+    Setting(
+        name="executors.shell.allow",
+        kind=Several(words="list of paths"),
+        metavar="PATH",
+        default=(),
+        default_words="any program",
+        field="shell_allow",
+        used_by=_EXECUTING,
+        words="Programs, and folders ending in /, to which commands are restricted.",
+    ),
+    Setting(
+        name="executors.shell.path",
+        kind=OneLine(),
+        metavar="PATH",
+        default="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        field="shell_path",
+        used_by=_EXECUTING,
+        words="The PATH of commands.",
+    ),
+    Setting(
+        name="executors.shell.grace",
+        kind=Duration(timedelta(0), timedelta(hours=1)),
+        default=timedelta(seconds=5),
+        field="shell_grace",
+        used_by=_EXECUTING,
+        words="How long a command has between SIGTERM and SIGKILL.",
+    ),
+    Setting(
+        name="executors.shell.limits",
+        kind=ResourceLimits(RESOURCE_LIMITS),
+        default=(),
+        field="shell_limits",
+        used_by=_EXECUTING,
+        words="Resource limits of commands, named as in setrlimit(2).",
+    ),
+    Setting(
+        name="executors.http.allow",
+        kind=Several(item=InternalTarget(), words="list of networks or hosts, with or without `:PORT`"),
+        metavar="ENTRY",
+        default=(),
+        field="callback_allow",
+        flag="--callback-allow",
+        words="Internal targets that callbacks may reach: network or host, with or without :port. Repeatable.",
+    ),
+    Setting(
+        name="executors.http.allow_http",
+        kind=Flag(),
+        default=False,
+        field="callback_allow_http",
+        used_by=_EXECUTING,
+        words="Let callbacks use plain http to public addresses, too.",
+    ),
+    Setting(
+        name="executors.http.connect_timeout",
+        kind=Duration(_SHORTEST_PERIOD, timedelta(minutes=10)),
+        default=timedelta(seconds=10),
+        field="callback_connect_timeout",
+        used_by=_EXECUTING,
+        words="How long a callback may take to connect.",
+    ),
+    Setting(
+        name="executors.http.timeout",
+        kind=Duration(_SHORTEST_PERIOD, 30 * _DAY),
+        default=timedelta(seconds=30),
+        field="callback_timeout",
+        used_by=_EXECUTING,
+        words="How long a callback may take if its job sets no time limit.",
+    ),
+)

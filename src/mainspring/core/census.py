@@ -1,0 +1,77 @@
+"""The census: how many runs there are, by tenant, queue and state, at one instant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import chain
+from typing import NamedTuple
+
+from mainspring.core.states import RunState
+
+MOST_LINES = 20_000
+"""The most lines of each kind that a census keeps: those with the most runs."""
+
+
+class LiveLine(NamedTuple):
+    """The live runs of one tenant and queue in one state. The earliest became, or becomes, ready at that instant."""
+
+    tenant: str
+    queue: str
+    state: RunState
+    runs: int
+    earliest_ready_at: datetime
+
+
+class EndedLine(NamedTuple):
+    """The runs of one tenant that ended in one state and are still kept."""
+
+    tenant: str
+    state: RunState
+    runs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Census:
+    """How many runs there were at one instant. All its counts are of that instant.
+
+    Attributes:
+        took: how long the count took.
+        is_cut: there were more lines than a census keeps.
+    """
+
+    taken_at: datetime
+    took: timedelta
+    live: tuple[LiveLine, ...]
+    ended: tuple[EndedLine, ...]
+    is_cut: bool = False
+
+    def of_tenant(self, tenant: str) -> dict[RunState, int]:
+        """Return how many runs a tenant has in each state. States without runs are left out."""
+        return add_up(
+            line for line in chain[LiveLine | EndedLine](self.live, self.ended) if line.tenant == tenant
+        )
+
+
+def add_up(lines: Iterable[LiveLine | EndedLine]) -> dict[RunState, int]:
+    """Return how many runs the lines count in each state."""
+    counts: dict[RunState, int] = {}
+    for line in lines:
+        counts[line.state] = counts.get(line.state, 0) + line.runs
+    return counts
+
+
+def make_census(
+    live: Iterable[LiveLine], ended: Iterable[EndedLine], *, taken_at: datetime, took: timedelta
+) -> Census:
+    """Make a census that keeps no more lines than it may."""
+    all_live = sorted(live, key=lambda line: -line.runs)
+    all_ended = sorted(ended, key=lambda line: -line.runs)
+    return Census(
+        taken_at=taken_at,
+        took=took,
+        live=tuple(all_live[:MOST_LINES]),
+        ended=tuple(all_ended[:MOST_LINES]),
+        is_cut=max(len(all_live), len(all_ended)) > MOST_LINES,
+    )

@@ -1,0 +1,157 @@
+"""Finds runs for a list: window by window, the newest first, until the page is full or the time is over.
+
+Most filters have no index of their own, because each would cost every run. So a list walks the ids downwards. What is
+frequent is found at once. For what is rare, the window grows until the budget is spent; the answer then says how far it
+came, and the next page goes on from there.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from mainspring.core.ids import SHARDS, JobId, RunId
+from mainspring.core.model import Run
+from mainspring.core.states import RunState
+from mainspring.core.values import value
+from mainspring.errors import InvalidInput, TookTooLong
+from mainspring.ports.clock import Clock
+from mainspring.ports.store import Store
+
+BUDGET = timedelta(milliseconds=250)
+"""How long a list looks before it answers what it has found, if nobody said how long."""
+FIRST_WINDOW = 16_384 * SHARDS
+"""The width of the first window, in ids. Each run has a number of its own, and there are 256 ids for each number."""
+GROWTH = 4
+FAST_GROWTH = 16
+_PROBES = 7
+_GRAIN = 1024 * SHARDS
+"""An instant is sought among the ids to this precision; the rows themselves then tell exactly."""
+SLACK = timedelta(minutes=1)
+"""How far the order of ids may differ from that of creation: several servers hand them out, each by its clock."""
+
+
+@value(kw_only=True)
+class RunFilter:
+    """Which runs to list.
+
+    Attributes:
+        since, until: only runs that were created at or after the one, and before the other.
+    """
+
+    job_id: JobId | None = None
+    state: RunState | None = None
+    queue: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@value()
+class FoundRuns:
+    """A page of runs, the newest first.
+
+    Attributes:
+        before: where the next page begins; None if there is none.
+        searched_to: when the runs were created down to which the list has looked, if its time was over; else None.
+    """
+
+    runs: list[Run]
+    before: RunId | None
+    searched_to: datetime | None = None
+
+
+class RunBrowser:
+    """Lists runs.
+
+    Args:
+        budget: how long a list looks before it answers what it has found.
+    """
+
+    def __init__(self, store: Store, *, clock: Clock, budget: timedelta = BUDGET) -> None:
+        self._store = store
+        self._clock = clock
+        self._budget = budget.total_seconds()
+
+    async def find(self, tenant: str, wanted: RunFilter, *, before: RunId | None, limit: int) -> FoundRuns:
+        """Return a page of runs.
+
+        Raises:
+            InvalidInput: the store is too slow for this list. The error says what to add.
+        """
+        try:
+            bounds = await self._store.read_run_bounds()
+            if bounds is None:
+                return FoundRuns([], None)
+            low, high = await self._narrow(wanted, bounds[0], bounds[1] + 1)
+            if before is not None:
+                high = min(high, before)
+            return await self._walk(tenant, wanted, low, high, limit)
+        except TookTooLong as error:
+            raise InvalidInput(_name_missing(wanted), _REFUSAL) from error
+
+    async def _narrow(self, wanted: RunFilter, low: int, high: int) -> tuple[int, int]:
+        """Return the range of ids that holds everything created between two instants, and not much more."""
+        first, end = low, high
+        if wanted.since is not None:
+            first, _ = await self._seek(wanted.since - SLACK, low, high)
+        if wanted.until is not None:
+            _, end = await self._seek(wanted.until + SLACK, first, high)
+        return first, end
+
+    async def _seek(self, at: datetime, low: int, high: int) -> tuple[int, int]:
+        """Return two ids not far apart: below the first all is older, from the second on nothing is."""
+        while high - low > _GRAIN:
+            probes = [RunId(low + (high - low) * place // (_PROBES + 1)) for place in range(1, _PROBES + 1)]
+            created = await self._store.read_creations(probes)
+            older = [probe for probe, known in zip(probes, created, strict=True) if known and known < at]
+            if older:
+                low = older[-1]
+            if len(older) < _PROBES:
+                high = probes[len(older)]
+        return low, high
+
+    async def _walk(self, tenant: str, wanted: RunFilter, low: int, high: int, limit: int) -> FoundRuns:
+        begun = self._clock.monotonic()
+        # A job's runs have an index: without further filters, whatever it holds in the range is the page.
+        is_plain = wanted.job_id is not None and wanted.state is None and wanted.queue is None
+        width = high - low if is_plain else FIRST_WINDOW
+        runs: list[Run] = []
+        while low < high:
+            since = self._clock.monotonic()
+            lowest = max(low, high - width)
+            runs += await self._store.list_runs(
+                tenant,
+                job_id=wanted.job_id,
+                state=wanted.state,
+                queue=wanted.queue,
+                since=wanted.since,
+                until=wanted.until,
+                lowest=RunId(lowest),
+                before=RunId(high),
+                limit=limit - len(runs),
+            )
+            if len(runs) == limit:
+                return FoundRuns(runs, runs[-1].id)
+            high = lowest
+            now = self._clock.monotonic()
+            if now - begun >= self._budget:
+                break
+            width *= self._growth(now - since)
+        if low >= high:
+            return FoundRuns(runs, None)
+        [searched_to] = await self._store.read_creations([RunId(high)])
+        return FoundRuns(runs, RunId(high), searched_to)
+
+    def _growth(self, took: float) -> int:
+        """Return how much wider the next window may be, so that it takes half the budget at most."""
+        for factor in (FAST_GROWTH, GROWTH):
+            if took * factor * 2 <= self._budget:
+                return factor
+        return 1
+
+
+_REFUSAL = "the list takes too long without it; add it, or another of job_id, state, since and until"
+
+
+def _name_missing(wanted: RunFilter) -> str:
+    """Return the filter that would help most."""
+    return "job_id" if wanted.job_id is None else "since"

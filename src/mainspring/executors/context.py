@@ -1,0 +1,51 @@
+"""What the factory of an executor gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from mainspring.registry import FunctionRegistry
+
+
+class ExecutorSettings(Protocol):
+    """The settings that executors read. `config.table` says what each means."""
+
+    @property
+    def threads(self) -> int | None: ...
+    @property
+    def function_grace(self) -> timedelta: ...
+    @property
+    def allow_shell(self) -> bool: ...
+    @property
+    def shell_allow(self) -> tuple[str, ...]: ...
+    @property
+    def shell_path(self) -> str: ...
+    @property
+    def shell_grace(self) -> timedelta: ...
+    @property
+    def shell_limits(self) -> tuple[tuple[str, int], ...]: ...
+    @property
+    def callback_allow(self) -> tuple[str, ...]: ...
+    @property
+    def callback_allow_http(self) -> bool: ...
+    @property
+    def callback_connect_timeout(self) -> timedelta: ...
+    @property
+    def callback_timeout(self) -> timedelta: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorContext:
+    """What an executor may know about the worker that it is made for.
+
+    Attributes:
+        settings: those of the worker's settings that executors read.
+        functions: the functions that the worker's app has registered.
+        slots: how many attempts the worker runs at a time.
+    """
+
+    settings: ExecutorSettings
+    functions: FunctionRegistry
+    slots: int

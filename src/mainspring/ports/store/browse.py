@@ -1,0 +1,53 @@
+"""Lists of runs, for people. A read is stopped at its limit, and holds up nothing but other lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from mainspring.core.ids import JobId, RunId
+from mainspring.core.model import Run
+from mainspring.core.states import RunState
+
+
+class BrowseStore(Protocol):
+    """Lists of runs.
+
+    Every method raises `TookTooLong` if it took longer than it may.
+    """
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        job_id: JobId | None = None,
+        state: RunState | None = None,
+        queue: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        lowest: RunId | None = None,
+        before: RunId | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        """Return a page of runs, the newest first.
+
+        It passes every run in its range of ids that the filters leave out, except those of other jobs, and those that
+        another table holds because of their state.
+
+        Args:
+            since, until: only runs that were created at or after the one, and before the other.
+            lowest, before: only runs with ids from the one on, and below the other.
+        """
+        ...
+
+    async def read_run_bounds(self) -> tuple[RunId, RunId] | None:
+        """Return the lowest and the highest id of all runs, of every tenant; None if there are none."""
+        ...
+
+    async def read_creations(self, run_ids: Sequence[RunId]) -> list[datetime | None]:
+        """Return for each id when the first run from that id on was created; None if there is none.
+
+        The id may be that of no run.
+        """
+        ...

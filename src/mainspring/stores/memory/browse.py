@@ -1,0 +1,57 @@
+"""Lists of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import islice, takewhile
+
+from mainspring.core.ids import JobId, RunId
+from mainspring.core.model import Run
+from mainspring.core.states import RunState
+from mainspring.stores.memory.tables import Tables
+
+
+class MemoryBrowseStore:
+    """`BrowseStore` in memory."""
+
+    _tables: Tables
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        job_id: JobId | None = None,
+        state: RunState | None = None,
+        queue: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        lowest: RunId | None = None,
+        before: RunId | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        tables = self._tables
+        index = tables.runs_of_tenant[tenant] if job_id is None else tables.runs_of_job[job_id]
+        keys = index.below(None if before is None else (before,))
+        rows = (
+            tables.runs[key[0]] for key in takewhile(lambda key: lowest is None or key[0] >= lowest, keys)
+        )
+        wanted = (
+            row
+            for row in rows
+            if row.tenant == tenant
+            and (state is None or row.state is state)
+            and (queue is None or row.lane.key.queue == queue)
+            and (since is None or row.created_at >= since)
+            and (until is None or row.created_at < until)
+        )
+        return [row.view() for row in islice(wanted, limit)]
+
+    async def read_run_bounds(self) -> tuple[RunId, RunId] | None:
+        runs = self._tables.runs
+        return (min(runs), max(runs)) if runs else None
+
+    async def read_creations(self, run_ids: Sequence[RunId]) -> list[datetime | None]:
+        runs = self._tables.runs
+        first = [min((known for known in runs if known >= run_id), default=None) for run_id in run_ids]
+        return [None if run_id is None else runs[run_id].created_at for run_id in first]

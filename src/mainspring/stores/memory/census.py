@@ -1,0 +1,51 @@
+"""How many runs there are: always known."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from mainspring.core.census import Census, EndedLine, LiveLine
+from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.ports.store.census import Counted
+from mainspring.ports.store.nodes import Epochs
+from mainspring.stores.memory.tables import Tables
+
+
+class MemoryCensusStore:
+    """`CensusStore` in memory."""
+
+    _tables: Tables
+
+    async def count_runs(self, tenant: str) -> dict[RunState, int]:
+        counts = self._tables.counts[tenant]
+        return {state: counts[state] for state in RunState if counts[state]}
+
+    async def count_all_runs(self) -> Counted:
+        lines: dict[tuple[str, str, RunState], LiveLine] = {}
+        for run in self._tables.runs.values():
+            if run.state in FINAL_STATES:
+                continue
+            key = (run.tenant, run.lane.key.queue, run.state)
+            known = lines.get(key)
+            earliest = run.ready_at if known is None else min(known.earliest_ready_at, run.ready_at)
+            lines[key] = LiveLine(*key, 1 if known is None else known.runs + 1, earliest)
+        ended = [
+            EndedLine(tenant, state, runs)
+            for tenant, counts in self._tables.counts.items()
+            for state, runs in counts.items()
+            if runs and state in FINAL_STATES
+        ]
+        return Counted(list(lines.values()), ended)
+
+    async def settle_ends(self, *, before: datetime, epochs: Epochs) -> bool:
+        """Do nothing: ended runs are counted when they end."""
+        return False
+
+    async def put_census(self, census: Census, *, epochs: Epochs) -> bool:
+        if epochs.get(0) != self._tables.shards[0].epoch:
+            return False
+        self._tables.census = census
+        return True
+
+    async def read_census(self) -> Census | None:
+        return self._tables.census

@@ -1,0 +1,67 @@
+-- Lists of runs. They are planned anew for each call, with its values: filters that are NULL fall away, and so do the
+-- tables whose CHECK constraint refuses the state.
+
+-- name: list_runs
+(
+    SELECT * FROM live_run
+    WHERE {is_listed}
+    ORDER BY id DESC LIMIT :limit
+)
+UNION ALL
+(
+    SELECT * FROM ended_run
+    WHERE {is_listed}
+    ORDER BY id DESC LIMIT :limit
+)
+ORDER BY id DESC LIMIT :limit;
+
+-- name: list_runs_of_job
+(
+    SELECT * FROM live_run
+    WHERE job_id = :job_id AND id + 0 >= :lowest AND id + 0 < :before AND {is_chosen}
+    ORDER BY id + 0 DESC LIMIT :limit
+)
+UNION ALL
+(
+    SELECT * FROM ended_run
+    WHERE job_id = :job_id AND {is_listed}
+    ORDER BY id DESC LIMIT :limit
+)
+ORDER BY id DESC LIMIT :limit;
+
+-- name: list_held_runs
+-- As many as are RUNNING, not the backlog: what is claimed is found by its session.
+WITH held AS MATERIALIZED (
+    SELECT id FROM run WHERE claim_number IS NOT NULL AND state = 'RUNNING' AND id >= :lowest AND id < :before
+)
+SELECT found.*
+FROM held
+CROSS JOIN LATERAL (
+    SELECT * FROM live_run
+    WHERE live_run.id = held.id AND tenant = :tenant AND (:queue::text IS NULL OR queue = :queue)
+      AND (:since::timestamptz IS NULL OR created_at >= :since)
+      AND (:until::timestamptz IS NULL OR created_at < :until)
+      AND (:job_id::uuid IS NULL OR job_id = :job_id)
+    LIMIT 1
+) AS found
+ORDER BY found.id DESC LIMIT :limit;
+
+-- name: read_run_bounds
+SELECT
+    least((SELECT min(id) FROM run), (SELECT min(id) FROM run_history), (SELECT min(id) FROM dead_run)) AS lowest,
+    greatest((SELECT max(id) FROM run), (SELECT max(id) FROM run_history), (SELECT max(id) FROM dead_run)) AS highest;
+
+-- name: read_creations
+SELECT wanted.id, first.created_at
+FROM unnest(:run_ids::bigint[]) WITH ORDINALITY AS wanted (id, position)
+LEFT JOIN LATERAL (
+    SELECT created_at FROM (
+        (SELECT id, created_at FROM run WHERE run.id >= wanted.id ORDER BY id LIMIT 1)
+        UNION ALL
+        (SELECT id, created_at FROM run_history WHERE run_history.id >= wanted.id ORDER BY id LIMIT 1)
+        UNION ALL
+        (SELECT id, created_at FROM dead_run WHERE dead_run.id >= wanted.id ORDER BY id LIMIT 1)
+    ) AS each
+    ORDER BY id LIMIT 1
+) AS first ON true
+ORDER BY wanted.position;

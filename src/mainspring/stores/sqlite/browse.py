@@ -1,0 +1,87 @@
+"""Lists of runs on SQLite: each state is looked for in the table that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import apsw
+
+from mainspring.core.ids import JobId, RunId
+from mainspring.core.model import Run
+from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.rows import NamedRow, make_run, to_instant, to_json, to_micros
+from mainspring.stores.sqlite.statements import fetch_row, fetch_rows, fetch_value, fetch_values
+
+_LAST_ID = 2**63 - 1
+
+
+class SqliteBrowseStore:
+    """Implements `BrowseStore`."""
+
+    _browser: Database
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        job_id: JobId | None = None,
+        state: RunState | None = None,
+        queue: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        lowest: RunId | None = None,
+        before: RunId | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        """See `BrowseStore`."""
+        values = {
+            "tenant": tenant,
+            "job_id": None if job_id is None else job_id.bytes,
+            "state": None if state is None else state.value,
+            "queue": queue,
+            "since": None if since is None else to_micros(since),
+            "until": None if until is None else to_micros(until),
+            "lowest": lowest or 0,
+            "before": _LAST_ID if before is None else before,
+            "limit": limit,
+        }
+        name = _find_query(state, is_of_job=job_id is not None)
+
+        def work(db: apsw.Connection) -> list[NamedRow]:
+            with db:  # one snapshot: a run may move in between
+                rows = fetch_rows(db, "get_runs", {"run_ids": to_json(fetch_values(db, name, values))})
+            return sorted(rows, key=lambda row: -row.id)
+
+        return [make_run(row) for row in await self._browser.call(work)]
+
+    async def read_run_bounds(self) -> tuple[RunId, RunId] | None:
+        """See `BrowseStore`."""
+        row = await self._browser.call(lambda db: fetch_row(db, "read_run_bounds"))
+        return None if row is None or row.lowest is None else (RunId(row.lowest), RunId(row.highest))
+
+    async def read_creations(self, run_ids: Sequence[RunId]) -> list[datetime | None]:
+        """See `BrowseStore`."""
+
+        def work(db: apsw.Connection) -> list[int | None]:
+            return [fetch_value(db, "read_creation", {"run_id": run_id}) for run_id in run_ids]
+
+        return [None if at is None else to_instant(at) for at in await self._browser.call(work)]
+
+
+def _find_query(state: RunState | None, *, is_of_job: bool) -> str:
+    """Return the name of the query that finds the ids: the table that holds the state, by the index that fits."""
+    if state is None:
+        names = ("find_all", "find_all_of_job")
+    elif state is RunState.FAILED:
+        names = ("find_dead", "find_dead_of_job")
+    elif state is RunState.RUNNING:
+        names = ("find_held", "find_held_of_job")
+    elif state not in FINAL_STATES:
+        names = ("find_live", "find_live_of_job")
+    elif state is RunState.SUCCEEDED:
+        names = ("find_ended", "find_ended_of_job")
+    else:
+        names = ("find_unusual", "find_ended_of_job")
+    return names[is_of_job]

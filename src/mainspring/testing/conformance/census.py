@@ -1,0 +1,147 @@
+"""The census and the tally of ended runs: what they count is what there is, whatever has been settled or removed."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from mainspring.core.census import Census, EndedLine, LiveLine
+from mainspring.core.states import RunState
+from mainspring.ports.store import Store
+from mainspring.ports.store.nodes import Epochs
+from mainspring.testing.conformance.completion import fail, snooze, succeed
+from mainspring.testing.conformance.upkeep import DAY, prune_all
+from mainspring.testing.factories import START, add_job, at, make_spec, own_shards, running_run, submit
+
+ENDED = {RunState.SUCCEEDED: 2, RunState.FAILED: 1, RunState.SKIPPED: 1}
+
+
+async def end_some(store: Store, *, now: datetime) -> None:
+    """Let four runs of the tenant `default` end at an instant: two succeed, one fails, one is skipped."""
+    job = await add_job(store)
+    held = [await running_run(store, job) for _ in range(3)]
+    await store.apply([succeed(held[0]), succeed(held[1]), fail(held[2], now=1, retry=False)], now=now)
+    await submit(store, job, skip_reason="misfire", now=now)
+
+
+async def settle(store: Store, before: datetime, epochs: Epochs) -> None:
+    """Settle everything that ended before an instant."""
+    while await store.settle_ends(before=before, epochs=epochs):
+        pass
+
+
+async def counts_of(store: Store) -> dict[RunState, int]:
+    """Return the states of the tenant `default` that have runs."""
+    return {state: runs for state, runs in (await store.count_runs("default")).items() if runs}
+
+
+class CensusAndTally:
+    """Ended runs are counted once, from the tally or from the history."""
+
+    __test__ = False
+
+    async def test_settling_changes_no_count(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        await end_some(store, now=at(1))
+        assert await counts_of(store) == ENDED
+        for second in (1, 2, 2, 0):  # at the instant itself nothing has ended before it
+            await settle(store, at(second), epochs)
+            assert await counts_of(store) == ENDED
+        await end_some(store, now=at(3))
+        twice = {state: 2 * runs for state, runs in ENDED.items()}
+        assert await counts_of(store) == twice
+        await settle(store, at(60), epochs)
+        assert await counts_of(store) == twice
+
+    async def test_settling_adds_up_days_and_tenants(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        for day in range(3):
+            await end_some(store, now=START + day * DAY)
+        foreign = await add_job(store, tenant="foreign")
+        await submit(store, foreign, skip_reason="misfire", now=at(1))
+        await settle(store, START + 9 * DAY, epochs)
+        assert await counts_of(store) == {state: 3 * runs for state, runs in ENDED.items()}
+        assert await store.count_runs("foreign") == {RunState.SKIPPED: 1}
+        assert await store.count_runs("nobody") == {}
+
+    async def test_what_is_removed_is_taken_off(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        for day in (0, 1, 5):
+            await store.prepare_history(now=START + day * DAY)
+            await end_some(store, now=START + day * DAY)
+        await settle(store, START + 4 * DAY, epochs)
+        await prune_all(store, START + 3 * DAY)
+        kept = {**ENDED, RunState.FAILED: 3}
+        assert await counts_of(store) == kept
+        await settle(store, START + 9 * DAY, epochs)
+        assert await counts_of(store) == kept
+        await prune_all(store, START + 40 * DAY)
+        assert await counts_of(store) == {RunState.FAILED: 3}
+
+    async def test_what_is_removed_before_it_is_settled_is_not_taken_off(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        await end_some(store, now=at(1))
+        await prune_all(store, START + 3 * DAY)
+        assert await counts_of(store) == {RunState.FAILED: 1}
+        await settle(store, START + 4 * DAY, epochs)
+        assert await counts_of(store) == {RunState.FAILED: 1}
+
+    async def test_part_of_a_day_is_taken_off(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        for second in (1, 2, 3):
+            await end_some(store, now=at(second))
+        await settle(store, at(60), epochs)
+        await store.prune_history(before=at(60), limit=2)
+        left = await counts_of(store)
+        assert sum(left.values()) == 10
+        assert left[RunState.FAILED] == 3
+
+    async def test_many_ends_at_one_instant_are_settled(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        job = await add_job(store)
+        await submit(store, job, 6_000, skip_reason="misfire")
+        await settle(store, at(1), epochs)
+        assert await counts_of(store) == {RunState.SKIPPED: 6_000}
+
+    async def test_all_live_runs_are_counted_by_tenant_queue_and_state(self, store: Store) -> None:
+        mail, foreign = await add_job(store, make_spec(queue="mail")), await add_job(store, tenant="foreign")
+        await submit(store, mail, 2, due_at=at(60))
+        await submit(store, mail, due_at=at(30))
+        held = await running_run(store, foreign)
+        await submit(store, foreign, skip_reason="misfire")
+        counted = await store.count_all_runs()
+        assert sorted(counted.live) == [
+            LiveLine("default", "mail", RunState.PENDING, 3, at(30)),
+            LiveLine("foreign", "default", RunState.RUNNING, 1, START),
+        ]
+        assert list(counted.ended) == [EndedLine("foreign", RunState.SKIPPED, 1)]
+        await store.apply([snooze(held, until=50)], now=at(1))
+        counted = await store.count_all_runs()
+        [waiting] = [line for line in counted.live if line.tenant == "foreign"]
+        assert (waiting.state, waiting.earliest_ready_at) == (RunState.RETRYING, at(50))
+
+    async def test_census_is_stored_as_a_whole(self, store: Store) -> None:
+        epochs = await own_shards(store)
+        assert await store.read_census() is None
+        for second in (1, 2):
+            census = Census(
+                taken_at=at(second),
+                took=timedelta(milliseconds=1.5),
+                live=(LiveLine("default", "q\u00e4", RunState.PENDING, second, at(0.5)),),
+                ended=(EndedLine("default", RunState.FAILED, 2**40),),
+                is_cut=second == 2,
+            )
+            assert await store.put_census(census, epochs=epochs)
+            assert await store.read_census() == census
+
+    async def test_who_lost_shard_0_neither_stores_nor_settles_law_3(self, store: Store) -> None:
+        old = await own_shards(store, "node-1")
+        census = Census(taken_at=START, took=timedelta(0), live=(), ended=())
+        assert await store.put_census(census, epochs=old)
+        new = await own_shards(store, "node-2")
+        other = Census(taken_at=at(1), took=timedelta(0), live=(), ended=())
+        for epochs in (old, {}, {1: new[1]}):
+            assert not await store.put_census(other, epochs=epochs)
+            assert not await store.settle_ends(before=at(9), epochs=epochs)
+        assert await store.read_census() == census
+        assert await store.put_census(other, epochs={0: new[0]})
+        assert await store.read_census() == other
