@@ -157,7 +157,7 @@ def test_full_disk_loses_and_doubles_nothing_and_passes(disk: Path, tmp_path: Pa
         for key in keys:
             assert_refusal(product.ask("POST", f"/jobs/{quick}/runs", headers=key, json={}))
         assert_refusal(product.ask("POST", "/jobs", json={"name": "x" * 200, "function": "chaos-async"}))
-        assert {run["id"] for run in runs_of(product, later)} >= set(kept)  # reading goes on
+        assert {run["run_id"] for run in runs_of(product, later)} >= set(kept)  # reading goes on
         # It takes a whole second of missed fires at least, away from both edges.
         wait_for(lambda: is_long(product.errors()) and time.time() > full_at + 4, "a long outage")
         make_room(disk)
