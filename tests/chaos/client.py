@@ -135,6 +135,16 @@ class Client:
             raise RuntimeError(f"GET {path} answered {answer.status}: {answer.body}")
         return answer.body
 
+    async def count_unfinished(self) -> dict[str, int]:
+        """Return how many runs wait or run, by state (only as many as a list shows).
+
+        `/counts` may answer by a census that is some seconds old.
+        """
+        return {
+            state: len((await self.fetch(f"/runs?state={state}"))["items"])
+            for state in ("PENDING", "RUNNING", "RETRYING", "BLOCKED")
+        }
+
 
 @dataclass(slots=True)
 class KnownJob:

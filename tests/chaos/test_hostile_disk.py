@@ -196,7 +196,9 @@ def test_full_disk_loses_and_doubles_nothing_and_passes(disk: Path, tmp_path: Pa
             )
 
         assert sorted(run["run_id"] for run in runs_of(product, later)) == sorted(kept)
-        wait_for(lambda: not product.call("GET", "/counts")["RUNNING"], "the end of everything under way")
+        wait_for(
+            lambda: not product.call("GET", "/runs?state=RUNNING")["items"], "the end of everything under way"
+        )
         endings = product.endings()
         assert set(done) <= set(endings)
         assert {tuple(each) for each in endings.values()} == {("done",)}

@@ -74,7 +74,7 @@ def test_a_lock_of_the_dead_is_no_obstacle_and_one_of_many_takes_it(
     product: Mainspring, tmp_path: Path
 ) -> None:
     asleep = product.submit(product.add_job("asleep", command=["sleep", "1000"], delivery="at_most_once"))
-    wait_for(lambda: product.call("GET", "/counts").get("RUNNING"), "a command under way")
+    wait_for(lambda: product.call("GET", "/runs?state=RUNNING")["items"], "a command under way")
     dead = product.pid
     product.kill_alone()  # its commands may live on for a moment, and must not hold the folder for it
     product.start()

@@ -27,7 +27,6 @@ BEAT_PERIOD = 0.5
 LEASE = 4 * BEAT_PERIOD
 """Seconds after which a silent worker is declared dead: three periods, and one until somebody looks."""
 _QUIET_LIMIT = 180.0
-_LIVE = ("PENDING", "RUNNING", "RETRYING", "BLOCKED")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -191,8 +190,7 @@ class Stage:
             await self.jobs.pause(job)
         deadline = time.monotonic() + _QUIET_LIMIT
         while time.monotonic() < deadline:
-            counts = await self.client.fetch("/counts")
-            if not any(counts[state] for state in _LIVE):
+            if not any((await self.client.count_unfinished()).values()):
                 await self.jobs.settle()
                 return
             await asyncio.sleep(0.3)

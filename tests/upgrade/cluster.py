@@ -32,7 +32,6 @@ SLACK = timedelta(milliseconds=500)
 _READY = re.compile(rb"(ready|listening on .*)")
 _PORTS = range(20_000, 32_000)
 """Below those that connections go out from: a port must still be free when its server comes back."""
-_LIVE = ("PENDING", "RUNNING", "RETRYING", "BLOCKED")
 _PATIENCE = 120.0
 
 
@@ -336,11 +335,11 @@ async def _calm_down(client: StrictClient, jobs: JobClient, scheduled: Sequence[
         await jobs.pause(job)
     deadline = time.monotonic() + _PATIENCE
     while True:
-        counts = await client.fetch("/counts")
-        if not any(counts[state] for state in _LIVE):
+        unfinished = await client.count_unfinished()
+        if not any(unfinished.values()):
             await jobs.settle()
             return
-        assert time.monotonic() < deadline, counts
+        assert time.monotonic() < deadline, unfinished
         await asyncio.sleep(0.3)
 
 

@@ -47,6 +47,11 @@ class Census:
     ended: tuple[EndedLine, ...]
     is_cut: bool = False
 
+    @property
+    def total(self) -> int:
+        """How many runs were counted."""
+        return sum(line.runs for line in chain[LiveLine | EndedLine](self.live, self.ended))
+
     def of_tenant(self, tenant: str) -> dict[RunState, int]:
         """Return how many runs a tenant has in each state. States without runs are left out."""
         return add_up(

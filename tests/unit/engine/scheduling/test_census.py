@@ -8,6 +8,7 @@ import pytest
 
 from mainspring.core.states import RunState
 from mainspring.engine.scheduling.census import PERIOD, SETTLING, SHARE
+from mainspring.engine.usecases import runs
 from mainspring.engine.usecases.runs import Submission
 from mainspring.errors import TookTooLong
 from mainspring.testing.manual import TENANT
@@ -106,9 +107,20 @@ async def test_counts_are_of_now_where_counting_is_quick(bench: Bench) -> None:
     assert (counts.by_state, counts.age) == ({RunState.PENDING: 1}, timedelta(0))
 
 
+async def test_few_runs_are_counted_anew_although_the_census_met_with_a_pause(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await slow_down(bench, monkeypatch, 0.03)
+    await take(bench)
+    await submit_one(bench)
+    counts = await bench.runtime.client.runs.counts(TENANT)
+    assert (counts.by_state, counts.age) == ({RunState.PENDING: 1}, timedelta(0))
+
+
 async def test_counts_are_those_of_the_census_where_counting_takes_long(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(runs, "FEW", 0)
     await submit_one(bench)
     await slow_down(bench, monkeypatch, 0.03)
     await take(bench)
