@@ -66,6 +66,28 @@ async def test_read_with_the_least_round_trip_wins() -> None:
     assert world.behind() == pytest.approx(0.0, abs=1e-6)
 
 
+async def test_first_sample_goes_on_until_an_answer_was_quick() -> None:
+    world = World()
+    world.trips = [(0.0, 0.1)] * 7 + [(0.001, 0.001)] + [(0.0, 0.1)] * 7
+    await world.clock.sample()
+    assert world.behind() == pytest.approx(0.001, abs=1e-4)
+    assert len(world.trips) == 7
+
+
+async def test_first_sample_ends_even_if_no_answer_is_quick() -> None:
+    world = World()
+    world.trips = [(0.1, 0.1)] * 100
+    await world.clock.sample()
+    assert len(world.trips) == 80
+
+
+async def test_later_samples_take_three_reads_even_if_they_are_slow() -> None:
+    world = await started()
+    world.trips = [(0.1, 0.1)] * 100
+    await world.clock.sample()
+    assert len(world.trips) == 97
+
+
 @given(
     st.lists(st.tuples(st.floats(0, 2), st.floats(0, 2)), min_size=3, max_size=30),
     st.floats(0, 60),

@@ -1,0 +1,58 @@
+"""Decides how many runs a worker claims ahead of its free slots, so that short runs need no large `slots`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from mainspring.ports.gateway import Lease
+
+MOST = 4000
+"""The most runs that wait in a worker for a slot. Claims and reports hardly get cheaper beyond that."""
+MOST_BYTES = 16 * 1024 * 1024
+"""The most bytes of payload that wait in a worker, by the mean of the last claim."""
+PATIENCE = 1.0
+"""Seconds after which a run that still waits for a slot is handed back: the runs before it take longer than others did,
+and another worker may be idle."""
+_SHORTEST_SAMPLE = 0.01
+"""Seconds between two readings of the rate. Attempts end in bursts, so less time says nothing."""
+
+
+class Prefetch:
+    """Follows how fast a worker's attempts end, and how deep the backlog is.
+
+    As long as each claim gets all that it asks for, there is a backlog. Then as many runs may wait in the worker as it
+    ends within `horizon`: thousands of short ones, and none that takes long. A claim that gets less ends that, because
+    what is ready should go to whoever is idle.
+
+    Args:
+        horizon: seconds of work that may wait for a slot; 0 means none.
+    """
+
+    def __init__(self, horizon: timedelta) -> None:
+        self._horizon = horizon.total_seconds()
+        self._rate = 0.0
+        self._read_at = 0.0
+        self._ended = 0
+
+    def adapt(self, leases: Sequence[Lease], *, asked: int, ended: int, now: float) -> int:
+        """Return how many runs may wait for a slot, after a claim was answered.
+
+        Args:
+            leases: what the claim got.
+            asked: how many it asked for; 0 if it repeated an earlier one.
+            ended: how many attempts have ended since the worker's start.
+            now: the monotonic clock, in seconds.
+        """
+        elapsed = now - self._read_at
+        if elapsed >= _SHORTEST_SAMPLE:
+            self._rate = (ended - self._ended) / elapsed
+            self._read_at, self._ended = now, ended
+        if not self._horizon or not asked or len(leases) < asked:
+            return 0
+        return min(int(self._rate * self._horizon), MOST, _that_fit(leases))
+
+
+def _that_fit(leases: Sequence[Lease]) -> int:
+    size = sum(len(lease.payload) for lease in leases if lease.payload is not None)
+    return MOST if size * MOST <= MOST_BYTES * len(leases) else MOST_BYTES * len(leases) // size
