@@ -206,7 +206,9 @@ def make_worker(
     worker = Worker(
         gateway,
         executors,
-        settings=WorkerSettings(registration=registration, long_poll=settings.long_poll),
+        settings=WorkerSettings(
+            registration=registration, long_poll=settings.long_poll, prefetch=settings.prefetch
+        ),
         waiters=waiters,
         random=system_random(),
         monotonic=monotonic,
@@ -232,6 +234,7 @@ class _WorkerSource:
         yield Measure("worker_reports_total", counters.handed_back, ("handed_back",))
         yield Measure("worker_attempts_dropped_total", counters.dropped)
         yield Measure("worker_held", len(self._worker.held))
+        yield Measure("worker_prefetched", self._worker.waiting)
         yield Measure("worker_slots", self._slots)
 
 

@@ -34,6 +34,7 @@ REQUIRED = (
     "submission_repeated",
     "edit_lost_to_another_change",
     "lease_unknown_to_its_worker",
+    "lease_waited_for_a_slot",
     "holder_told_of_a_loss",
     "job_killed_its_worker",
     "fault_full",

@@ -325,7 +325,7 @@ class WorkerNode(_Node):
         else:
             gateway = FarGateway(self._servers, self)
         registry = FunctionRegistry()
-        registry.add("work", make_work(self.world, self))
+        registry.add("work", make_work(self.world, self, self._count_waiting))
         registration = Registration(
             name=process.name,
             host=self.name,
@@ -336,7 +336,9 @@ class WorkerNode(_Node):
         worker = Worker(
             gateway,
             {"function": FunctionExecutor(registry, runner=InlineRunner())},
-            settings=WorkerSettings(registration=registration),
+            settings=WorkerSettings(
+                registration=registration, prefetch=timedelta(seconds=self.world.plan.prefetch)
+            ),
             waiters=WorkerWaiters(claim=LoopWaiter(), beat=LoopWaiter(), report=LoopWaiter()),
             random=self.random,
             monotonic=self.monotonic,
@@ -345,6 +347,9 @@ class WorkerNode(_Node):
         if self._engine is not None:
             self._engine.wakeups.subscribe_cancels(worker.beat_now)
         await worker.start()
+
+    def _count_waiting(self) -> int:
+        return 0 if self._worker is None else self._worker.waiting
 
     def _forget(self) -> None:
         self._worker = self._engine = None

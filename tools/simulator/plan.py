@@ -80,6 +80,7 @@ class Plan:
         failure_rate: the share of store calls that fail, half of them after the commit.
         drift: the most by which a process's monotonic clock runs fast or slow, as a share.
         store: `memory` or `sqlite`. With `sqlite`, one server holds the file, and all workers go through it.
+        prefetch: seconds of work that each worker claims ahead.
     """
 
     seed: int
@@ -95,6 +96,7 @@ class Plan:
     actions: tuple[Action, ...]
     faults: tuple[FaultPlan, ...]
     store: str = "memory"
+    prefetch: float = 0.0
 
 
 def make_plan(seed: int, *, seconds: float = 120.0, store: str = "memory") -> Plan:
@@ -122,6 +124,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         servers=servers,
         workers=workers,
         slots=random.choice([2, 5, 20]),
+        prefetch=Random(f"prefetch:{seed}").choice([0.0, 0.05, 1.0, 5.0]),
         seconds=seconds,
         beat_period=beat_period,
         latency=random.choice([0.0005, 0.002, 0.02]),

@@ -14,8 +14,12 @@ from tools.judge import Effect
 from tools.simulator.world import Node, World
 
 
-def make_work(world: World, node: Node) -> Callable[..., Any]:
-    """Return the function of all simulated jobs, for the workers of one node."""
+def make_work(world: World, node: Node, count_waiting: Callable[[], int]) -> Callable[..., Any]:
+    """Return the function of all simulated jobs, for the workers of one node.
+
+    Args:
+        count_waiting: says how many leases wait there for a slot.
+    """
     plans = {job.name: job for job in world.plan.jobs}
     recorder = world.recorder
 
@@ -32,6 +36,7 @@ def make_work(world: World, node: Node) -> Callable[..., Any]:
             started_at=world.time(),
         )
         recorder.effects.append(effect)
+        recorder.reached["lease_waited_for_a_slot"] += count_waiting() > 0
         recorder.say(f"run {context.run_id} token {context.token} begins on {node.name}")
         await asyncio.sleep(random.uniform(*plan.seconds))
         if random.random() < plan.crash:

@@ -135,6 +135,7 @@ class Settings:
     processes: int = default("worker.processes")
     beat_period: timedelta = default("worker.beat_period")
     long_poll: timedelta = default("worker.long_poll")
+    prefetch: timedelta = default("worker.prefetch")
     drain: timedelta = default("drain")
     threads: int | None = default("executors.function.threads")
     function_grace: timedelta = default("executors.function.grace")

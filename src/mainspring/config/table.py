@@ -269,6 +269,16 @@ _WORKER = (
         words="How long a request for work waits if there is none.",
     ),
     Setting(
+        name="worker.prefetch",
+        kind=Duration(timedelta(0), timedelta(seconds=10)),
+        default=timedelta(milliseconds=50),
+        field="prefetch",
+        flag="--prefetch",
+        used_by=_EXECUTING,
+        words="While there is a backlog, a worker claims ahead what it ends in this time at its present rate, so that "
+        "short runs need no more slots. With 0s it claims only what starts at once.",
+    ),
+    Setting(
         name="drain",
         kind=Duration(timedelta(0), _DAY),
         default=timedelta(seconds=30),

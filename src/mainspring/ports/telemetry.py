@@ -89,8 +89,11 @@ METRICS = MappingProxyType(
                 "worker_attempts_dropped_total", _COUNTER, "Attempts given up because the lease was lost."
             ),
             Metric(
-                "worker_held", _GAUGE, "Leases that the worker holds: under way, or ended and unreported."
+                "worker_held",
+                _GAUGE,
+                "Leases that the worker holds: under way, waiting for a slot, or ended and unreported.",
             ),
+            Metric("worker_prefetched", _GAUGE, "Leases that wait in the worker for a slot."),
             Metric("worker_slots", _GAUGE, "Slots of the worker."),
             Metric(
                 "loops_stalled_total", _COUNTER, "Event loops that a job blocked, and that were replaced."

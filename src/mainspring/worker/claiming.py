@@ -14,8 +14,9 @@ from mainspring.ports.gateway import ClaimCall, ClaimReply, WorkerGateway
 from mainspring.worker.execution import Execution
 from mainspring.worker.leases import HeldLeases
 from mainspring.worker.outages import log_failure, pause_after
+from mainspring.worker.prefetch import PATIENCE, Prefetch
 from mainspring.worker.session import WorkerSession
-from mainspring.worker.settings import WorkerWaiters
+from mainspring.worker.settings import WorkerCounters, WorkerWaiters
 
 _log = structlog.get_logger(__name__)
 _RECOVERY_SECONDS = 3.0
@@ -29,6 +30,7 @@ class Claimer:
 
     Args:
         long_poll: how long one claim may wait for work.
+        prefetch: says how many runs to claim ahead of the free slots.
     """
 
     def __init__(
@@ -39,7 +41,9 @@ class Claimer:
         execution: Execution,
         *,
         long_poll: timedelta,
+        prefetch: Prefetch,
         waiters: WorkerWaiters,
+        counters: WorkerCounters,
         random: RandomSource,
     ) -> None:
         self._gateway = gateway
@@ -47,7 +51,9 @@ class Claimer:
         self._leases = leases
         self._execution = execution
         self._long_poll = long_poll
+        self._prefetch = prefetch
         self._waiters = waiters
+        self._counters = counters
         self._random = random
         self._open_call: ClaimCall | None = None
         self._is_drain_asked = False  # a quarantined run waits for an idle worker
@@ -56,12 +62,12 @@ class Claimer:
         """Claim until the task is cancelled."""
         failures = 0
         while True:
-            free = self._leases.free_slots()
+            self._execution.hand_back_waiting(patience=PATIENCE)
             session_id = self._session.id
-            if free <= 0 or session_id is None or not self._may_claim():
-                await self._waiters.claim.wait(self._session.beat_period)
+            call = self._make_call(session_id) if session_id is not None and self._may_claim() else None
+            if call is None:
+                await self._wait_for_room()
                 continue
-            call = self._make_call(session_id, free)
             self._open_call = call
             try:
                 reply = await self._ask(call)
@@ -116,14 +122,30 @@ class Claimer:
                 self._execution.hand_back(reply.leases, call.session_id)
                 return
 
-    def _make_call(self, session_id: SessionId, free: int) -> ClaimCall:
+    async def _wait_for_room(self) -> None:
+        leases, longest = self._leases, self._session.beat_period
+        leases.is_room_wanted = True
+        try:
+            await self._waiters.claim.wait(min(longest, PATIENCE) if leases.waiting else longest)
+        finally:
+            leases.is_room_wanted = False
+
+    def _make_call(self, session_id: SessionId) -> ClaimCall | None:
+        """Return the next claim; None if the worker has no room."""
+        leases = self._leases
+        free = leases.free_slots()
+        bound = self._execution.function_limit(free)
+        limit = free if bound is not None else leases.room()  # what would wait for a thread is left to others
+        if limit <= 0:
+            return None
         call = ClaimCall(
             session_id=session_id,
             number=self._session.answered + 1,
-            limit=free,
-            wait=self._long_poll,
-            is_idle=not self._leases,
-            function_limit=self._execution.function_limit(free),
+            limit=limit,
+            # What waits here for a slot may have to be handed back meanwhile.
+            wait=timedelta(0) if leases.waiting else self._long_poll,
+            is_idle=not leases,
+            function_limit=bound,
         )
         known = self._open_call
         if known is not None and (known.session_id, known.number) == (call.session_id, call.number):
@@ -150,6 +172,9 @@ class Claimer:
             session.close()
             return
         self._is_drain_asked = reply.is_quarantined_waiting
+        self._leases.ahead = self._prefetch.adapt(
+            reply.leases, asked=call.limit, ended=self._counters.ended, now=session.now()
+        )
         if reply.leases and session.may_be_lost():
             _log.warning("leases_not_begun", runs=len(reply.leases))
             self._execution.hand_back(reply.leases, call.session_id)

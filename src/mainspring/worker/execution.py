@@ -1,4 +1,4 @@
-"""Starts the attempts of claimed leases, stops them, and keeps their endings."""
+"""Starts the attempts of claimed leases as slots become free, stops them, and keeps their endings."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ class Execution:
         self._waiters = waiters
         self._counters = counters
         self._all_ended = asyncio.Event()
+        self._is_filling = False
 
     async def start(self) -> None:
         """Start the executors."""
@@ -69,22 +70,57 @@ class Execution:
         return FunctionLimit(functions=functions, limit=room) if functions else None
 
     def begin(self, leases: Sequence[Lease], session_id: SessionId) -> None:
-        """Start the attempts of leases that this session has claimed. Repeated leases are left out."""
-        active, ended = self._leases.active, self._leases.ended
-        callbacks, may_be_lost, tell_end = self._callbacks, self._session.may_be_lost, self._end
+        """Take leases that this session has claimed. Start their attempts as soon as slots are free.
+
+        Repeated leases are left out.
+        """
+        held, now = self._leases, self._session.now()
         for lease in leases:
             key = (lease.run_id, lease.token)
-            if key in active or key in ended:
+            if key in held:
                 continue  # a repeated answer
-            attempt = AttemptTask(lease, session_id, tell_end)
-            if lease.is_cancel_requested:
-                attempt.cancel()
-            active[key] = attempt
-            executor = callbacks.get(lease.spec.target.type)
-            if may_be_lost():
-                self._refuse(attempt)
-            elif executor is None or not attempt.begin(executor):
-                attempt.task = asyncio.create_task(self._carry_out(attempt))
+            if held.waiting or not held.has_free_slot() or not self._can_begin(lease):
+                held.waiting[key] = lease, session_id, now
+            else:
+                self._begin(key, lease, session_id)
+
+    def _fill(self) -> None:
+        """Start attempts while slots are free, the longest waiting first."""
+        held = self._leases
+        if self._is_filling:  # an attempt ended at once
+            return
+        self._is_filling = True
+        try:
+            while held.waiting and held.has_free_slot():
+                key, (lease, session_id, since) = held.waiting.popitem(last=False)
+                if not self._can_begin(lease):
+                    held.waiting[key] = lease, session_id, since
+                    held.waiting.move_to_end(key, last=False)
+                    return
+                self._begin(key, lease, session_id)
+        finally:
+            self._is_filling = False
+
+    def _can_begin(self, lease: Lease) -> bool:
+        """Return whether a function that needs a thread would get one."""
+        bounded, target = self._bounded, lease.spec.target
+        if bounded is None or target.type != bounded.type:
+            return True
+        room = bounded.room()
+        return room is None or room > 0 or target.params.get("function") not in bounded.bounded_functions
+
+    def _begin(
+        self, key: LeaseKey, lease: Lease, session_id: SessionId, *, is_cancelled: bool = False
+    ) -> None:
+        attempt = AttemptTask(lease, session_id, self._end)
+        if is_cancelled or lease.is_cancel_requested:
+            attempt.cancel()
+        self._leases.active[key] = attempt
+        executor = self._callbacks.get(lease.spec.target.type)
+        if self._session.may_be_lost():
+            self._refuse(attempt)
+        elif executor is None or not attempt.begin(executor):
+            attempt.task = asyncio.create_task(self._carry_out(attempt))
 
     async def _carry_out(self, attempt: AttemptTask) -> None:
         if self._session.may_be_lost():
@@ -104,22 +140,40 @@ class Execution:
             self._leases.ended[lease.run_id, lease.token] = session_id, HandedBack(was_started=False)
         self._waiters.report.signal()
 
+    def hand_back_waiting(self, *, patience: float = 0.0) -> None:
+        """Hand back the leases that have waited for a slot this many seconds."""
+        until = self._session.now() - patience
+        waiting = self._leases.waiting
+        late = [key for key, (_, _, since) in waiting.items() if since <= until]
+        for key in late:
+            _, session_id, _ = waiting.pop(key)
+            self._leases.ended[key] = session_id, HandedBack(was_started=False)
+        if late:
+            self._waiters.report.signal()
+
     def hand_back_active(self) -> None:
         """Stop all attempts under way, so that other workers can run them."""
         for attempt in self._leases.active.values():
             attempt.hand_back()
 
     def cancel(self, key: LeaseKey) -> None:
-        """Stop an attempt because the cancel of its run was requested."""
+        """Stop an attempt, or do not start it, because the cancel of its run was requested."""
+        found = self._leases.waiting.pop(key, None)
+        if found is not None:
+            self._begin(key, found[0], found[1], is_cancelled=True)
+            return
         attempt = self._leases.active.get(key)
         if attempt is not None:
             attempt.cancel()
 
     def lose(self, key: LeaseKey) -> None:
-        """Stop an attempt whose lease is lost.
+        """Stop an attempt whose lease is lost, or do not start it.
 
         An ending that waits for its report stays. Its report is under way, or will be answered as stale and counted.
         """
+        if self._leases.waiting.pop(key, None) is not None:
+            self._counters.dropped += 1
+            return
         attempt = self._leases.active.get(key)
         if attempt is not None:
             attempt.drop()
@@ -135,21 +189,25 @@ class Execution:
         """Keep the ending of an attempt until it is reported."""
         leases = self._leases
         key = (attempt.lease.run_id, attempt.lease.token)
-        was_full = leases.free_slots() <= 0
         leases.active.pop(key, None)
+        self._counters.ended += 1
         if attempt.is_dropped or attempt.ending is None:
             self._counters.dropped += 1
         else:
             leases.ended[key] = attempt.session_id, attempt.ending
             if len(leases.ended) == 1:
                 self._waiters.report.signal()
+        if leases.waiting:
+            self._fill()
         if not leases.active:
             self._all_ended.set()
-        if was_full or not leases.active or attempt.lease.is_quarantined:
+        if leases.is_room_wanted and (leases.room() > 0 or not leases.active or attempt.lease.is_quarantined):
             self._waiters.claim.signal()
         if self.on_room is not None:
             self._tell_room()
 
     def _tell_room(self) -> None:
+        if self._leases.waiting:
+            self._fill()
         if self.on_room is not None and self._bounded is not None and self._bounded.room():
             self.on_room()

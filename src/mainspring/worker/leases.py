@@ -1,11 +1,12 @@
-"""The leases that a worker holds: attempts under way, and endings that are not reported yet."""
+"""The leases that a worker holds: waiting for a slot, under way, or ended and not reported yet."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from itertools import islice
 
 from mainspring.core.ids import RunId, SessionId
-from mainspring.ports.gateway import Ending
+from mainspring.ports.gateway import MAX_SLOTS, Ending, Lease
 from mainspring.worker.attempt import AttemptTask
 
 LeaseKey = tuple[RunId, int]
@@ -19,31 +20,58 @@ class HeldLeases:
         slots: how many attempts the worker runs at a time.
 
     Attributes:
+        waiting: the leases that were claimed ahead, the oldest first, each with its session and when it came.
         active: the attempts under way.
         ended: the endings that are not reported yet, each with the session that claimed the lease.
+        ahead: how many leases may wait for a slot.
+        is_room_wanted: whether claiming waits for room.
     """
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
+        # Of a plain dictionary, taking the first again and again would pass over all that were taken before.
+        self.waiting: OrderedDict[LeaseKey, tuple[Lease, SessionId, float]] = OrderedDict()
         self.active: dict[LeaseKey, AttemptTask] = {}
         self.ended: dict[LeaseKey, tuple[SessionId, Ending]] = {}
+        self.ahead = 0
+        self.is_room_wanted = False
 
     @property
     def keys(self) -> tuple[LeaseKey, ...]:
-        """All leases: first those under way, then those that have ended."""
-        return (*self.active, *self.ended)
+        """All leases: first those under way, then those that wait for a slot, then those that have ended."""
+        return (*self.active, *self.waiting, *self.ended)
+
+    def __contains__(self, key: LeaseKey) -> bool:
+        return key in self.active or key in self.waiting or key in self.ended
 
     def __bool__(self) -> bool:
-        return bool(self.active or self.ended)
+        return bool(self.active or self.waiting or self.ended)
+
+    def has_free_slot(self) -> bool:
+        """Return whether one more attempt can begin."""
+        return len(self.active) < self._slots
 
     def free_slots(self) -> int:
-        """Return how many more leases the worker may take. Zero or less means none.
+        """Return how many more leases can begin at once. Zero or less means none.
 
         An ending that waits for its report occupies no slot, so that reporting overlaps with work. But active attempts
         and endings together are at most twice the slots.
         """
-        active = len(self.active)
-        return min(self._slots - active, 2 * self._slots - active - len(self.ended))
+        active, waiting = len(self.active), len(self.waiting)
+        return min(self._slots - active, 2 * self._slots - active - len(self.ended)) - waiting
+
+    def room(self) -> int:
+        """Return how many more leases the worker may take: those that can begin at once, and those that may wait.
+
+        While it claims ahead, it waits until half of what it holds in store is used up, so that claims are large.
+        """
+        if not self.ahead:
+            return self.free_slots()
+        if 2 * len(self.waiting) > self.ahead:
+            return 0
+        most = min(self._slots + self.ahead, MAX_SLOTS)
+        held = len(self.active) + len(self.waiting)
+        return min(most - held, 2 * most - held - len(self.ended))
 
     def next_report(self, most: int) -> tuple[SessionId, list[LeaseKey]] | None:
         """Return the oldest endings that fit in one report, at most `most`; None if there are none.

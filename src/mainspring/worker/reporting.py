@@ -116,7 +116,6 @@ class Reporter:
 
     def _settle(self, keys: Sequence[LeaseKey], results: tuple[ReportResult, ...]) -> None:
         leases, counters = self._leases, self._counters
-        was_full = leases.free_slots() <= 0
         for key, result in zip(keys, results, strict=True):
             _, ending = leases.ended.pop(key)
             self._refusals.pop(key, None)
@@ -126,7 +125,7 @@ class Reporter:
                 counters.succeeded_or_failed += 1
             else:
                 counters.stale += 1
-        if was_full or not leases:
+        if leases.is_room_wanted and (leases.room() > 0 or not leases):
             self._waiters.claim.signal()
 
 

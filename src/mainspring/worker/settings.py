@@ -16,18 +16,25 @@ class WorkerSettings:
     Attributes:
         registration: what the worker offers.
         long_poll: how long one claim may wait for work.
+        prefetch: how much work may wait in the worker for a slot, by how fast its attempts end; zero means none.
         report_batch: the most endings in one report.
     """
 
     registration: Registration
     long_poll: timedelta = timedelta(seconds=20)
-    report_batch: int = 1000
+    prefetch: timedelta = timedelta(milliseconds=50)
+    report_batch: int = 4000
 
 
 @dataclass(slots=True)
 class WorkerCounters:
-    """What a worker has done since it started."""
+    """What a worker has done since it started.
 
+    Attributes:
+        ended: attempts that ended, reported or not.
+    """
+
+    ended: int = 0
     succeeded_or_failed: int = 0
     stale: int = 0
     dropped: int = 0

@@ -13,6 +13,7 @@ from mainspring.worker.execution import Execution
 from mainspring.worker.heartbeat import Heartbeat
 from mainspring.worker.leases import HeldLeases, LeaseKey
 from mainspring.worker.outages import log_failure
+from mainspring.worker.prefetch import Prefetch
 from mainspring.worker.reporting import Reporter
 from mainspring.worker.session import WorkerSession
 from mainspring.worker.settings import WorkerCounters, WorkerSettings, WorkerWaiters
@@ -56,7 +57,9 @@ class Worker:
             self._leases,
             self._execution,
             long_poll=settings.long_poll,
+            prefetch=Prefetch(settings.prefetch),
             waiters=waiters,
+            counters=self.counters,
             random=random,
         )
         self._heartbeat = Heartbeat(
@@ -82,8 +85,13 @@ class Worker:
 
     @property
     def held(self) -> tuple[LeaseKey, ...]:
-        """The leases that this worker holds: under way, or ended and not yet reported."""
+        """The leases that this worker holds: under way, waiting for a slot, or ended and not yet reported."""
         return self._leases.keys
+
+    @property
+    def waiting(self) -> int:
+        """How many leases wait for a slot."""
+        return len(self._leases.waiting)
 
     async def start(self) -> None:
         """Start the executors, open a session, and start to work."""
@@ -97,10 +105,12 @@ class Worker:
 
     async def stop(self, *, grace: float = 30.0) -> None:
         """Drain: stop claiming, let attempts end within `grace` seconds, hand back the rest, and leave."""
+        self._execution.hand_back_waiting()
         if self._claiming is not None:
             self._claiming.cancel()
             await asyncio.gather(self._claiming, return_exceptions=True)
             self._claiming = None
+        self._execution.hand_back_waiting()  # what the last answer brought
         await asyncio.gather(self._claimer.recover(), self._execution.wait_for_end(grace))
         self._execution.hand_back_active()
         await self._execution.wait_for_end(_LAST_SECONDS)

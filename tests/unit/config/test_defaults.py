@@ -46,6 +46,7 @@ def default_of(made: Any, parameter: str) -> Any:
         ("scheduler.clock_limit", ShardSettings, "clock_limit"),
         ("worker.beat_period", LocalGateway, "beat_period"),
         ("worker.long_poll", WorkerSettings, "long_poll"),
+        ("worker.prefetch", WorkerSettings, "prefetch"),
     ],
 )
 def test_defaults_are_the_tables(name: str, made: Any, parameter: str) -> None:
