@@ -41,6 +41,7 @@ class Execution:
         }
         bounded = [executor for executor in executors.values() if isinstance(executor, BoundedExecutor)]
         self._bounded = bounded[0] if bounded else None  # only functions have their own limit
+        self._bounded_names: frozenset[str] = frozenset()
         self.on_room: Callable[[], object] | None = None
         self._session = session
         self._leases = leases
@@ -75,6 +76,8 @@ class Execution:
         Repeated leases are left out.
         """
         held, now = self._leases, self._session.now()
+        if self._bounded is not None:
+            self._bounded_names = self._bounded.bounded_functions
         for lease in leases:
             key = (lease.run_id, lease.token)
             if key in held:
@@ -103,11 +106,10 @@ class Execution:
 
     def _can_begin(self, lease: Lease) -> bool:
         """Return whether a function that needs a thread would get one."""
-        bounded, target = self._bounded, lease.spec.target
-        if bounded is None or target.type != bounded.type:
+        if self._bounded is None or lease.spec.target.params.get("function") not in self._bounded_names:
             return True
-        room = bounded.room()
-        return room is None or room > 0 or target.params.get("function") not in bounded.bounded_functions
+        room = self._bounded.room()
+        return room is None or room > 0 or lease.spec.target.type != self._bounded.type
 
     def _begin(
         self, key: LeaseKey, lease: Lease, session_id: SessionId, *, is_cancelled: bool = False
@@ -144,11 +146,9 @@ class Execution:
         """Hand back the leases that have waited for a slot this many seconds."""
         until = self._session.now() - patience
         waiting = self._leases.waiting
-        late = [key for key, (_, _, since) in waiting.items() if since <= until]
-        for key in late:
-            _, session_id, _ = waiting.pop(key)
+        while waiting and next(iter(waiting.values()))[2] <= until:
+            key, (_, session_id, _) = waiting.popitem(last=False)
             self._leases.ended[key] = session_id, HandedBack(was_started=False)
-        if late:
             self._waiters.report.signal()
 
     def hand_back_active(self) -> None:
@@ -195,12 +195,13 @@ class Execution:
             self._counters.dropped += 1
         else:
             leases.ended[key] = attempt.session_id, attempt.ending
-            if len(leases.ended) == 1:
+            if len(leases.ended) in {1, leases.report_goal}:
                 self._waiters.report.signal()
         if leases.waiting:
             self._fill()
         if not leases.active:
             self._all_ended.set()
+            self._waiters.report.signal()
         if leases.is_room_wanted and (leases.room() > 0 or not leases.active or attempt.lease.is_quarantined):
             self._waiters.claim.signal()
         if self.on_room is not None:

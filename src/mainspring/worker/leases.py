@@ -37,6 +37,11 @@ class HeldLeases:
         self.is_room_wanted = False
 
     @property
+    def report_goal(self) -> int:
+        """How many endings are worth a report: while the worker claims ahead, half of what it may hold in store."""
+        return self.ahead // 2 or 1
+
+    @property
     def keys(self) -> tuple[LeaseKey, ...]:
         """All leases: first those under way, then those that wait for a slot, then those that have ended."""
         return (*self.active, *self.waiting, *self.ended)

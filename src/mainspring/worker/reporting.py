@@ -25,6 +25,7 @@ class Reporter:
 
     Args:
         batch: the most endings in one report.
+        patience: how long endings may wait for more, in seconds, while the worker claims ahead.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class Reporter:
         leases: HeldLeases,
         *,
         batch: int,
+        patience: float,
         waiters: WorkerWaiters,
         counters: WorkerCounters,
         random: RandomSource,
@@ -42,6 +44,7 @@ class Reporter:
         self._session = session
         self._leases = leases
         self._batch = batch
+        self._patience = patience
         self._waiters = waiters
         self._counters = counters
         self._random = random
@@ -56,6 +59,7 @@ class Reporter:
     async def run(self) -> None:
         """Report until `stop`."""
         failures = 0
+        has_waited = False
         while True:
             found = self._leases.next_report(self._batch)
             if found is None:
@@ -63,6 +67,11 @@ class Reporter:
                     return
                 await self._waiters.report.wait(self._session.beat_period)
                 continue
+            if self._is_worth_waiting() and not has_waited:
+                await self._waiters.report.wait(self._patience)
+                has_waited = True
+                continue
+            has_waited = False
             session_id, keys = found
             try:
                 await self._report(session_id, keys)
@@ -77,6 +86,14 @@ class Reporter:
                 failures += 1
                 continue
             failures = 0
+
+    def _is_worth_waiting(self) -> bool:
+        """Return whether a moment later, a report will carry many more endings.
+
+        A report of few takes much more time for each, and while there is a backlog, others wait for it.
+        """
+        leases = self._leases
+        return bool(leases.active) and len(leases.ended) < leases.report_goal and not self._is_stopping
 
     async def _report(self, session_id: SessionId, keys: Sequence[LeaseKey]) -> None:
         ended = self._leases.ended

@@ -76,6 +76,7 @@ class Worker:
             self._session,
             self._leases,
             batch=settings.report_batch,
+            patience=settings.prefetch.total_seconds() / 2,
             waiters=waiters,
             counters=self.counters,
             random=random,
