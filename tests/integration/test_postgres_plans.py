@@ -29,6 +29,7 @@ INSERT INTO session (worker, host, pid, slots, queues, types, functions, labels,
 SELECT 'w', 'h', 1, 100, '{}', '{}', '{}', '{}', now(), now() FROM generate_series(1, 50);
 INSERT INTO job (id, shard, tenant, name, version, created_at, updated_at)
 SELECT md5(n::text)::uuid, n % 256, 'default', 'job ' || n, 1, now(), now() FROM generate_series(1, 5000) AS n;
+INSERT INTO job_version (job_id, version, spec, created_at) SELECT id, 1, '\\x7b7d', now() FROM job;
 INSERT INTO job_clock (job_id, shard, priority, revision, next_fire_at, due_at)
 SELECT id, shard, get_byte(uuid_send(id), 0) % 3, 1, due_at, due_at
 FROM (SELECT id, shard, now() + random() * interval '1 day' AS due_at FROM job) AS clock;
@@ -217,6 +218,72 @@ async def test_what_was_cancelled_is_found_among_what_did_not_succeed(dsn: str, 
     indexes = {name for name in indexes_of(nodes) if name.startswith("run_history")}
     assert indexes
     assert all("state_id" in name for name in indexes)
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {},
+        {"queue": "'q7'"},
+        {"kind": "'backfill'"},
+        {"since": "now() - interval '1 hour'", "until": "now()"},
+        {"is_brief": "true"},
+    ],
+)
+async def test_windows_are_walked_along_the_ids_whatever_is_wanted(
+    dsn: str, watch: Any, filters: dict[str, str]
+) -> None:
+    if not await watch.fetchval("SELECT count(*) FROM run"):
+        return  # an empty table is read as it lies
+    window = {"lowest": "1000 * 256", "before": "3000 * 256"}
+    nodes = await explain(dsn, Role.BROWSE, QUERIES["list_runs"], values=PAGE | window | filters)
+    assert seq_scans_of(nodes) <= {"lane"}
+    walked = {name for name in indexes_of(nodes) if name.startswith("run")}
+    bounded = {node.get("Index Name") for node in nodes if "id <" in node.get("Index Cond", "")}
+    assert "run_pkey" in walked
+    assert len(walked) > 1  # the history's partitions
+    assert walked <= bounded
+
+
+async def test_an_error_is_looked_for_among_dead_letters(dsn: str, watch: Any) -> None:
+    values = PAGE | {"state": "'FAILED'", "error": "'ValueError'"}
+    nodes = await explain(dsn, Role.BROWSE, QUERIES["list_runs"], values=values)
+    assert {node["Relation Name"] for node in nodes if "Relation Name" in node} == {"dead_run"}
+
+
+async def test_what_is_running_is_found_by_its_session(dsn: str, watch: Any) -> None:
+    if not await watch.fetchval("SELECT count(*) FROM run"):
+        return  # an empty table is read as it lies
+    nodes = await explain(dsn, Role.BROWSE, QUERIES["list_held_runs"], values=PAGE | {"state": "'RUNNING'"})
+    assert seq_scans_of(nodes) <= {"lane"}
+    assert indexes_of(nodes) & {"run_claimed", "run_held_quarantined"} == {"run_claimed"}
+
+
+async def test_creations_are_looked_up_by_id(dsn: str, watch: Any) -> None:
+    if not await watch.fetchval("SELECT count(*) FROM run"):
+        return  # an empty table is read as it lies
+    for name, values in (("read_creations", {"run_ids": "'{256,2560000}'"}), ("read_run_bounds", {})):
+        nodes = await explain(dsn, Role.BROWSE, QUERIES[name], values=values)
+        assert seq_scans_of(nodes) == set()
+        assert "run_pkey" in indexes_of(nodes)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "index"),
+    [
+        ("list_jobs", {"tenant": "'default'", "after": JOB, "limit": "100"}, "job_page"),
+        ("read_job_names", {"job_ids": f"ARRAY[{JOB}]"}, "job_pkey"),
+        ("page_sessions", {"after": "5", "limit": "100"}, "session_pkey"),
+    ],
+)
+async def test_other_lists_walk_one_index(
+    dsn: str, watch: Any, name: str, values: dict[str, str], index: str
+) -> None:
+    if not await watch.fetchval("SELECT count(*) FROM job"):
+        return  # an empty table is read as it lies
+    nodes = await explain(dsn, Role.BROWSE, QUERIES[name], values=values)
+    assert seq_scans_of(nodes) - {"session"} == set()  # fifty sessions are one page
+    assert index in indexes_of(nodes) or "session" in seq_scans_of(nodes)
 
 
 @pytest.mark.parametrize(

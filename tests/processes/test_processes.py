@@ -76,7 +76,7 @@ def test_up_with_an_app_runs_its_jobs(folder: Path) -> None:
         assert chained["status"] == "SUCCEEDED", chained
         child = answer("run", "show", chained["result"], url=url)
         assert (child["payload"], child["priority"]) == ({"x": 4, "y": 4}, "HIGH")
-        names = [job["name"] for job in answer("job", "list", url=url)]
+        names = [job["name"] for job in answer("job", "list", url=url)["items"]]
         assert names == ["add", "tick", "chain", "slow"]
         assert process.stop() == 0
     assert "Traceback" not in errors_of(folder)
@@ -84,7 +84,7 @@ def test_up_with_an_app_runs_its_jobs(folder: Path) -> None:
         process,
         url,
     ):  # nothing is doubled by a restart
-        assert [job["name"] for job in answer("job", "list", url=url)] == names
+        assert [job["name"] for job in answer("job", "list", url=url)["items"]] == names
         assert process.stop(signal.SIGINT) == 0
 
 
@@ -108,7 +108,7 @@ def test_a_worker_of_its_own_and_the_ways_of_jobs_and_runs(folder: Path) -> None
         assert answer("run", "cancel", later["run_id"], url=url)["result"] == "cancelled"
         assert answer("run", "show", later["run_id"], url=url)["status"] == "CANCELLED"
         cancelled = answer("run", "list", "--state", "cancelled", "--job", "add", url=url)
-        assert [each["run_id"] for each in cancelled] == [later["run_id"]]
+        assert [each["run_id"] for each in cancelled["items"]] == [later["run_id"]]
 
         delayed = answer("job", "run", "add", "--payload", "[1]", "--delay", "1h", url=url)
         shown = answer("run", "show", delayed["run_id"], url=url)
@@ -184,7 +184,7 @@ def test_a_crontab_runs_for_real(folder: Path) -> None:
         arguments = ("import", "crontab", folder / "crontab", "--seconds")
         preview = answer(*arguments, url=url)
         assert (len(preview["entries"]), preview["results"]) == (8, [])
-        assert answer("job", "list", url=url) == []
+        assert answer("job", "list", url=url) == {"items": [], "next": None}
         results = answer(*arguments, "--yes", url=url)["results"]
         assert {each["result"] for each in results} == {"created"}
         results = answer(*arguments, "--yes", url=url)["results"]
@@ -204,7 +204,7 @@ def test_a_crontab_with_a_fault_changes_nothing(folder: Path) -> None:
         done = run("import", "crontab", "-", "--yes", "--server", url, text=text)
         assert done.returncode == 2
         assert "error: line 2: minute: " in done.stderr
-        assert answer("job", "list", url=url) == []
+        assert answer("job", "list", url=url) == {"items": [], "next": None}
         answer("job", "add", "good", "--callback-url", "https://example.com/", url=url)
         done = run("import", "crontab", "-", "--yes", "--server", url, text="0 1 * * * good\n")
         assert done.returncode == 2

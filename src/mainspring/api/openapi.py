@@ -53,6 +53,7 @@ def _shapes(operations: list[Operation[Any]]) -> tuple[Mapping[str, Any], dict[s
     """Return the schema of each type by the type's text, and the schemas that these refer to."""
     bodies = [operation.body.shape for operation in operations if operation.body is not None]
     answers = [operation.answer for operation in operations if operation.answer is not type(None)]
+    answers += [answer for operation in operations for answer in operation.other_answers]
     kinds = list({str(kind): kind for kind in [*bodies, *answers, Problem]}.values())
     shapes, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     return dict(zip(map(str, kinds), shapes, strict=True)), components
@@ -105,7 +106,10 @@ def _schema(parameter: Parameter) -> dict[str, Any]:
 def _successes(operation: Operation[Any], shapes: Mapping[str, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if operation.answer is not type(None):
-        content = {"content": {JSON: {"schema": shapes[str(operation.answer)]}}}
+        schema = shapes[str(operation.answer)]
+        if operation.other_answers:
+            schema = {"anyOf": [schema, *(shapes[str(answer)] for answer in operation.other_answers)]}
+        content = {"content": {JSON: {"schema": schema}}}
     return {
         str(status): {"description": HTTPStatus(status).description, **content}
         for status in operation.statuses

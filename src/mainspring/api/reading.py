@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -11,13 +13,16 @@ from starlette.types import Message, Receive
 
 from mainspring.api.errors import Rejected
 from mainspring.api.field_errors import refuse_body_of
-from mainspring.core.fields import MAX_DEPTH, check_known, is_deep
-from mainspring.core.ids import JobId, RunId, parse_job_id, parse_run_id
+from mainspring.core.fields import MAX_DEPTH, check_known, is_deep, read_moment
+from mainspring.core.ids import JobId, RunId, SessionId, parse_job_id, parse_run_id
 from mainspring.errors import InvalidInput, NotFound
 from mainspring.wire.operation import BODY_LIMIT, BULK_LIMIT, JSON, MERGE_PATCH, Body, Parameter
+from mainspring.wire.protocol.sessions import read_session
 
 T = TypeVar("T")
 _LONGEST_NUMBER = 6
+_SESSION = re.compile("ses_[0-9]{1,18}", re.ASCII)
+_SPACED_OFFSET = re.compile("(:.*[0-9]) ([0-9]{2}:[0-9]{2})", re.ASCII)
 _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -212,6 +217,31 @@ def query_job_id(text: str, field: str) -> JobId:
         return parse_job_id(text)
     except ValueError as error:
         raise InvalidInput(field, str(error)) from None
+
+
+def query_session_id(text: str, field: str) -> SessionId:
+    """Return a session's id from a query.
+
+    Raises:
+        InvalidInput: the text is not a session's id.
+    """
+    if _SESSION.fullmatch(text) is None:
+        raise InvalidInput(field, f"{text[:60]!r} is not a session's id like ses_17")
+    return read_session(text)
+
+
+def query_moment(text: str, field: str, *, now: datetime) -> datetime:
+    """Return an instant from a query: ISO 8601, or text like `2h`, which means so long ago.
+
+    The `+` of an offset is a space if it was written into an address as it is.
+
+    Args:
+        now: the store's time.
+
+    Raises:
+        InvalidInput: the text is neither.
+    """
+    return read_moment(_SPACED_OFFSET.sub(r"\1+\2", text), field, now=now)
 
 
 def query_run_id(text: str, field: str) -> RunId:

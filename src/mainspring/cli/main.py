@@ -18,7 +18,7 @@ _COMMANDS = {
     "import": ("importing", "import_group", "Import the jobs of another tool."),
     "job": ("job", "job_group", "Add, show, change and run jobs."),
     "next": ("next", "next_command", "Show when a cron expression fires; needs no server."),
-    "run": ("run", "run_group", "Show and cancel runs."),
+    "run": ("run", "run_group", "Show, count and cancel runs."),
     "server": ("server", "server_command", "Run API and scheduler; several share one PostgreSQL."),
     "up": ("up", "up_command", "Run scheduler, API and a worker in one process."),
     "worker": ("worker", "worker_command", "Run jobs for a server, or straight from PostgreSQL."),

@@ -239,6 +239,20 @@ def read_instant(value: object, field: str) -> datetime:
     return instant
 
 
+def read_moment(value: object, field: str, *, now: datetime) -> datetime:
+    """Return an instant, from what `read_instant` takes or from text like `2h`, which means so long ago.
+
+    Args:
+        now: the store's time.
+    """
+    if isinstance(value, str) and len(value) <= 60 and _DURATION.fullmatch(value):
+        return now - read_delay(value, field)
+    try:
+        return read_instant(value, field)
+    except InvalidInput as error:
+        raise InvalidInput(field, f"{error.message}, or like 2h for so long ago") from None
+
+
 def read_payload(value: object, field: str = "payload") -> bytes | None:
     """Return a payload as JSON text; None for null.
 

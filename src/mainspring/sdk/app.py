@@ -13,6 +13,7 @@ from mainspring.plugins import load_plugins
 from mainspring.registry import FunctionRegistry
 from mainspring.sdk.definitions import JobOptions, job_body
 from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions
+from mainspring.sdk.lists import AsyncLists, Lists
 from mainspring.sdk.portal import Portal
 from mainspring.sdk.runs import RunHandle
 
@@ -59,12 +60,12 @@ class App:
     @property
     def client(self) -> AsyncClient:
         """All routes of the API as coroutine methods that can be awaited on any event loop."""
-        return cast("AsyncClient", _Facade(self.perform))
+        return cast("AsyncClient", _AsyncFacade(self.perform))
 
     @property
     def sync(self) -> Any:
-        """The same methods for code without an event loop: each waits and returns the answer."""
-        return _Facade(self.perform_sync)
+        """The same methods for code without an event loop: each waits and returns the answer, or yields a list."""
+        return _SyncFacade(self.perform_sync)
 
     def serve_by(self, server: str) -> None:
         """Tell the app which server its process works for. An address given to `App` wins."""
@@ -216,3 +217,11 @@ class _Facade:
 
     def _call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         return self._perform(lambda client: getattr(client, name)(*args, **kwargs))
+
+
+class _AsyncFacade(_Facade, AsyncLists):
+    """The same, with lists for `async for`."""
+
+
+class _SyncFacade(_Facade, Lists):
+    """The same, with lists for `for`."""

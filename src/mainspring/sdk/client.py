@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
+from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
 from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
 from mainspring.wire.health import HealthView
+from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
 from mainspring.wire.views import (
     BulkJobView,
     BulkRunView,
@@ -16,18 +18,15 @@ from mainspring.wire.views import (
     Deleted,
     FireRangeList,
     FiresView,
-    JobPage,
     JobView,
     LedgerView,
     RunDetail,
-    RunPage,
     StatusView,
     SubmittedView,
-    WorkerList,
 )
 
 
-class AsyncClient(Transport):
+class AsyncClient(Transport, AsyncLists):
     """A server's API.
 
     Use as `async with AsyncClient("http://127.0.0.1:8620") as client`. Every method raises `Unreachable` if no
@@ -49,7 +48,7 @@ class AsyncClient(Transport):
     async def list_jobs(
         self, *, after: str | None = None, limit: int = 100, name: str | None = None
     ) -> JobPage:
-        """Return a page of jobs, or only the job with a given name."""
+        """Return a page of jobs, or only the job with a given name; `jobs` goes through all pages."""
         query: dict[str, str | int | None] = {"after": after, "limit": limit, "name": name}
         return await self.call(operations.LIST_JOBS, query=query)
 
@@ -97,31 +96,18 @@ class AsyncClient(Transport):
         return await self.call(operations.SUBMIT_RUNS, body=items)
 
     async def list_runs(
-        self,
-        *,
-        job_id: str | None = None,
-        state: str | None = None,
-        queue: str | None = None,
-        since: str | None = None,
-        until: str | None = None,
-        before: str | None = None,
-        limit: int = 100,
+        self, *, before: str | None = None, limit: int = 100, **wanted: Unpack[RunFilters]
     ) -> RunPage:
-        """Return a page of runs, the newest first.
+        """Return a page of runs, the newest first; `runs` goes through all pages."""
+        query = {**NO_FILTERS, **query_of(wanted), "before": before, "limit": limit, "fields": None}
+        return await self.call_as(operations.LIST_RUNS, RunPage, query=query)
 
-        Args:
-            since, until: only runs created at or after the one, and before the other (ISO 8601 with an offset).
-        """
-        query: dict[str, str | int | None] = {
-            "job_id": job_id,
-            "state": state,
-            "queue": queue,
-            "since": since,
-            "until": until,
-            "before": before,
-            "limit": limit,
-        }
-        return await self.call(operations.LIST_RUNS, query=query)
+    async def list_briefs(
+        self, *, before: str | None = None, limit: int = 100, **wanted: Unpack[RunFilters]
+    ) -> BriefPage:
+        """Return a page of runs without payload, result and output; `briefs` goes through all pages."""
+        query = {**NO_FILTERS, **query_of(wanted), "before": before, "limit": limit, "fields": "brief"}
+        return await self.call_as(operations.LIST_RUNS, BriefPage, query=query)
 
     async def get_run(self, run_id: str) -> RunDetail:
         """Return a run with its attempts."""
@@ -135,9 +121,9 @@ class AsyncClient(Transport):
         """Return how many runs are in each state, and how old the count is."""
         return await self.call(operations.COUNT_RUNS)
 
-    async def list_workers(self) -> WorkerList:
-        """Return the live worker sessions."""
-        return await self.call(operations.LIST_WORKERS)
+    async def list_workers(self, *, after: str | None = None, limit: int = 100) -> WorkerPage:
+        """Return a page of live worker sessions; `workers` goes through all pages."""
+        return await self.call(operations.LIST_WORKERS, query={"after": after, "limit": limit})
 
     async def next_fires(
         self,

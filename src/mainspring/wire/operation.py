@@ -66,6 +66,7 @@ class Operation(Generic[A]):
         summary: a title.
         description: one or two sentences.
         answer: the type of the body of a successful answer; None's type if there is none.
+        other_answers: the types that its parameters may call for instead.
         statuses: the statuses of success, the usual one first.
         body: the request's body; None if it takes none. Then a body that says anything is refused.
         is_conflicting: whether it may answer 409.
@@ -83,6 +84,7 @@ class Operation(Generic[A]):
     body: Body | None = None
     query: tuple[Parameter, ...] = ()
     headers: tuple[Parameter, ...] = ()
+    other_answers: tuple[Any, ...] = ()
     is_conflicting: bool = False
     is_described: bool = True
 

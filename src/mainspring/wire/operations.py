@@ -15,6 +15,7 @@ from mainspring.wire import protocol
 from mainspring.wire.bodies import BulkSubmitItem, JobBody, JobPatch, SubmitBody
 from mainspring.wire.health import HealthView
 from mainspring.wire.operation import BULK_LIMIT, JSON, MERGE_PATCH, Body, Operation, Parameter
+from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
 from mainspring.wire.views import (
     BulkJobView,
     BulkRunView,
@@ -23,14 +24,11 @@ from mainspring.wire.views import (
     Deleted,
     FireRangeList,
     FiresView,
-    JobPage,
     JobView,
     LedgerView,
     RunDetail,
-    RunPage,
     StatusView,
     SubmittedView,
-    WorkerList,
 )
 
 _API = "/api/v1"
@@ -43,10 +41,16 @@ BEAT_LIMIT = 4 * 1024 * 1024
 _LIMIT = Parameter("limit", "The most to return.", default=100, bounds=(1, 1000))
 _BEFORE = Parameter("before", "Only runs before this one: the `next` of the previous page.")
 _STATE = Parameter("state", "Only runs in this state, in upper or lower case.")
+_MOMENT = "ISO 8601 with an offset, or so long ago, like `2h`"
 _RUN_FILTERS = (
     Parameter("queue", "Only runs of this queue."),
-    Parameter("since", "Only runs created at or after this instant, ISO 8601 with an offset."),
-    Parameter("until", "Only runs created before this instant, ISO 8601 with an offset."),
+    Parameter("kind", "Only runs of this kind, like `scheduled` or `manual`, in upper or lower case."),
+    Parameter("error", "Only runs whose error begins with this text. Needs `state=FAILED`."),
+    Parameter("since", f"Only runs created at or after this instant, {_MOMENT}."),
+    Parameter("until", f"Only runs created before this instant, {_MOMENT}."),
+    Parameter(
+        "fields", "`brief`: rows for a table, with the job's name, without payload, result and output."
+    ),
 )
 _KEY = Parameter("Idempotency-Key", "The same key within 24 h returns the same run.", lengths=(1, 255))
 _SUBMISSION = Body(SubmitBody, SubmitBody, is_optional=True)
@@ -206,7 +210,7 @@ SUBMIT_RUN = Operation(
     statuses=(202, 200),
     is_conflicting=True,
 )
-LIST_JOB_RUNS = Operation(
+LIST_JOB_RUNS: Operation[RunPage | BriefPage] = Operation(
     id="list_job_runs",
     method="GET",
     path=f"{_JOB}/runs",
@@ -215,6 +219,7 @@ LIST_JOB_RUNS = Operation(
     description="Return a page of the job's runs, newest first, including finished ones.",
     query=(_LIMIT, _BEFORE, _STATE, *_RUN_FILTERS),
     answer=RunPage,
+    other_answers=(BriefPage,),
 )
 SUBMIT_RUNS = Operation(
     id="submit_runs",
@@ -227,7 +232,7 @@ SUBMIT_RUNS = Operation(
     body=Body(list[BulkSubmitItem], list[BulkSubmitItem]),
     answer=list[BulkRunView],
 )
-LIST_RUNS = Operation(
+LIST_RUNS: Operation[RunPage | BriefPage] = Operation(
     id="list_runs",
     method="GET",
     path=f"{_API}/runs",
@@ -237,6 +242,7 @@ LIST_RUNS = Operation(
     " list whose time is over returns what it has found, and how far it looked.",
     query=(_LIMIT, _BEFORE, _STATE, *_RUN_FILTERS, Parameter("job_id", "Only runs of this job.")),
     answer=RunPage,
+    other_answers=(BriefPage,),
 )
 GET_RUN = Operation(
     id="get_run",
@@ -294,8 +300,12 @@ LIST_WORKERS = Operation(
     path=f"{_API}/workers",
     right=Right.READ,
     summary="List live workers",
-    description="Return the live worker sessions and what they offer.",
-    answer=WorkerList,
+    description="Return a page of live worker sessions, in order of their start, and what they offer.",
+    query=(
+        _LIMIT,
+        Parameter("after", "Only sessions after this one: the `next` of the previous page."),
+    ),
+    answer=WorkerPage,
 )
 PREVIEW_CRON = Operation(
     id="preview_cron",

@@ -144,27 +144,6 @@ class WorkerView(Struct, kw_only=True):
     last_beat_at: Instant
 
 
-class JobPage(Struct):
-    """A page of jobs; `next` is the value of `after` for the page that follows."""
-
-    items: list[JobView]
-    next: str | None
-
-
-class RunPage(Struct, omit_defaults=True):
-    """A page of runs, the newest first; `next` is the value of `before` for the page that follows."""
-
-    items: list[RunView]
-    next: str | None
-    searched_to: Annotated[
-        Instant | None,
-        Meta(
-            description="When the runs were created down to which the list has looked, if its time was over before it"
-            " had filled the page. `next` then goes on from there."
-        ),
-    ] = None
-
-
 class CountsView(Struct, kw_only=True):
     """How many runs are in each state, all at one instant."""
 
@@ -200,12 +179,6 @@ class LedgerView(Struct, kw_only=True):
     expected: int
     missing: list[Instant]
     surplus: list[Instant]
-
-
-class WorkerList(Struct):
-    """The live worker sessions."""
-
-    items: list[WorkerView]
 
 
 class Deleted(Struct):
@@ -310,8 +283,12 @@ def view_run_detail(run: Run, attempts: Iterable[Attempt]) -> RunDetail:
     return RunDetail(**_run_fields(run), attempts=[_view_attempt(attempt) for attempt in attempts])
 
 
+def lag_ms(run: Run) -> float | None:
+    """Return how late a run's newest attempt started, in milliseconds; None before its start."""
+    return None if run.started_at is None else (run.started_at - run.due_at).total_seconds() * 1000
+
+
 def _run_fields(run: Run) -> dict[str, Any]:
-    lag = (run.started_at - run.due_at).total_seconds() * 1000 if run.started_at is not None else None
     return {
         "run_id": format_run_id(run.id),
         "job_id": format_job_id(run.job_id),
@@ -326,7 +303,7 @@ def _run_fields(run: Run) -> dict[str, Any]:
         "created_at": run.created_at,
         "started_at": run.started_at,
         "finished_at": run.finished_at,
-        "lag_ms": lag,
+        "lag_ms": lag_ms(run),
         "attempt": run.attempt,
         "retry_count": run.attempt - 1,
         "crashes": run.crashes,

@@ -9,11 +9,11 @@ from mainspring.api.reading import check_bulk, path_job_id, query_job_id
 from mainspring.core.ids import format_job_id
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
+from mainspring.wire.pages import JobPage
 from mainspring.wire.views import (
     BulkJobView,
     Deleted,
     FireRangeList,
-    JobPage,
     JobView,
     LedgerView,
     StatusView,

@@ -7,29 +7,37 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from mainspring.api.call import Answer, Call, Endpoint, handles
-from mainspring.api.reading import check_bulk, path_job_id, path_run_id, query_job_id, query_run_id
+from mainspring.api.reading import (
+    check_bulk,
+    path_job_id,
+    path_run_id,
+    query_job_id,
+    query_moment,
+    query_run_id,
+)
 from mainspring.core.fields import (
     MAX_NAME,
     read_choice,
     read_delay,
     read_instant,
+    read_one_of,
     read_payload,
     read_text,
 )
 from mainspring.core.ids import JobId, format_run_id
-from mainspring.core.model import Priority
+from mainspring.core.model import Priority, RunKind
 from mainspring.core.states import RunState
 from mainspring.engine.usecases.browsing import RunFilter
 from mainspring.engine.usecases.runs import Submission
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
 from mainspring.wire.bodies import BulkSubmitItem, SubmitBody
+from mainspring.wire.pages import BriefPage, RunPage, view_brief
 from mainspring.wire.views import (
     BulkRunView,
     CancelView,
     CountsView,
     RunDetail,
-    RunPage,
     SubmittedView,
     view_counts,
     view_run,
@@ -115,30 +123,39 @@ async def _job_ids(call: Call, items: list[BulkSubmitItem]) -> list[JobId]:
 
 
 @handles(operations.LIST_JOB_RUNS)
-async def list_job_runs(call: Call) -> RunPage:
+async def list_job_runs(call: Call) -> RunPage | BriefPage:
     key = path_job_id(call.key)
     await call.engine.jobs.get(call.tenant, key)
     return await _page(call, key)
 
 
 @handles(operations.LIST_RUNS)
-async def list_runs(call: Call) -> RunPage:
+async def list_runs(call: Call) -> RunPage | BriefPage:
     query = call.query
     return await _page(call, query_job_id(query["job_id"], "job_id") if "job_id" in query else None)
 
 
-async def _page(call: Call, job_id: JobId | None) -> RunPage:
-    query = call.query
+async def _page(call: Call, job_id: JobId | None) -> RunPage | BriefPage:
+    query, runs = call.query, call.engine.runs
+    now = call.engine.now()
     before = query_run_id(query["before"], "before") if "before" in query else None
     wanted = RunFilter(
         job_id=job_id,
         state=read_choice(query["state"].upper(), "state", RunState) if "state" in query else None,
         queue=query.get("queue"),
-        since=read_instant(query["since"], "since") if "since" in query else None,
-        until=read_instant(query["until"], "until") if "until" in query else None,
+        kind=read_choice(query["kind"].lower(), "kind", RunKind) if "kind" in query else None,
+        error=query.get("error"),
+        since=query_moment(query["since"], "since", now=now) if "since" in query else None,
+        until=query_moment(query["until"], "until", now=now) if "until" in query else None,
     )
-    found = await call.engine.runs.list_page(call.tenant, wanted, before=before, limit=query["limit"])
+    is_brief = "fields" in query and read_one_of(query["fields"], "fields", ["brief"]) == "brief"
+    limit: int = query["limit"]
+    found = await runs.list_page(call.tenant, wanted, before=before, limit=limit, is_brief=is_brief)
     following = None if found.before is None else format_run_id(found.before)
+    if is_brief:
+        names = await runs.name_jobs(found.runs)
+        briefs = [view_brief(run, names.get(run.job_id)) for run in found.runs]
+        return BriefPage(briefs, following, found.searched_to)
     return RunPage([view_run(run) for run in found.runs], following, found.searched_to)
 
 

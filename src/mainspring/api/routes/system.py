@@ -9,13 +9,16 @@ import msgspec
 
 from mainspring.api.call import Call, Endpoint, handles
 from mainspring.api.openapi import describe
+from mainspring.api.reading import query_session_id
 from mainspring.core.cron import Cron, CronError
 from mainspring.core.fields import read_instant
 from mainspring.core.triggers import next_fires
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
 from mainspring.wire.health import HealthView, view_failover, view_scheduler
-from mainspring.wire.views import FiresView, WorkerList, view_worker
+from mainspring.wire.pages import WorkerPage
+from mainspring.wire.protocol.sessions import show_session
+from mainspring.wire.views import FiresView, view_worker
 
 
 @handles(operations.GET_HEALTH)
@@ -35,8 +38,13 @@ async def get_health(call: Call) -> HealthView:
 
 
 @handles(operations.LIST_WORKERS)
-async def list_workers(call: Call) -> WorkerList:
-    return WorkerList([view_worker(session) for session in await call.engine.workers()])
+async def list_workers(call: Call) -> WorkerPage:
+    query = call.query
+    limit: int = query["limit"]
+    after = query_session_id(query["after"], "after") if "after" in query else None
+    sessions = await call.engine.workers(after=after, limit=limit)
+    following = show_session(sessions[-1].id) if len(sessions) == limit else None
+    return WorkerPage([view_worker(session) for session in sessions], following)
 
 
 @handles(operations.PREVIEW_CRON)

@@ -76,28 +76,31 @@ def _definition(name: str | None, file: str | None, given: dict[str, Any]) -> di
 
 @job_group.command("list")
 @kind_option("--limit", Whole(1, 1_000_000), default="100", words="The most to list, up to 1,000,000.")
+@click.option("--after", metavar="ID", help="Only jobs created after this one, to go on with a list.")
 @server_option
 @json_option
-def list_command(limit: int, server: str, *, as_json: bool) -> None:
+def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -> None:
     """List jobs in order of creation."""
 
-    async def work(client: AsyncClient) -> list[JobView]:
+    async def work(client: AsyncClient) -> tuple[list[JobView], str | None]:
         found: list[JobView] = []
-        after: str | None = None
+        following = after
         while len(found) < limit:
-            page = await client.list_jobs(after=after, limit=min(limit - len(found), _PAGE))
+            page = await client.list_jobs(after=following, limit=min(limit - len(found), _PAGE))
             found += page.items
-            after = page.next
-            if after is None:
+            following = page.next
+            if following is None:
                 break
-        return found
+        return found, following
 
-    jobs = call(server, work)
+    jobs, following = call(server, work)
     if as_json:
-        print_json(plain(jobs))
+        print_json({"items": plain(jobs), "next": following})
         return
     rows = [(job.name, job.job_id, tell_trigger(job.trigger), job.target["type"], _next(job)) for job in jobs]
     print_table(("NAME", "ID", "WHEN", "TARGET", "NEXT FIRE"), rows, empty="no jobs")
+    if following is not None:
+        click.echo(f"for later ones, add --after {following}", err=True)
 
 
 @job_group.command("show")

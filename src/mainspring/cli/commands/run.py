@@ -1,21 +1,27 @@
-"""`mainspring run`: shows and cancels runs."""
+"""`mainspring run`: shows, counts and cancels runs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from mainspring.cli.calling import call, find_job, plain
 from mainspring.cli.options import json_option, kind_option, server_option
-from mainspring.cli.output import print_fields, print_json, print_table
+from mainspring.cli.output import print_fields, print_json, print_table, show_instant
+from mainspring.core.fields import show
 from mainspring.core.kinds import Whole
+from mainspring.errors import InvalidInput
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
-    from mainspring.wire.views import CancelView, RunDetail, RunView
+    from mainspring.wire.views import CancelView, CountsView, RunDetail
 
 _PAGE = 1000
+_WIDTH = 60
+_OPTIONS = {"job_id": "job"}
+"""The options of the API's parameters that are called otherwise."""
 _CANCELLED = {
     "cancelled": "cancelled",
     "requested": "asked to stop; if it completes first, the completion wins",
@@ -25,63 +31,110 @@ _CANCELLED = {
 
 @click.group("run")
 def run_group() -> None:
-    """Show and cancel runs."""
+    """Show, count and cancel runs."""
 
 
 @run_group.command("list")
 @click.option("--job", metavar="JOB", help="Only runs of this job (name or id).")
 @click.option("--state", metavar="STATE", help="Only runs in this state, like FAILED.")
+@click.option("--queue", metavar="QUEUE", help="Only runs of this queue.")
+@click.option("--kind", metavar="KIND", help="Only runs of this kind, like scheduled or manual.")
+@click.option("--error", metavar="TEXT", help="Only runs whose error begins so; with --state FAILED.")
+@click.option(
+    "--since", metavar="WHEN", help="Only runs created since then: an instant, or 2h for two hours ago."
+)
+@click.option("--until", metavar="WHEN", help="Only runs created before then.")
+@click.option("--before", metavar="RUN", help="Only runs older than this one, to go on with a list.")
 @kind_option("--limit", Whole(1, 1_000_000), default="20", words="The most to list, up to 1,000,000.")
 @server_option
 @json_option
-def list_command(job: str | None, state: str | None, limit: int, server: str, *, as_json: bool) -> None:
-    """List runs, the newest first."""
+def list_command(
+    job: str | None, before: str | None, limit: int, server: str, *, as_json: bool, **wanted: str | None
+) -> None:
+    """List runs, the newest first.
 
-    async def work(client: AsyncClient) -> tuple[list[RunView], dict[str, str]]:
+    A list whose filters match few of many runs says how far back it has looked, and how to go on.
+    """
+
+    async def work(client: AsyncClient) -> _Found:
         job_id = (await find_job(client, job)).job_id if job is not None else None
-        found: list[RunView] = []
-        before: str | None = None
-        while len(found) < limit:
-            size = min(limit - len(found), _PAGE)
-            page = await client.list_runs(job_id=job_id, state=state, before=before, limit=size)
-            found += page.items
-            before = page.next
-            if before is None:
+        ask = client.list_runs if as_json else client.list_briefs
+        found = _Found([], before)
+        while len(found.items) < limit:
+            size = min(limit - len(found.items), _PAGE)
+            page = await ask(job_id=job_id, before=found.next, limit=size, **wanted)
+            found = _Found([*found.items, *page.items], page.next, page.searched_to)
+            if page.next is None or page.searched_to is not None:
                 break
-        return found, {} if as_json else await _names(client, {run.job_id for run in found})
+        return found
 
-    runs, names = call(server, work)
+    try:
+        found = call(server, work)
+    except InvalidInput as error:
+        raise InvalidInput(_OPTIONS.get(error.field, error.field), _in_options(error.message)) from None
     if as_json:
-        print_json(plain(runs))
+        shown = {"items": found.items, "next": found.next}
+        print_json(plain(shown if found.searched_to is None else {**shown, "searched_to": found.searched_to}))
         return
     rows = [
-        (run.run_id, names.get(run.job_id, run.job_id), run.status, run.due_at, run.attempt, _first_line(run))
-        for run in runs
+        (
+            run.run_id,
+            run.job or run.job_id,
+            run.status,
+            run.due_at,
+            run.attempt,
+            (run.error or run.reason or "")[:_WIDTH],
+        )
+        for run in found.items
     ]
     print_table(("RUN", "JOB", "STATE", "DUE", "ATTEMPT", ""), rows, empty="no runs")
+    _tell_rest(found)
 
 
-async def _names(client: AsyncClient, job_ids: set[str]) -> dict[str, str]:
-    """Return the names of jobs by id; deleted ones have none."""
-    from mainspring.errors import NotFound
+class _Found(NamedTuple):
+    """What a list found, with `next` and `searched_to` of its last page."""
 
-    names = {}
-    for job_id in sorted(job_ids):
-        try:
-            names[job_id] = (await client.get_job(job_id)).name
-        except NotFound:
-            continue
-    return names
+    items: list[Any]
+    next: str | None
+    searched_to: datetime | None = None
 
 
-def _first_line(run: RunView) -> str:
-    text = run.error or run.reason or ""
-    return text.splitlines()[0][:60] if text else ""
+def _in_options(message: str) -> str:
+    """Return the words of a refusal with options in place of the API's parameters."""
+    return message.replace("state=FAILED", "--state FAILED").replace("job_id", "job")
+
+
+def _tell_rest(found: _Found) -> None:
+    """Say where a list stopped, and how to go on."""
+    if found.searched_to is not None:
+        click.echo(
+            f"looked back to {show_instant(found.searched_to)} and found {len(found.items)}; "
+            f"to look further back, add --before {found.next}",
+            err=True,
+        )
+    elif found.next is not None:
+        click.echo(f"for older ones, add --before {found.next}", err=True)
+
+
+@run_group.command("count")
+@server_option
+@json_option
+def count_command(server: str, *, as_json: bool) -> None:
+    """Count the runs in each state, including ended ones that are still kept."""
+
+    async def work(client: AsyncClient) -> CountsView:
+        return await client.count_runs()
+
+    counts = plain(call(server, work))
+    if as_json:
+        print_json(counts)
+        return
+    age = timedelta(milliseconds=counts.pop("age_ms"))
+    print_fields({**counts, "counted": f"{show(age)} ago" if age else "now"})
 
 
 def _checked(run: str) -> str:
     from mainspring.core.ids import parse_run_id
-    from mainspring.errors import InvalidInput
 
     try:
         parse_run_id(run)

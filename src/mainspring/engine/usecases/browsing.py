@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from mainspring.core.ids import SHARDS, JobId, RunId
-from mainspring.core.model import Run
+from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
 from mainspring.core.values import value
 from mainspring.errors import InvalidInput, TookTooLong
@@ -35,14 +35,23 @@ class RunFilter:
     """Which runs to list.
 
     Attributes:
+        error: only runs that FAILED with an error that begins with this.
         since, until: only runs that were created at or after the one, and before the other.
     """
 
     job_id: JobId | None = None
     state: RunState | None = None
     queue: str | None = None
+    kind: RunKind | None = None
+    error: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+
+    @property
+    def is_only_of_job(self) -> bool:
+        """Whether it asks for a job's runs, at most of a time."""
+        others = (self.state, self.queue, self.kind, self.error)
+        return self.job_id is not None and all(other is None for other in others)
 
 
 @value()
@@ -71,12 +80,20 @@ class RunBrowser:
         self._clock = clock
         self._budget = budget.total_seconds()
 
-    async def find(self, tenant: str, wanted: RunFilter, *, before: RunId | None, limit: int) -> FoundRuns:
+    async def find(
+        self, tenant: str, wanted: RunFilter, *, before: RunId | None, limit: int, is_brief: bool = False
+    ) -> FoundRuns:
         """Return a page of runs.
 
+        Args:
+            is_brief: leave payload, result and output of the runs out.
+
         Raises:
-            InvalidInput: the store is too slow for this list. The error says what to add.
+            InvalidInput: `error` is asked for without the state FAILED, or the store is too slow for this list. The
+                error says what to add.
         """
+        if wanted.error is not None and wanted.state is not RunState.FAILED:
+            raise InvalidInput("error", "is only for runs that FAILED; add state=FAILED")
         try:
             bounds = await self._store.read_run_bounds()
             if bounds is None:
@@ -84,7 +101,7 @@ class RunBrowser:
             low, high = await self._narrow(wanted, bounds[0], bounds[1] + 1)
             if before is not None:
                 high = min(high, before)
-            return await self._walk(tenant, wanted, low, high, limit)
+            return await self._walk(tenant, wanted, low, high, limit=limit, is_brief=is_brief)
         except TookTooLong as error:
             raise InvalidInput(_name_missing(wanted), _REFUSAL) from error
 
@@ -109,11 +126,12 @@ class RunBrowser:
                 high = probes[len(older)]
         return low, high
 
-    async def _walk(self, tenant: str, wanted: RunFilter, low: int, high: int, limit: int) -> FoundRuns:
+    async def _walk(
+        self, tenant: str, wanted: RunFilter, low: int, high: int, *, limit: int, is_brief: bool
+    ) -> FoundRuns:
         begun = self._clock.monotonic()
         # A job's runs have an index: without further filters, whatever it holds in the range is the page.
-        is_plain = wanted.job_id is not None and wanted.state is None and wanted.queue is None
-        width = high - low if is_plain else FIRST_WINDOW
+        width = high - low if wanted.is_only_of_job else FIRST_WINDOW
         runs: list[Run] = []
         while low < high:
             since = self._clock.monotonic()
@@ -123,11 +141,14 @@ class RunBrowser:
                 job_id=wanted.job_id,
                 state=wanted.state,
                 queue=wanted.queue,
+                kind=wanted.kind,
+                error=wanted.error,
                 since=wanted.since,
                 until=wanted.until,
                 lowest=RunId(lowest),
                 before=RunId(high),
                 limit=limit - len(runs),
+                is_brief=is_brief,
             )
             if len(runs) == limit:
                 return FoundRuns(runs, runs[-1].id)

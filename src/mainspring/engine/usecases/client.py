@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from mainspring.core.ids import SessionId
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.jobs import Accepted, Jobs
@@ -39,6 +40,6 @@ class Client:
         """Return the store's time."""
         return self._clock.now()
 
-    async def workers(self) -> list[SessionFacts]:
-        """Return the live worker sessions."""
-        return await self._store.list_sessions()
+    async def workers(self, *, after: SessionId | None = None, limit: int = 100) -> list[SessionFacts]:
+        """Return a page of live worker sessions, in order of their start."""
+        return await self._store.page_sessions(after=after, limit=limit)

@@ -204,14 +204,20 @@ class Runs:
         return await self._store.list_attempts(run_id)
 
     async def list_page(
-        self, tenant: str, wanted: RunFilter, *, before: RunId | None = None, limit: int = 100
+        self,
+        tenant: str,
+        wanted: RunFilter,
+        *,
+        before: RunId | None = None,
+        limit: int = 100,
+        is_brief: bool = False,
     ) -> FoundRuns:
-        """Return a page of runs, the newest first.
+        """Return a page of runs, the newest first; see `RunBrowser.find`."""
+        return await self._browser.find(tenant, wanted, before=before, limit=limit, is_brief=is_brief)
 
-        Raises:
-            InvalidInput: the store is too slow for this list. The error says what to add.
-        """
-        return await self._browser.find(tenant, wanted, before=before, limit=limit)
+    async def name_jobs(self, runs: Sequence[Run]) -> dict[JobId, str]:
+        """Return the names of the jobs of runs, of deleted jobs too."""
+        return await self._store.read_job_names(list({run.job_id: None for run in runs}))
 
     async def cancel(self, tenant: str, run_id: RunId) -> CancelVerdict:
         """Cancel a run. A waiting run ends at once; a RUNNING one is asked to stop.

@@ -1,4 +1,4 @@
-"""Lists of runs, for people. A read is stopped at its limit, and holds up nothing but other lists."""
+"""Lists for people. A read is stopped at its limit, and holds up nothing but other lists."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from mainspring.core.ids import JobId, RunId
-from mainspring.core.model import Run
+from mainspring.core.ids import JobId, RunId, SessionId
+from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
+from mainspring.ports.store.sessions import SessionFacts
 
 
 class BrowseStore(Protocol):
-    """Lists of runs.
+    """Lists of runs and workers.
 
     Every method raises `TookTooLong` if it took longer than it may.
     """
@@ -24,11 +25,14 @@ class BrowseStore(Protocol):
         job_id: JobId | None = None,
         state: RunState | None = None,
         queue: str | None = None,
+        kind: RunKind | None = None,
+        error: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         lowest: RunId | None = None,
         before: RunId | None = None,
         limit: int = 100,
+        is_brief: bool = False,
     ) -> list[Run]:
         """Return a page of runs, the newest first.
 
@@ -36,9 +40,19 @@ class BrowseStore(Protocol):
         another table holds because of their state.
 
         Args:
+            error: only runs that have ended with an error that begins with this.
             since, until: only runs that were created at or after the one, and before the other.
             lowest, before: only runs with ids from the one on, and below the other.
+            is_brief: leave payload, result and output of the runs out: they are None.
         """
+        ...
+
+    async def read_job_names(self, job_ids: Sequence[JobId]) -> dict[JobId, str]:
+        """Return the names of jobs, of deleted ones too; unknown ones are left out."""
+        ...
+
+    async def page_sessions(self, *, after: SessionId | None = None, limit: int = 100) -> list[SessionFacts]:
+        """Return a page of live sessions after the given one, in order of id."""
         ...
 
     async def read_run_bounds(self) -> tuple[RunId, RunId] | None:

@@ -26,6 +26,9 @@ id, token, job_id, version, attempt, is_quarantined, quarantined_crashes, sessio
 -- What the end of an attempt depends on.
 id, state, token, session_id, attempt, crashes, quarantined_crashes, is_quarantined, started_at, cancel_reason;
 
+-- fragment: session_columns
+id, worker, host, pid, slots, queues, types, functions, labels, beat_period, beats, started_at, last_beat_at;
+
 -- fragment: job_columns
 -- A job as it is read. SQLite reads these by position, in make_job.
 job.id, job.tenant, job_version.spec, job.version, job_clock.revision, job.is_paused, job_clock.next_fire_at,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice, takewhile
 
-from mainspring.core.ids import JobId, RunId
-from mainspring.core.model import Run
+from mainspring.core.ids import JobId, RunId, SessionId
+from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
+from mainspring.ports.store.sessions import SessionFacts
 from mainspring.stores.memory.tables import Tables
 
 
@@ -24,11 +26,14 @@ class MemoryBrowseStore:
         job_id: JobId | None = None,
         state: RunState | None = None,
         queue: str | None = None,
+        kind: RunKind | None = None,
+        error: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         lowest: RunId | None = None,
         before: RunId | None = None,
         limit: int = 100,
+        is_brief: bool = False,
     ) -> list[Run]:
         tables = self._tables
         index = tables.runs_of_tenant[tenant] if job_id is None else tables.runs_of_job[job_id]
@@ -42,10 +47,29 @@ class MemoryBrowseStore:
             if row.tenant == tenant
             and (state is None or row.state is state)
             and (queue is None or row.lane.key.queue == queue)
+            and (kind is None or row.kind is kind)
+            and (error is None or (row.error is not None and row.error.startswith(error)))
             and (since is None or row.created_at >= since)
             and (until is None or row.created_at < until)
         )
-        return [row.view() for row in islice(wanted, limit)]
+        return [_brief(row.view()) if is_brief else row.view() for row in islice(wanted, limit)]
+
+    async def read_job_names(self, job_ids: Sequence[JobId]) -> dict[JobId, str]:
+        tables = self._tables
+        wanted = set(job_ids)
+        newest: dict[JobId, int] = {}
+        for job_id, version in tables.versions:
+            if job_id in wanted:
+                newest[job_id] = max(version, newest.get(job_id, 0))
+        return {job_id: tables.versions[job_id, version].name for job_id, version in newest.items()}
+
+    async def page_sessions(self, *, after: SessionId | None = None, limit: int = 100) -> list[SessionFacts]:
+        live = (
+            session
+            for _, session in sorted(self._tables.sessions.items())
+            if session.is_live and (after is None or session.id > after)
+        )
+        return [session.view() for session in islice(live, limit)]
 
     async def read_run_bounds(self) -> tuple[RunId, RunId] | None:
         runs = self._tables.runs
@@ -55,3 +79,7 @@ class MemoryBrowseStore:
         runs = self._tables.runs
         first = [min((known for known in runs if known >= run_id), default=None) for run_id in run_ids]
         return [None if run_id is None else runs[run_id].created_at for run_id in first]
+
+
+def _brief(run: Run) -> Run:
+    return replace(run, payload=None, result=None, output=None)

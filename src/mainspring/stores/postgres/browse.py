@@ -1,4 +1,4 @@
-"""Lists of runs.
+"""Lists of runs and workers.
 
 Which table holds a state is told by its CHECK constraint: the planner leaves the others out.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from mainspring.core.ids import JobId, RunId
-from mainspring.core.model import Run
+from mainspring.core.ids import JobId, RunId, SessionId
+from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
+from mainspring.ports.store.sessions import SessionFacts
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections
-from mainspring.stores.postgres.rows import LAST_ID, run_of
+from mainspring.stores.postgres.rows import LAST_ID, run_of, session_of
 
 
 class PostgresBrowseStore:
@@ -28,30 +29,35 @@ class PostgresBrowseStore:
         job_id: JobId | None = None,
         state: RunState | None = None,
         queue: str | None = None,
+        kind: RunKind | None = None,
+        error: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         lowest: RunId | None = None,
         before: RunId | None = None,
         limit: int = 100,
+        is_brief: bool = False,
     ) -> list[Run]:
         values: dict[str, object] = {
             "tenant": tenant,
+            "state": state,
             "queue": queue,
+            "kind": kind,
+            "error": error,
             "since": since,
             "until": until,
             "lowest": lowest or 0,
             "before": LAST_ID if before is None else before,
             "limit": limit,
+            "is_brief": is_brief,
         }
         name = "list_runs"
         if state is RunState.RUNNING:
             name = "list_held_runs"
             values["job_id"] = job_id
-        else:
-            values["state"] = state
-            if job_id is not None:
-                name = "list_runs_of_job"
-                values["job_id"] = job_id
+        elif job_id is not None:
+            name = "list_runs_of_job"
+            values["job_id"] = job_id
         rows = await self._connections.fetch(Role.BROWSE, name, is_repeatable=True, **values)
         return [run_of(row) for row in rows]
 
@@ -66,3 +72,17 @@ class PostgresBrowseStore:
             Role.BROWSE, "read_creations", is_repeatable=True, run_ids=list(run_ids)
         )
         return [row["created_at"] for row in rows]
+
+    async def read_job_names(self, job_ids: Sequence[JobId]) -> dict[JobId, str]:
+        if not job_ids:
+            return {}
+        rows = await self._connections.fetch(
+            Role.BROWSE, "read_job_names", is_repeatable=True, job_ids=list(job_ids)
+        )
+        return {row["id"]: row["name"] for row in rows}
+
+    async def page_sessions(self, *, after: SessionId | None = None, limit: int = 100) -> list[SessionFacts]:
+        rows = await self._connections.fetch(
+            Role.BROWSE, "page_sessions", is_repeatable=True, after=after or 0, limit=limit
+        )
+        return [session_of(row) for row in rows]

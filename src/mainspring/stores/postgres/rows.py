@@ -17,6 +17,7 @@ from mainspring.ports.codec import decode_spec
 from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import NewFireRange
+from mainspring.ports.store.sessions import SessionFacts
 
 T = TypeVar("T")
 
@@ -77,6 +78,24 @@ def run_of(row: Record) -> Run:
         idempotency_key=row["target_key"],
         fire_range_id=row["fire_range_id"],
         redrive_of=row["redrive_of"],
+    )
+
+
+def session_of(row: Record) -> SessionFacts:
+    return SessionFacts(
+        id=SessionId(row["id"]),
+        worker=row["worker"],
+        host=row["host"],
+        pid=row["pid"],
+        slots=row["slots"],
+        queues=tuple(row["queues"]),
+        types=tuple(row["types"]),
+        functions=tuple(row["functions"]),
+        labels=tuple(row["labels"]),
+        beat_period=row["beat_period"],
+        beats=row["beats"],
+        started_at=row["started_at"],
+        last_beat_at=row["last_beat_at"],
     )
 
 

@@ -14,7 +14,7 @@ from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.sessions import Beat, BeatResult, NewSession, SessionFacts, SessionPulse
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
-from mainspring.stores.postgres.rows import held_of
+from mainspring.stores.postgres.rows import held_of, session_of
 
 
 class PostgresSessionStore:
@@ -96,24 +96,7 @@ class PostgresSessionStore:
 
     async def list_sessions(self) -> list[SessionFacts]:
         rows = await self._connections.fetch(Role.WATCH, "list_sessions", is_repeatable=True)
-        return [
-            SessionFacts(
-                id=SessionId(row["id"]),
-                worker=row["worker"],
-                host=row["host"],
-                pid=row["pid"],
-                slots=row["slots"],
-                queues=tuple(row["queues"]),
-                types=tuple(row["types"]),
-                functions=tuple(row["functions"]),
-                labels=tuple(row["labels"]),
-                beat_period=row["beat_period"],
-                beats=row["beats"],
-                started_at=row["started_at"],
-                last_beat_at=row["last_beat_at"],
-            )
-            for row in rows
-        ]
+        return [session_of(row) for row in rows]
 
     async def read_pulses(self) -> dict[SessionId, SessionPulse]:
         rows = await self._connections.fetch(Role.WATCH, "read_pulses", is_repeatable=True)

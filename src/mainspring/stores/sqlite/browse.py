@@ -1,4 +1,4 @@
-"""Lists of runs on SQLite: each state is looked for in the table that holds it."""
+"""Lists of runs and workers on SQLite: each state is looked for in the table that holds it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from datetime import datetime
 
 import apsw
 
-from mainspring.core.ids import JobId, RunId
-from mainspring.core.model import Run
+from mainspring.core.ids import JobId, RunId, SessionId
+from mainspring.core.model import Run, RunKind
 from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.ports.store.sessions import SessionFacts
 from mainspring.stores.sqlite.connection import Database
-from mainspring.stores.sqlite.rows import NamedRow, make_run, to_instant, to_json, to_micros
+from mainspring.stores.sqlite.rows import (
+    NamedRow,
+    make_job_id,
+    make_run,
+    make_session,
+    to_hexes,
+    to_instant,
+    to_json,
+    to_micros,
+)
 from mainspring.stores.sqlite.statements import fetch_row, fetch_rows, fetch_value, fetch_values
 
 _LAST_ID = 2**63 - 1
@@ -29,11 +39,14 @@ class SqliteBrowseStore:
         job_id: JobId | None = None,
         state: RunState | None = None,
         queue: str | None = None,
+        kind: RunKind | None = None,
+        error: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         lowest: RunId | None = None,
         before: RunId | None = None,
         limit: int = 100,
+        is_brief: bool = False,
     ) -> list[Run]:
         """See `BrowseStore`."""
         values = {
@@ -41,6 +54,8 @@ class SqliteBrowseStore:
             "job_id": None if job_id is None else job_id.bytes,
             "state": None if state is None else state.value,
             "queue": queue,
+            "kind": kind,
+            "error": error,
             "since": None if since is None else to_micros(since),
             "until": None if until is None else to_micros(until),
             "lowest": lowest or 0,
@@ -51,7 +66,8 @@ class SqliteBrowseStore:
 
         def work(db: apsw.Connection) -> list[NamedRow]:
             with db:  # one snapshot: a run may move in between
-                rows = fetch_rows(db, "get_runs", {"run_ids": to_json(fetch_values(db, name, values))})
+                found = {"run_ids": to_json(fetch_values(db, name, values)), "is_brief": is_brief}
+                rows = fetch_rows(db, "read_listed", found)
             return sorted(rows, key=lambda row: -row.id)
 
         return [make_run(row) for row in await self._browser.call(work)]
@@ -68,6 +84,18 @@ class SqliteBrowseStore:
             return [fetch_value(db, "read_creation", {"run_id": run_id}) for run_id in run_ids]
 
         return [None if at is None else to_instant(at) for at in await self._browser.call(work)]
+
+    async def read_job_names(self, job_ids: Sequence[JobId]) -> dict[JobId, str]:
+        """See `BrowseStore`."""
+        values = {"job_ids": to_hexes(job_ids)}
+        rows = await self._browser.call(lambda db: fetch_rows(db, "read_job_names", values))
+        return {make_job_id(row.id): row.name for row in rows}
+
+    async def page_sessions(self, *, after: SessionId | None = None, limit: int = 100) -> list[SessionFacts]:
+        """See `BrowseStore`."""
+        values = {"after": after or 0, "limit": limit}
+        rows = await self._browser.call(lambda db: fetch_rows(db, "page_sessions", values))
+        return [make_session(row) for row in rows]
 
 
 def _find_query(state: RunState | None, *, is_of_job: bool) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.ids import JobId, RunId
+from mainspring.core.model import RunKind
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
+from mainspring.ports.store.jobs import ClockChange
 from mainspring.testing.conformance.completion import UNKNOWN_RUN, fail, snooze, succeed
 from mainspring.testing.conformance.jobs import UNKNOWN
 from mainspring.testing.factories import (
@@ -20,6 +24,14 @@ from mainspring.testing.factories import (
     running_run,
     submit,
 )
+
+
+_OF_NO_RUN: list[dict[str, Any]] = [
+    {"queue": "nobody"},
+    {"kind": RunKind.SCHEDULED},
+    {"kind": RunKind.BACKFILL, "is_brief": True},
+    {"error": "none has this"},
+]
 
 
 class Inspection:
@@ -92,24 +104,81 @@ class Inspection:
                 {"queue": "mail"},
                 {"job_id": job.id, "queue": "mail"},
                 {"before": others},
+                {"queue": "mail", "kind": RunKind.MANUAL, "is_brief": True},
+                {"job_id": job.id, "kind": RunKind.MANUAL},
                 {"job_id": job.id, "since": START, "until": at(1), "lowest": mine, "before": others},
             ]
             for chosen in filters:
                 [run] = await store.list_runs("default", state=state, **chosen)
                 assert (run.id, run.state) == (mine, state), chosen
             nothing: list[dict[str, Any]] = [
-                {"queue": "nobody"},
                 {"job_id": job.id, "queue": "default"},
                 {"before": mine},
                 {"lowest": RunId(others + 1)},
                 {"since": at(1)},
                 {"until": START},
+                *_OF_NO_RUN,
             ]
             for chosen in nothing:
                 assert await store.list_runs("default", state=state, **chosen) == [], chosen
             assert [run.id for run in await store.list_runs("default", state=state)] == [others, mine]
         assert await store.list_runs("default", state=RunState.BLOCKED) == []
         assert await store.list_runs("default", queue="nobody") == []
+
+    async def test_runs_that_failed_are_found_by_how_their_error_begins(self, store: Store) -> None:
+        job = await add_job(store)
+        held = [await running_run(store, job) for _ in range(4)]
+        errors = ["ValueError: 100%_ of it\nmore", "ValueError: two", "TimeoutError"]
+        ends = [fail(run, now=1, error=error, retry=False) for run, error in zip(held, errors, strict=False)]
+        await store.apply(ends, now=at(1))
+        for job_id in (None, job.id):
+            for error, expected in (
+                ("ValueError", [1, 0]),
+                ("ValueError: 100%_ of it\n", [0]),
+                ("valueerror", []),
+                ("%", []),
+                ("", [2, 1, 0]),
+            ):
+                for state in (RunState.FAILED, None):
+                    found = await store.list_runs("default", job_id=job_id, state=state, error=error)
+                    assert [run.id for run in found] == [held[index].run_id for index in expected]
+            assert await store.list_runs("default", job_id=job_id, state=RunState.RUNNING, error="") == []
+
+    async def test_brief_runs_lack_payload_result_and_output_only(self, store: Store) -> None:
+        job = await add_job(store)
+        done, dead = await running_run(store, job), await running_run(store, job)
+        await store.apply([succeed(done), fail(dead, now=1, retry=False)], now=at(1))
+        await submit(store, job, payload=b"[1]")
+        whole = await store.list_runs("default")
+        assert [(run.payload, run.result, run.output) for run in whole] == [
+            (b"[1]", None, None),
+            (None, None, "said something"),
+            (None, b"42", "said something"),
+        ]
+        expected = [replace(run, payload=None, result=None, output=None) for run in whole]
+        assert await store.list_runs("default", is_brief=True) == expected
+        assert await store.list_runs("default", job_id=job.id, is_brief=True) == expected
+        for run in expected:
+            assert await store.list_runs("default", state=run.state, is_brief=True) == [run]
+
+    async def test_jobs_have_names_after_their_end(self, store: Store) -> None:
+        first, gone = [await add_job(store, make_spec(name=name)) for name in ("first", "gone")]
+        change = ClockChange(job_id=gone.id, revision=gone.revision, fire_at=None)
+        assert await store.delete_jobs([change], now=at(1)) == [ChangeVerdict.DONE]
+        names = await store.read_job_names([gone.id, UNKNOWN, first.id])
+        assert names == {first.id: "first", gone.id: "gone"}
+        assert await store.read_job_names([]) == {}
+
+    async def test_sessions_are_paged(self, store: Store) -> None:
+        sessions = [await add_session(store) for _ in range(5)]
+        await store.close_sessions([sessions[1]], now=at(1))
+        live = [session for session in sessions if session != sessions[1]]
+        first = await store.page_sessions(limit=3)
+        assert [session.id for session in first] == live[:3]
+        rest = await store.page_sessions(after=first[-1].id, limit=3)
+        assert [session.id for session in rest] == live[3:]
+        assert await store.page_sessions(after=live[-1]) == []
+        assert [*first, *rest] == sorted(await store.list_sessions(), key=lambda session: session.id)
 
     async def test_list_runs_by_ids_and_creation(self, store: Store) -> None:
         job = await add_job(store)

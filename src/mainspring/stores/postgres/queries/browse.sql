@@ -3,13 +3,13 @@
 
 -- name: list_runs
 (
-    SELECT * FROM live_run
+    SELECT {listed_columns} FROM live_run
     WHERE {is_listed}
     ORDER BY id DESC LIMIT :limit
 )
 UNION ALL
 (
-    SELECT * FROM ended_run
+    SELECT {listed_columns} FROM ended_run
     WHERE {is_listed}
     ORDER BY id DESC LIMIT :limit
 )
@@ -17,13 +17,13 @@ ORDER BY id DESC LIMIT :limit;
 
 -- name: list_runs_of_job
 (
-    SELECT * FROM live_run
+    SELECT {listed_columns} FROM live_run
     WHERE job_id = :job_id AND id + 0 >= :lowest AND id + 0 < :before AND {is_chosen}
     ORDER BY id + 0 DESC LIMIT :limit
 )
 UNION ALL
 (
-    SELECT * FROM ended_run
+    SELECT {listed_columns} FROM ended_run
     WHERE job_id = :job_id AND {is_listed}
     ORDER BY id DESC LIMIT :limit
 )
@@ -37,11 +37,8 @@ WITH held AS MATERIALIZED (
 SELECT found.*
 FROM held
 CROSS JOIN LATERAL (
-    SELECT * FROM live_run
-    WHERE live_run.id = held.id AND tenant = :tenant AND (:queue::text IS NULL OR queue = :queue)
-      AND (:since::timestamptz IS NULL OR created_at >= :since)
-      AND (:until::timestamptz IS NULL OR created_at < :until)
-      AND (:job_id::uuid IS NULL OR job_id = :job_id)
+    SELECT {listed_columns} FROM live_run
+    WHERE live_run.id = held.id AND (:job_id::uuid IS NULL OR job_id = :job_id) AND {is_chosen}
     LIMIT 1
 ) AS found
 ORDER BY found.id DESC LIMIT :limit;
@@ -65,3 +62,10 @@ LEFT JOIN LATERAL (
     ORDER BY id LIMIT 1
 ) AS first ON true
 ORDER BY wanted.position;
+
+-- name: read_job_names
+SELECT id, name FROM job WHERE id = ANY(:job_ids::uuid[]);
+
+-- name: page_sessions
+SELECT {session_columns}
+FROM session WHERE state = 'live' AND id > :after ORDER BY id LIMIT :limit;

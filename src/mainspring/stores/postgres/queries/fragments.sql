@@ -39,5 +39,15 @@ id >= :lowest AND id < :before AND {is_chosen};
 -- fragment: is_chosen
 tenant = :tenant AND (:state::text IS NULL OR state = :state)
       AND (:queue::text IS NULL OR queue = :queue)
+      AND (:kind::text IS NULL OR kind = :kind)
+      AND (:error::text IS NULL OR starts_with(error, :error))
       AND (:since::timestamptz IS NULL OR created_at >= :since)
       AND (:until::timestamptz IS NULL OR created_at < :until);
+
+-- fragment: listed_columns
+-- A run of a list. What a brief list leaves out is not even fetched from where it is stored.
+id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at,
+    finished_at, attempt, token, crashes, session_id, is_cancel_requested, error,
+    CASE WHEN :is_brief::boolean THEN NULL ELSE payload END AS payload,
+    CASE WHEN :is_brief::boolean THEN NULL ELSE result END AS result,
+    CASE WHEN :is_brief::boolean THEN NULL ELSE output END AS output, target_key, fire_range_id, redrive_of;

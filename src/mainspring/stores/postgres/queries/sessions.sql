@@ -42,8 +42,7 @@ UPDATE session SET state = 'left', ended_at = :now
 WHERE session.id = ANY(:session_ids::bigint[]) AND session.state = 'live';
 
 -- name: list_sessions
-SELECT
-    id, worker, host, pid, slots, queues, types, functions, labels, beat_period, beats, started_at, last_beat_at
+SELECT {session_columns}
 FROM session WHERE state = 'live' ORDER BY id;
 
 -- name: read_pulses

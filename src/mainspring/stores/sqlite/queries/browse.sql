@@ -1,4 +1,4 @@
--- Lists of runs. Each of these finds ids; get_runs then reads the runs.
+-- Lists of runs. Each of these finds ids; read_listed then reads the runs.
 
 -- name: find_all
 SELECT id FROM any_run WHERE {is_listed}
@@ -50,6 +50,16 @@ ORDER BY id DESC LIMIT :limit;
 SELECT id FROM dead_run INDEXED BY dead_run_job WHERE job_id = :job_id AND {is_listed} AND state = :state
 ORDER BY id DESC LIMIT :limit;
 
+-- name: read_listed
+SELECT
+    any_run.id, any_run.job_id, any_run.version, any_run.queue, any_run.route, any_run.tenant, any_run.priority,
+    any_run.kind, any_run.state, any_run.reason, any_run.fire_at, any_run.due_at, any_run.ready_at, any_run.created_at,
+    any_run.started_at, any_run.finished_at, any_run.attempt, any_run.token, any_run.crashes, any_run.session_id,
+    any_run.is_cancel_requested, any_run.error, iif(:is_brief, NULL, any_run.payload) AS payload,
+    iif(:is_brief, NULL, any_run.result) AS result, iif(:is_brief, NULL, any_run.output) AS output, any_run.target_key,
+    any_run.fire_range_id, any_run.redrive_of
+FROM json_each(:run_ids) AS wanted CROSS JOIN any_run ON any_run.id = wanted.value;
+
 -- name: read_run_bounds
 SELECT
     (
@@ -76,3 +86,12 @@ SELECT created_at FROM (
     SELECT * FROM (SELECT id, created_at FROM dead_run WHERE id >= :run_id ORDER BY id LIMIT 1)
 )
 ORDER BY id LIMIT 1;
+
+-- name: read_job_names
+SELECT job.id, job.name FROM json_each(:job_ids) AS wanted CROSS JOIN job ON job.id = unhex(wanted.value);
+
+-- name: page_sessions
+SELECT {session_columns}
+FROM session INDEXED BY session_live
+WHERE state = 'live' AND id > :after
+ORDER BY id LIMIT :limit;

@@ -18,8 +18,7 @@ WHERE id = :session_id AND state = 'live';
 UPDATE session SET state = 'left', ended_at = :now WHERE id = :session_id AND state = 'live';
 
 -- name: list_sessions
-SELECT
-    id, worker, host, pid, slots, queues, types, functions, labels, beat_period, beats, started_at, last_beat_at
+SELECT {session_columns}
 FROM session INDEXED BY session_live
 WHERE state = 'live'
 ORDER BY id;

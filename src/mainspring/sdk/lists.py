@@ -1,0 +1,129 @@
+"""Lists of any length: they ask for a page when the one before is used up."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+
+if TYPE_CHECKING:
+    from mainspring.wire.pages import BriefView
+    from mainspring.wire.views import JobView, RunView, WorkerView
+
+T = TypeVar("T")
+FIRST_PAGE = 100
+LATER_PAGE = 1000
+"""Who reads on beyond the first page wants many, and gets them in fewer requests. But whole runs can be large."""
+
+
+class RunFilters(TypedDict, total=False):
+    """Which runs to list. What is left out, or None, does not matter.
+
+    Attributes:
+        job_id: only runs of this job.
+        state, kind, queue: only runs in this state, of this kind, of this queue.
+        error: only runs that FAILED with an error that begins with this; needs `state`.
+        since, until: only runs created at or after the one, and before the other. Text like `2h` and a `timedelta`
+            mean so long ago, by the store's clock.
+    """
+
+    job_id: str | None
+    state: str | None
+    queue: str | None
+    kind: str | None
+    error: str | None
+    since: str | datetime | timedelta | None
+    until: str | datetime | timedelta | None
+
+
+NO_FILTERS: dict[str, str | int | None] = dict.fromkeys(RunFilters.__annotations__)
+
+
+def query_of(wanted: RunFilters) -> dict[str, str | int | None]:
+    """Return the filters as a query has them.
+
+    Raises:
+        TypeError: there is no such filter.
+    """
+    query: dict[str, str | int | None] = {}
+    for name, given in wanted.items():
+        if name not in NO_FILTERS:
+            raise TypeError(f"there is no filter {name!r}")
+        query[name] = _text_of(given)
+    return query
+
+
+def _text_of(given: Any) -> str | None:
+    if isinstance(given, datetime):
+        return given.isoformat()
+    if isinstance(given, timedelta):
+        return f"{given.total_seconds():.6f}s"
+    return None if given is None else str(given)
+
+
+class AsyncLists:
+    """Lists of any length, for `async for`. The methods `list_…` of the same class return an awaitable page."""
+
+    def runs(self: Any, **wanted: Unpack[RunFilters]) -> AsyncIterator[RunView]:
+        """Yield runs, the newest first. `break` when you have enough: no further page is asked for.
+
+        A search that finds little goes on, page by page, to the oldest run; `since` ends it sooner.
+        """
+        return _walk(lambda at, limit: self.list_runs(before=at, limit=limit, **wanted), most=FIRST_PAGE)
+
+    def briefs(self: Any, **wanted: Unpack[RunFilters]) -> AsyncIterator[BriefView]:
+        """Yield runs as `runs` does, without payload, result and output."""
+        return _walk(lambda at, limit: self.list_briefs(before=at, limit=limit, **wanted))
+
+    def jobs(self: Any) -> AsyncIterator[JobView]:
+        """Yield all jobs, in order of creation."""
+        return _walk(lambda at, limit: self.list_jobs(after=at, limit=limit))
+
+    def workers(self: Any) -> AsyncIterator[WorkerView]:
+        """Yield all live worker sessions, in order of their start."""
+        return _walk(lambda at, limit: self.list_workers(after=at, limit=limit))
+
+
+class Lists:
+    """The same for code without an event loop, for `for`. The methods `list_…` return their answers."""
+
+    def runs(self: Any, **wanted: Unpack[RunFilters]) -> Iterator[RunView]:
+        """Yield runs, as `AsyncLists.runs` does."""
+        return _walk_sync(lambda at, limit: self.list_runs(before=at, limit=limit, **wanted), most=FIRST_PAGE)
+
+    def briefs(self: Any, **wanted: Unpack[RunFilters]) -> Iterator[BriefView]:
+        """Yield runs without payload, result and output."""
+        return _walk_sync(lambda at, limit: self.list_briefs(before=at, limit=limit, **wanted))
+
+    def jobs(self: Any) -> Iterator[JobView]:
+        """Yield all jobs, in order of creation."""
+        return _walk_sync(lambda at, limit: self.list_jobs(after=at, limit=limit))
+
+    def workers(self: Any) -> Iterator[WorkerView]:
+        """Yield all live worker sessions, in order of their start."""
+        return _walk_sync(lambda at, limit: self.list_workers(after=at, limit=limit))
+
+
+async def _walk(
+    ask: Callable[[str | None, int], Awaitable[Any]], *, most: int = LATER_PAGE
+) -> AsyncIterator[Any]:
+    at: str | None = None
+    limit = FIRST_PAGE
+    while True:
+        page = await ask(at, limit)
+        for item in page.items:
+            yield item
+        at, limit = page.next, most
+        if at is None:
+            return
+
+
+def _walk_sync(ask: Callable[[str | None, int], Any], *, most: int = LATER_PAGE) -> Iterator[Any]:
+    at: str | None = None
+    limit = FIRST_PAGE
+    while True:
+        page = ask(at, limit)
+        yield from page.items
+        at, limit = page.next, most
+        if at is None:
+            return
