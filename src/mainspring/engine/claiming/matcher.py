@@ -169,9 +169,8 @@ class Matcher:
         request = _make_request(call, choice, call.limit)
         result = await self._store.try_claim(request, now=now)
         if result is None:
-            if (
-                not item.future.done()
-            ):  # else its caller has left, and another process may have served it since
+            # If its caller has left, another process may have served it since.
+            if not item.future.done():
                 self._last_numbers[call.session_id] = call.number - 1
             return False
         self._take([item], [request], [result], now)

@@ -133,6 +133,19 @@ class CensusAndTally:
             assert await store.put_census(census, epochs=epochs)
             assert await store.read_census() == census
 
+    async def test_who_lost_shard_0_does_not_move_the_mark_law_3(self, store: Store) -> None:
+        """What ends before a mark that was moved too far would be counted by nobody."""
+        old = await own_shards(store, "node-1")
+        new = await own_shards(store, "node-2")
+        job = await add_job(store)
+        for second, epochs in ((9, old), (19, {}), (29, {1: new[1]})):
+            assert not await store.settle_ends(before=at(second), epochs=epochs)
+            await submit(store, job, skip_reason="misfire", now=at(second - 5))
+        assert await store.count_runs("default") == {RunState.SKIPPED: 3}
+        assert list((await store.count_all_runs()).ended) == [EndedLine("default", RunState.SKIPPED, 3)]
+        await settle(store, at(60), new)
+        assert await store.count_runs("default") == {RunState.SKIPPED: 3}
+
     async def test_who_lost_shard_0_neither_stores_nor_settles_law_3(self, store: Store) -> None:
         old = await own_shards(store, "node-1")
         census = Census(taken_at=START, took=timedelta(0), live=(), ended=())

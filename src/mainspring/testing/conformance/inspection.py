@@ -25,7 +25,6 @@ from mainspring.testing.factories import (
     submit,
 )
 
-
 _OF_NO_RUN: list[dict[str, Any]] = [
     {"queue": "nobody"},
     {"kind": RunKind.SCHEDULED},
@@ -102,10 +101,8 @@ class Inspection:
             filters: list[dict[str, Any]] = [
                 {"job_id": job.id},
                 {"queue": "mail"},
-                {"job_id": job.id, "queue": "mail"},
-                {"before": others},
-                {"queue": "mail", "kind": RunKind.MANUAL, "is_brief": True},
-                {"job_id": job.id, "kind": RunKind.MANUAL},
+                {"job_id": job.id, "queue": "mail", "kind": RunKind.MANUAL},
+                {"before": others, "kind": RunKind.MANUAL, "is_brief": True},
                 {"job_id": job.id, "since": START, "until": at(1), "lowest": mine, "before": others},
             ]
             for chosen in filters:

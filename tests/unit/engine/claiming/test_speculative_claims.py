@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from mainspring.engine.usecases.runs import Submission
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.gateway import ClaimCall, ClaimReply
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
+from mainspring.testing.factories import all_lanes, make_claim
 from mainspring.testing.manual import TENANT
 from tests.unit.engine.conftest import Bench
 
@@ -173,3 +174,30 @@ async def test_claim_whose_answer_was_lost_is_repeated(bench: Bench, monkeypatch
     await tick(bench)
     [lease] = waiting.result().leases
     assert lease.token == 1
+
+
+async def test_number_stays_unknown_if_the_caller_left_during_the_claim(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process serves it meanwhile, under that number. Asked again here, the matcher asks the store for that."""
+    job_id = await make_known(bench)
+    store = bench.runtime.store
+    worker = await bench.runtime.worker()
+    waiting = await wait(bench, worker.session_id, 1)
+    served: list[ClaimResult] = []
+
+    async def find_nothing_while_the_caller_goes_elsewhere(_: ClaimRequest, *, now: datetime) -> None:
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        elsewhere = make_claim(worker.session_id, await all_lanes(store), number=1, limit=10)
+        served.extend(await store.claim_runs([elsewhere], now=now))
+
+    await submit(bench, job_id)
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "try_claim", find_nothing_while_the_caller_goes_elsewhere)
+        await tick(bench)
+    [[lost]] = [result.runs for result in served]
+    again = await wait(bench, worker.session_id, 1)
+    assert again.done(), "nothing is ready, but the store has given something to this number"
+    assert [lease.run_id for lease in again.result().leases] == [lost.run_id]
