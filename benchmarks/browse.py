@@ -29,7 +29,7 @@ from benchmarks.engine import fresh_database, settings_for
 from benchmarks.report import print_rows
 from mainspring.config.settings import DATABASE_NAME
 from mainspring.core.ids import JobId, RunId
-from mainspring.core.model import JobSpec, Target
+from mainspring.core.model import JobSpec, RunKind, Target
 from mainspring.core.states import RunState
 from mainspring.engine.assembly import Engine
 from mainspring.engine.usecases.browsing import RunFilter
@@ -190,18 +190,22 @@ def calls_of(engine: Engine, job_id: JobId, size: Size, now: datetime) -> dict[s
     """Return what is measured, by name."""
     runs, jobs = engine.client.runs, engine.client.jobs
 
-    def listing(wanted: RunFilter = ANY, *, tenant: str = TENANT, before: RunId | None = None) -> Call:
-        return lambda: runs.list_page(tenant, wanted, before=before, limit=PAGE)
+    def listing(wanted: RunFilter = ANY, *, tenant: str = TENANT, **more: Any) -> Call:
+        return lambda: runs.list_page(tenant, wanted, limit=PAGE, **more)
 
     middle = RunId(size.finished // 2 * 256)
     past = now - timedelta(days=DAYS / 2)
     hour = RunFilter(since=past, until=past + timedelta(hours=1))
+    unlike = RunFilter(state=RunState.FAILED, error="no error is like this")
     calls = {"runs, newest": listing(), "runs, from the middle": listing(before=middle)}
+    calls["runs, newest, brief"] = listing(is_brief=True)
     calls |= {f"runs, {state.value}": listing(RunFilter(state=state)) for state in RunState}
     calls |= {
         "runs of a job": listing(RunFilter(job_id=job_id)),
         "runs of a job, FAILED": listing(RunFilter(job_id=job_id, state=RunState.FAILED)),
         "runs of a queue": listing(RunFilter(queue="mail")),
+        "runs of a kind that there is not (budget)": listing(RunFilter(kind=RunKind.BACKFILL)),
+        "runs, FAILED, with an error that none has (budget)": listing(unlike),
         "runs of an hour": listing(hour),
         "runs of an hour, FAILED": listing(replace(hour, state=RunState.FAILED)),
         "runs of a queue with 1 in 250,000 (budget)": listing(RunFilter(queue="rare")),
