@@ -25,6 +25,8 @@ from mainspring.wire.views import (
     SubmittedView,
 )
 
+_USUAL_LIMIT = 100
+
 
 class AsyncClient(Transport, AsyncLists):
     """A server's API.
@@ -121,9 +123,11 @@ class AsyncClient(Transport, AsyncLists):
         """Return how many runs are in each state, and how old the count is."""
         return await self.call(operations.COUNT_RUNS)
 
-    async def list_workers(self, *, after: str | None = None, limit: int = 100) -> WorkerPage:
+    async def list_workers(self, *, after: str | None = None, limit: int = _USUAL_LIMIT) -> WorkerPage:
         """Return a page of live worker sessions; `workers` goes through all pages."""
-        return await self.call(operations.LIST_WORKERS, query={"after": after, "limit": limit})
+        # Servers of older releases have one page, and refuse parameters.
+        size = None if limit == _USUAL_LIMIT else limit
+        return await self.call(operations.LIST_WORKERS, query={"after": after, "limit": size})
 
     async def next_fires(
         self,

@@ -12,7 +12,7 @@ from mainspring.cli.main import run_command
 from mainspring.errors import InvalidInput
 from mainspring.sdk.client import AsyncClient
 from mainspring.wire.pages import BriefPage, BriefView, JobPage, RunPage
-from mainspring.wire.views import CountsView
+from mainspring.wire.views import CountsView, RunView
 
 AT = datetime(2026, 11, 22, 9, 16, tzinfo=UTC)
 FOUND = BriefView(
@@ -78,6 +78,28 @@ def test_a_full_list_says_how_to_go_on(
     assert run_command(["run", "list", "--limit", "2"]) == 0
     assert capsys.readouterr().err == "for older ones, add --before run_b\n"
     assert len(asked) == 2
+
+
+def test_a_server_of_an_older_release_is_asked_for_whole_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def refuse(_: AsyncClient, **given: Any) -> BriefPage:
+        raise InvalidInput("fields", "does not exist")
+
+    async def answer(_: AsyncClient, **given: Any) -> RunPage:
+        facts = {
+            name: getattr(FOUND, name) for name in FOUND.__struct_fields__ if name not in {"job", "took_ms"}
+        }
+        more = dict.fromkeys(["idempotency_key", "payload", "result", "output"])
+        whole = {"job_version": 1, "retry_count": 0, "is_cancel_requested": False, **more}
+        return RunPage([RunView(**facts | whole | {"error": "boom\nmore"})], None)
+
+    monkeypatch.setattr(AsyncClient, "list_briefs", refuse)
+    monkeypatch.setattr(AsyncClient, "list_runs", answer)
+    assert run_command(["run", "list"]) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[1].startswith(f"{FOUND.run_id}  {FOUND.job_id}  FAILED  ")
+    assert (said.out.splitlines()[1].endswith("  boom"), said.err) == (True, "")
 
 
 def test_programs_get_whole_runs_and_where_the_list_stopped(

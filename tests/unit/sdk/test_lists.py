@@ -46,7 +46,9 @@ async def test_each_list_goes_through_its_pages(
 ) -> None:
     found = [item async for item in getattr(AsyncClient(SERVER), name)()]
     assert found == [1, 2, 3, 4, 5, 6]
-    wanted = [{"limit": 100}, *({cursor: at, "limit": later} for at in "abc")]
+    # A server of an older release refuses parameters of the first page of workers, which is its only one.
+    first = {} if name == "workers" else {"limit": 100}
+    wanted = [first, *({cursor: at, "limit": later} for at in "abc")]
     assert [{key: query[key] for key in query if key != "fields"} for query in asked] == wanted
     assert all(query.get("fields") == ("brief" if name == "briefs" else None) for query in asked)
 

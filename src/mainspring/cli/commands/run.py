@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ from mainspring.errors import InvalidInput
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.pages import BriefPage, RunPage
     from mainspring.wire.views import CancelView, CountsView, RunDetail
 
 _PAGE = 1000
@@ -58,15 +60,13 @@ def list_command(
 
     async def work(client: AsyncClient) -> _Found:
         job_id = (await find_job(client, job)).job_id if job is not None else None
-        ask = client.list_runs if as_json else client.list_briefs
-        found = _Found([], before)
-        while len(found.items) < limit:
-            size = min(limit - len(found.items), _PAGE)
-            page = await ask(job_id=job_id, before=found.next, limit=size, **wanted)
-            found = _Found([*found.items, *page.items], page.next, page.searched_to)
-            if page.next is None or page.searched_to is not None:
-                break
-        return found
+        if not as_json:
+            try:
+                return await _find(client.list_briefs, before, limit, {"job_id": job_id, **wanted})
+            except InvalidInput as error:
+                if error.field != "fields":  # servers of older releases have whole runs only
+                    raise
+        return await _find(client.list_runs, before, limit, {"job_id": job_id, **wanted})
 
     try:
         found = call(server, work)
@@ -79,11 +79,11 @@ def list_command(
     rows = [
         (
             run.run_id,
-            run.job or run.job_id,
+            getattr(run, "job", None) or run.job_id,
             run.status,
             run.due_at,
             run.attempt,
-            (run.error or run.reason or "")[:_WIDTH],
+            (run.error or run.reason or "").partition("\n")[0][:_WIDTH],
         )
         for run in found.items
     ]
@@ -97,6 +97,22 @@ class _Found(NamedTuple):
     items: list[Any]
     next: str | None
     searched_to: datetime | None = None
+
+
+async def _find(
+    ask: Callable[..., Awaitable[RunPage | BriefPage]],
+    before: str | None,
+    limit: int,
+    wanted: dict[str, str | None],
+) -> _Found:
+    """Return so many runs, unless the list ends before, or stops because its time is over."""
+    found = _Found([], before)
+    while len(found.items) < limit:
+        page = await ask(before=found.next, limit=min(limit - len(found.items), _PAGE), **wanted)
+        found = _Found([*found.items, *page.items], page.next, page.searched_to)
+        if page.next is None or page.searched_to is not None:
+            break
+    return found
 
 
 def _in_options(message: str) -> str:
