@@ -4,7 +4,7 @@ import asyncio
 import random
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,10 @@ from mainspring.core.applying import CancelVerdict
 from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.ids import LaneId, RunId, SessionId, job_shard
 from mainspring.core.states import RunState
+from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.errors import SchemaMismatch, StoreUnavailable, TookTooLong
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun
-from mainspring.ports.store.runs import IdempotencyKey
+from mainspring.ports.store.runs import IdempotencyKey, NewRun, SubmitResult
 from mainspring.ports.store.schedule import FireResult, FireStatus
 from mainspring.ports.store.sessions import Beat
 from mainspring.stores._sql.migrate import Applied, make_migration, pending, read_migrations
@@ -446,6 +447,29 @@ async def test_close_finishes_what_is_under_way(store: PostgresStore, raw: Any, 
 
 
 # -- schema ----------------------------------------------------------------------------------------------------
+
+
+async def test_call_of_a_group_commit_goes_on_without_its_caller_and_close_waits_for_it(
+    store: PostgresStore, raw: Any, watch: Any
+) -> None:
+    job = await add_job(store)
+    await submit(store, job)  # its lane is known now
+
+    async def commit(runs: Sequence[NewRun]) -> Sequence[SubmitResult]:
+        return await store.submit_runs(runs, now=START)
+
+    async with raw.transaction():
+        await raw.execute("LOCK TABLE run IN SHARE MODE")
+        submitting = asyncio.create_task(GroupCommit(commit)([make_new_run(job)]))
+        await wait_until_blocked(watch, "submit")
+        submitting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await submitting
+        closing = asyncio.create_task(store.close())
+        await asyncio.sleep(0)
+        assert not closing.done()
+    await closing
+    assert await watch.fetchval("SELECT count(*) FROM run") == 2
 
 
 async def test_servers_that_start_at_once_migrate_once(postgres_database: str) -> None:

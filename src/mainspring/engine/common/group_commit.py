@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
 from mainspring.errors import StoreUnavailable
+from mainspring.ports.calls import outlives_callers
 from mainspring.ports.telemetry import SIZES, Distribution
 
 T = TypeVar("T")
@@ -52,6 +53,7 @@ class GroupCommit(Generic[T, R]):
         return await future
 
     async def _carry_all(self) -> None:
+        outlives_callers.set(True)
         batch: list[_Caller[T, R]] = []
         try:
             while self._waiting:

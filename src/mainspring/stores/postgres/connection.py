@@ -2,8 +2,8 @@
 
 A pool that resets connections would cost a query for every call. Here each role (submitting, claiming, …) has its own
 connections, opened on first use. So no role waits for another, and each keeps its prepared plans. Each call runs in a
-task of its own. If its caller is cancelled, the call still runs to its end, and no cancel request can hit the next
-statement.
+task of its own, unless nobody cancels the caller's. So if its caller is cancelled, the call still runs to its end, and
+no cancel request can hit the next statement.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import asyncpg
 
 from mainspring.errors import StoreUnavailable, TookTooLong
+from mainspring.ports.calls import outlives_callers
 from mainspring.ports.clock import RandomSource
 from mainspring.stores._sql.queries import Query
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
@@ -179,7 +180,15 @@ class Connections:
         if role is Role.BROWSE:
             work = _within_its_time(work)
         call = _Call(work, is_repeatable, is_atomic, (*_TRANSIENT, *retry_on))
-        task = asyncio.create_task(self._carry_out(self._roles[role], call))
+        carrying = self._carry_out(self._roles[role], call)
+        task = asyncio.current_task() if outlives_callers.get() else None
+        if task is not None:
+            self._calls.add(task)
+            try:
+                return await carrying
+            finally:
+                self._calls.discard(task)
+        task = asyncio.create_task(carrying)
         self._calls.add(task)
         task.add_done_callback(self._forget)
         return await asyncio.shield(task)

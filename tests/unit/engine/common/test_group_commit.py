@@ -5,6 +5,7 @@ import pytest
 
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.errors import StoreUnavailable
+from mainspring.ports.calls import outlives_callers
 
 
 class Verb:
@@ -211,3 +212,15 @@ async def test_callers_beyond_the_limit_wait_for_another_call_and_none_is_divide
     assert await first == [2]
     assert await asyncio.gather(*others) == [[4, 6], [8], [10], [12, 14, 16, 18], [20]]
     assert verb.calls == [[1], [2, 3, 4], [5], [6, 7, 8, 9], [10]]
+
+
+async def test_call_tells_the_store_that_nobody_cancels_it() -> None:
+    seen = []
+
+    async def note(items: Sequence[int]) -> Sequence[int]:
+        seen.append(outlives_callers.get())
+        return items
+
+    await GroupCommit(note)([1])
+    assert seen == [True]
+    assert not outlives_callers.get()
