@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from heapq import heapify, heappop, heappush
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
 from uuid import UUID
 
 from mainspring.core.ids import JobId
@@ -20,10 +23,10 @@ AGING = timedelta(seconds=10)
 
 Entry = tuple[datetime, UUID, DueClock]
 """When the clock is due, the job, and the clock."""
-Heap = list[Entry]
+_due_at = itemgetter(0)
 
 
-def _heaps() -> dict[Priority, Heap]:
+def _lists() -> dict[Priority, list[Entry]]:
     return {priority: [] for priority in Priority}
 
 
@@ -34,31 +37,29 @@ class Window:
     It can be read from the store again while it is being worked off. A read shows the clocks as they were at some
     instant during the read. If a job's clock was taken out or put in since the read started, only the window knows its
     current state, so the window ignores what the read says about that job.
+
+    Each priority has its clocks sorted. What is read comes nearly in order, so a herd is sorted and taken out in
+    slices.
     """
 
-    _ahead: Heap = field(default_factory=list)
-    _on_time: dict[Priority, Heap] = field(default_factory=_heaps)
-    _late: dict[Priority, Heap] = field(default_factory=_heaps)
-    _counts: dict[Priority, int] = field(default_factory=lambda: dict.fromkeys(Priority, 0))
+    _entries: dict[Priority, list[Entry]] = field(default_factory=_lists)
     _moved: dict[JobId, Entry | None] | None = None
 
     def __len__(self) -> int:
-        return sum(self._counts.values())
+        return sum(map(len, self._entries.values()))
 
     def count(self, priority: Priority) -> int:
         """Return how many clocks of a priority there are."""
-        return self._counts[priority]
+        return len(self._entries[priority])
 
     def first_at(self) -> datetime | None:
         """Return when the earliest clock is due; None if the window is empty."""
-        heaps = (self._ahead, *self._on_time.values(), *self._late.values())
-        return min((heap[0][0] for heap in heaps if heap), default=None)
+        return min((entries[0][0] for entries in self._entries.values() if entries), default=None)
 
     def push(self, clock: DueClock) -> None:
         """Put in a clock. Its job must have none in the window."""
         entry = (clock.due_at, clock.job_id, clock)
-        heappush(self._ahead, entry)
-        self._counts[clock.priority] += 1
+        insort(self._entries[clock.priority], entry)
         if self._moved is not None:
             self._moved[clock.job_id] = entry
 
@@ -67,33 +68,48 @@ class Window:
 
         Late ones get half of the places if there are so many, and what those on time leave.
         """
-        self._sort(now)
-        late = sum(map(len, self._late.values()))
+        late = {
+            priority: bisect_left(entries, now - LATE, key=_due_at)
+            for priority, entries in self._entries.items()
+        }
+        room = limit - min(sum(late.values()), limit // 2)
         due: list[DueClock] = []
-        for heap in self._on_time.values():
-            while heap and len(due) < limit - min(late, limit // 2):
-                due.append(heappop(heap)[2])
-        while len(due) < limit and (heap := self._most_urgent_late()):
-            due.append(heappop(heap)[2])
-        for clock in due:
-            self._counts[clock.priority] -= 1
+        for priority, entries in self._entries.items():
+            first = late[priority]
+            last = min(bisect_right(entries, now, key=_due_at), first + room - len(due))
+            due += _take(entries, first, last)
+        if late := {priority: count for priority, count in late.items() if count}:
+            due += self._pop_late(late, limit - len(due))
         if self._moved is not None:
             self._moved.update((clock.job_id, None) for clock in due)
         return due
 
-    def _sort(self, now: datetime) -> None:
-        """Put clocks that have become due, or late, in their places."""
-        while self._ahead and self._ahead[0][0] <= now:
-            entry = heappop(self._ahead)
-            heappush(self._on_time[entry[2].priority], entry)
-        for priority, heap in self._on_time.items():
-            while heap and heap[0][0] < now - LATE:
-                heappush(self._late[priority], heappop(heap))
+    def _pop_late(self, counts: dict[Priority, int], limit: int) -> list[DueClock]:
+        """Take out late clocks, at most `limit`, the most urgent first.
 
-    def _most_urgent_late(self) -> Heap:
-        """Return the heap that has the most urgent of the late clocks. It is empty if there are none."""
-        waiting = ((heap[0][0] + AGING * priority, heap) for priority, heap in self._late.items() if heap)
-        return min(waiting, key=lambda one: one[0], default=(None, []))[1]
+        Args:
+            counts: how many clocks of each priority are late.
+        """
+        if len(counts) == 1:
+            [(priority, count)] = counts.items()
+            return _take(self._entries[priority], 0, min(count, limit))
+        urgent = merge(
+            *(
+                [
+                    (entry[0] + AGING * priority, priority)
+                    for entry in self._entries[priority][: min(count, limit)]
+                ]
+                for priority, count in counts.items()
+            )
+        )
+        taken = dict.fromkeys(counts, 0)
+        due: list[DueClock] = []
+        for _, priority in islice(urgent, limit):
+            due.append(self._entries[priority][taken[priority]][2])
+            taken[priority] += 1
+        for priority, count in taken.items():
+            del self._entries[priority][:count]
+        return due
 
     def clear(self) -> None:
         """Forget everything."""
@@ -114,9 +130,16 @@ class Window:
         """Keep the window as it is, because the read failed."""
         self._moved = None
 
-    def _replace(self, entries: Heap) -> None:
-        heapify(entries)
-        self._ahead, self._on_time, self._late = entries, _heaps(), _heaps()
-        self._counts = dict.fromkeys(Priority, 0)
-        for *_, clock in entries:
-            self._counts[clock.priority] += 1
+    def _replace(self, entries: list[Entry]) -> None:
+        self._entries = _lists()
+        for entry in entries:
+            self._entries[entry[2].priority].append(entry)
+        for one in self._entries.values():
+            one.sort()
+
+
+def _take(entries: list[Entry], first: int, last: int) -> list[DueClock]:
+    """Take out some of the entries, by their places; none if there is nothing between them."""
+    taken = [clock for _, _, clock in entries[first:last]]
+    del entries[first : max(first, last)]
+    return taken
