@@ -67,6 +67,7 @@ ONLY_POSTGRES = {
     "hold_lanes": "a row lock; SQLite has one writer",
     "let_others_pass": "locks of tables",
     "limit_lock_waits": "locks of tables",
+    "fire_outlined": "round trips: SQLite wins each fire by fire_clock and inserts the runs by insert_run",
     "keep_snapshot": "on SQLite every transaction keeps one",
     "list_runs": "SQLite finds the ids by the query that fits, and read_listed reads the runs",
     "list_runs_of_job": "likewise",

@@ -29,6 +29,7 @@ COUNTS = {
     "prune_sessions": 1,
     "prune_lanes": 1,
     "record_fires": 6,
+    "fire_outlined": 1,
     "advance_fire_ranges": 1,
     "submit_runs": 40,
     "try_claim": 6,

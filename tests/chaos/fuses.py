@@ -54,7 +54,7 @@ def _named(method: Callable[..., Awaitable[Any]], verb: str) -> Callable[..., Aw
             results = await method(self, *args, **given)
         finally:
             _verb.reset(token)
-        if verb in {"apply", "record_fires", "advance_fire_ranges"}:
+        if verb in {"apply", "record_fires", "fire_outlined", "advance_fire_ranges"}:
             for refusal in _refusals(results):
                 note(refusal)
         return results

@@ -121,6 +121,7 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.APPLY, "requeue_runs", {"run_pkey"}),
         (Role.FIRE, "hold_shards", {"shard_lease_pkey"}),
         (Role.FIRE, "fire_clocks", {"job_clock_pkey"}),
+        (Role.FIRE, "fire_outlined", {"job_clock_pkey", "shard_lease_pkey", "lane_pkey"}),
         (Role.FIRE, "find_busy_jobs", {"run_job"}),
         (Role.FIRE, "lock_clocks", {"job_clock_pkey"}),
         (Role.PLAN, "read_due", {"job_clock_due", "job_pkey"}),
@@ -150,7 +151,12 @@ async def test_hot_query_walks_its_indexes_and_sorts_nothing(
 
 @pytest.mark.parametrize(
     ("role", "name"),
-    [(Role.APPLY, "apply_successes"), (Role.FIRE, "fire_clocks"), (Role.APPLY, "lock_runs")],
+    [
+        (Role.APPLY, "apply_successes"),
+        (Role.FIRE, "fire_clocks"),
+        (Role.FIRE, "fire_outlined"),
+        (Role.APPLY, "lock_runs"),
+    ],
 )
 async def test_rows_are_locked_in_the_order_of_the_arguments(dsn: str, role: Role, name: str) -> None:
     """Law 6: the arguments are sorted, and are the outer side of the join or walk the index itself."""

@@ -10,9 +10,10 @@ from mainspring.core import outcomes
 from mainspring.core.ids import FireRangeId, JobId, RunId, SessionId
 from mainspring.core.model import Job, LaneKey, Priority
 from mainspring.core.outcomes import Failure, Transition
+from mainspring.core.outlines import RunOutline
 from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.runs import IdempotencyKey, NewRun
-from mainspring.ports.store.schedule import FireRangeStep
+from mainspring.ports.store.schedule import DueClock, FireRangeStep
 from mainspring.ports.store.sessions import Beat
 from mainspring.stores.postgres import PostgresStore
 from mainspring.testing.factories import (
@@ -164,7 +165,7 @@ _TOUCHES = tuple(
         "submit_plain": "job lane",
         "submit_keyed submit_old_key submit_new_lanes": "job lane key",
         "edit edit_batch rename rename_other add_fresh pause pause_quiet resume delete delete_batch": "job",
-        "fire fire_batch advance": "job lane shard",
+        "fire fire_batch fire_outlined fire_outlined_batch advance": "job lane shard",
         "take take_batch release leave beat_node expire_node": "shard",
         "record_tzdata": "cluster",
         "prune_lanes": "lane run",
@@ -414,6 +415,42 @@ async def fire(store: PostgresStore, scene: Scene) -> Any:
 async def fire_batch(store: PostgresStore, scene: Scene) -> Any:
     fires = [make_fire(scene.quiet, skip_if_live=True), make_fire(scene.job, skip_if_live=True)]
     return await store.record_fires(fires, epochs=scene.epochs, now=NOW)
+
+
+def _clock(job: Job, queue: str) -> DueClock:
+    """Return the clock of a job as it was read, with an outline."""
+    assert job.next_fire_at is not None
+    outline = RunOutline(
+        version=job.version,
+        queue=queue,
+        route="function",
+        timeout=job.spec.timeout,
+        grace=job.spec.misfire.grace,
+    )
+    return DueClock(
+        job_id=job.id,
+        tenant=job.tenant,
+        version=job.version,
+        priority=job.spec.priority,
+        revision=job.revision,
+        fire_at=job.next_fire_at,
+        due_at=job.next_fire_at,
+        fired_through=job.fired_through,
+        outline=outline,
+    )
+
+
+@_verb()
+async def fire_outlined(store: PostgresStore, scene: Scene) -> Any:
+    """One statement, because the lane is known: the one without runs."""
+    return await store.fire_outlined([_clock(scene.job, "quiet")], epochs=scene.epochs, now=NOW)
+
+
+@_verb()
+async def fire_outlined_batch(store: PostgresStore, scene: Scene) -> Any:
+    """A transaction, because one of the lanes is new."""
+    clocks = [_clock(scene.quiet, "quiet"), _clock(scene.job, "new")]
+    return await store.fire_outlined(clocks, epochs=scene.epochs, now=NOW)
 
 
 @_verb()

@@ -29,7 +29,10 @@ PIECEMEAL = {
         "each passes over what the other one holds, so a run may wait for the next claim"
     ),
     **dict.fromkeys(
-        (frozenset({"take_batch", other}) for other in ("take", "fire", "fire_batch", "advance")),
+        (
+            frozenset({"take_batch", other})
+            for other in ("take", "fire", "fire_batch", "fire_outlined", "fire_outlined_batch", "advance")
+        ),
         "passes over the one shard that the other one holds, and takes the other",
     ),
 }

@@ -41,6 +41,7 @@ class Guard:
 _CLOCKS = "mainspring.core.clocks"
 _FENCING = "mainspring.core.fencing"
 _APPLYING = "mainspring.core.applying"
+_OUTLINES = "mainspring.core.outlines"
 _CLAIMS = "mainspring.stores.memory.claims"
 _PAUSED = "ClockMove(next_fire=None, is_paused=True"
 _TABLES = "mainspring.stores.memory.tables"
@@ -183,6 +184,21 @@ GUARDS: tuple[Guard, ...] = (
                 "    start = fire_at\n",
             ),
         ),
+    ),
+    Guard(
+        "grace of a set",
+        "a late one-off fire is for the misfire policy of its job",
+        (Edit(_OUTLINES, "due_at <= now and now - due_at <= outline.grace", "due_at <= now"),),
+    ),
+    Guard(
+        "overlap before a set",
+        "a one-off job that skips overlaps does not fire in a set, where nobody looks for its live run",
+        (Edit(_OUTLINES, " or spec.overlap is not Overlap.ALLOW", ""),),
+    ),
+    Guard(
+        "expiry in a set",
+        "a run that was made in a set expires as its job says",
+        (Edit(_OUTLINES, "expires_after=spec.expires_after", "expires_after=None"),),
     ),
     Guard(
         "at most once",

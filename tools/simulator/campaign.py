@@ -26,6 +26,8 @@ REQUIRED = (
     "two_nodes_planned_the_same_fire",
     "fire_fenced",
     "fire_lost",
+    "fires_in_a_set",
+    "fire_in_a_set_lost",
     "shards_taken_from_a_living_node",
     "cancel_raced_completion",
     "claim_answer_repeated",
@@ -54,7 +56,7 @@ REQUIRED = (
 )
 """What a campaign must meet, each at least once; otherwise it is void."""
 NEEDS_SEVERAL_NODES = {
-    *("two_nodes_planned_the_same_fire", "fire_fenced", "fire_lost"),
+    *("two_nodes_planned_the_same_fire", "fire_fenced", "fire_lost", "fire_in_a_set_lost"),
     *("shards_taken_from_a_living_node", "crash_before_release_shards", "crash_after_release_shards"),
     *(
         "node_refused_clock",

@@ -117,6 +117,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     workers = tuple(random.random() < 0.4 for _ in range(random.choice([1, 2, 3, 4])))
     beat_period = random.choice([1.0, 2.0, 3.0])
     jobs = tuple(_make_job(random, index) for index in range(random.randint(3, 9)))
+    herd, changes, crashes = _make_herd(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
     names += [f"worker-{index}" for index in range(len(workers))]
     return Plan(
@@ -130,10 +131,10 @@ def _draw(seed: int, seconds: float) -> Plan:
         latency=random.choice([0.0005, 0.002, 0.02]),
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=jobs,
+        jobs=(*jobs, *herd),
         actions=tuple(
             sorted(
-                (*_make_actions(random, jobs, seconds), *_make_policy_edits(seed, jobs, seconds)),
+                (*_make_actions(random, jobs, seconds), *_make_policy_edits(seed, jobs, seconds), *changes),
                 key=lambda action: action.at,
             )
         ),
@@ -144,6 +145,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *_make_stragglers(seed, names, seconds),
                     *_make_unfit(seed, servers, seconds),
                     *_make_strangers(seed, servers, seconds),
+                    *crashes,
                 ),
                 key=lambda fault: fault.at,
             )
@@ -256,9 +258,70 @@ def _make_policy_edits(seed: int, jobs: Sequence[JobPlan], seconds: float) -> tu
     )
 
 
+def _make_herd(
+    seed: int, servers: int, seconds: float
+) -> tuple[tuple[JobPlan, ...], tuple[Action, ...], tuple[FaultPlan, ...]]:
+    """Draw one-off jobs that are due at one instant, what clients do to them around it, and a crash as they fire.
+
+    Most fire in sets. A random source of its own leaves other draws as they are.
+    """
+    random = Random(f"herd:{seed}")
+    due = round(random.uniform(8, seconds * 0.8), 3)
+    jobs: list[JobPlan] = []
+    actions: list[Action] = []
+    for index in range(random.choice([0, 0, 6, 15])):
+        name = f"herd-{index}"
+        body: dict[str, Any] = {
+            "run_at": at(due).isoformat(),
+            "priority": random.choice(["HIGH", "MEDIUM", "LOW"]),
+            "misfire": {
+                "policy": random.choice(["skip", "fire_latest", "fire_all"]),
+                "grace": random.choice(["1s", "3s", "60s"]),
+            },
+        }
+        rarer = {"jitter": "3s", "expires_after": "5s", "overlap": "skip", "queue": "other"}
+        body |= {key: value for key, value in rarer.items() if random.random() < 0.25}
+        jobs.append(JobPlan(name=name, body=body))
+        actions.append(Action(at=round(random.uniform(0, 5), 3), kind="create", job=name))
+        actions += _make_changes(random, name, due, seconds)
+    crash = FaultPlan(
+        at=due - 1,
+        seconds=random.choice([0.2, 5.0]),
+        kind="crash_at",
+        target=f"server-{random.randrange(servers)}",
+        verb="fire_outlined",
+        is_after=random.random() < 0.5,
+    )
+    return tuple(jobs), tuple(actions), (crash,) if jobs and random.random() < 0.3 else ()
+
+
+def _make_changes(random: Random, job: str, due: float, seconds: float) -> list[Action]:
+    """Draw what clients do to a one-off job shortly before, at, and after its instant."""
+    actions = []
+    for _ in range(random.choice([0, 0, 1, 2])):
+        instant = round(due + random.choice([-2.0, -0.01, 0.0, 0.01, 1.0]) + random.uniform(0, 0.05), 3)
+        kind = random.choice(["edit", "edit", "pause", "resume", "delete", "submit"])
+        moved = {"run_at": at(round(due + random.uniform(-1, 3), 3)).isoformat()}
+        body = random.choice([moved, {"queue": "third"}, {"overlap": "skip"}, {"jitter": "2s"}])
+        actions.append(
+            Action(at=min(instant, seconds), kind=kind, job=job, body=body if kind == "edit" else {})
+        )
+        if kind == "pause":
+            later = round(instant + random.uniform(0, 2), 3)
+            actions.append(Action(at=min(later, seconds), kind="resume", job=job))
+    return actions
+
+
 CRASH_VERBS = (
     # the planner and the fire ranges' drain
-    *("read_due", "read_versions", "record_fires", "read_fire_ranges", "advance_fire_ranges"),
+    *(
+        "read_due",
+        "read_versions",
+        "record_fires",
+        "fire_outlined",
+        "read_fire_ranges",
+        "advance_fire_ranges",
+    ),
     # the reaper
     *("read_pulses", "expire_sessions", "list_orphans", "list_overdue", "expire_runs"),
     # shards

@@ -17,7 +17,7 @@ from mainspring.core.states import RunState
 from mainspring.ports.store.claims import ApplyResult, ClaimResult
 from mainspring.ports.store.jobs import AddResult
 from mainspring.ports.store.runs import SubmitResult
-from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus
+from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus, fire_of
 from mainspring.ports.store.sessions import BeatResult
 from tools.judge import Change, ChangeKind, Effect, Event, Fault, Grant, Operation
 
@@ -63,6 +63,7 @@ class Recorder:
             "resume_jobs": self._note_resumed,
             "delete_jobs": self._note_deleted,
             "record_fires": self._note_fires,
+            "fire_outlined": self._note_set,
             "advance_fire_ranges": self._note_fire_ranges,
             "submit_runs": self._note_submitted,
             "claim_runs": self._note_claims,
@@ -151,6 +152,14 @@ class Recorder:
             self.reached[f"fire_{result.status}"] += 1
             if self._fired.get(key, actor) != actor:
                 self.reached["two_nodes_planned_the_same_fire"] += 1
+
+    def _note_set(self, actor: str, clocks: Any, given: Mapping[str, Any], results: list[FireResult]) -> None:
+        self._note_fires(actor, [fire_of(clock) for clock in clocks], given, results)
+        fired = sum(result.status is FireStatus.FIRED for result in results)
+        self.reached["fires_in_a_set"] += fired > 1
+        self.reached[f"fire_in_a_set_{FireStatus.LOST}"] += any(
+            result.status is FireStatus.LOST for result in results
+        )
 
     def _note_fire_ranges(
         self, actor: str, steps: Any, given: Mapping[str, Any], results: list[FireResult]

@@ -37,19 +37,28 @@ def plain_from_spec(spec: JobSpec, show_payload: Callable[[bytes], Any] = decode
 
 def spec_from_plain(plain: Mapping[str, Any]) -> JobSpec:
     """Read a full form that `plain_from_spec` wrote, of this release or an earlier one; it is trusted, not checked."""
-    target = dict(plain["target"])
     payload = plain["payload"]
-    try:
-        options = _known[_identify(plain)]
-    except KeyError:
-        options = _load_options(plain)
     return JobSpec(
         name=plain["name"],
-        target=Target(target.pop("type"), target),
+        target=target_from_plain(plain["target"]),
         trigger=load_trigger(plain["trigger"]),
         payload=None if payload is None else encode_payload(payload),
-        **options,
+        **options_from_plain(plain),
     )
+
+
+def target_from_plain(plain: Mapping[str, Any]) -> Target:
+    """Read the target of a full form."""
+    params = dict(plain)
+    return Target(params.pop("type"), params)
+
+
+def options_from_plain(plain: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Read all options of a full form but the payload: the arguments for a `JobSpec`."""
+    try:
+        return _known[_identify(plain)]
+    except KeyError:
+        return _load_options(plain)
 
 
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})

@@ -12,6 +12,7 @@ import structlog
 from mainspring.core.clocks import NextFire
 from mainspring.core.ids import JobId, format_job_id, job_shard
 from mainspring.core.model import JobSpec, Overlap
+from mainspring.core.outlines import is_on_time
 from mainspring.core.planning import next_fire, plan_fires
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.wakeups import Wakeups
@@ -128,27 +129,49 @@ class Planner:
             due = self._window.pop_due(now, self._batch())
             if not due:
                 return
-            try:
-                await self._fire(due, now)
-            except BaseException:
-                # They are still due, and the next scan starts at the oldest known clock.
-                for clock in due:
-                    self._window.push(clock)
-                raise
+            outlined, others = _divide(due, now)
+            if not outlined or not others:
+                await self._fire(due, now, in_set=bool(outlined))
+                continue
+            # Neither waits for the other, because either may have the most urgent.
+            ends = await asyncio.gather(
+                self._fire(others, now, in_set=False),
+                self._fire(outlined, now, in_set=True),
+                return_exceptions=True,
+            )
+            for end in ends:
+                if end is not None:
+                    raise end
 
-    async def _fire(self, due: list[DueClock], now: datetime) -> None:
+    async def _fire(self, due: list[DueClock], now: datetime, *, in_set: bool) -> None:
+        try:
+            await self._commit(due, now, in_set=in_set)
+        except BaseException:
+            # They are still due, and the next scan starts at the oldest known clock.
+            for clock in due:
+                self._window.push(clock)
+            raise
+
+    async def _commit(self, due: list[DueClock], now: datetime, *, in_set: bool) -> None:
         epochs = self._ownership.epochs
         # Leave out the clocks of shards that the node has given up since it read them.
         clocks = [clock for clock in due if job_shard(clock.job_id) in epochs]
-        specs = await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
-        planned = list(_plan(clocks, specs, now))
-        results = await self._store.record_fires([fire for _, fire in planned], epochs=epochs, now=now)
+        planned: list[tuple[DueClock, Fire | None]]
+        if in_set:
+            planned = [(clock, None) for clock in clocks]
+            results = await self._store.fire_outlined(clocks, epochs=epochs, now=now)
+        else:
+            specs = await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
+            fires = list(_plan(clocks, specs, now))
+            planned = [*fires]
+            results = await self._store.record_fires([fire for _, fire in fires], epochs=epochs, now=now)
         has_runs = False
         fenced: set[int] = set()
         for (clock, fire), result in zip(planned, results, strict=True):
             if result.status is FireStatus.FIRED:
                 has_runs = has_runs or bool(result.run_ids)
-                self._push_following(clock, fire, now)
+                if fire is not None:
+                    self._push_following(clock, fire, now)
             elif result.status is FireStatus.FENCED:
                 fenced.add(job_shard(clock.job_id))
             else:
@@ -178,6 +201,16 @@ class Planner:
         if first_at is not None:
             until = min(until, (first_at - now).total_seconds())
         return max(until, 0.0)
+
+
+def _divide(due: Sequence[DueClock], now: datetime) -> tuple[list[DueClock], list[DueClock]]:
+    """Return the clocks that fire in a set, and those whose fires are planned one by one."""
+    outlined: list[DueClock] = []
+    others: list[DueClock] = []
+    for clock in due:
+        is_outlined = clock.outline is not None and is_on_time(clock.outline, clock.due_at, now=now)
+        (outlined if is_outlined else others).append(clock)
+    return outlined, others
 
 
 def _plan(

@@ -10,7 +10,9 @@ from typing import Protocol
 
 from mainspring.core.clocks import NextFire
 from mainspring.core.ids import FireRangeId, JobId, RunId
-from mainspring.core.model import FireRange, FireRangeKind, Priority
+from mainspring.core.model import FireRange, FireRangeKind, LaneKey, Priority, RunKind
+from mainspring.core.outlines import RunOutline
+from mainspring.core.planning import jittered
 from mainspring.core.values import value
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
@@ -42,6 +44,17 @@ class ScheduleStore(Protocol):
         """
         ...
 
+    async def fire_outlined(
+        self, clocks: Sequence[DueClock], *, epochs: Epochs, now: datetime
+    ) -> list[FireResult]:
+        """Win fires of clocks that have an outline, each the last of its job, and insert their runs (ADR 0040).
+
+        It is what `record_fires` does with such fires, without a plan for each, and under the same conditions: the
+        clock's revision, its `fire_at`, its `fired_through`, and the shard's epoch. Whether a fire is due and on time
+        is for the caller to say. A call has at most one clock of a job.
+        """
+        ...
+
     async def add_fire_ranges(self, fire_ranges: Sequence[NewFireRange], *, now: datetime) -> None:
         """Insert fire ranges, for a backfill."""
         ...
@@ -68,7 +81,12 @@ class ScheduleStore(Protocol):
 
 @value(kw_only=True)
 class DueClock:
-    """A clock row whose next fire is near or past. `due_at` is when to commit it (see `NextFire`)."""
+    """A clock row whose next fire is near or past.
+
+    Attributes:
+        due_at: when to commit the fire (see `NextFire`).
+        outline: what its run needs of the job's definition. None if only the definition says that.
+    """
 
     job_id: JobId
     tenant: str
@@ -78,6 +96,24 @@ class DueClock:
     fire_at: datetime
     due_at: datetime
     fired_through: datetime | None
+    outline: RunOutline | None = None
+
+
+def outlined_run(clock: DueClock) -> NewRun:
+    """Make the run of a clock that has an outline: the same as from its definition."""
+    outline = clock.outline
+    assert outline is not None, "only a clock with an outline fires in a set"
+    due_at = jittered(clock.job_id, clock.fire_at, outline.jitter)
+    return NewRun(
+        job_id=clock.job_id,
+        version=outline.version,
+        lane=LaneKey(outline.queue, outline.route, clock.tenant, clock.priority),
+        kind=RunKind.SCHEDULED,
+        fire_at=clock.fire_at,
+        due_at=due_at,
+        timeout=outline.timeout,
+        expires_at=due_at + outline.expires_after if outline.expires_after is not None else None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +149,18 @@ class Fire:
     runs: tuple[NewRun, ...] = ()
     fire_ranges: tuple[NewFireRange, ...] = ()
     skip_if_live: bool = False
+
+
+def fire_of(clock: DueClock) -> Fire:
+    """Return what `fire_outlined` does with a clock, as a planned fire."""
+    return Fire(
+        job_id=clock.job_id,
+        revision=clock.revision,
+        fire_at=clock.fire_at,
+        next_fire=None,
+        fired_through=clock.fire_at,
+        runs=(outlined_run(clock),),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from uuid import UUID
 from mainspring.core.clocks import wins_fire
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import FireRange, FireRangeKind
+from mainspring.core.outlines import outline_of
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.schedule import (
     DueClock,
@@ -18,6 +19,7 @@ from mainspring.ports.store.schedule import (
     FireResult,
     FireStatus,
     NewFireRange,
+    fire_of,
 )
 from mainspring.stores.memory.rows import JobRow
 from mainspring.stores.memory.tables import Tables
@@ -62,6 +64,11 @@ class MemoryScheduleStore:
             tables.add_fire_range(fire_range, now=now)
         run_ids = tables.insert_planned(fire.runs, skip_if_live=fire.skip_if_live, now=now)
         return FireResult(FireStatus.FIRED, run_ids)
+
+    async def fire_outlined(
+        self, clocks: Sequence[DueClock], *, epochs: Epochs, now: datetime
+    ) -> list[FireResult]:
+        return [self._record_fire(fire_of(clock), epochs, now) for clock in clocks]
 
     async def add_fire_ranges(self, fire_ranges: Sequence[NewFireRange], *, now: datetime) -> None:
         for fire_range in fire_ranges:
@@ -116,4 +123,5 @@ def _due_clock(job: JobRow) -> DueClock:
         fire_at=job.next_fire.fire_at,
         due_at=job.next_fire.due_at,
         fired_through=job.fired_through,
+        outline=outline_of(job.spec, job.version),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -21,12 +21,12 @@ from mainspring.core.clocks import (
 )
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Job, JobSpec
-from mainspring.ports.codec import decode_spec, encode_spec
+from mainspring.ports.codec import decode_spec, encode_outline, encode_spec
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
-from mainspring.stores.postgres.rows import columns_of_fire_ranges, columns_of_next_fires, job_of
+from mainspring.stores.postgres.rows import columns_of_fire_ranges, columns_of_next_fires, job_of, sparse
 
 _BEFORE_ALL = UUID(int=0)
 
@@ -89,6 +89,7 @@ class PostgresJobStore:
                 job_ids=[job.id for job in added],
                 shards=[job_shard(job.id) for job in added],
                 priorities=[job.spec.priority for job in added],
+                run_outlines=sparse([encode_outline(job.spec, 1) for job in added]),
                 **columns_of_next_fires([job.next_fire for job in added]),
             )
             return [AddResult.ADDED if job.id in ids else AddResult.NAME_TAKEN for job in jobs]
@@ -108,7 +109,8 @@ class PostgresJobStore:
                 if locked[edit.job_id].name != edit.spec.name:
                     await transaction.execute("rename_job", job_id=edit.job_id, name=edit.spec.name)
             await _keep_versions(transaction, [edit for edit, _ in done], locked, now)
-            await _move_clocks(transaction, done, now)
+            versions = {edit.job_id: locked[edit.job_id].version + 1 for edit, _ in done}
+            await _move_clocks(transaction, done, now, versions)
             return [decision.verdict for _, decision in decided]
 
         # If another caller took the name since it was looked up, the unique index refuses it; the next try sees it.
@@ -261,7 +263,7 @@ async def _set_paused(
 ) -> None:
     job_ids = [change.job_id for change, _ in done]
     await transaction.execute("set_paused", job_ids=job_ids, is_paused=is_paused, now=now)
-    await _move_clocks(transaction, done, now)
+    await _move_clocks(transaction, done, now, {})
 
 
 async def _delete(
@@ -292,13 +294,24 @@ async def _keep_versions(
 
 
 async def _move_clocks(
-    transaction: Transaction, done: Sequence[tuple[JobEdit | ClockChange, ClockMove]], now: datetime
+    transaction: Transaction,
+    done: Sequence[tuple[JobEdit | ClockChange, ClockMove]],
+    now: datetime,
+    versions: Mapping[JobId, int],
 ) -> None:
-    """Set clocks, raise their revisions, end gaps, and insert the changes' records."""
+    """Set clocks, raise their revisions, end gaps, and insert the changes' records.
+
+    Args:
+        versions: the new versions of edited jobs.
+    """
+    edits = [change if isinstance(change, JobEdit) else None for change, _ in done]
     await transaction.execute(
         "move_clocks",
         job_ids=[change.job_id for change, _ in done],
-        priorities=[change.spec.priority if isinstance(change, JobEdit) else None for change, _ in done],
+        priorities=[None if edit is None else edit.spec.priority for edit in edits],
+        run_outlines=[
+            None if edit is None else encode_outline(edit.spec, versions[edit.job_id]) for edit in edits
+        ],
         **columns_of_next_fires([move.next_fire for _, move in done]),
     )
     ending = [change.job_id for change, move in done if move.ends_gap]

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from mainspring.core.ids import FireRangeId, JobId, job_shard
 from mainspring.core.model import FireRange, Priority
+from mainspring.ports.codec import decode_outline
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.schedule import (
     DueClock,
@@ -18,9 +19,11 @@ from mainspring.ports.store.schedule import (
 )
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
+from mainspring.stores.postgres.fire_set import fire_set
 from mainspring.stores.postgres.inserts import LaneIds, insert_planned
 from mainspring.stores.postgres.rows import EVER, columns_of_fire_ranges, columns_of_next_fires, fire_range_of
 
+_PRIORITIES = tuple(Priority)
 _LOST = FireResult(FireStatus.LOST)
 _FENCED = FireResult(FireStatus.FENCED)
 
@@ -44,19 +47,7 @@ class PostgresScheduleStore:
             "limit": limit,
         }
         rows = await self._connections.fetch(Role.PLAN, "read_due", is_repeatable=True, **values)
-        return [
-            DueClock(
-                job_id=row["job_id"],
-                tenant=row["tenant"],
-                version=row["version"],
-                priority=Priority(row["priority"]),
-                revision=row["revision"],
-                fire_at=row["fire_at"],
-                due_at=row["due_at"],
-                fired_through=row["fired_through"],
-            )
-            for row in rows
-        ]
+        return [_due_clock(*row) for row in rows]
 
     async def record_fires(self, fires: Sequence[Fire], *, epochs: Epochs, now: datetime) -> list[FireResult]:
         if not fires:
@@ -82,6 +73,15 @@ class PostgresScheduleStore:
             ]
 
         results = await self._connections.transact(Role.FIRE, work)
+        self._connections.servers.recent.note(now, results)
+        return results
+
+    async def fire_outlined(
+        self, clocks: Sequence[DueClock], *, epochs: Epochs, now: datetime
+    ) -> list[FireResult]:
+        if not clocks:
+            return []
+        results = await fire_set(self._connections, self._lane_ids, clocks, epochs=epochs, now=now)
         self._connections.servers.recent.note(now, results)
         return results
 
@@ -133,6 +133,31 @@ class PostgresScheduleStore:
             Role.BROWSE, "list_fire_ranges", is_repeatable=True, job_id=job_id, limit=limit
         )
         return [fire_range_of(row) for row in rows]
+
+
+def _due_clock(
+    job_id: JobId,
+    tenant: str,
+    version: int,
+    priority: int,
+    revision: int,
+    fire_at: datetime,
+    due_at: datetime,
+    fired_through: datetime | None,
+    run_outline: str | None,
+) -> DueClock:
+    """Make a clock from the columns of `read_due`."""
+    return DueClock(
+        job_id=job_id,
+        tenant=tenant,
+        version=version,
+        priority=_PRIORITIES[priority],
+        revision=revision,
+        fire_at=fire_at,
+        due_at=due_at,
+        fired_through=fired_through,
+        outline=decode_outline(run_outline, version),
+    )
 
 
 async def _hold_shards(transaction: Transaction, job_ids: Iterable[JobId], epochs: Epochs) -> set[int]:

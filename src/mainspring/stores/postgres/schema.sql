@@ -119,6 +119,7 @@ CREATE TABLE job_clock (
     fired_through timestamp with time zone,
     priority smallint NOT NULL,
     due_at timestamp with time zone,
+    run_outline text,
     CONSTRAINT job_clock_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor=80);
 CREATE INDEX job_clock_due ON public.job_clock USING btree (priority, due_at) WHERE (due_at IS NOT NULL);

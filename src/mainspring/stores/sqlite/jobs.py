@@ -19,7 +19,7 @@ from mainspring.core.clocks import (
 )
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Job, JobSpec
-from mainspring.ports.codec import decode_spec, encode_spec
+from mainspring.ports.codec import decode_spec, encode_outline, encode_spec
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import insert_fire_ranges
@@ -87,7 +87,11 @@ class SqliteJobStore:
         execute(db, "add_version", values)
         execute(db, "rename_job", {"job_id": job_id, "name": edit.spec.name})
         execute(db, "raise_version", {"job_id": job_id, "now": now})
-        self._move(db, edit, decision.move, now)
+        outline = {
+            "priority": edit.spec.priority.value,
+            "run_outline": encode_outline(edit.spec, job.version + 1),
+        }
+        self._move(db, edit, decision.move, now, outline)
         return decision.verdict
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
@@ -111,13 +115,18 @@ class SqliteJobStore:
     def _pause_or_resume(self, db: apsw.Connection, change: ClockChange, move: ClockMove, now: int) -> None:
         values = {"job_id": change.job_id.bytes, "is_paused": move.is_paused, "now": now}
         execute(db, "set_paused", values)
-        self._move(db, change, move, now)
+        self._move(db, change, move, now, {"priority": None, "run_outline": None})
 
-    def _move(self, db: apsw.Connection, change: JobEdit | ClockChange, move: ClockMove, now: int) -> None:
+    def _move(
+        self,
+        db: apsw.Connection,
+        change: JobEdit | ClockChange,
+        move: ClockMove,
+        now: int,
+        edited: dict[str, int | str | None],
+    ) -> None:
         job_id = change.job_id.bytes
-        priority = change.spec.priority.value if isinstance(change, JobEdit) else None
-        clock = {"job_id": job_id, "priority": priority, **values_of_next_fire(move.next_fire)}
-        execute(db, "move_clock", clock)
+        execute(db, "move_clock", {"job_id": job_id, **edited, **values_of_next_fire(move.next_fire)})
         if move.ends_gap:
             execute(db, "drop_empty_gap", {"job_id": job_id, "now": now})
             execute(db, "close_gap", {"job_id": job_id, "now": now})
@@ -203,7 +212,12 @@ def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
     values = {"job_id": job_id, "shard": shard, "tenant": job.tenant, "name": job.spec.name, "now": now}
     execute(db, "add_job", values)
     execute(db, "add_version", {"job_id": job_id, "version": 1, "spec": spec, "now": now})
-    clock = {"job_id": job_id, "shard": shard, "priority": job.spec.priority.value}
+    clock = {
+        "job_id": job_id,
+        "shard": shard,
+        "priority": job.spec.priority.value,
+        "run_outline": encode_outline(job.spec, 1),
+    }
     execute(db, "add_clock", clock | values_of_next_fire(job.next_fire))
     return AddResult.ADDED
 

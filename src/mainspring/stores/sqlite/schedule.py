@@ -10,8 +10,10 @@ from typing import TypeVar
 import apsw
 
 from mainspring.core.admission import skip_overlaps
+from mainspring.core.clocks import NextFire
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import FireRange, Priority
+from mainspring.ports.codec import decode_outline
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import (
@@ -21,6 +23,7 @@ from mainspring.ports.store.schedule import (
     FireResult,
     FireStatus,
     NewFireRange,
+    outlined_run,
 )
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import InternedLanes, insert_fire_ranges, insert_runs
@@ -78,8 +81,9 @@ class SqliteScheduleStore:
                 fire_at=to_instant(fire_at),
                 due_at=to_instant(due_at),
                 fired_through=to_optional_instant(fired_through),
+                outline=decode_outline(run_outline, version),
             )
-            for job_id, tenant, version, priority, revision, fire_at, due_at, fired_through in (
+            for job_id, tenant, version, priority, revision, fire_at, due_at, fired_through, run_outline in (
                 await self._reader.call(read)
             )
         ]
@@ -89,17 +93,38 @@ class SqliteScheduleStore:
         return await self._fenced(fires, epochs, to_micros(now), self._fire)
 
     def _fire(self, db: apsw.Connection, fire: Fire, now: int) -> FireResult:
-        values = {
-            "job_id": fire.job_id.bytes,
-            "revision": fire.revision,
-            "fire_at": to_micros(fire.fire_at),
-            **values_of_next_fire(fire.next_fire),
-            "fired_through": to_micros(fire.fired_through),
-        }
-        if fetch_value(db, "fire_clock", values) is None:
+        if not _win(db, fire, fire.next_fire, fire.fired_through):
             return FireResult(FireStatus.LOST)
         insert_fire_ranges(db, fire.fire_ranges, now)
         return self._fired(db, fire.job_id, fire.runs, skip_if_live=fire.skip_if_live, now=now)
+
+    async def fire_outlined(
+        self, clocks: Sequence[DueClock], *, epochs: Epochs, now: datetime
+    ) -> list[FireResult]:
+        """See `ScheduleStore`."""
+        if not clocks:
+            return []
+        runs = [outlined_run(clock) for clock in clocks]
+        at = to_micros(now)
+
+        def work(db: apsw.Connection) -> list[FireResult]:
+            fenced = _find_fenced_shards(db, [clock.job_id for clock in clocks], epochs)
+            won: list[NewRun] = []
+            results: list[FireResult | None] = []
+            for clock, run in zip(clocks, runs, strict=True):
+                if job_shard(clock.job_id) in fenced:
+                    results.append(FireResult(FireStatus.FENCED))
+                elif not _win(db, clock, None, clock.fire_at):
+                    results.append(FireResult(FireStatus.LOST))
+                else:
+                    results.append(None)
+                    won.append(run)
+            ids = iter(insert_runs(db, self._lane_ids, won, at))
+            return [
+                FireResult(FireStatus.FIRED, (next(ids),)) if result is None else result for result in results
+            ]
+
+        return await self._writer.call(work)
 
     async def advance_fire_ranges(
         self, steps: Sequence[FireRangeStep], *, epochs: Epochs, now: datetime
@@ -169,6 +194,20 @@ class SqliteScheduleStore:
         values = {"job_id": job_id.bytes, "limit": limit}
         rows = await self._browser.call(lambda db: fetch_rows(db, "list_fire_ranges", values))
         return [make_fire_range(row) for row in rows]
+
+
+def _win(
+    db: apsw.Connection, clock: Fire | DueClock, next_fire: NextFire | None, fired_through: datetime
+) -> bool:
+    """Move a clock on from its fire, if it still stands there (law 2)."""
+    values = {
+        "job_id": clock.job_id.bytes,
+        "revision": clock.revision,
+        "fire_at": to_micros(clock.fire_at),
+        **values_of_next_fire(next_fire),
+        "fired_through": to_micros(fired_through),
+    }
+    return fetch_value(db, "fire_clock", values) is not None
 
 
 def _find_fenced_shards(db: apsw.Connection, job_ids: Sequence[JobId], epochs: Epochs) -> set[int]:

@@ -112,7 +112,7 @@ CREATE TABLE job_clock (
     revision INTEGER NOT NULL,
     next_fire_at INTEGER,
     fired_through INTEGER
-, priority INTEGER NOT NULL DEFAULT 1, due_at INTEGER) STRICT;
+, priority INTEGER NOT NULL DEFAULT 1, due_at INTEGER, run_outline TEXT) STRICT;
 
 CREATE INDEX job_clock_due ON job_clock (priority, due_at) WHERE due_at IS NOT NULL;
 

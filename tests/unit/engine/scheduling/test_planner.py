@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from mainspring.core.ids import SHARDS, JobId, job_shard
-from mainspring.core.model import FireRangeKind, JobSpec
+from mainspring.core.model import FireRangeKind, JobSpec, Overlap
 from mainspring.core.planning import jittered
 from mainspring.core.states import RunState
 from mainspring.core.triggers import Once
 from mainspring.engine.scheduling import planner, reading
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.store.schedule import DueClock, Fire, FireResult, FireStatus
-from mainspring.testing.factories import add_job, at, make_spec
+from mainspring.testing.factories import add_job, at, make_spec, own_shards
 from mainspring.testing.manual import TENANT
 from tests.unit.engine.conftest import Bench
 
@@ -368,13 +368,13 @@ async def test_of_fires_at_one_instant_those_that_start_first_are_made_first(
 ) -> None:
     monkeypatch.setattr(planner, "BATCH", 4)
     starts: list[datetime] = []
-    record_fires = bench.runtime.store.record_fires
+    fire_outlined = bench.runtime.store.fire_outlined
 
-    async def note(fires: Sequence[Fire], **named: Any) -> list[FireResult]:
-        starts.extend(run.due_at for fire in fires for run in fire.runs)
-        return await record_fires(fires, **named)
+    async def note(clocks: Sequence[DueClock], **named: Any) -> list[FireResult]:
+        starts.extend(clock.due_at for clock in clocks)
+        return await fire_outlined(clocks, **named)
 
-    monkeypatch.setattr(bench.runtime.store, "record_fires", note)
+    monkeypatch.setattr(bench.runtime.store, "fire_outlined", note)
     bodies = [
         {"name": f"job-{index}", "function": "work", "run_at": at(5).isoformat(), "jitter": "1s"}
         for index in range(40)
@@ -436,7 +436,8 @@ async def test_look_that_failed_half_way_is_no_look(bench: Bench, monkeypatch: p
     """The clocks were read, their definitions were not; only the rare look at everything finds this one."""
     runtime = bench.runtime
     await runtime.advance(31)
-    job = await add_job(runtime.store, make_spec(trigger=Once(at(5))), next_fire_at=at(5))
+    spec = make_spec(trigger=Once(at(5)), overlap=Overlap.SKIP)  # so that its fire needs the definition
+    job = await add_job(runtime.store, spec, next_fire_at=at(5))
 
     async def refuse(_keys: object) -> None:
         raise StoreUnavailable("gone")
@@ -546,7 +547,9 @@ async def test_job_that_cannot_be_planned_holds_up_no_other(
 ) -> None:
     """Its zone is not known to this host, say; it fires as soon as it is."""
     runtime = bench.runtime
-    jobs = [await bench.add(name=f"job-{number}", run_at=at(5).isoformat()) for number in range(3)]
+    jobs = [
+        await bench.add(name=f"job-{number}", run_at=at(5).isoformat(), overlap="skip") for number in range(3)
+    ]
     make_fire = planner.make_fire
 
     def refuse(clock: DueClock, spec: JobSpec, now: datetime) -> Fire | None:
@@ -585,23 +588,104 @@ async def test_look_at_everything_that_always_fails_is_not_all_that_is_tried(
     assert len(await bench.runs(job_id)) == 8
 
 
+@pytest.mark.parametrize("overlap", ["allow", "skip"])
 @pytest.mark.parametrize(("number", "largest"), [(100, 100), (300, 200), (2000, 400), (4000, 500)])
 async def test_commits_grow_with_the_herd(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int, largest: int
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int, largest: int, overlap: str
 ) -> None:
     sizes: list[int] = []
-    record_fires = bench.runtime.store.record_fires
+    verb = "fire_outlined" if overlap == "allow" else "record_fires"
+    fire = getattr(bench.runtime.store, verb)
 
-    async def note(fires: Sequence[Fire], **named: Any) -> list[FireResult]:
+    async def note(fires: Sequence[Any], **named: Any) -> list[FireResult]:
         sizes.append(len(fires))
-        return await record_fires(fires, **named)
+        results: list[FireResult] = await fire(fires, **named)
+        return results
 
-    monkeypatch.setattr(bench.runtime.store, "record_fires", note)
+    monkeypatch.setattr(bench.runtime.store, verb, note)
     bodies = [
-        {"name": f"job-{index}", "function": "work", "run_at": at(5).isoformat()} for index in range(number)
+        {"name": f"job-{index}", "function": "work", "run_at": at(5).isoformat(), "overlap": overlap}
+        for index in range(number)
     ]
     for first in range(0, number, 1000):
         await bench.runtime.client.jobs.create_many(TENANT, bodies[first : first + 1000])
     await bench.runtime.advance(6)
     assert sum(sizes) == number
     assert max(sizes) == largest
+
+
+# -- fires in sets ---------------------------------------------------------------------------------------------------
+
+
+async def test_fires_in_a_set_read_no_definition(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(_keys: object) -> None:
+        raise AssertionError("a definition was read")
+
+    job_id = await bench.add(run_at=at(5).isoformat(), jitter="1s", expires_after="60s")
+    monkeypatch.setattr(bench.runtime.store, "read_versions", refuse)
+    await bench.runtime.advance(7)
+    assert [run.fire_at for run in await bench.runs(job_id)] == [at(5)]
+
+
+@pytest.mark.parametrize(("policy", "state"), [("skip", RunState.SKIPPED), ("fire_latest", RunState.PENDING)])
+async def test_late_fire_is_for_the_misfire_policy(bench: Bench, policy: str, state: RunState) -> None:
+    job_id = await bench.add(run_at=at(5).isoformat(), misfire={"policy": policy, "grace": "3s"})
+    bench.runtime.clock.advance(9)
+    await bench.runtime.plan()
+    assert [run.state for run in await bench.runs(job_id)] == [state]
+
+
+async def test_fires_in_a_set_and_others_do_not_wait_for_each_other(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = bench.runtime.store
+    under_way: set[str] = set()
+    both = asyncio.Event()
+
+    def wait_for_the_other(name: str, verb: Any) -> Any:
+        async def wait(fires: Sequence[Any], **named: Any) -> Any:
+            under_way.add(name)
+            if len(under_way) == 2:
+                both.set()
+            await asyncio.wait_for(both.wait(), 10)
+            return await verb(fires, **named)
+
+        return wait
+
+    for name in ("record_fires", "fire_outlined"):
+        monkeypatch.setattr(store, name, wait_for_the_other(name, getattr(store, name)))
+    jobs = [await bench.add(name="once", run_at=at(5).isoformat()), await bench.add(name="often", every="5s")]
+    await bench.runtime.advance(5)
+    assert [len(await bench.runs(job_id)) for job_id in jobs] == [1, 1]
+
+
+@pytest.mark.parametrize("broken", ["record_fires", "fire_outlined"])
+async def test_fires_of_the_other_kind_are_made_though_some_fail(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    async def refuse(*_arguments: object, **_named: object) -> list[FireResult]:
+        raise StoreUnavailable("gone")
+
+    once = await bench.add(name="once", run_at=at(5).isoformat())
+    often = await bench.add(name="often", every="5s")
+    await bench.runtime.advance(4)
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.runtime.store, broken, refuse)
+        bench.runtime.clock.advance(1)
+        with pytest.raises(StoreUnavailable):
+            await bench.runtime.tick("planner")
+        assert len(await bench.runs(once)) == (broken == "record_fires")
+        assert len(await bench.runs(often)) == (broken == "fire_outlined")
+    await bench.runtime.plan()
+    assert [len(await bench.runs(job_id)) for job_id in (once, often)] == [1, 1]
+
+
+async def test_set_that_was_fenced_gives_up_the_shard(bench: Bench) -> None:
+    runtime = bench.runtime
+    job_id = await bench.add(run_at=at(5).isoformat())
+    await runtime.advance(4)
+    await own_shards(runtime.store, "another", now=runtime.clock.now())
+    runtime.clock.advance(1)
+    await runtime.tick("planner")
+    assert await bench.runs(job_id) == []
+    assert job_shard(job_id) not in runtime.ownership.epochs

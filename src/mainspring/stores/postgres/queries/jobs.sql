@@ -11,11 +11,12 @@ ON CONFLICT (tenant, name) WHERE deleted_at IS NULL DO NOTHING
 RETURNING id;
 
 -- name: add_clocks
-INSERT INTO job_clock (job_id, shard, priority, revision, next_fire_at, due_at)
-SELECT job_id, shard, priority, 1, next_fire_at, due_at
+INSERT INTO job_clock (job_id, shard, priority, revision, next_fire_at, due_at, run_outline)
+SELECT job_id, shard, priority, 1, next_fire_at, due_at, run_outline
 FROM unnest(
-    :job_ids::uuid[], :shards::smallint[], :priorities::smallint[], :next_fires_at::timestamptz[], :dues_at::timestamptz[]
-) AS new (job_id, shard, priority, next_fire_at, due_at);
+    :job_ids::uuid[], :shards::smallint[], :priorities::smallint[], :next_fires_at::timestamptz[], :dues_at::timestamptz[],
+    :run_outlines::text[]
+) AS new (job_id, shard, priority, next_fire_at, due_at, run_outline);
 
 -- name: add_versions
 INSERT INTO job_version (job_id, version, spec, created_at)
@@ -49,13 +50,15 @@ UPDATE job SET is_paused = :is_paused, updated_at = :now
 WHERE job.id = ANY(:job_ids::uuid[]);
 
 -- name: move_clocks
--- Only an edit gives a priority.
+-- Only an edit gives a priority, and then the outline, or that there is none.
 UPDATE job_clock SET
     revision = job_clock.revision + 1, priority = coalesce(changed.priority, job_clock.priority),
-    next_fire_at = changed.next_fire_at, due_at = changed.due_at
+    next_fire_at = changed.next_fire_at, due_at = changed.due_at,
+    run_outline = CASE WHEN changed.priority IS NULL THEN job_clock.run_outline ELSE changed.run_outline END
 FROM unnest(
-    :job_ids::uuid[], :priorities::smallint[], :next_fires_at::timestamptz[], :dues_at::timestamptz[]
-) AS changed (job_id, priority, next_fire_at, due_at)
+    :job_ids::uuid[], :priorities::smallint[], :next_fires_at::timestamptz[], :dues_at::timestamptz[],
+    :run_outlines::text[]
+) AS changed (job_id, priority, next_fire_at, due_at, run_outline)
 WHERE job_clock.job_id = changed.job_id;
 
 -- name: delete_jobs

@@ -6,7 +6,7 @@ FROM unnest(:priorities::smallint[]) AS tier (priority)
 CROSS JOIN LATERAL (
     SELECT
         job_clock.job_id, job.tenant, job.version, job_clock.priority, job_clock.revision, job_clock.next_fire_at AS fire_at,
-        job_clock.due_at, job_clock.fired_through
+        job_clock.due_at, job_clock.fired_through, job_clock.run_outline AS outline
     FROM job_clock JOIN job ON job.id = job_clock.job_id
     WHERE job_clock.priority = tier.priority AND job_clock.due_at BETWEEN :since AND :until
       AND job_clock.shard = ANY(:shards::smallint[])
@@ -30,6 +30,53 @@ WHERE job_id = ANY(:job_ids::uuid[])
   AND next_fire_at = (:fires_at::timestamptz[])[width_bucket(job_id, :job_ids::uuid[])]
   AND (fired_through IS NULL OR fired_through < next_fire_at)
 RETURNING job_id;
+
+-- name: fire_outlined
+-- Laws 2 and 3 for a set of fires, each the last of its job (ADR 0040). Rows of shards are held before a clock moves. It
+-- does nothing if a lane is gone; the caller then interns it. If all values of a column are the same, only the first is
+-- passed. What was read of a clock holds while its revision does, so the version and all that depends on it need no
+-- look at the job.
+WITH owned AS MATERIALIZED (
+    SELECT wanted.shard
+    FROM unnest(:shards::smallint[], :epochs::bigint[]) AS wanted (shard, epoch)
+    CROSS JOIN LATERAL (
+        SELECT shard_lease.epoch FROM shard_lease WHERE shard_lease.shard = wanted.shard FOR SHARE
+    ) AS lease
+    WHERE lease.epoch = wanted.epoch
+), held AS MATERIALIZED (
+    SELECT lane.id
+    FROM unnest(:lane_ids::bigint[]) AS wanted (id)
+    CROSS JOIN LATERAL (SELECT lane.id FROM lane WHERE lane.id = wanted.id FOR KEY SHARE) AS lane
+), won AS (
+    UPDATE job_clock SET
+        next_fire_at = NULL, due_at = NULL, fired_through = job_clock.next_fire_at, run_outline = NULL
+    WHERE job_clock.job_id = ANY(:job_ids::uuid[])
+      AND (SELECT count(*) FROM held) = cardinality(:lane_ids::bigint[])
+      AND job_clock.shard = ANY(ARRAY(SELECT owned.shard FROM owned))
+      AND job_clock.revision = coalesce(
+        (:revisions::bigint[])[width_bucket(job_clock.job_id, :job_ids::uuid[])], (:revisions::bigint[])[1])
+      AND job_clock.next_fire_at = coalesce(
+        (:fires_at::timestamptz[])[width_bucket(job_clock.job_id, :job_ids::uuid[])], (:fires_at::timestamptz[])[1])
+      AND (job_clock.fired_through IS NULL OR job_clock.fired_through < job_clock.next_fire_at)
+    RETURNING
+        job_clock.job_id, job_clock.shard, job_clock.fired_through AS fire_at,
+        width_bucket(job_clock.job_id, :job_ids::uuid[]) AS place
+), added AS (
+    INSERT INTO run ({new_columns})
+    SELECT
+        nextval('run_sequence') * 256 + won.shard, won.job_id,
+        coalesce((:versions::integer[])[won.place], (:versions::integer[])[1]),
+        coalesce((:run_lanes::bigint[])[won.place], (:run_lanes::bigint[])[1]), 'scheduled', 'PENDING', won.fire_at,
+        coalesce((:dues_at::timestamptz[])[won.place], (:dues_at::timestamptz[])[1]),
+        greatest(coalesce((:dues_at::timestamptz[])[won.place], (:dues_at::timestamptz[])[1]), :now),
+        :now, (:expiries_at::timestamptz[])[won.place],
+        coalesce((:timeouts_ms::bigint[])[won.place], (:timeouts_ms::bigint[])[1]), NULL, NULL, NULL
+    FROM won
+    RETURNING id, job_id
+)
+SELECT
+    (SELECT count(*) FROM held) AS lanes_held, ARRAY(SELECT owned.shard FROM owned) AS shards, fired.run_ids, fired.job_ids
+FROM (SELECT array_agg(added.id) AS run_ids, array_agg(added.job_id) AS job_ids FROM added) AS fired;
 
 -- name: find_busy_jobs
 SELECT wanted.id
