@@ -192,7 +192,7 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         "overlap before a set",
-        "a one-off job that skips overlaps does not fire in a set, where nobody looks for its live run",
+        "a one-off job that skips overlaps fires outside of sets, where its live run counts",
         (Edit(_OUTLINES, " or spec.overlap is not Overlap.ALLOW", ""),),
     ),
     Guard(

@@ -78,7 +78,7 @@ async def wait_for_run(place: str, job_id: JobId) -> Run:
     """Return the run of the job's fire, by a scheduler of the code under test."""
     settings = Settings(store=StoreLocation.parse(place), slots=0)
     async with open_engine(settings, registry=FunctionRegistry()) as engine, asyncio.timeout(30):
-        while not (runs := await engine.store.list_runs("default", job_id=job_id)):
+        while not (runs := await engine.store.list_runs("default", job_id=job_id)):  # noqa: ASYNC110 - the engine makes it
             await asyncio.sleep(0.05)
     [run] = runs
     return run

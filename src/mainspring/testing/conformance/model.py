@@ -47,6 +47,7 @@ class Walk(JobMoves, RunMoves):
             self.delete: 1,
             self.take_shards: 2,
             self.fire: 14,
+            self.fire_set: 6,
             self.add_fire_range: 2,
             self.advance_fire_range: 6,
             self.submit: 10,

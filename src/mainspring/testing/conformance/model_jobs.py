@@ -8,6 +8,7 @@ from datetime import timedelta
 from mainspring.core.clocks import NextFire
 from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, Priority, RunKind
+from mainspring.core.triggers import Once
 from mainspring.testing.conformance.model_side import TENANTS
 from mainspring.testing.conformance.model_walk import WalkBase
 from mainspring.testing.factories import (
@@ -35,6 +36,7 @@ class JobMoves(WalkBase):
                 queue=self.random.choice(("default", "mail")),
                 priority=self.random.choice(list(Priority)),
                 poison_limit=self.random.randint(1, 3),
+                trigger=Once(self.now) if self.chance(0.6) else None,
                 timeout=timedelta(seconds=self.random.choice((20, 3600))),
             )
             new = make_new_job(spec, tenant=self.random.choice(TENANTS))
@@ -61,6 +63,9 @@ class JobMoves(WalkBase):
             queue=job.spec.queue,
             priority=self.random.choice(list(Priority)),
             payload=str(self.serial).encode(),
+            trigger=Once(self.now) if self.chance(0.6) else None,
+            jitter=timedelta(seconds=self.random.choice((0, 0, 20))),
+            expires_after=timedelta(seconds=30) if self.chance(0.2) else None,
         )
         edit = make_edit(
             job,
@@ -148,6 +153,23 @@ class JobMoves(WalkBase):
                 skip_if_live=self.chance(0.5),
             )
         await self.agree(lambda side: side.fire(list(fires.values()), epochs, self.now))
+
+    async def fire_set(self) -> None:
+        """Fire clocks that have an outline, as they stand now or as they stood when some were read last."""
+        epochs = await self.some_epochs()
+        due = await self.reference.store.read_due(
+            range(256), until=self.now + timedelta(seconds=30), limit=1000
+        )
+        clocks = [clock for clock in due if clock.outline is not None]
+        for clock in clocks:
+            if clock.job_id not in self.seen_clocks or self.chance(0.5):
+                self.seen_clocks[clock.job_id] = clock
+        chosen = [
+            self.seen_clocks[clock.job_id] if self.chance(0.15) else clock
+            for clock in clocks
+            if self.chance(0.7)
+        ]
+        await self.agree(lambda side: side.fire_set(chosen, epochs, self.now))
 
     async def add_fire_range(self) -> None:
         job = await self.some_job(stale=0)

@@ -1,7 +1,8 @@
 """One of the two stores of a model walk, addressed by names that mean the same on both.
 
-Each store gives out its own ids. So the walk names runs by a serial number in their payload, sessions by the order in
-which they were opened, lanes by their key, and fire ranges by their reason. Jobs have the same ids on both sides.
+Each store gives out its own ids. So the walk names runs by a serial number in their payload or by their fire, sessions
+by the order in which they were opened, lanes by their key, and fire ranges by their reason. Jobs have the same ids on
+both sides.
 """
 
 from __future__ import annotations
@@ -18,12 +19,20 @@ from mainspring.core.states import FINAL_STATES
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, ClaimRequest, HeldRun
 from mainspring.ports.store.runs import NewRun
-from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult
+from mainspring.ports.store.schedule import DueClock, Fire, FireRangeStep, FireResult
 from mainspring.ports.store.sessions import Beat, NewSession
 
 TENANTS = ("default", "other")
 Plain = Any
 """A result without one side's own ids, so that it can be compared with the other side's."""
+
+
+def _serial_of(run: Run) -> int:
+    """Return the serial number of a run. One that fired in a set has no payload, so its fire names it."""
+    if run.payload is not None:
+        return int(run.payload)
+    assert run.fire_at is not None
+    return -run.job_id.int * 10**16 - round(run.fire_at.timestamp() * 1_000_000)
 
 
 class Side:
@@ -44,9 +53,9 @@ class Side:
         for tenant in TENANTS:
             for run in await self.store.list_runs(tenant, limit=60):
                 if run.id not in self.serials:
-                    assert run.payload is not None
-                    self.serials[run.id] = int(run.payload)
-                    self.run_ids[int(run.payload)] = run.id
+                    serial = _serial_of(run)
+                    self.serials[run.id] = serial
+                    self.run_ids[serial] = run.id
 
     async def learn_fire_ranges(self, job_ids: Sequence[JobId]) -> None:
         """Learn the ids of newly inserted fire ranges."""
@@ -98,6 +107,11 @@ class Side:
         results = await self.store.record_fires(fires, epochs=epochs, now=now)
         await self.learn_runs()
         await self.learn_fire_ranges([fire.job_id for fire in fires])
+        return self._fired(results)
+
+    async def fire_set(self, clocks: Sequence[DueClock], epochs: Mapping[int, int], now: datetime) -> Plain:
+        results = await self.store.fire_outlined(clocks, epochs=epochs, now=now)
+        await self.learn_runs()
         return self._fired(results)
 
     async def advance(
@@ -289,7 +303,10 @@ class Side:
             "sessions": sorted((await self.counters()).items()),
             "shards": [(lease.shard, lease.node_id) for lease in await store.read_shards()],
             "due": sorted(
-                (due.due_at, due.job_id, due.priority, due.fire_at, due.revision, due.version)
+                (
+                    *(due.due_at, due.job_id, due.priority, due.fire_at, due.revision, due.version),
+                    str(due.outline),
+                )
                 for due in await store.read_due(range(256), until=now, limit=1000)
             ),
         }

@@ -12,7 +12,7 @@ from mainspring.core.model import FireRangeKind, Job, JobSpec, LaneKey
 from mainspring.core.outcomes import Transition
 from mainspring.ports.store import Store
 from mainspring.ports.store.runs import NewRun
-from mainspring.ports.store.schedule import NewFireRange
+from mainspring.ports.store.schedule import DueClock, NewFireRange
 from mainspring.testing.conformance.model_side import Side
 from mainspring.testing.factories import MINUTE, START, IdSequence, make_fire_range, make_new_run
 
@@ -50,6 +50,7 @@ class WalkBase:
         self.microseconds = 0
         self.job_ids: list[JobId] = []
         self.seen_jobs: list[Job] = []
+        self.seen_clocks: dict[JobId, DueClock] = {}
         self.seen_epochs: list[dict[int, int]] = [{}]
         self.leases: list[Claimed] = []
         self.lane_keys: dict[LaneKey, None] = {}

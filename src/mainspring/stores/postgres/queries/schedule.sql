@@ -48,8 +48,7 @@ WITH owned AS MATERIALIZED (
     FROM unnest(:lane_ids::bigint[]) AS wanted (id)
     CROSS JOIN LATERAL (SELECT lane.id FROM lane WHERE lane.id = wanted.id FOR KEY SHARE) AS lane
 ), won AS (
-    UPDATE job_clock SET
-        next_fire_at = NULL, due_at = NULL, fired_through = job_clock.next_fire_at, run_outline = NULL
+    UPDATE job_clock SET next_fire_at = NULL, due_at = NULL, fired_through = job_clock.next_fire_at
     WHERE job_clock.job_id = ANY(:job_ids::uuid[])
       AND (SELECT count(*) FROM held) = cardinality(:lane_ids::bigint[])
       AND job_clock.shard = ANY(ARRAY(SELECT owned.shard FROM owned))

@@ -16,10 +16,8 @@ LIMIT :limit;
 SELECT shard, epoch FROM shard_lease WHERE shard IN (SELECT value FROM json_each(:shards));
 
 -- name: fire_clock
--- The law (design 2, law 2): one fire, one run. Once the last one is made, nobody needs an outline.
-UPDATE job_clock SET
-    next_fire_at = :next_fire_at, due_at = :due_at, fired_through = :fired_through,
-    run_outline = CASE WHEN :next_fire_at IS NOT NULL THEN run_outline END
+-- The law (design 2, law 2): one fire, one run.
+UPDATE job_clock SET next_fire_at = :next_fire_at, due_at = :due_at, fired_through = :fired_through
 WHERE
     job_id = :job_id AND revision = :revision AND next_fire_at = :fire_at
     AND (fired_through IS NULL OR fired_through < :fire_at)
