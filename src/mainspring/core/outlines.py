@@ -32,14 +32,20 @@ class RunOutline:
     expires_after: timedelta | None = None
 
 
-def outline_of(spec: JobSpec, version: int) -> RunOutline | None:
-    """Return the outline of a definition; None if its fires are not made in sets.
+def has_outline(spec: JobSpec) -> bool:
+    """Say whether fires of a definition are made in sets.
 
-    A fire that is made in a set is the last of its job, and its run depends on no other run.
+    Such a fire is the last of its job, and its run depends on no other run. Only a process that knows the target's type
+    can tell the route.
     """
     if type(spec.trigger) is not Once or spec.overlap is not Overlap.ALLOW:
-        return None
-    if spec.target.type not in TARGETS.by_name:  # only a process that knows the type can tell the route
+        return False
+    return spec.target.type in TARGETS.by_name
+
+
+def outline_of(spec: JobSpec, version: int) -> RunOutline | None:
+    """Return the outline of a definition; None if its fires are not made in sets."""
+    if not has_outline(spec):
         return None
     return RunOutline(
         version=version,

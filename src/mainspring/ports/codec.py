@@ -13,7 +13,7 @@ from mainspring.core.definition import plain_from_spec, spec_from_plain
 from mainspring.core.definition.plain import options_from_plain, target_from_plain
 from mainspring.core.fields import encode_payload
 from mainspring.core.model import JobSpec, Target
-from mainspring.core.outlines import RunOutline, outline_of
+from mainspring.core.outlines import RunOutline, has_outline
 from mainspring.core.triggers import Trigger, load_trigger
 
 T = TypeVar("T")
@@ -89,20 +89,17 @@ def _decode_options(text: bytes) -> Mapping[str, Any]:
 
 def encode_outline(spec: JobSpec, version: int) -> str | None:
     """Return the outline of a definition as JSON text; None if it has none."""
-    outline = outline_of(spec, version)
-    if outline is None:
+    if not has_outline(spec):
         return None
-    expires_after = outline.expires_after
-    fields: _Outline = (
-        outline.version,
-        outline.queue,
-        outline.route,
-        outline.timeout // _MICROSECOND,
-        outline.grace // _MICROSECOND,
-        outline.jitter // _MICROSECOND,
-        None if expires_after is None else expires_after // _MICROSECOND,
-    )
-    return msgspec.json.encode(fields).decode()
+    # A bulk load adds many jobs whose outlines are the same, and these values are compared in less time than encoded.
+    limits = (spec.timeout, spec.misfire.grace, spec.jitter, spec.expires_after)
+    return _encode_outline(version, spec.queue, spec.route, *limits)
+
+
+@lru_cache(maxsize=4096)
+def _encode_outline(version: int, queue: str, route: str, *limits: timedelta | None) -> str:
+    counts = [None if limit is None else limit // _MICROSECOND for limit in limits]
+    return msgspec.json.encode([version, queue, route, *counts]).decode()
 
 
 def decode_outline(text: str | None, version: int) -> RunOutline | None:
