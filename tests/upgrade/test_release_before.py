@@ -147,14 +147,15 @@ def test_old_store_has_something_of_everything(upgraded: Upgraded) -> None:
 
 
 def ordered_by_due(clock: Row, tables: Tables) -> Row:
-    """Return a clock as it is after the upgrade, with what the planner orders by."""
+    """Return a clock as it is after the upgrade, with what the planner orders by, and without an outline."""
     [job] = [row for row in tables["job"] if row["id"] == clock["job_id"]]
     [spec] = [
         json.loads(row["spec"])
         for row in tables["job_version"]
         if (row["job_id"], row["version"]) == (job["id"], job["version"])
     ]
-    return clock | {"due_at": clock["next_fire_at"], "priority": Priority[spec["priority"]].value}
+    order = {"due_at": clock["next_fire_at"], "priority": Priority[spec["priority"]].value}
+    return clock | order | {"run_outline": None}
 
 
 def ended(sessions: list[Row]) -> list[Row]:
