@@ -112,6 +112,11 @@ OTHER_PARAMETERS = {
         {"lane", "low", "limit"},
         "on SQLite find_ready and find_quarantined pick before",
     ),
+    "submit_claimed": (
+        {"expiry_at", "run_id", "run_lane"},
+        {"expire_at", "lane", "lane_id", "low", "newest_version", "shard"},
+        "on SQLite the checks are made before, and ids in Python",
+    ),
     "delete_empty_lane": ({"limit"}, {"lane_id"}, "on PostgreSQL lock_empty_lanes picks before"),
     "insert_run": (set(), {"shard"}, "SQLite's ids are made in Python"),
     "insert_skipped": (set(), {"shard"}, "SQLite's ids are made in Python"),

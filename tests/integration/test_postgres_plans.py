@@ -112,6 +112,11 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.SUBMIT, "read_keys", {"idempotency_pkey"}),
         (Role.CLAIM, "claim_runs", {"session_pkey", "run_ready", "run_held_quarantined"}),
         (Role.CLAIM, "try_claim", {"session_pkey", "run_ready", "run_held_quarantined"}),
+        (
+            Role.SUBMIT,
+            "submit_claimed",
+            {"session_pkey", "lane_pkey", "job_pkey", "run_ready", "run_held_quarantined"},
+        ),
         (Role.CLAIM, "claim_together", {"session_pkey", "run_ready", "run_held_quarantined"}),
         (Role.CLAIM, "claim_quarantined", {"session_pkey", "run_quarantined", "run_claimed"}),
         (Role.APPLY, "apply_successes", {"run_pkey", "lane_pkey"}),
@@ -313,6 +318,7 @@ async def test_look_at_everything_reads_a_small_table_whole_and_runs_by_index(
     [
         (Role.CLAIM, "claim_runs", "run_ready", ("ready_at >=", "ready_at <=")),
         (Role.CLAIM, "try_claim", "run_ready", ("ready_at >=", "ready_at <=")),
+        (Role.SUBMIT, "submit_claimed", "run_ready", ("ready_at >=", "ready_at <=")),
         (Role.WATCH, "read_lanes", "run_ready", ("ready_at >=",)),
         (Role.PLAN, "read_due", "job_clock_due", ("priority =", "due_at >=", "due_at <=")),
         (Role.CLAIM, "claim_quarantined", "run_claimed", ("claim_number >=",)),

@@ -11,7 +11,7 @@ from mainspring.core.ids import FireRangeId, JobId, RunId, SessionId
 from mainspring.core.model import Job, LaneKey, Priority
 from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.outlines import RunOutline
-from mainspring.ports.store.claims import HeldRun
+from mainspring.ports.store.claims import ClaimResult, HeldRun
 from mainspring.ports.store.runs import IdempotencyKey, NewRun
 from mainspring.ports.store.schedule import DueClock, FireRangeStep
 from mainspring.ports.store.sessions import Beat
@@ -163,6 +163,7 @@ _TOUCHES = tuple(
         "expire_session close_sessions": "session",
         "cancel cancel_batch expire_runs": "run",
         "submit_plain": "job lane",
+        "submit_straight submit_straight_first": "job lane run session",
         "submit_keyed submit_old_key submit_new_lanes": "job lane key",
         "edit edit_batch rename rename_other add_fresh pause pause_quiet resume delete delete_batch": "job",
         "fire fire_batch fire_outlined fire_outlined_batch advance": "job lane shard",
@@ -317,6 +318,25 @@ async def expire_runs(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def submit_plain(store: PostgresStore, scene: Scene) -> Any:
     return await store.submit_runs([make_new_run(scene.quiet, due_at=NOW)], now=NOW)
+
+
+@_verb(idle=[])
+async def submit_straight(store: PostgresStore, scene: Scene) -> Any:
+    return await _submit_straight(store, scene, scene.second)
+
+
+@_verb(idle=[])
+async def submit_straight_first(store: PostgresStore, scene: Scene) -> Any:
+    """The same to a session that runs something already."""
+    return await _submit_straight(store, scene, scene.first)
+
+
+async def _submit_straight(store: PostgresStore, scene: Scene, session_id: SessionId) -> Any:
+    lane = lane_of(scene.quiet)
+    run = make_new_run(scene.quiet, due_at=NOW, must_be_newest=True)
+    request = make_claim(session_id, (scene.lane_ids[lane],))
+    claimed = await store.submit_claimed(run, request=request, now=NOW)
+    return [] if claimed is None else [ClaimResult((claimed,))]
 
 
 @_verb(knows_lanes=False)

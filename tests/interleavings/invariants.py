@@ -126,7 +126,7 @@ def judge_result(  # noqa: PLR0912 -- one verb after the other
     scene: Scene, verb: Verb, result: Any, tables: Tables
 ) -> None:
     name = verb.name
-    if name == "claim" or name.startswith("claim_"):
+    if name == "claim" or name.startswith(("claim_", "submit_straight")):
         for leased in (run for answer in result for run in answer.runs):
             row = the_run(tables, leased.run_id)
             assert row["token"] >= leased.token, "a token went back"
@@ -159,7 +159,7 @@ def judge_result(  # noqa: PLR0912 -- one verb after the other
             for run_id in answer.run_ids:
                 assert run_id > FIRST_NEW
                 the_run(tables, run_id)
-    if name.startswith("submit"):
+    if name.startswith("submit") and not name.startswith("submit_straight"):
         for answer in result:
             if answer.run_id is not None and answer.run_id > FIRST_NEW:
                 the_run(tables, answer.run_id)

@@ -30,6 +30,14 @@ PIECEMEAL = {
     ),
     **dict.fromkeys(
         (
+            frozenset({straight, other})
+            for straight in ("submit_straight", "submit_straight_first")
+            for other in ("fire_batch", "fire_outlined_batch", "advance")
+        ),
+        "neither sees the other's run: what is not committed yet is not ready, and holds up no fire",
+    ),
+    **dict.fromkeys(
+        (
             frozenset({"take_batch", other})
             for other in ("take", "fire", "fire_batch", "fire_outlined", "fire_outlined_batch", "advance")
         ),

@@ -59,6 +59,12 @@ TRIPLES = (
     "submit_new_lanes submit_keyed prune_lanes",
     "submit_old_key submit_old_key prune_keys",
     "submit_plain delete_batch prune_lanes",
+    # a run that goes straight to a session, and what happens to its lane, its job and the session
+    "submit_straight submit_plain claim",
+    "submit_straight claim close_sessions",
+    "submit_straight submit_straight delete_batch",
+    "submit_straight_first beat expire_session",
+    "submit_straight edit_batch prune_lanes",
 )
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(0 if ALL else 60)]

@@ -23,6 +23,17 @@ def is_expired(expires_at: datetime | None, now: datetime) -> bool:
     return expires_at is not None and expires_at <= now
 
 
+def may_start_at_once(
+    *, is_plain: bool, due_at: datetime, expires_at: datetime | None, now: datetime
+) -> bool:
+    """Say whether a run may be claimed in the transaction that submits it.
+
+    Args:
+        is_plain: the submission has no key and no reason to skip the run.
+    """
+    return is_plain and due_at <= now and not is_expired(expires_at, now)
+
+
 class Turn(StrEnum):
     """What a claim's number says about the claim."""
 

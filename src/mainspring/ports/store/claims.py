@@ -12,6 +12,7 @@ from mainspring.core.ids import JobId, LaneId, RunId, SessionId
 from mainspring.core.model import Lane
 from mainspring.core.outcomes import Transition
 from mainspring.core.values import value
+from mainspring.ports.store.runs import NewRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,24 @@ class ClaimedRun:
     is_quarantined: bool
     is_cancel_requested: bool
     tenant: str
+
+
+def claimed_at_once(run_id: RunId, run: NewRun) -> ClaimedRun:
+    """Return what `ClaimStore.submit_claimed` answers for a run that it has inserted under this id."""
+    return ClaimedRun(
+        run_id,
+        1,
+        run.job_id,
+        run.version,
+        1,
+        run.fire_at,
+        run.due_at,
+        run.payload,
+        run.target_key,
+        False,
+        False,
+        run.lane.tenant,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +148,25 @@ class ClaimStore(Protocol):
         Returns:
             None: nothing was claimed, and the request's number is not used. Perhaps nothing is ready, the session is
             not live, its number was used before, or somebody else is just writing its row. `claim_runs` tells.
+        """
+        ...
+
+    async def submit_claimed(self, run: NewRun, *, request: ClaimRequest, now: datetime) -> ClaimedRun | None:
+        """Insert a run that the request's session runs from the beginning: RUNNING under token 1, in one transaction.
+
+        It has the effect of `submit_runs` and then `try_claim`, if nothing stands in the way of either:
+
+        - The run `is_plain`, is due and has not expired. Its job exists, in the version that the run needs.
+        - Its lane is interned, and one of the request's lanes.
+        - Nothing is ready in any of the request's lanes, from their lower bounds on, so that nothing is passed by.
+        - The session is live, the request's number is new, and the session runs no quarantined run. Nobody else is
+          just writing the session's row.
+
+        The request must not be for quarantined runs, and its limit must not be 0.
+
+        Returns:
+            None: nothing was written, and the request's number is not used. `submit_runs` tells why, or submits the
+            run for anybody's claim.
         """
         ...
 

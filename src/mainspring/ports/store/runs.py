@@ -51,6 +51,11 @@ class NewRun:
     fire_range_id: FireRangeId | None = None
     must_be_newest: bool = False
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether its insertion depends on nothing but its job: no key guards it, and it is not skipped."""
+        return self.submit_key is None and self.skip_reason is None
+
 
 @value()
 class SubmitResult:

@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.admission import SubmissionVerdict, admit
 from mainspring.core.applying import settle
-from mainspring.core.claiming import Turn, allowance, is_expired, judge_turn
+from mainspring.core.claiming import Turn, allowance, is_expired, judge_turn, may_start_at_once
 from mainspring.core.fencing import is_held, is_repeat
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Attempt, Lane
 from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
+from mainspring.ports.store.runs import NewRun
 from mainspring.stores.memory.index import LAST_ID
 from mainspring.stores.memory.rows import LaneRow, RunRow, SessionRow
 from mainspring.stores.memory.tables import Tables
@@ -54,23 +56,54 @@ class MemoryClaimStore:
         if turn is Turn.LATE:
             return ClaimResult(())
         taken = list(islice(self._candidates(request, now), self._allowance(request, session)))
-        for run in taken:
-            self._start(run, session, request, now)
-        session.claim_number = request.number
-        session.claimed = tuple((run.id, run.token) for run in taken)
-        return ClaimResult(tuple(_view_claim(run) for run in taken))
+        return self._give(taken, session, request, now)
 
     async def try_claim(self, request: ClaimRequest, *, now: datetime) -> ClaimResult | None:
-        session = self._tables.sessions.get(request.session_id)
-        if (
-            session is None
-            or not session.is_live
-            or judge_turn(request.number, session.claim_number) is not Turn.NEW
-            or self._allowance(request, session) < 1
-            or next(self._candidates(request, now), None) is None
-        ):
+        if self._find_claimer(request) is None or not self._is_anything_ready(request, now):
             return None
         return self._claim(request, now)
+
+    async def submit_claimed(self, run: NewRun, *, request: ClaimRequest, now: datetime) -> ClaimedRun | None:
+        tables = self._tables
+        session, job = self._find_claimer(request), tables.jobs.get(run.job_id)
+        admission = admit(
+            known=None,
+            request_hash=None,
+            newest_version=None if job is None else job.version,
+            wanted_version=run.version if run.must_be_newest else None,
+            now=now,
+        )
+        if (
+            session is None
+            or admission is not SubmissionVerdict.SUBMITTED
+            or not may_start_at_once(
+                is_plain=run.is_plain, due_at=run.due_at, expires_at=run.expires_at, now=now
+            )
+            or tables.lane_ids.get(run.lane) not in request.lanes
+            or self._is_anything_ready(request, now)
+        ):
+            return None
+        [claimed] = self._give([tables.add_run(run, now=now)], session, request, now).runs
+        return claimed
+
+    def _find_claimer(self, request: ClaimRequest) -> SessionRow | None:
+        """Return the request's session if it is live, may get runs, and has not used the request's number."""
+        session = self._tables.sessions.get(request.session_id)
+        if session is not None and session.is_live and self._allowance(request, session) > 0:
+            return session if judge_turn(request.number, session.claim_number) is Turn.NEW else None
+        return None
+
+    def _is_anything_ready(self, request: ClaimRequest, now: datetime) -> bool:
+        return next(self._candidates(request, now), None) is not None
+
+    def _give(
+        self, runs: Sequence[RunRow], session: SessionRow, request: ClaimRequest, now: datetime
+    ) -> ClaimResult:
+        for run in runs:
+            self._start(run, session, request, now)
+        session.claim_number = request.number
+        session.claimed = tuple((run.id, run.token) for run in runs)
+        return ClaimResult(tuple(_view_claim(run) for run in runs))
 
     def _allowance(self, request: ClaimRequest, session: SessionRow) -> int:
         """Return how many runs the session may be given."""

@@ -10,10 +10,20 @@ from typing import Any
 
 from asyncpg import Record
 
+from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.claiming import may_start_at_once
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane, LaneKey, Priority
 from mainspring.core.outcomes import Transition
-from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
+from mainspring.ports.store.claims import (
+    ApplyResult,
+    ClaimedRun,
+    ClaimRequest,
+    ClaimResult,
+    HeldRun,
+    claimed_at_once,
+)
+from mainspring.ports.store.runs import NewRun, SubmitResult
 from mainspring.stores.postgres.completion import (
     answer,
     apply_any,
@@ -24,7 +34,7 @@ from mainspring.stores.postgres.completion import (
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.inserts import LaneIds
-from mainspring.stores.postgres.rows import EVER, held_of
+from mainspring.stores.postgres.rows import EVER, held_of, values_of_run
 
 _Rows = list[Record]
 _FIELDS = len(fields(ClaimedRun)) - 1
@@ -94,6 +104,27 @@ class PostgresClaimStore:
             return None
         await self._learn_tenants({_lane(row) for row in rows})
         return _result_of(rows, request, self._tenants)
+
+    async def submit_claimed(self, run: NewRun, *, request: ClaimRequest, now: datetime) -> ClaimedRun | None:
+        known = self._lane_ids.recall([run.lane])
+        may_start = may_start_at_once(
+            is_plain=run.is_plain, due_at=run.due_at, expires_at=run.expires_at, now=now
+        )
+        if known is None or known[0] not in request.lanes or not may_start:
+            return None
+        rows = await self._connections.fetch(
+            Role.SUBMIT,
+            "submit_claimed",
+            is_repeatable=False,
+            lane_id=known[0],
+            **values_of_run(run),
+            **_values_of(request, now),
+        )
+        if not rows:
+            return None
+        run_id = RunId(rows[0]["id"])
+        self._connections.servers.recent.note(now, [SubmitResult(SubmissionVerdict.SUBMITTED, run_id)])
+        return claimed_at_once(run_id, run)
 
     async def _claim(self, requests: Sequence[ClaimRequest], now: datetime) -> list[_Rows | None]:
         if len(requests) == 1 and not requests[0].is_quarantined:

@@ -188,6 +188,24 @@ def columns_of_runs(runs: Sequence[NewRun]) -> dict[str, Any]:
     }
 
 
+def values_of_run(run: NewRun) -> dict[str, Any]:
+    """Return what `submit_one` and `submit_claimed` take of a run, except its lane."""
+    return {
+        "shard": job_shard(run.job_id),
+        "job_id": run.job_id,
+        "version": run.version,
+        "newest_version": run.version if run.must_be_newest else None,
+        "kind": run.kind,
+        "fire_at": run.fire_at,
+        "due_at": run.due_at,
+        "expires_at": run.expires_at,
+        "timeout_ms": milliseconds(run.timeout),
+        "payload": run.payload,
+        "target_key": run.target_key,
+        "fire_range_id": run.fire_range_id,
+    }
+
+
 def columns_of_next_fires(next_fires: Sequence[NextFire | None]) -> dict[str, list[datetime | None]]:
     return {
         "next_fires_at": [None if one is None else one.fire_at for one in next_fires],

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from mainspring.core.admission import KnownKey, SubmissionVerdict, admit
 from mainspring.core.applying import CancelVerdict, judge_cancel
-from mainspring.core.ids import JobId, RunId, job_shard
+from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.states import RunState
 from mainspring.ports.store.runs import IdempotencyKey, NewRun, SubmitResult
@@ -20,8 +20,8 @@ from mainspring.stores.postgres.rows import (
     attempt_of,
     columns_of_runs,
     common,
-    milliseconds,
     run_of,
+    values_of_run,
 )
 
 
@@ -41,7 +41,7 @@ class PostgresRunStore:
         return results
 
     async def _submit(self, runs: Sequence[NewRun], now: datetime, notice: str | None) -> list[SubmitResult]:
-        if all(run.submit_key is None and run.skip_reason is None for run in runs):
+        if all(run.is_plain for run in runs):
             results = await self._submit_plain(runs, now, notice)
             if results is not None:
                 return results
@@ -92,19 +92,8 @@ class PostgresRunStore:
             Role.SUBMIT,
             "submit_one",
             is_repeatable=False,
-            shard=job_shard(run.job_id),
-            job_id=run.job_id,
-            version=run.version,
-            newest_version=run.version if run.must_be_newest else None,
             lane_id=known[0],
-            kind=run.kind,
-            fire_at=run.fire_at,
-            due_at=run.due_at,
-            expires_at=run.expires_at,
-            timeout_ms=milliseconds(run.timeout),
-            payload=run.payload,
-            target_key=run.target_key,
-            fire_range_id=run.fire_range_id,
+            **values_of_run(run),
             now=now,
             notice=notice,
         )

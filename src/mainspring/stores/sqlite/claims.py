@@ -7,13 +7,23 @@ from datetime import datetime
 
 import apsw
 
-from mainspring.core.claiming import Turn, allowance, judge_turn
+from mainspring.core.admission import SubmissionVerdict, admit
+from mainspring.core.claiming import Turn, allowance, judge_turn, may_start_at_once
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane
 from mainspring.core.outcomes import Transition
-from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
+from mainspring.ports.store.claims import (
+    ApplyResult,
+    ClaimedRun,
+    ClaimRequest,
+    ClaimResult,
+    HeldRun,
+    claimed_at_once,
+)
+from mainspring.ports.store.runs import NewRun
 from mainspring.stores.sqlite.completion import apply_others, apply_successes
 from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.inserts import InternedLanes, insert_claimed
 from mainspring.stores.sqlite.rows import (
     make_claimed,
     make_held,
@@ -33,6 +43,7 @@ class SqliteClaimStore:
 
     _reader: Database
     _writer: Database
+    _lane_ids: InternedLanes
 
     async def read_lanes(
         self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
@@ -54,6 +65,10 @@ class SqliteClaimStore:
         """See `ClaimStore`."""
         at = to_micros(now)
         return await self._writer.call(lambda db: _try_claim(db, request, at))
+
+    async def submit_claimed(self, run: NewRun, *, request: ClaimRequest, now: datetime) -> ClaimedRun | None:
+        """See `ClaimStore`."""
+        return await self._writer.call(lambda db: _submit_claimed(db, self._lane_ids, run, request, now))
 
     async def apply(self, transitions: Sequence[Transition], *, now: datetime) -> list[ApplyResult]:
         """See `ClaimStore`."""
@@ -98,9 +113,39 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
     return _start(db, request, _find(db, request, now), now)
 
 
-def _try_claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult | None:
+def _is_new(db: apsw.Connection, request: ClaimRequest) -> bool:
+    """Return whether the request is a new one of a live session."""
     last_number = fetch_value(db, "read_claimer", {"session_id": request.session_id})
-    if last_number is None or judge_turn(request.number, last_number) is not Turn.NEW:
+    return last_number is not None and judge_turn(request.number, last_number) is Turn.NEW
+
+
+def _submit_claimed(
+    db: apsw.Connection, lane_ids: InternedLanes, run: NewRun, request: ClaimRequest, now: datetime
+) -> ClaimedRun | None:
+    lane_id, at = lane_ids.find(db, run.lane), to_micros(now)
+    may_start = may_start_at_once(
+        is_plain=run.is_plain, due_at=run.due_at, expires_at=run.expires_at, now=now
+    )
+    if lane_id is None or lane_id not in request.lanes or not may_start:
+        return None
+    if not _is_new(db, request) or _allowance(db, request) < 1 or _find(db, request, at):
+        return None
+    admission = admit(
+        known=None,
+        request_hash=None,
+        newest_version=fetch_value(db, "find_existing_job", {"job_id": run.job_id.bytes}),
+        wanted_version=run.version if run.must_be_newest else None,
+        now=now,
+    )
+    if admission is not SubmissionVerdict.SUBMITTED:
+        return None
+    execute(db, "set_claim_number", {"session_id": request.session_id, "number": request.number})
+    run_id = insert_claimed(db, lane_id, run, at, session_id=request.session_id, number=request.number)
+    return claimed_at_once(run_id, run)
+
+
+def _try_claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult | None:
+    if not _is_new(db, request):
         return None
     runs = _find(db, request, now)
     if not runs:

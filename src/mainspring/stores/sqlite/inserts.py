@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import apsw
 
-from mainspring.core.ids import RunId, job_shard, make_run_id
+from mainspring.core.ids import RunId, SessionId, job_shard, make_run_id
 from mainspring.core.model import LaneKey
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores.sqlite.rows import Row, to_micros, to_millis, to_optional_micros
-from mainspring.stores.sqlite.statements import execute_many, fetch_value
+from mainspring.stores.sqlite.statements import execute, execute_many, fetch_value
 
 
 class InternedLanes:
@@ -34,9 +34,26 @@ class InternedLanes:
             self._ids[key] = known
         return known
 
+    def find(self, db: apsw.Connection, key: LaneKey) -> int | None:
+        """Return a lane's id; None if the lane does not exist."""
+        known = self._ids.get(key)
+        if known is None:
+            known = fetch_value(db, "find_lane", (key.queue, key.route, key.tenant, int(key.priority)))
+        return known
+
     def clear(self) -> None:
         """Forget all ids."""
         self._ids.clear()
+
+
+def insert_claimed(
+    db: apsw.Connection, lane_id: int, run: NewRun, now: int, *, session_id: SessionId, number: int
+) -> RunId:
+    """Insert a run as RUNNING, and return its id."""
+    job, shard = run.job_id.bytes, job_shard(run.job_id)
+    run_id = make_run_id(fetch_value(db, "reserve_run_ids", (1,)), shard)
+    execute(db, "submit_claimed", (*_live_row(run, run_id, job, lane_id, now), session_id, number))
+    return run_id
 
 
 def insert_runs(
@@ -60,26 +77,28 @@ def insert_runs(
             continue
         if run.lane is not lane:
             lane, lane_id = run.lane, lane_ids.intern(db, run.lane)
-        live.append(
-            (
-                run_id,
-                job,
-                run.version,
-                lane_id,
-                run.kind,
-                to_optional_micros(run.fire_at),
-                to_micros(run.due_at),
-                now,
-                to_optional_micros(run.expires_at),
-                to_millis(run.timeout),
-                run.payload,
-                run.target_key,
-                run.fire_range_id,
-            )
-        )
+        live.append(_live_row(run, run_id, job, lane_id, now))
     execute_many(db, "insert_run", live)
     execute_many(db, "insert_skipped", skipped)
     return ids
+
+
+def _live_row(run: NewRun, run_id: RunId, job: bytes, lane_id: int, now: int) -> Row:
+    return (
+        run_id,
+        job,
+        run.version,
+        lane_id,
+        run.kind,
+        to_optional_micros(run.fire_at),
+        to_micros(run.due_at),
+        now,
+        to_optional_micros(run.expires_at),
+        to_millis(run.timeout),
+        run.payload,
+        run.target_key,
+        run.fire_range_id,
+    )
 
 
 def _skipped_row(run: NewRun, run_id: RunId, job: bytes, now: int) -> Row:

@@ -53,6 +53,7 @@ class Walk(JobMoves, RunMoves):
             self.submit: 10,
             self.open_session: 3,
             self.claim: 20,
+            self.submit_claimed: 6,
             self.apply: 16,
             self.repeat_end: 3,
             self.cancel: 4,

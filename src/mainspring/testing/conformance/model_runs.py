@@ -72,6 +72,31 @@ class RunMoves(WalkBase):
                 assert spec is not None
                 self.leases.append(Claimed(serial, token, request["session"], attempt, spec))
 
+    async def submit_claimed(self) -> None:
+        job = await self.some_job()
+        sessions = await self.some_sessions(1)
+        if job is None or not sessions:
+            return
+        [session] = sessions
+        self.numbers[session] += not self.chance(0.1)
+        run = self.new_run(job, must_be_newest=self.chance(0.3))
+        if self.chance(0.8):  # else it may be for later
+            run = replace(run, due_at=min(run.due_at, self.now))
+        keys = [key for key in self.lane_keys if self.chance(0.15)]
+        request = {
+            "session": session,
+            "number": self.numbers[session],
+            "keys": [run.lane, *keys] if self.chance(0.9) else keys,
+            "limit": 1,
+            "low": self.now - timedelta(seconds=60) if self.chance(0.5) else None,
+        }
+        claimed = await self.agree(lambda side: side.submit_claimed(run, request, self.now))
+        if claimed is not None:
+            serial, token, job_id, version, _, attempt, *_ = claimed
+            [spec] = await self.reference.store.read_versions([(job_id, version)])
+            assert spec is not None
+            self.leases.append(Claimed(serial, token, session, attempt, spec))
+
     async def apply(self) -> None:
         batch: list[tuple[int, Transition]] = []
         for _ in range(self.random.randint(1, 6)):

@@ -17,7 +17,7 @@ from mainspring.core.model import FireRange, LaneKey, Run
 from mainspring.core.outcomes import Transition
 from mainspring.core.states import FINAL_STATES
 from mainspring.ports.store import Store
-from mainspring.ports.store.claims import ApplyResult, ClaimRequest, HeldRun
+from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, HeldRun
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import DueClock, Fire, FireRangeStep, FireResult
 from mainspring.ports.store.sessions import Beat, NewSession
@@ -130,36 +130,46 @@ class Side:
 
     async def claim(self, requests: Sequence[Mapping[str, Any]], now: datetime) -> list[Plain]:
         lanes = await self._lanes()
-        real = []
-        for request in requests:
-            values = dict(request)
-            values["session_id"] = self.sessions[values.pop("session")]
-            values["lanes"] = tuple(lanes[key] for key in values.pop("keys") if key in lanes)
-            low = values.pop("low")
-            values["lows"] = {} if low is None else dict.fromkeys(values["lanes"], low)
-            real.append(ClaimRequest(**values))
+        real = [self._real_request(request, lanes) for request in requests]
         results = await self.store.claim_runs(real, now=now)
         return [
             (
                 result.is_session_live,
                 [
-                    (
-                        self.serials[run.run_id],
-                        run.token,
-                        run.job_id,
-                        run.version,
-                        run.tenant,
-                        run.attempt,
-                        run.fire_at,
-                        run.due_at,
-                        run.target_key,
-                        run.is_quarantined,
-                    )
+                    self._plain_claimed(run)
                     for run in sorted(result.runs, key=lambda run: self.serials[run.run_id])
                 ],
             )
             for result in results
         ]
+
+    async def submit_claimed(self, run: NewRun, request: Mapping[str, Any], now: datetime) -> Plain:
+        real = self._real_request(request, await self._lanes())
+        claimed = await self.store.submit_claimed(run, request=real, now=now)
+        await self.learn_runs()
+        return None if claimed is None else self._plain_claimed(claimed)
+
+    def _real_request(self, request: Mapping[str, Any], lanes: Mapping[LaneKey, LaneId]) -> ClaimRequest:
+        values = dict(request)
+        values["session_id"] = self.sessions[values.pop("session")]
+        values["lanes"] = tuple(lanes[key] for key in values.pop("keys") if key in lanes)
+        low = values.pop("low")
+        values["lows"] = {} if low is None else dict.fromkeys(values["lanes"], low)
+        return ClaimRequest(**values)
+
+    def _plain_claimed(self, run: ClaimedRun) -> Plain:
+        return (
+            self.serials[run.run_id],
+            run.token,
+            run.job_id,
+            run.version,
+            run.tenant,
+            run.attempt,
+            run.fire_at,
+            run.due_at,
+            run.target_key,
+            run.is_quarantined,
+        )
 
     async def held(self, serial: int) -> HeldRun | None:
         return (await self.store.read_held([self.run_ids[serial]]))[0]

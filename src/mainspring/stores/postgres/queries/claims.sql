@@ -99,6 +99,53 @@ WITH seen AS MATERIALIZED (
 )
 {start_picked};
 
+-- name: submit_claimed
+-- submit_one and try_claim in one: the run is inserted as one that the session runs already, so that it takes one commit
+-- and never becomes ready. The first lock is taken only if nothing that can be seen speaks against it, so a refusal
+-- waits for no flush.
+WITH seen AS MATERIALIZED (
+    SELECT session.ctid, session.xmin, session.state, session.claim_number FROM session
+    WHERE session.id >= :session_id AND session.id <= :session_id ORDER BY session.id DESC LIMIT 1
+), held AS MATERIALIZED (
+    SELECT lane.id FROM lane
+    WHERE lane.id = :lane_id
+      AND EXISTS (SELECT FROM seen WHERE seen.state = 'live' AND seen.claim_number < :number)
+      AND EXISTS (
+        SELECT FROM job
+        WHERE job.id = :job_id AND coalesce(job.deleted_at, 'infinity') = 'infinity'
+          AND job.version = coalesce(:newest_version::integer, job.version)
+    )
+      -- What is ready comes first, and a session with a quarantined run gets no other.
+      AND NOT EXISTS (SELECT FROM run WHERE session_id = :session_id AND is_quarantined AND state = 'RUNNING')
+      AND NOT EXISTS (
+        SELECT FROM unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
+        CROSS JOIN LATERAL (
+            SELECT run.id FROM run
+            WHERE run.lane_id = wanted.lane_id AND {is_ready} AND {is_unexpired}
+              AND run.crashes = 0 AND run.ready_at BETWEEN wanted.low AND :now
+            ORDER BY run.ready_at LIMIT 1
+        ) AS ready
+    )
+    FOR KEY SHARE
+), claimer AS MATERIALIZED (
+    UPDATE session SET claim_number = :number
+    WHERE ctid = (
+        SELECT session.ctid FROM session
+        WHERE ctid = (SELECT seen.ctid FROM seen) AND xmin = (SELECT seen.xmin FROM seen)
+          AND state = 'live' AND claim_number < :number AND EXISTS (SELECT FROM held)
+        FOR NO KEY UPDATE SKIP LOCKED
+    )
+    RETURNING id
+)
+INSERT INTO run ({new_columns}, token, session_id, claim_number, started_at, deadline_at)
+SELECT
+    nextval('run_sequence') * 256 + :shard::bigint, :job_id::uuid, :version::integer, held.id, :kind::text, 'RUNNING',
+    :fire_at::timestamptz, :due_at::timestamptz, greatest(:due_at::timestamptz, :now::timestamptz), :now::timestamptz,
+    :expires_at::timestamptz, :timeout_ms::bigint, :payload::bytea, :target_key::text, :fire_range_id::bigint,
+    1, claimer.id, :number, :now, :now + :timeout_ms * interval '1 millisecond'
+FROM held CROSS JOIN claimer
+RETURNING id;
+
 -- name: claim_together
 -- Gives runs of the same lanes to several sessions, their ids sorted, in one statement: at a busy server, many of
 -- them wait. A statement before has locked their rows (lock_claimers). Ready runs are given out seat by seat, in the

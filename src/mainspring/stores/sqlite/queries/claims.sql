@@ -57,6 +57,14 @@ UPDATE run SET
     started_at = :now, deadline_at = :now + timeout_ms * 1000
 WHERE id IN (SELECT value FROM json_each(:run_ids));
 
+-- name: submit_claimed
+-- insert_run and claim_runs in one: the run never becomes ready. The checks are made before.
+INSERT INTO run ({new_columns}, token, session_id, claim_number, started_at, deadline_at)
+VALUES (
+    :run_id, :job_id, :version, :run_lane, :kind, 'RUNNING', :fire_at, :due_at, max(:due_at, :now), :now, :expiry_at,
+    :timeout_ms, :payload, :target_key, :fire_range_id, 1, :session_id, :number, :now, :now + :timeout_ms * 1000
+);
+
 -- name: repeat_claim
 SELECT
     {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.tenant
