@@ -33,6 +33,7 @@ COUNTS = {
     "advance_fire_ranges": 1,
     "submit_runs": 40,
     "try_claim": 6,
+    "submit_claimed": 6,
     "claim_runs": 30,
     "apply": 30,
     "beat_sessions": 4,

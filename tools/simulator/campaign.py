@@ -34,6 +34,8 @@ REQUIRED = (
     "claim_under_a_dead_session",
     "report_repeated",
     "submission_repeated",
+    "submission_went_straight",
+    "submission_did_not_go_straight",
     "edit_lost_to_another_change",
     "lease_unknown_to_its_worker",
     "lease_waited_for_a_slot",

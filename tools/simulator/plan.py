@@ -327,7 +327,16 @@ CRASH_VERBS = (
     # shards
     *("beat_node", "read_cluster", "read_shards", "expire_nodes", "take_shards", "release_shards"),
     # claims, and the workers' gateway
-    *("read_lanes", "try_claim", "claim_runs", "add_sessions", "beat_sessions", "read_held", "apply"),
+    *(
+        "read_lanes",
+        "submit_claimed",
+        "try_claim",
+        "claim_runs",
+        "add_sessions",
+        "beat_sessions",
+        "read_held",
+        "apply",
+    ),
     # clients
     *("add_jobs", "edit_jobs", "pause_jobs", "resume_jobs", "delete_jobs", "submit_runs", "cancel_runs"),
 )

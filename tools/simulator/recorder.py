@@ -14,7 +14,7 @@ from mainspring.core.ids import JobId, RunId, SessionId, job_shard
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
-from mainspring.ports.store.claims import ApplyResult, ClaimResult
+from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimResult
 from mainspring.ports.store.jobs import AddResult
 from mainspring.ports.store.runs import SubmitResult
 from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus, fire_of
@@ -68,6 +68,7 @@ class Recorder:
             "submit_runs": self._note_submitted,
             "claim_runs": self._note_claims,
             "try_claim": self._note_speculative_claim,
+            "submit_claimed": self._note_submitted_claimed,
             "apply": self._note_ends,
             "cancel_runs": self._note_cancels,
             "expire_runs": self._note_expired,
@@ -236,6 +237,18 @@ class Recorder:
         else:
             self.reached["speculative_claim"] += 1
             self._note_claims(actor, [request], given, [result])
+
+    def _note_submitted_claimed(
+        self, actor: str, run: Any, given: Mapping[str, Any], result: ClaimedRun | None
+    ) -> None:
+        if result is None:
+            self.reached["submission_did_not_go_straight"] += 1
+        else:
+            self.reached["submission_went_straight"] += 1
+            self._note_submitted(
+                actor, [run], given, [SubmitResult(SubmissionVerdict.SUBMITTED, result.run_id)]
+            )
+            self._note_claims(actor, [given["request"]], given, [ClaimResult((result,))])
 
     def _note_claims(
         self, actor: str, requests: Any, given: Mapping[str, Any], results: list[ClaimResult]

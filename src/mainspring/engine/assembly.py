@@ -113,6 +113,7 @@ class Engine:
             clock=tools.clock,
             ids=tools.ids,
             wakeups=self.wakeups,
+            slots=self.matcher,
             accepted=settings.accepted,
             key_lifetime=settings.key_lifetime,
             list_budget=settings.list_budget,

@@ -62,6 +62,11 @@ METRICS = MappingProxyType(
                 ("reason",),
             ),
             Metric("claims_waiting", _GAUGE, "Requests for work that wait for a run."),
+            Metric(
+                "runs_submitted_claimed_total",
+                _COUNTER,
+                "Runs that were submitted straight to a waiting worker.",
+            ),
             Metric("shards_owned", _GAUGE, "Shards that this process schedules."),
             Metric("shards_taken_total", _COUNTER, "Shards taken."),
             Metric("shards_released_total", _COUNTER, "Shards given up to a living server."),

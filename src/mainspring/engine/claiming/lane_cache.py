@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 
 from mainspring.core.fairness import accepts_route, prefer_lanes
 from mainspring.core.ids import LaneId
-from mainspring.core.model import Lane
+from mainspring.core.model import Lane, LaneKey
 from mainspring.core.triggers import EPOCH
 from mainspring.engine.common.scan_depth import Depth, ScanDepth
 from mainspring.ports.clock import Clock, RandomSource
@@ -29,7 +30,7 @@ SCAN_DEPTHS = (
 found only by a deeper scan, which comes later."""
 
 _MOST_SPECULATIVE = 8
-"""Lanes that a claim walks on the strength of a hint alone."""
+"""Lanes that a claim walks on the strength of a hint alone, and that are looked at for a submission."""
 _MOST_KEPT = 16
 """Sets of functions for which an `Abilities` keeps the rest. Usually all its sessions name the same set."""
 
@@ -111,6 +112,7 @@ class LaneCache:
     _seen_at: datetime = EPOCH
     _settled: dict[LaneId, datetime] = field(default_factory=dict)  # no ready run is known before it
     _scans: ScanDepth = field(default_factory=lambda: ScanDepth(SCAN_DEPTHS))
+    _few_served: dict[Abilities, tuple[Lane, ...]] = field(default_factory=dict)
 
     def is_old(self, at: float, now: datetime) -> bool:
         """Return whether to read again: the last read was long ago, or a run has become ready since."""
@@ -155,6 +157,7 @@ class LaneCache:
         self._ready = [lane for lane in self.lanes if lane.earliest_ready_at is not None]
         self._quarantined = [lane for lane in self.lanes if lane.earliest_quarantined_at is not None]
         self._settled = {lane.id: min(lane.earliest_ready_at or now, now) for lane in self.lanes}
+        self._few_served = {}
         self._read_at, self._seen_at = begun, now
         self.period = POLL_PERIOD * (1 - POLL_JITTER * random.random())
 
@@ -185,10 +188,35 @@ class LaneCache:
         """
         if self.has_ready(now) or self.has_quarantined(now):
             return None
-        served = [lane for lane in self.lanes if abilities.serve(lane)]
-        if not 0 < len(served) <= _MOST_SPECULATIVE:
+        return self._choose_among(self._serve_few(abilities))
+
+    def choose_for_new(self, key: LaneKey, abilities: Abilities, now: datetime) -> LaneChoice | None:
+        """Return all lanes from which a session gets work, if a new run of one lane is the next that it would get.
+
+        None if that is not certain: at the last read something was ready or quarantined for it, or these abilities
+        serve too many lanes, or not this one, or the lane is not known.
+        """
+        served = self._serve_few(abilities)
+        if all(lane.key != key for lane in served):
             return None
-        served.sort(key=lambda lane: (lane.key.priority, lane.id))
+        if any(instant <= now for instant in _ready_instants(served)):
+            return None
+        return self._choose_among(served)
+
+    def _serve_few(self, abilities: Abilities) -> tuple[Lane, ...]:
+        """Return the known lanes that a session serves, in order of preference; none if they are many."""
+        served = self._few_served.get(abilities)
+        if served is None:
+            found = list(
+                islice((lane for lane in self.lanes if abilities.serve(lane)), _MOST_SPECULATIVE + 1)
+            )
+            found.sort(key=lambda lane: (lane.key.priority, lane.id))
+            served = self._few_served[abilities] = tuple(found) if len(found) <= _MOST_SPECULATIVE else ()
+        return served
+
+    def _choose_among(self, served: tuple[Lane, ...]) -> LaneChoice | None:
+        if not served:
+            return None
         # A hint may overtake the clock: what was written a moment before the last read may not have been seen by it.
         low = self._seen_at - (SCAN_DEPTHS[0].lag or timedelta(0))
         return LaneChoice(tuple(lane.id for lane in served), {lane.id: low for lane in served}, ())
@@ -203,3 +231,11 @@ class LaneCache:
             and abilities.serve(lane)
         ]
         return tuple(lane_id for _, lane_id in sorted(found))
+
+
+def _ready_instants(lanes: Iterable[Lane]) -> Iterator[datetime]:
+    for lane in lanes:
+        if lane.earliest_ready_at is not None:
+            yield lane.earliest_ready_at
+        if lane.earliest_quarantined_at is not None:
+            yield lane.earliest_quarantined_at

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import attrgetter
 
 from mainspring.core.fairness import charge
-from mainspring.core.ids import SessionId
+from mainspring.core.ids import RunId, SessionId
 from mainspring.engine.claiming.lane_cache import POLL_PERIOD, Abilities, LaneCache, LaneChoice
+from mainspring.engine.claiming.numbers import LastNumbers
+from mainspring.engine.claiming.requests import divide, make_request
+from mainspring.engine.claiming.turn import AskingTurn
 from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCalls
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
-from mainspring.ports.gateway import ClaimCall, FunctionLimit, Registration
+from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
+from mainspring.ports.store.runs import NewRun
 from mainspring.ports.telemetry import Measure
 
 SESSIONS_PERIOD = 5.0
@@ -54,11 +57,13 @@ class Matcher:
         self._shared: dict[tuple[frozenset[str], ...], Abilities] = {}
         self._sessions_read_at = -1.0e9
         self._is_closed = False
-        self._last_numbers: dict[SessionId, int] = {}
+        self._numbers = LastNumbers()
         self._lanes = LaneCache()
         self._served: dict[str, float] = {}
         self._has_news = True
         self._has_hint = False
+        self._turn = AskingTurn()
+        self._straight = 0
         wakeups.subscribe_runs(self._on_runs_ready)
 
     @property
@@ -67,8 +72,9 @@ class Matcher:
         return len(self._waiting)
 
     def measures(self) -> Iterator[Measure]:
-        """Yield how many calls wait for work."""
+        """Yield how many calls wait for work, and how many runs went straight to one."""
         yield Measure("claims_waiting", self.waiting)
+        yield Measure("runs_submitted_claimed_total", self._straight)
 
     def _on_runs_ready(self) -> None:
         self._has_news = self._has_hint = True
@@ -98,7 +104,7 @@ class Matcher:
             return await future
         except asyncio.CancelledError:
             # By the time the session asks here again, another process may have served it under this number.
-            self._last_numbers.pop(call.session_id, None)
+            self._numbers.forget(call.session_id)
             raise
         finally:
             self._waiting.remove(mine)
@@ -111,19 +117,23 @@ class Matcher:
 
     def welcome(self, session_id: SessionId, offer: Registration) -> None:
         """Note what a session offers that was just opened, and that its first call cannot be a repeat."""
-        self._last_numbers[session_id] = 0
+        self._numbers.note(session_id, 0)
         self._abilities[session_id] = self._share(Abilities(offer))
 
     def forget(self, session_id: SessionId) -> None:
         """Drop what is kept about a session that has ended."""
         self._abilities.pop(session_id, None)
-        self._last_numbers.pop(session_id, None)
+        self._numbers.forget(session_id)
         self._waiting.renew(session_id)
 
     async def tick(self, now: datetime) -> float:
         """Serve the calls that wait. Return the seconds until something may become ready, or a wait ends."""
         if not self._waiting:
             return POLL_PERIOD
+        async with self._turn:
+            return await self._serve(now)
+
+    async def _serve(self, now: datetime) -> float:
         at = self._clock.monotonic()
         if self._has_hint and await self._claim_speculatively(now):
             return 0.0  # there may be more, and others may wait for it
@@ -132,9 +142,8 @@ class Matcher:
             await self._lanes.read(self._store, self._clock, self._random, now)
         await self._know_sessions(at)
         asked, requests, passed = self._choose(self._concerned(at, now), now)
-        for item in asked:  # if the claim fails, it is unknown what the store has given to them
-            self._last_numbers.pop(item.call.session_id, None)
-            self._waiting.renew(item.call.session_id)  # ask again for them, even if nothing is ready
+        for item in asked:
+            self._put_in_doubt(item)
         results = await self._store.claim_runs(requests, now=now)
         self._take(asked, requests, results, now)
         for item, may_be_next in passed:
@@ -152,29 +161,76 @@ class Matcher:
         """
         self._has_hint = False
         item = self._waiting.first_in_line()
-        if item is None or self._may_repeat(item.call):
+        if item is None or self._numbers.may_repeat(item.call):
             return False
-        call = item.call
-        abilities = self._find_abilities(call)
-        choice = (
-            None
-            if abilities is None or call.function_limit
-            else self._lanes.choose_speculatively(abilities, now)
-        )
+        abilities = self._find_abilities(item.call)
+        if abilities is None or item.call.function_limit:
+            return False
+        choice = self._lanes.choose_speculatively(abilities, now)
         if choice is None:
             return False
-        # If the claim fails, it is unknown what the store has given.
-        self._last_numbers.pop(call.session_id, None)
-        self._waiting.renew(call.session_id)
-        request = _make_request(call, choice, call.limit)
+        request = make_request(item.call, choice, item.call.limit)
+        self._put_in_doubt(item)
         result = await self._store.try_claim(request, now=now)
         if result is None:
-            # If its caller has left, another process may have served it since.
-            if not item.future.done():
-                self._last_numbers[call.session_id] = call.number - 1
+            self._put_beyond_doubt(item)
             return False
         self._take([item], [request], [result], now)
         return True
+
+    def _put_in_doubt(self, item: Waiting) -> None:
+        """Note that the store is asked for a call. If that fails, it is unknown what the store has given to it."""
+        self._numbers.forget(item.call.session_id)
+        self._waiting.renew(item.call.session_id)  # ask again for it, even if nothing is ready
+
+    def _put_beyond_doubt(self, item: Waiting) -> None:
+        """Note that the store has given nothing to a call, and that its number is not used."""
+        call = item.call
+        # If its caller has left, another process may have served it since.
+        if not item.future.done() and call.session_id in self._abilities:
+            self._numbers.note(call.session_id, call.number - 1)
+
+    async def submit_claimed(self, run: NewRun, *, now: datetime) -> RunId | None:
+        """Submit a plain run straight to a call that waits for one, so that the call's session runs it at once.
+
+        The longest waiting of those that can execute it gets it, as if the run had been submitted and then claimed.
+        None if there is none, or if anything may come before the run; then nothing has happened.
+
+        Raises:
+            StoreUnavailable: it is unknown whether the run was submitted. If it was, a repeat of the call finds it.
+        """
+        # Cheap for those who submit to a busy engine. After news, the lanes have to be read first.
+        if not self._waiting or self._has_news or self._turn.is_taken or self._is_closed:
+            return None
+        if (found := self._find_call_for(run, now)) is None:
+            return None
+        item, request = found
+        async with self._turn:  # the tick does not ask for the same call meanwhile
+            self._put_in_doubt(item)
+            try:
+                claimed = await self._store.submit_claimed(run, request=request, now=now)
+            except BaseException:
+                self.waiter.signal()  # to the tick, which asks again for the call
+                raise
+            if claimed is None:
+                self._put_beyond_doubt(item)
+                return None
+            self._straight += 1
+            self._served = charge(self._served, {claimed.tenant: 1}, {})
+            self._answer(item, ClaimResult((claimed,)), now)
+            return claimed.run_id
+
+    def _find_call_for(self, run: NewRun, now: datetime) -> tuple[Waiting, ClaimRequest] | None:
+        """Return the longest waiting call that can get a new run, and the request for it."""
+        for item in self._waiting.first_in_lines():
+            abilities = self._find_abilities(item.call)
+            if abilities is None or item.future.done() or self._numbers.may_repeat(item.call):
+                continue
+            choice = self._lanes.choose_for_new(run.lane, abilities, now)
+            if choice is not None:
+                # Whatever function it is for: abilities are without those that the call has no room for.
+                return item, make_request(item.call, choice, 1)
+        return None
 
     def _concerned(self, at: float, now: datetime) -> list[Waiting]:
         """Return the calls that this tick may ask the store for, or answer, the longest waiting first.
@@ -213,7 +269,7 @@ class Matcher:
             self._waiting.line_up(item, abilities)
             request = self._make_request(item.call, abilities, choices, now)
             is_due = bool(request.lanes) and turns.get(abilities, 0) < abilities.width
-            if is_due or self._may_repeat(item.call):
+            if is_due or self._numbers.may_repeat(item.call):
                 turns[abilities] = turns.get(abilities, 0) + bool(request.lanes)
                 asked.append(item)
                 requests.append(request)
@@ -239,14 +295,8 @@ class Matcher:
 
         choice, limit, bound = choose(abilities), call.limit, call.function_limit
         if bound is not None and 0 < bound.limit < limit:
-            choice, limit = _divide(choice, choose(abilities.without(bound.functions)), bound, limit)
-        return _make_request(call, choice, limit)
-
-    def _may_repeat(self, call: ClaimCall) -> bool:
-        """Return whether the store may have given leases to this number already. Then ask it, ready runs or not."""
-        last = self._last_numbers.get(call.session_id)
-        # A call with limit 0 asks for what an earlier call got, here or at another server.
-        return last is None or call.number != last + 1 or call.limit == 0
+            choice, limit = divide(choice, choose(abilities.without(bound.functions)), bound, limit)
+        return make_request(call, choice, limit)
 
     def _take(
         self,
@@ -267,18 +317,21 @@ class Matcher:
                 self._lanes.expire()
                 if len(result.runs) == request.limit:
                     self._has_news = True  # there may be more than was taken
-            if result.is_session_live:
-                self._last_numbers[item.call.session_id] = item.call.number
-            else:
-                self.forget(item.call.session_id)
-            answer = ClaimAnswer(result.runs, result.is_session_live, self._is_drain_wanted(item.call, now))
-            self._resolve(item, answer)
+            self._answer(item, result, now)
         for abilities, count in lucky.items():
             # If all of them got runs, there may be as much again.
             wider = 2 * count if count >= abilities.width else count
             abilities.width = min(max(wider, 1), MOST_ASKED)
         if taken:
             self._served = charge(self._served, taken, {})
+
+    def _answer(self, item: Waiting, result: ClaimResult, now: datetime) -> None:
+        if result.is_session_live:
+            self._numbers.note(item.call.session_id, item.call.number)
+        else:
+            self.forget(item.call.session_id)
+        answer = ClaimAnswer(result.runs, result.is_session_live, self._is_drain_wanted(item.call, now))
+        self._resolve(item, answer)
 
     async def _know_sessions(self, at: float) -> None:
         """Read which sessions are alive, if one that asks is unknown, or if one may have ended before its call."""
@@ -302,7 +355,7 @@ class Matcher:
         self._sessions_read_at = at
         self._abilities = live
         self._shared = {abilities.key: abilities for abilities in live.values()}
-        self._last_numbers = {key: number for key, number in self._last_numbers.items() if key in live}
+        self._numbers.keep(live)
         for item in self._waiting.all():
             if item.call.session_id not in live:
                 self._waiting.renew(item.call.session_id)  # the next tick tells it
@@ -314,7 +367,7 @@ class Matcher:
         is_drain_wanted = self._is_drain_wanted(item.call, now)
         if is_drain_wanted or item.until <= self._clock.monotonic():
             # So the next call does not count as a repeat of this one, and may wait.
-            self._last_numbers[item.call.session_id] = item.call.number
+            self._numbers.note(item.call.session_id, item.call.number)
             self._resolve(item, ClaimAnswer(is_quarantined_waiting=is_drain_wanted))
 
     def _resolve(self, item: Waiting, answer: ClaimAnswer) -> None:
@@ -345,38 +398,3 @@ class Matcher:
 
 
 _arrival = attrgetter("arrival")
-
-
-def _divide(
-    choice: LaneChoice, others: LaneChoice, bound: FunctionLimit, limit: int
-) -> tuple[LaneChoice, int]:
-    """Return the lanes and the limit for one claim, so that it stays within its limit on functions.
-
-    It takes either from the lanes of these functions or from the others, depending on which kind is preferred first.
-    The worker has slots left then, and claims again.
-    """
-    unbounded = set(others.lanes)
-    if not choice.lanes or choice.lanes[0] in unbounded:
-        return replace(others, quarantined=choice.quarantined), limit
-    lanes = tuple(lane_id for lane_id in choice.lanes if lane_id not in unbounded)
-    return replace(choice, lanes=lanes, lows={key: choice.lows[key] for key in lanes}), bound.limit
-
-
-def _make_request(call: ClaimCall, choice: LaneChoice, limit: int) -> ClaimRequest:
-    if call.limit == 0:
-        return ClaimRequest(session_id=call.session_id, number=call.number, lanes=(), limit=0)
-    if call.is_idle and choice.quarantined:
-        return ClaimRequest(
-            session_id=call.session_id,
-            number=call.number,
-            lanes=choice.quarantined,
-            limit=1,
-            is_quarantined=True,
-        )
-    return ClaimRequest(
-        session_id=call.session_id,
-        number=call.number,
-        lanes=choice.lanes,
-        limit=limit,
-        lows=choice.lows,
-    )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from itertools import count, islice
+from operator import attrgetter
 from typing import Protocol
 
 from mainspring.core.ids import SessionId
@@ -14,6 +15,8 @@ from mainspring.ports.gateway import ClaimCall
 from mainspring.ports.store.claims import ClaimedRun
 
 _SPARE_ENDS = 64
+_MOST_LINES = 8
+_arrival = attrgetter("arrival")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +138,14 @@ class WaitingCalls:
 
     def first_in_line(self) -> Waiting | None:
         """Return the longest waiting call of a line; None if no call stands in one."""
-        firsts = (next(iter(items)) for items in self._lines.values() if items)
-        return min(firsts, key=lambda item: item.arrival, default=None)
+        return min(self._firsts(), key=_arrival, default=None)
+
+    def first_in_lines(self) -> list[Waiting]:
+        """Return the first call of each line, but not of too many lines, the longest waiting first."""
+        return nsmallest(_MOST_LINES, self._firsts(), key=_arrival)
+
+    def _firsts(self) -> Iterator[Waiting]:
+        return (next(iter(items)) for items in self._lines.values() if items)
 
     def first_end(self) -> float:
         """Return when the first wait ends, in monotonic seconds.

@@ -8,7 +8,7 @@ from mainspring.core.ids import SessionId
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.jobs import Accepted, Jobs
-from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs
+from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs, WaitingSlots
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
 from mainspring.ports.store.sessions import SessionFacts
@@ -25,6 +25,7 @@ class Client:
         ids: IdSource,
         accepted: Accepted,
         wakeups: Wakeups | None = None,
+        slots: WaitingSlots | None = None,
         key_lifetime: timedelta = KEY_LIFETIME,
         list_budget: timedelta = BUDGET,
     ) -> None:
@@ -33,7 +34,12 @@ class Client:
         wakeups = wakeups or Wakeups()
         self.jobs = Jobs(store, clock=clock, ids=ids, wakeups=wakeups, accepted=accepted)
         self.runs = Runs(
-            store, clock=clock, wakeups=wakeups, key_lifetime=key_lifetime, list_budget=list_budget
+            store,
+            clock=clock,
+            wakeups=wakeups,
+            slots=slots,
+            key_lifetime=key_lifetime,
+            list_budget=list_budget,
         )
 
     def now(self) -> datetime:

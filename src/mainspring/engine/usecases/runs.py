@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
+from typing import Protocol
 
 from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
@@ -77,10 +78,22 @@ class Counts:
     age: timedelta
 
 
+class WaitingSlots(Protocol):
+    """Where workers of this process's engine wait for runs."""
+
+    async def submit_claimed(self, run: NewRun, *, now: datetime) -> RunId | None:
+        """Submit a plain run straight to a worker that waits, and return its id.
+
+        None: no worker can take it at once, and nothing has happened.
+        """
+        ...
+
+
 class Runs:
     """Use cases on runs. Every method acts for one tenant.
 
     Args:
+        slots: takes what can start at once. Without it, every run waits to be claimed.
         key_lifetime: how long an idempotency key is remembered after its use.
         list_budget: how long a list looks before it answers what it has found.
     """
@@ -91,6 +104,7 @@ class Runs:
         *,
         clock: Clock,
         wakeups: Wakeups,
+        slots: WaitingSlots | None = None,
         key_lifetime: timedelta = KEY_LIFETIME,
         list_budget: timedelta = BUDGET,
     ) -> None:
@@ -99,6 +113,7 @@ class Runs:
         self._store = store
         self._clock = clock
         self._wakeups = wakeups
+        self._slots = slots
         # Many clients may submit one run each. One commit for each of them would take up all the time there is.
         self._submits: GroupCommit[NewRun, SubmitResult] = GroupCommit(self._submit_all, most=MOST_TOGETHER)
         self._reads: GroupCommit[JobId, Job | None] = GroupCommit(self._read_jobs, most=MOST_TOGETHER)
@@ -157,6 +172,10 @@ class Runs:
         return list(await self._submits(runs))
 
     async def _submit_all(self, runs: Sequence[NewRun]) -> list[SubmitResult]:
+        if self._slots is not None and len(runs) == 1 and runs[0].is_plain:
+            run_id = await self._slots.submit_claimed(runs[0], now=self._clock.now())
+            if run_id is not None:  # nobody else has to hear of it
+                return [SubmitResult(SubmissionVerdict.SUBMITTED, run_id)]
         notice = self._wakeups.notice_of_runs()
         is_told = False
         try:
