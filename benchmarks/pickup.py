@@ -3,7 +3,8 @@
 One producer process submits jobs 20 ms apart, after some for warming up; each carries the instant (the host's clock) at
 which its submission began, and its first line writes down how long ago that was. On PostgreSQL two worker processes
 wait, each in a process of its own: ours as `mainspring worker --store` starts it, straight on the store as the producer
-is. On SQLite ours is one process, as `mainspring up` is; huey's consumer is beside the producer, and polls each 10 ms.
+is. "Embedded" is one process, as `mainspring up` is: ours, on either store; huey's consumer is a process beside the
+producer, and polls each 10 ms.
 """
 
 from __future__ import annotations
@@ -49,14 +50,25 @@ async def on_postgres(contestant: Contestant, dsn: str, count: int) -> list[floa
                     end(worker)
 
 
-async def ours_embedded(count: int) -> list[float]:
+async def ours_on_sqlite(count: int) -> list[float]:
     """Return the same of ours on SQLite, with producer, scheduler and worker in this process."""
+    with tempfile.TemporaryDirectory() as folder:
+        return await ours_embedded(f"sqlite://{Path(folder) / 'data'}", count)
+
+
+async def ours_in_one_process(dsn: str, count: int) -> list[float]:
+    """Return the same of ours on PostgreSQL, with producer, scheduler and worker in this process."""
+    async with fresh_database(dsn) as database:
+        return await ours_embedded(database, count)
+
+
+async def ours_embedded(location: str, count: int) -> list[float]:
     from benchmarks.peers import mainspring_jobs
     from mainspring.runtime import open_engine, run_embedded_worker
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ[NOTES] = folder
-        settings = settings_for(f"sqlite://{Path(folder) / 'data'}", slots=10)
+        settings = settings_for(location, slots=10)
         registry = mainspring_jobs.app.registry
         async with (
             open_engine(settings, registry=registry) as engine,
@@ -101,7 +113,9 @@ def measure(quick: bool, dsn: str | None, *, rounds: int, with_peers: bool) -> l
                 if not contestant.name.startswith(SLOW):
                     stamps = uvloop.run(on_postgres(contestant, dsn, count))
                     found.setdefault(("PostgreSQL", contestant.name), []).append(stamps)
-        found.setdefault(("SQLite embedded", "Mainspring"), []).append(uvloop.run(ours_embedded(count)))
+            stamps = uvloop.run(ours_in_one_process(dsn, count))
+            found.setdefault(("PostgreSQL embedded", "Mainspring"), []).append(stamps)
+        found.setdefault(("SQLite embedded", "Mainspring"), []).append(uvloop.run(ours_on_sqlite(count)))
         if with_peers:
             found.setdefault(("SQLite embedded", "huey"), []).append(huey_embedded(count))
     return [row for (where, name), of_rounds in found.items() for row in _rows(where, name, of_rounds)]

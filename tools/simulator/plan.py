@@ -134,7 +134,12 @@ def _draw(seed: int, seconds: float) -> Plan:
         jobs=(*jobs, *herd),
         actions=tuple(
             sorted(
-                (*_make_actions(random, jobs, seconds), *_make_policy_edits(seed, jobs, seconds), *changes),
+                (
+                    *_make_actions(random, jobs, seconds),
+                    *_make_policy_edits(seed, jobs, seconds),
+                    *_make_lone_submissions(seed, jobs, seconds),
+                    *changes,
+                ),
                 key=lambda action: action.at,
             )
         ),
@@ -225,6 +230,18 @@ def _make_actions(random: Random, jobs: Sequence[JobPlan], seconds: float) -> tu
             later = min(round(instant + random.uniform(1, 20), 3), seconds)
             actions.append(Action(at=later, kind="resume", job=job))
     return tuple(sorted(actions, key=lambda action: action.at))
+
+
+def _make_lone_submissions(seed: int, jobs: Sequence[JobPlan], seconds: float) -> tuple[Action, ...]:
+    """Draw plain submissions, one at a time, some of which find a worker that waits for them.
+
+    They have a random source of their own.
+    """
+    random = Random(f"lone:{seed}")
+    return tuple(
+        Action(at=round(random.uniform(5, seconds), 3), kind="submit", job=random.choice(jobs).name)
+        for _ in range(random.choice([0, 0, 10, 60]))
+    )
 
 
 _POLICIES: tuple[dict[str, Any], ...] = (
