@@ -130,6 +130,11 @@ GUARDS: tuple[Guard, ...] = (
         (Edit(_CLAIMS, "if session is None or not session.is_live:", "if session is None:"),),
     ),
     Guard(
+        "submit straight to a slot",
+        "a run that is inserted as claimed has a live session to hold it",
+        (Edit(_CLAIMS, "if session is not None and session.is_live and", "if session is not None and"),),
+    ),
+    Guard(
         "repeat of a claim",
         "a claim whose answer was lost gets the same leases again",
         (
