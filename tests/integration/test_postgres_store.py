@@ -540,6 +540,25 @@ async def test_history_has_partitions_by_day_made_ahead(
     assert await watch.fetchval("SELECT count(*) FROM run_history_20260105") == 1
 
 
+@pytest.mark.parametrize("is_plain", [True, False], ids=["success", "failure"])
+async def test_report_that_waited_for_a_new_day_goes_into_it(
+    store: PostgresStore, raw: Any, watch: Any, is_plain: bool
+) -> None:
+    job = await add_job(store)
+    held = await running_run(store, job)
+    end = outcomes.succeeded(held.run_id, held.token, held.session_id)
+    if not is_plain:
+        failure = outcomes.Failure(error="boom", is_retryable=False)
+        end = outcomes.failed(facts_of(held), job.spec, failure, now=at(1), random=lambda: 0.5)
+    async with raw.transaction():
+        await raw.execute("SELECT prepare_history($1, 3)", START)
+        applying = asyncio.create_task(store.apply([end], now=at(1)))
+        await wait_until_blocked(watch, "apply")
+    assert await applying == [ApplyResult.APPLIED]
+    table = "run_history_20260105" if is_plain else "attempt_20260105"
+    assert await watch.fetchval(f"SELECT count(*) FROM {table}") == 1
+
+
 async def test_days_are_dropped_whole_and_dead_runs_keep_their_attempts(
     store: PostgresStore, other: PostgresStore, watch: Any
 ) -> None:

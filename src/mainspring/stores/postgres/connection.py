@@ -39,6 +39,8 @@ _TRANSIENT = (
     # A newer program has changed the schema, so that prepared statements return something else.
     asyncpg.InvalidCachedStatementError,
     asyncpg.OutdatedSchemaCacheError,
+    # A day's partition was attached while the statement waited for the default one. See `_is_transient`.
+    asyncpg.CheckViolationError,
 )
 """The server rolled the transaction back; it can be tried again."""
 
@@ -250,6 +252,8 @@ class Connections:
                     raise StoreUnavailable(describe_pooler(self._options)) from error
                 except call.transient as error:
                     slots.note_answer(connection)
+                    if not _is_transient(error):
+                        raise
                     if tries >= _TRANSIENT_TRIES:
                         raise StoreUnavailable(
                             f"PostgreSQL: gave up after {tries} tries ({error})"
@@ -330,6 +334,11 @@ class Connections:
         longest = min(_FIRST_PAUSE * 2**tries, _LONGEST_PAUSE)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._closing.wait(), longest * self._random.random())
+
+
+def _is_transient(error: BaseException) -> bool:
+    """Return whether a try may go better. Checks of a table have a name; the bounds of a partition have none."""
+    return not isinstance(error, asyncpg.CheckViolationError) or error.constraint_name is None
 
 
 def _within_its_time(work: Work[R]) -> Work[R]:
