@@ -42,10 +42,10 @@ REMOTE = "no-op jobs executed through the worker protocol, 2 remote workers"
 _ONCE = "100,000 one-off jobs due at one instant: all begun after"
 _REST = "POST /api/v1/{}, 64 connections, one server"
 AIMS = (
-    Aim("throughput", DRAIN, 1.0, "graphile-worker"),
+    Aim("throughput", DRAIN, 1.2, "graphile-worker"),
     Aim("throughput", DRAIN, 1.8, "pgqueuer"),
     Aim("throughput", DRAIN, 0.6, "bare loop"),
-    Aim("steady", STEADY, 1.0, "graphile-worker"),
+    Aim("steady", STEADY, 1.2, "graphile-worker"),
     Aim("steady", STEADY, 2.0, "pgqueuer"),
     Aim("remote", REMOTE, 0.9, "pgqueuer"),
     Aim("embedded", "no-op jobs executed, SQLite", 7.0, "huey"),
@@ -54,10 +54,10 @@ AIMS = (
     Aim("submitting", "single submit, 64 at once, PostgreSQL", 6.0, "pgqueuer"),
     Aim("rest", _REST.format("jobs"), 4000),
     Aim("rest", _REST.format("jobs/{id}/runs"), 4000),
-    Aim("pickup", "idle pick-up p50, PostgreSQL", 0.5, "best", at_most=True),
-    Aim("pickup", "idle pick-up p99, PostgreSQL", 0.5, "best", at_most=True),
-    Aim("pickup", "idle pick-up p50, SQLite embedded", 0.2, "huey", at_most=True),
-    Aim("pickup", "idle pick-up p99, SQLite embedded", 0.2, "huey", at_most=True),
+    Aim("pickup", "idle pick-up p50, PostgreSQL", 0.9, "best", at_most=True),
+    Aim("pickup", "idle pick-up p99, PostgreSQL", 1.0, "best", at_most=True),
+    Aim("pickup", "idle pick-up p50, SQLite embedded", 0.3, "huey", at_most=True),
+    Aim("pickup", "idle pick-up p99, SQLite embedded", 0.3, "huey", at_most=True),
     Aim("crash", "run of a killed worker starts again, default settings", 32, at_most=True),
     Aim("crash", "run of a killed worker starts again, fast heartbeat", 3, at_most=True),
     *(
@@ -71,7 +71,7 @@ AIMS = (
     Aim("schedules", "10,000,000 cron jobs: scheduler's memory", 200, at_most=True),
     Aim("schedules", "100,000 cron jobs: scheduler's memory", 200, at_most=True),
     Aim("schedules", "10,000,000 cron jobs: loaded in bulk", 10_000_000 / 600),
-    Aim("schedules, at one instant", _ONCE, 5, at_most=True),
+    Aim("schedules, at one instant", _ONCE, 4, at_most=True),
     Aim("schedules, at one instant", _ONCE, 0.75, "River", at_most=True),
     Aim("growth", "processor time of a run, 100,000 stored jobs", 1.2, "1,000 jobs", at_most=True),
     Aim("growth", "processor time of a run, 10,000,000 stored jobs", 1.2, "1,000 jobs", at_most=True),

@@ -98,7 +98,7 @@ BARE = Contestant(
 
 PEERS = (
     Contestant(
-        "graphile-worker, local queue of 500",
+        f"graphile-worker, local queue of {int(os.environ.get('GRAPHILE_QUEUE', '4000')):,}",
         node("graphile.mjs"),
         "SELECT count(*) FROM (SELECT FROM graphile_worker._private_jobs LIMIT 1) AS left_over",
         tools=("npm",),

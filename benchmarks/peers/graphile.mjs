@@ -13,7 +13,7 @@ const taskList = { noop: async () => noteJob(), stamp: async ({ at }) => noteSta
 if (command === "prepare") {
   await runMigrations({ connectionString, logger });
 } else if (command === "work") {
-  const batching = given[0] === "drain" ? { localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 } : {};
+  const batching = given[0] === "drain" ? { localQueue: { size: Number(process.env.GRAPHILE_QUEUE ?? 4000) }, completeJobBatchDelay: 0, failJobBatchDelay: 0 } : {};
   const worker = { connectionString, maxPoolSize: 12, concurrentJobs: 24, pollInterval: 2000, ...batching };
   await run({ connectionString, logger, concurrency: 24, pollInterval: 2000, noHandleSignals: true, taskList, preset: { worker } });
 } else {

@@ -16,14 +16,14 @@ import uvloop
 from benchmarks.engine import CHUNK, load, settings_for
 from benchmarks.peers import notes
 from mainspring import App
+from mainspring.config.table import SETTINGS
 from mainspring.core.ids import JobId
 from mainspring.engine.assembly import Engine
 from mainspring.engine.usecases.runs import Submission
 from mainspring.host.process import settle_memory
 from mainspring.runtime import make_worker, open_engine
 
-SLOTS = 2000
-"""Claims and applications of a thousand: 4 transactions for 1,000 jobs, as many as graphile-worker's setting."""
+SLOTS: int = SETTINGS["worker.slots"].default
 
 app = App()
 
