@@ -9,7 +9,7 @@ from mainspring.ports.gateway import Lease
 
 MOST = 4000
 """The most runs that wait in a worker for a slot. Claims and reports hardly get cheaper beyond that."""
-MOST_BYTES = 16 * 1024 * 1024
+MOST_BYTES = 4 * 1024 * 1024
 """The most bytes of payload that wait in a worker, by the mean of the last claim."""
 PATIENCE = 1.0
 """Seconds after which a run that still waits for a slot is handed back: the runs before it take longer than others did,
