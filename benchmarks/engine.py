@@ -23,6 +23,7 @@ import structlog
 import uvloop
 
 from mainspring.config import Settings, StoreLocation
+from mainspring.config.table import SETTINGS
 from mainspring.engine.assembly import Engine
 from mainspring.engine.usecases.runs import Submission
 from mainspring.host.process import settle_memory
@@ -34,7 +35,7 @@ from mainspring.signals import current_attempt
 Row = dict[str, Any]
 SUCCEEDED = "SELECT count(*) FROM run_history WHERE state = 'SUCCEEDED'"
 CHUNK = 1000
-SLOTS = 1000
+SLOTS: int = SETTINGS["worker.slots"].default
 LOG_AHEAD = 24
 """Files of the log, 16 MB each: more than one contestant writes in a round."""
 

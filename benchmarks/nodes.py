@@ -24,7 +24,7 @@ import asyncpg
 import structlog
 import uvloop
 
-from benchmarks.engine import fresh_database, settings_for
+from benchmarks.engine import SLOTS, fresh_database, settings_for
 from benchmarks.growth import Cost, end_all, run_workers, time_round
 from benchmarks.idle import run_servers
 from benchmarks.report import OURS, Row, publish
@@ -32,7 +32,6 @@ from mainspring import App
 from mainspring.runtime import open_engine
 
 WORKERS = 4
-SLOTS = 500
 WARM_UP = 4_000
 app = App()
 

@@ -23,7 +23,7 @@ from pathlib import Path
 import asyncpg
 
 from benchmarks.aims import REMOTE
-from benchmarks.engine import check_succeeded, fresh_database, vacuum
+from benchmarks.engine import SLOTS, check_succeeded, fresh_database, vacuum
 from benchmarks.idle import cpu_seconds, run_servers
 from benchmarks.peers import Contestant, find_contestants
 from benchmarks.peers.notes import NOTES
@@ -31,7 +31,6 @@ from benchmarks.report import OURS, Row, publish
 from benchmarks.throughput import drain
 
 WORKERS = 2
-SLOTS = 1000
 PATIENCE = 180.0
 APP = "benchmarks.peers.mainspring_jobs:app"
 

@@ -24,6 +24,7 @@ import structlog
 import uvloop
 
 from mainspring.config import Settings, StoreLocation
+from mainspring.config.table import SETTINGS
 from mainspring.host.process import StopRequest, run_process, settle_memory
 from mainspring.registry import FunctionRegistry
 from mainspring.runtime import make_worker, open_engine
@@ -34,7 +35,7 @@ CHUNK = 1000
 """Jobs in one call: as many as the API takes."""
 AT_ONCE = 3
 """Calls of one loader under way: while the store writes one, the next is read."""
-SLOTS = 1000
+SLOTS: int = SETTINGS["worker.slots"].default
 _PERIODS = (1, 60, 3600, 86_400)
 
 BESIDE = ".beside"

@@ -13,17 +13,14 @@ from functools import partial
 import structlog
 import uvloop
 
-from benchmarks.engine import CHUNK, load, settings_for
+from benchmarks.engine import CHUNK, SLOTS, load, settings_for
 from benchmarks.peers import notes
 from mainspring import App
-from mainspring.config.table import SETTINGS
 from mainspring.core.ids import JobId
 from mainspring.engine.assembly import Engine
 from mainspring.engine.usecases.runs import Submission
 from mainspring.host.process import settle_memory
 from mainspring.runtime import make_worker, open_engine
-
-SLOTS: int = SETTINGS["worker.slots"].default
 
 app = App()
 
