@@ -270,7 +270,7 @@ _WORKER = (
     ),
     Setting(
         name="worker.prefetch",
-        kind=Duration(timedelta(0), timedelta(seconds=10)),
+        kind=Duration(timedelta(0), timedelta(seconds=1)),
         default=timedelta(milliseconds=50),
         field="prefetch",
         flag="--prefetch",

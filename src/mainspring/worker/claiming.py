@@ -14,7 +14,7 @@ from mainspring.ports.gateway import ClaimCall, ClaimReply, WorkerGateway
 from mainspring.worker.execution import Execution
 from mainspring.worker.leases import HeldLeases
 from mainspring.worker.outages import log_failure, pause_after
-from mainspring.worker.prefetch import PATIENCE, Prefetch
+from mainspring.worker.prefetch import Prefetch
 from mainspring.worker.session import WorkerSession
 from mainspring.worker.settings import WorkerCounters, WorkerWaiters
 
@@ -62,7 +62,9 @@ class Claimer:
         """Claim until the task is cancelled."""
         failures = 0
         while True:
-            self._execution.hand_back_waiting(patience=PATIENCE)
+            if self._execution.hand_back_waiting(patience=self._prefetch.patience):
+                self._prefetch.note_hand_back(self._session.now())
+                self._leases.ahead = 0
             session_id = self._session.id
             call = self._make_call(session_id) if session_id is not None and self._may_claim() else None
             if call is None:
@@ -126,7 +128,9 @@ class Claimer:
         leases, longest = self._leases, self._session.beat_period
         leases.is_room_wanted = True
         try:
-            await self._waiters.claim.wait(min(longest, PATIENCE) if leases.waiting else longest)
+            await self._waiters.claim.wait(
+                min(longest, self._prefetch.patience) if leases.waiting else longest
+            )
         finally:
             leases.is_room_wanted = False
 

@@ -142,14 +142,17 @@ class Execution:
             self._leases.ended[lease.run_id, lease.token] = session_id, HandedBack(was_started=False)
         self._waiters.report.signal()
 
-    def hand_back_waiting(self, *, patience: float = 0.0) -> None:
-        """Hand back the leases that have waited for a slot this many seconds."""
+    def hand_back_waiting(self, *, patience: float = 0.0) -> bool:
+        """Hand back the leases that have waited for a slot this many seconds. Return whether there were any."""
         until = self._session.now() - patience
-        waiting = self._leases.waiting
+        waiting, has_any = self._leases.waiting, False
         while waiting and next(iter(waiting.values()))[2] <= until:
             key, (_, session_id, _) = waiting.popitem(last=False)
             self._leases.ended[key] = session_id, HandedBack(was_started=False)
+            has_any = True
+        if has_any:
             self._waiters.report.signal()
+        return has_any
 
     def hand_back_active(self) -> None:
         """Stop all attempts under way, so that other workers can run them."""

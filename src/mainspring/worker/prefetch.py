@@ -11,9 +11,10 @@ MOST = 4000
 """The most runs that wait in a worker for a slot. Claims and reports hardly get cheaper beyond that."""
 MOST_BYTES = 4 * 1024 * 1024
 """The most bytes of payload that wait in a worker, by the mean of the last claim."""
-PATIENCE = 1.0
-"""Seconds after which a run that still waits for a slot is handed back: the runs before it take longer than others did,
-and another worker may be idle."""
+LEAST_PATIENCE = 1.0
+"""Seconds that a run waits for a slot at least before it is handed back."""
+SOBERING = 10.0
+"""Seconds without claiming ahead after runs had to be handed back: a run must not go to and fro."""
 _SHORTEST_SAMPLE = 0.01
 """Seconds between two readings of the rate. Attempts end in bursts, so less time says nothing."""
 
@@ -26,11 +27,17 @@ class Prefetch:
     what is ready should go to whoever is idle.
 
     Args:
-        horizon: seconds of work that may wait for a slot; 0 means none.
+        horizon: how much work may wait for a slot; zero means none.
+
+    Attributes:
+        patience: seconds after which a run that still waits is handed back. The runs before it take longer than others
+            did, and another worker may be idle.
     """
 
     def __init__(self, horizon: timedelta) -> None:
         self._horizon = horizon.total_seconds()
+        self.patience = max(LEAST_PATIENCE, 4 * self._horizon)
+        self._sober_until = 0.0
         self._rate = 0.0
         self._read_at = 0.0
         self._ended = 0
@@ -48,9 +55,13 @@ class Prefetch:
         if elapsed >= _SHORTEST_SAMPLE:
             self._rate = (ended - self._ended) / elapsed
             self._read_at, self._ended = now, ended
-        if not self._horizon or not asked or len(leases) < asked:
+        if not self._horizon or not asked or len(leases) < asked or now < self._sober_until:
             return 0
         return min(int(self._rate * self._horizon), MOST, _that_fit(leases))
+
+    def note_hand_back(self, now: float) -> None:
+        """Note that runs have waited too long: the rate was no guide to them."""
+        self._sober_until = now + SOBERING
 
 
 def _that_fit(leases: Sequence[Lease]) -> int:

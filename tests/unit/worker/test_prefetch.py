@@ -30,10 +30,11 @@ from mainspring.ports.gateway import (
 )
 from mainspring.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.worker.leases import HeldLeases
-from mainspring.worker.prefetch import MOST, MOST_BYTES, PATIENCE, Prefetch
+from mainspring.worker.prefetch import LEAST_PATIENCE, MOST, MOST_BYTES, SOBERING, Prefetch
 from tests.unit.worker.test_worker import Server, make_lease, until
 
 SLOTS = 4
+HORIZON = 0.5
 
 
 @given(
@@ -63,6 +64,19 @@ def test_burst_of_ends_is_no_rate() -> None:
     assert prefetch.adapt([make_lease(1)], asked=1, ended=100, now=2.0) == 100
     assert prefetch.adapt([make_lease(1)], asked=1, ended=150, now=2.001) == 100
     assert prefetch.adapt([make_lease(1)], asked=1, ended=150, now=3.0) == 50
+
+
+def test_patience_is_longer_than_what_may_wait_and_a_second_at_least() -> None:
+    assert Prefetch(timedelta(milliseconds=50)).patience == LEAST_PATIENCE
+    assert Prefetch(timedelta(seconds=1)).patience == 4
+
+
+def test_nothing_is_claimed_ahead_for_a_while_after_runs_were_handed_back() -> None:
+    prefetch = Prefetch(timedelta(seconds=1))
+    prefetch.adapt([], asked=1, ended=0, now=1.0)
+    prefetch.note_hand_back(1.5)
+    assert prefetch.adapt([make_lease(1)], asked=1, ended=100, now=2.0) == 0
+    assert prefetch.adapt([make_lease(1)], asked=1, ended=2000, now=1.5 + SOBERING) > 0
 
 
 def test_large_payloads_limit_what_waits() -> None:
@@ -219,7 +233,7 @@ class Mixed(Calm):
 
 
 @asynccontextmanager
-async def working(server: Calm, executor: Executor, *, prefetch: float = 10.0) -> AsyncIterator[Worker]:
+async def working(server: Calm, executor: Executor, *, prefetch: float = HORIZON) -> AsyncIterator[Worker]:
     worker = Worker(
         server,
         {"test": executor},
@@ -303,7 +317,7 @@ async def test_what_waits_longer_than_patience_is_handed_back_unstarted() -> Non
     async with claiming_ahead() as (server, executor, worker):
         began = set(executor.began)
         waiting = worker.waiting
-        server.now += PATIENCE
+        server.now += 4 * HORIZON
         await until(lambda: worker.waiting == 0)
         await until(lambda: len(server.endings) == 60 - SLOTS)  # by the claims' waits, nobody signals
         handed = {
