@@ -137,9 +137,8 @@ class Claimer:
     def _make_call(self, session_id: SessionId) -> ClaimCall | None:
         """Return the next claim; None if the worker has no room."""
         leases = self._leases
-        free = leases.free_slots()
-        bound = self._execution.function_limit(free)
-        limit = free if bound is not None else leases.room()  # what would wait for a thread is left to others
+        bound = self._execution.function_limit()  # what would wait for a thread is left to others
+        limit = leases.room()
         if limit <= 0:
             return None
         call = ClaimCall(

@@ -62,13 +62,25 @@ class Execution:
         for executor in self._executors.values():
             await executor.stop()
 
-    def function_limit(self, free: int) -> FunctionLimit | None:
-        """Return the limit on functions if fewer of them can start than there are free slots; otherwise None."""
+    def function_limit(self) -> FunctionLimit | None:
+        """Return the limit on functions if some might find no thread when a slot is free for them; otherwise None.
+
+        What waits for a slot counts, too: a function that waits for a thread as well would hold up all behind it.
+        """
+        held = self._leases
         room = self._bounded.room() if self._bounded is not None else None
-        if self._bounded is None or room is None or room >= free:
+        if self._bounded is None or room is None:
             return None
-        functions = self._bounded.bounded_functions
-        return FunctionLimit(functions=functions, limit=room) if functions else None
+        self._bounded_names = self._bounded.bounded_functions
+        if held.ahead:
+            used = sum(self._needs_thread(attempt.lease) for attempt in held.active.values())
+            is_enough = room + used >= held.slots  # so whenever a slot is free, a thread is
+        else:
+            is_enough = room >= held.free_slots()
+        if is_enough or not self._bounded_names:
+            return None
+        room -= sum(self._needs_thread(lease) for lease, _, _ in held.waiting.values())
+        return FunctionLimit(functions=self._bounded_names, limit=max(room, 0))
 
     def begin(self, leases: Sequence[Lease], session_id: SessionId) -> None:
         """Take leases that this session has claimed. Start their attempts as soon as slots are free.
@@ -106,10 +118,18 @@ class Execution:
 
     def _can_begin(self, lease: Lease) -> bool:
         """Return whether a function that needs a thread would get one."""
-        if self._bounded is None or lease.spec.target.params.get("function") not in self._bounded_names:
+        if self._bounded is None or not self._needs_thread(lease):
             return True
         room = self._bounded.room()
-        return room is None or room > 0 or lease.spec.target.type != self._bounded.type
+        return room is None or room > 0
+
+    def _needs_thread(self, lease: Lease) -> bool:
+        target = lease.spec.target
+        return (
+            self._bounded is not None
+            and target.params.get("function") in self._bounded_names
+            and target.type == self._bounded.type
+        )
 
     def _begin(
         self, key: LeaseKey, lease: Lease, session_id: SessionId, *, is_cancelled: bool = False

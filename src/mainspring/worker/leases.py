@@ -20,6 +20,7 @@ class HeldLeases:
         slots: how many attempts the worker runs at a time.
 
     Attributes:
+        slots: how many attempts the worker runs at a time.
         waiting: the leases that were claimed ahead, the oldest first, each with its session and when it came.
         active: the attempts under way.
         ended: the endings that are not reported yet, each with the session that claimed the lease.
@@ -28,7 +29,7 @@ class HeldLeases:
     """
 
     def __init__(self, slots: int) -> None:
-        self._slots = slots
+        self.slots = slots
         # Of a plain dictionary, taking the first again and again would pass over all that were taken before.
         self.waiting: OrderedDict[LeaseKey, tuple[Lease, SessionId, float]] = OrderedDict()
         self.active: dict[LeaseKey, AttemptTask] = {}
@@ -54,7 +55,7 @@ class HeldLeases:
 
     def has_free_slot(self) -> bool:
         """Return whether one more attempt can begin."""
-        return len(self.active) < self._slots
+        return len(self.active) < self.slots
 
     def free_slots(self) -> int:
         """Return how many more leases can begin at once. Zero or less means none.
@@ -63,7 +64,7 @@ class HeldLeases:
         and endings together are at most twice the slots.
         """
         active, waiting = len(self.active), len(self.waiting)
-        return min(self._slots - active, 2 * self._slots - active - len(self.ended)) - waiting
+        return min(self.slots - active, 2 * self.slots - active - len(self.ended)) - waiting
 
     def room(self) -> int:
         """Return how many more leases the worker may take: those that can begin at once, and those that may wait.
@@ -74,7 +75,7 @@ class HeldLeases:
             return self.free_slots()
         if 2 * len(self.waiting) > self.ahead:
             return 0
-        most = min(self._slots + self.ahead, MAX_SLOTS)
+        most = min(self.slots + self.ahead, MAX_SLOTS)
         held = len(self.active) + len(self.waiting)
         return min(most - held, 2 * most - held - len(self.ended))
 

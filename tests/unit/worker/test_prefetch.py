@@ -372,3 +372,40 @@ async def test_function_that_needs_a_thread_waits_for_one_although_a_slot_is_fre
         await until(lambda: len(server.endings) == 300)
         assert worker.counters.succeeded_or_failed == 300
     assert not executor.broken
+
+
+class Stuck(Bounded):
+    """One whose calls of `sync` do not end until they are let go."""
+
+    def __init__(self, threads: int) -> None:
+        super().__init__(threads)
+        self.ends: list[Callable[[], None]] = []
+
+    def begin(self, context: AttemptContext, on_end: OnEnd) -> object:
+        if context.params["function"] != "sync":
+            return super().begin(context, on_end)
+        self.threads -= 1
+
+        def end() -> None:
+            self.threads += 1
+            on_end(Success())
+
+        self.ends.append(end)
+        return self
+
+
+async def test_functions_that_wait_for_a_thread_do_not_hold_up_others_claimed_ahead() -> None:
+    server, executor = Mixed(), Stuck(threads=1)
+    server.leases = [
+        replace(lease, spec=replace(lease.spec, target=Target("test", {"function": name})))
+        for lease in leases(600)
+        for name in ["async" if lease.run_id % 20 else "sync"]
+    ]
+    async with working(server, executor) as worker:
+        await until(lambda: len(server.endings) == 570)
+        assert worker.counters.succeeded_or_failed == 570
+        assert len(worker.held) == 1  # in the only thread
+        while executor.ends:
+            executor.ends.pop()()
+            await asyncio.sleep(0.02)
+        await until(lambda: len(server.endings) == 600)
