@@ -99,7 +99,7 @@ class Execution:
             else:
                 self._begin(key, lease, session_id)
 
-    def _fill(self) -> None:
+    def fill(self) -> None:
         """Start attempts while slots are free, the longest waiting first."""
         held = self._leases
         if self._is_filling:  # an attempt ended at once
@@ -172,6 +172,7 @@ class Execution:
             has_any = True
         if has_any:
             self._waiters.report.signal()
+            self.fill()  # the first may have waited for a thread
         return has_any
 
     def hand_back_active(self) -> None:
@@ -221,7 +222,7 @@ class Execution:
             if len(leases.ended) in {1, leases.report_goal}:
                 self._waiters.report.signal()
         if leases.waiting:
-            self._fill()
+            self.fill()
         if not leases.active:
             self._all_ended.set()
             self._waiters.report.signal()
@@ -232,6 +233,6 @@ class Execution:
 
     def _tell_room(self) -> None:
         if self._leases.waiting:
-            self._fill()
+            self.fill()
         if self.on_room is not None and self._bounded is not None and self._bounded.room():
             self.on_room()

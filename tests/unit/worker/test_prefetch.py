@@ -409,3 +409,16 @@ async def test_functions_that_wait_for_a_thread_do_not_hold_up_others_claimed_ah
             executor.ends.pop()()
             await asyncio.sleep(0.02)
         await until(lambda: len(server.endings) == 600)
+
+
+async def test_what_waited_behind_a_lost_function_without_a_thread_begins() -> None:
+    server, executor = Calm(), Bounded(threads=0)
+    server.leases = [
+        replace(lease, spec=replace(lease.spec, target=Target("test", {"function": name})))
+        for lease, name in zip(leases(2), ["sync", "async"], strict=True)
+    ]
+    async with working(server, executor) as worker:
+        await until(lambda: worker.waiting == 2)
+        server.lost = ((RunId(0), 1),)
+        worker.beat_now()
+        await until(lambda: isinstance(server.endings.get(RunId(1)), Success))
