@@ -24,9 +24,9 @@ _STEP_LIMIT = 0.05
 _SLEW_LIMIT = 60.0
 """A clock that is behind by more than this many seconds is set forward at once: the host was asleep."""
 _CLOSE = 0.01
-_MOST_READS = 20
-"""The first sample goes on until it is this close, in seconds, or has read this often: a process that starts on a busy
-machine would be late by a slow answer's travel time otherwise."""
+_LONGEST_START = 1.0
+"""The first sample goes on until it is this close, or for this long, in seconds. Otherwise a process that starts on a
+busy machine would be late by a slow answer's travel time."""
 _ROUNDING = 0.001
 """Clocks that agree may seem to differ by this many seconds."""
 
@@ -75,10 +75,11 @@ class StoreClock:
             ahead of what is certain about the store's.
         """
         lowest, highest = -math.inf, math.inf
-        most = reads if self._offset is not None else max(reads, _MOST_READS)
-        for count in range(most):
-            if count >= reads and highest - lowest <= _CLOSE:
-                break
+        count, began = 0, self._monotonic()
+        while count < reads or (
+            self._offset is None and highest - lowest > _CLOSE and self._monotonic() - began < _LONGEST_START
+        ):
+            count += 1
             before = self._monotonic()
             answer = (await self._read_time() - _EPOCH).total_seconds()
             after = self._monotonic()

@@ -125,7 +125,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         servers=servers,
         workers=workers,
         slots=random.choice([2, 5, 20]),
-        prefetch=Random(f"prefetch:{seed}").choice([0.0, 0.05, 0.3, 1.0]),
+        prefetch=Random(f"prefetch:{seed}").choice([0.0, 0.05, 0.25]),
         seconds=seconds,
         beat_period=beat_period,
         latency=random.choice([0.0005, 0.002, 0.02]),

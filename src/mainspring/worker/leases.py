@@ -39,8 +39,8 @@ class HeldLeases:
 
     @property
     def report_goal(self) -> int:
-        """How many endings are worth a report: while the worker claims ahead, half of what it may hold in store."""
-        return self.ahead // 2 or 1
+        """How many endings are worth a report: while others wait for a slot, half of as many as may wait."""
+        return self.ahead // 2 or 1 if self.waiting else 1
 
     @property
     def keys(self) -> tuple[LeaseKey, ...]:

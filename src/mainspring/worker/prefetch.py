@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from mainspring.core.model import Delivery
 from mainspring.ports.gateway import Lease
 
 MOST = 4000
@@ -24,7 +25,8 @@ class Prefetch:
 
     As long as each claim gets all that it asks for, there is a backlog. Then as many runs may wait in the worker as it
     ends within `horizon`: thousands of short ones, and none that takes long. A claim that gets less ends that, because
-    what is ready should go to whoever is idle.
+    what is ready should go to whoever is idle. So does one that gets at-most-once runs: if the worker dies, they fail,
+    whether or not they have begun.
 
     Args:
         horizon: how much work may wait for a slot; zero means none.
@@ -55,7 +57,10 @@ class Prefetch:
         if elapsed >= _SHORTEST_SAMPLE:
             self._rate = (ended - self._ended) / elapsed
             self._read_at, self._ended = now, ended
-        if not self._horizon or not asked or len(leases) < asked or now < self._sober_until:
+        is_backlog = 0 < asked <= len(leases)
+        if not self._horizon or not is_backlog or now < self._sober_until:
+            return 0
+        if any(lease.spec.delivery is Delivery.AT_MOST_ONCE for lease in leases):
             return 0
         return min(int(self._rate * self._horizon), MOST, _that_fit(leases))
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mainspring.clock import LoopWaiter
 from mainspring.core.ids import RunId, SessionId
-from mainspring.core.model import Target
+from mainspring.core.model import Delivery, Target
 from mainspring.ports.executor import AttemptContext, Executor, OnEnd, Outcome, Success
 from mainspring.ports.gateway import (
     MAX_SLOTS,
@@ -77,6 +77,14 @@ def test_nothing_is_claimed_ahead_for_a_while_after_runs_were_handed_back() -> N
     prefetch.note_hand_back(1.5)
     assert prefetch.adapt([make_lease(1)], asked=1, ended=100, now=2.0) == 0
     assert prefetch.adapt([make_lease(1)], asked=1, ended=2000, now=1.5 + SOBERING) > 0
+
+
+def test_runs_that_may_start_only_once_are_not_claimed_ahead() -> None:
+    prefetch = Prefetch(timedelta(seconds=1))
+    prefetch.adapt([], asked=1, ended=0, now=1.0)
+    once = replace(make_lease(1), spec=replace(make_lease(1).spec, delivery=Delivery.AT_MOST_ONCE))
+    assert prefetch.adapt([make_lease(1), once], asked=2, ended=100, now=2.0) == 0
+    assert prefetch.adapt([make_lease(1)] * 2, asked=2, ended=200, now=3.0) == 100
 
 
 def test_large_payloads_limit_what_waits() -> None:
@@ -326,6 +334,22 @@ async def test_what_waits_longer_than_patience_is_handed_back_unstarted() -> Non
         assert len(handed) == waiting
         assert not handed & began
         assert set(executor.began) == began
+
+
+async def test_worker_that_handed_back_what_waited_too_long_does_not_claim_as_much_again() -> None:
+    server, executor = Calm(), Gated(stop_at=300)
+    server.leases = leases(20_000)
+    async with working(server, executor) as worker:
+        await until(lambda: not executor.gate.is_set())
+        await asyncio.sleep(0.1)
+        left = len(server.leases)
+        assert left
+        assert worker.waiting
+        server.now += 4 * HORIZON
+        await until(lambda: any(isinstance(ending, HandedBack) for ending in server.endings.values()))
+        await asyncio.sleep(0.1)
+        assert worker.waiting == 0
+        assert len(server.leases) == left
 
 
 async def test_worker_never_long_polls_while_leases_wait_for_a_slot() -> None:

@@ -172,8 +172,9 @@ class Runs:
         return list(await self._submits(runs))
 
     async def _submit_all(self, runs: Sequence[NewRun]) -> list[SubmitResult]:
-        if self._slots is not None and len(runs) == 1 and runs[0].is_plain:
-            run_id = await self._slots.submit_claimed(runs[0], now=self._clock.now())
+        now = self._clock.now()
+        if self._slots is not None and len(runs) == 1 and runs[0].is_plain and runs[0].due_at <= now:
+            run_id = await self._slots.submit_claimed(runs[0], now=now)
             if run_id is not None:  # nobody else has to hear of it
                 return [SubmitResult(SubmissionVerdict.SUBMITTED, run_id)]
         notice = self._wakeups.notice_of_runs()
