@@ -110,10 +110,9 @@ class Matcher:
             self._waiting.remove(mine)
 
     def close(self) -> None:
-        """Give empty answers to the calls that wait, and refuse new ones, because the engine is stopping."""
+        """Answer the calls that wait, and refuse new ones, because the engine is stopping."""
         self._is_closed = True
-        for item in self._waiting.all():
-            self._resolve(item, ClaimAnswer())
+        self._waiting.close()
 
     def welcome(self, session_id: SessionId, offer: Registration) -> None:
         """Note what a session offers that was just opened, and that its first call cannot be a repeat."""
@@ -180,12 +179,13 @@ class Matcher:
 
     def _put_in_doubt(self, item: Waiting) -> None:
         """Note that the store is asked for a call. If that fails, it is unknown what the store has given to it."""
+        item.is_in_doubt = True
         self._numbers.forget(item.call.session_id)
         self._waiting.renew(item.call.session_id)  # ask again for it, even if nothing is ready
 
     def _put_beyond_doubt(self, item: Waiting) -> None:
         """Note that the store has given nothing to a call, and that its number is not used."""
-        call = item.call
+        item.is_in_doubt, call = False, item.call
         # If its caller has left, another process may have served it since.
         if not item.future.done() and call.session_id in self._abilities:
             self._numbers.note(call.session_id, call.number - 1)

@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Protocol
 
 from mainspring.core.ids import SessionId
+from mainspring.errors import StoreUnavailable
 from mainspring.ports.gateway import ClaimCall
 from mainspring.ports.store.claims import ClaimedRun
 
@@ -46,6 +47,7 @@ class Waiting:
         until: when it gets an answer in any case, in monotonic seconds.
         arrival: its place in the order of arrival.
         line: the line in which it waits, once that is known.
+        is_in_doubt: the store is asked for it, or was and did not answer.
     """
 
     call: ClaimCall
@@ -53,6 +55,7 @@ class Waiting:
     until: float
     arrival: int = 0
     line: Line | None = None
+    is_in_doubt: bool = False
 
 
 @dataclass(slots=True)
@@ -101,6 +104,21 @@ class WaitingCalls:
                 line.pop(item, None)
                 if not line:
                     del self._lines[item.line]
+
+    def close(self) -> None:
+        """Give all calls empty answers, because the engine is stopping.
+
+        A call in doubt gets an error instead. The store may have given it runs, or may be about to. With an empty
+        answer the worker would take its number for used. Now it asks again under that number, and gets them.
+        """
+        for item in self.all():
+            self.remove(item)
+            if item.future.done():
+                continue
+            if item.is_in_doubt:
+                item.future.set_exception(StoreUnavailable("the engine is stopping"))
+            else:
+                item.future.set_result(ClaimAnswer())
 
     def renew(self, session_id: SessionId) -> None:
         """Make a session's call new again, if it has one."""

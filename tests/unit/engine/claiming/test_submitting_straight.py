@@ -466,6 +466,22 @@ async def test_nothing_goes_straight_once_the_engine_stops(bench: Bench, calls: 
     assert calls == ["submit_runs"]
 
 
+async def test_call_that_is_being_given_a_run_as_the_engine_stops_is_told_to_ask_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty answer would use up its number, so the worker would never hear of the run."""
+    job_id, waiting = await a_worker_waits(bench)
+    hold(bench, monkeypatch, go := asyncio.Event())
+    submitting = asyncio.create_task(submit(bench, job_id))
+    await settle()
+    bench.runtime.matcher.close()
+    go.set()
+    run_id = await submitting
+    with pytest.raises(StoreUnavailable):
+        await waiting
+    assert (await bench.run(run_id)).state is RunState.RUNNING
+
+
 async def test_submission_by_an_old_definition_goes_nowhere(bench: Bench, calls: Calls) -> None:
     job_id, waiting = await a_worker_waits(bench)
     await bench.runtime.client.jobs.edit(TENANT, job_id, {"payload": 2})
