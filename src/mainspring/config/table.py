@@ -271,7 +271,7 @@ _WORKER = (
     Setting(
         name="worker.prefetch",
         kind=Duration(timedelta(0), timedelta(seconds=1)),
-        default=timedelta(milliseconds=50),
+        default=timedelta(milliseconds=100),
         field="prefetch",
         flag="--prefetch",
         used_by=_EXECUTING,

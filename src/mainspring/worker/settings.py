@@ -22,7 +22,7 @@ class WorkerSettings:
 
     registration: Registration
     long_poll: timedelta = timedelta(seconds=20)
-    prefetch: timedelta = timedelta(milliseconds=50)
+    prefetch: timedelta = timedelta(milliseconds=100)
     report_batch: int = 4000
 
 
