@@ -14,7 +14,7 @@ MOST_BYTES = 4 * 1024 * 1024
 """The most bytes of payload that wait in a worker, by the mean of the last claim."""
 LEAST_PATIENCE = 1.0
 """Seconds that a run waits for a slot at least before it is handed back."""
-SOBERING = 10.0
+COOLDOWN = 10.0
 """Seconds without claiming ahead after runs had to be handed back: a run must not go to and fro."""
 _SHORTEST_SAMPLE = 0.01
 """Seconds between two readings of the rate. Attempts end in bursts, so less time says nothing."""
@@ -39,7 +39,7 @@ class Prefetch:
     def __init__(self, horizon: timedelta) -> None:
         self._horizon = horizon.total_seconds()
         self.patience = max(LEAST_PATIENCE, 4 * self._horizon)
-        self._sober_until = 0.0
+        self._paused_until = 0.0
         self._rate = 0.0
         self._read_at = 0.0
         self._ended = 0
@@ -58,7 +58,7 @@ class Prefetch:
             self._rate = (ended - self._ended) / elapsed
             self._read_at, self._ended = now, ended
         is_backlog = 0 < asked <= len(leases)
-        if not self._horizon or not is_backlog or now < self._sober_until:
+        if not self._horizon or not is_backlog or now < self._paused_until:
             return 0
         if any(lease.spec.delivery is Delivery.AT_MOST_ONCE for lease in leases):
             return 0
@@ -66,7 +66,7 @@ class Prefetch:
 
     def note_hand_back(self, now: float) -> None:
         """Note that runs have waited too long: the rate was no guide to them."""
-        self._sober_until = now + SOBERING
+        self._paused_until = now + COOLDOWN
 
 
 def _that_fit(leases: Sequence[Lease]) -> int:

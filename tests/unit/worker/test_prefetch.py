@@ -30,7 +30,7 @@ from mainspring.ports.gateway import (
 )
 from mainspring.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.worker.leases import HeldLeases
-from mainspring.worker.prefetch import LEAST_PATIENCE, MOST, MOST_BYTES, SOBERING, Prefetch
+from mainspring.worker.prefetch import LEAST_PATIENCE, MOST, MOST_BYTES, COOLDOWN, Prefetch
 from tests.unit.worker.test_worker import Server, make_lease, until
 
 SLOTS = 4
@@ -76,7 +76,7 @@ def test_nothing_is_claimed_ahead_for_a_while_after_runs_were_handed_back() -> N
     prefetch.adapt([], asked=1, ended=0, now=1.0)
     prefetch.note_hand_back(1.5)
     assert prefetch.adapt([make_lease(1)], asked=1, ended=100, now=2.0) == 0
-    assert prefetch.adapt([make_lease(1)], asked=1, ended=2000, now=1.5 + SOBERING) > 0
+    assert prefetch.adapt([make_lease(1)], asked=1, ended=2000, now=1.5 + COOLDOWN) > 0
 
 
 def test_runs_that_may_start_only_once_are_not_claimed_ahead() -> None:
