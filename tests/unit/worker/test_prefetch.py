@@ -30,7 +30,7 @@ from mainspring.ports.gateway import (
 )
 from mainspring.worker import Worker, WorkerSettings, WorkerWaiters
 from mainspring.worker.leases import HeldLeases
-from mainspring.worker.prefetch import LEAST_PATIENCE, MOST, MOST_BYTES, COOLDOWN, Prefetch
+from mainspring.worker.prefetch import COOLDOWN, LEAST_PATIENCE, MOST, MOST_BYTES, Prefetch
 from tests.unit.worker.test_worker import Server, make_lease, until
 
 SLOTS = 4
