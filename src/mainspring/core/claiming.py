@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 
+from mainspring.core.ids import LaneId
 from mainspring.core.states import READY_STATES, RunState
 
 
@@ -60,3 +62,29 @@ def allowance(limit: int, *, is_quarantined: bool, is_busy: bool, is_busy_with_q
     if is_quarantined:
         return 0 if is_busy else min(limit, 1)
     return 0 if is_busy_with_quarantined else limit
+
+
+class Quotas:
+    """How many runs each lane may still give in one call for claims. Requests with the same quotas share them."""
+
+    def __init__(self) -> None:
+        self._left: dict[int, dict[LaneId, int]] = {}
+
+    def left(self, quotas: Mapping[LaneId, int], *, is_quarantined: bool) -> dict[LaneId, int]:
+        """Return what is left of a request's quotas, for the caller to reduce. Other lanes have no bound.
+
+        Args:
+            is_quarantined: the request is for a quarantined run, to which quotas do not apply.
+        """
+        return {} if is_quarantined else self._left.setdefault(id(quotas), dict(quotas))
+
+
+def accepts_route(
+    route: str, *, types: frozenset[str], functions: frozenset[str], labels: frozenset[str]
+) -> bool:
+    """Say whether a worker with these abilities can run the jobs of a route (see `JobSpec.route`)."""
+    base, *required = (part.replace("%2B", "+").replace("%25", "%") for part in route.split("+"))
+    if not labels.issuperset(required):
+        return False
+    kind, _, name = base.partition(":")
+    return name in functions if kind == "function" else kind in types

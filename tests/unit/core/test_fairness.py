@@ -1,20 +1,20 @@
+"""The order in which claims walk the lanes, with everything that a claim leaves behind."""
+
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mainspring.core.fairness import DEFAULT_AGING, accepts_route, charge, prefer_lanes
+from mainspring.core.fairness import AGING, AGING_SHARE, MOST_LANES, LaneOrder, Reach
 from mainspring.core.ids import LaneId
-from mainspring.core.model import JobSpec, Lane, LaneKey, Priority, Target
-from mainspring.core.targets import TARGETS, TargetType
-from mainspring.testing.factories import START, at
+from mainspring.core.model import Lane, LaneKey, Priority
+from mainspring.testing.factories import at
 
 HIGH, MEDIUM, LOW = Priority
-AGING = DEFAULT_AGING.total_seconds()
+OLD = AGING.total_seconds()
 
 
 def lane(
@@ -24,280 +24,313 @@ def lane(
     priority: Priority = MEDIUM,
     ready_at: float | None = 0.0,
     queue: str = "default",
+    route: str = "shell",
 ) -> Lane:
-    key = LaneKey(queue, "shell", tenant, priority)
+    key = LaneKey(queue, route, tenant, priority)
     return Lane(LaneId(number), key, at(ready_at) if ready_at is not None else None)
 
 
-def prefer(*lanes: Lane, now: float = 0.0, served: Mapping[str, float] | None = None) -> list[int]:
-    return list(prefer_lanes(lanes, now=at(now), served=served or {}))
+def order_of(*lanes: Lane, weights: Mapping[str, float] | None = None) -> LaneOrder:
+    order = LaneOrder()
+    order.weigh(weights or {})
+    order.keep(lanes)
+    return order
 
 
-# -- order -----------------------------------------------------------------------------------------------------
+def everything() -> Reach:
+    return Reach(lambda queue, route: True)
+
+
+def choose(
+    order: LaneOrder, seats: int = 1, now: float = 0.0, *, reach: Reach | None = None
+) -> dict[int, int]:
+    quotas = order.choose(reach or everything(), seats, at(now))
+    return {int(lane_id): quota for lane_id, quota in quotas.items()}
+
+
+class Backlogs:
+    """Lanes with so many runs each, of which claims take what they are offered; None: without an end."""
+
+    def __init__(
+        self, backlogs: Mapping[Lane, int | None], weights: Mapping[str, float] | None = None
+    ) -> None:
+        self.lanes = {int(one.id): one for one in backlogs}
+        self.left = {
+            int(one.id): float("inf") if count is None else float(count) for one, count in backlogs.items()
+        }
+        self.order = order_of(weights=weights)
+        self.reach = everything()
+        self.read()
+
+    def read(self) -> None:
+        """Have the order see which lanes have something left."""
+        self.order.keep(one for number, one in self.lanes.items() if self.left[number])
+
+    def claim(self, seats: int, now: float = 0.0, *, reach: Reach | None = None) -> Counter[int]:
+        """Fill seats as the store does."""
+        quotas = choose(self.order, seats, now, reach=reach or self.reach)
+        taken: Counter[int] = Counter()
+        for number, quota in quotas.items():
+            count = int(min(quota, self.left[number], seats - taken.total()))
+            self.left[number] -= count
+            taken[number] += count
+        self.order.charge(
+            reach or self.reach,
+            {LaneId(number): count for number, count in taken.items() if count},
+            {LaneId(number): quota for number, quota in quotas.items()},
+        )
+        self.read()
+        return +taken
+
+    def claim_often(self, times: int, seats: int, now: float = 0.0) -> Counter[str]:
+        """Return what each tenant got from so many claims."""
+        total: Counter[str] = Counter()
+        for _ in range(times):
+            for number, count in self.claim(seats, now).items():
+                total[self.lanes[number].key.tenant] += count
+        return total
+
+
+# -- tiers ---------------------------------------------------------------------------------------------------------
 
 
 def test_high_before_medium_before_low() -> None:
-    assert prefer(lane(1, priority=LOW), lane(2, priority=HIGH), lane(3)) == [2, 3, 1]
+    assert list(choose(order_of(lane(1, priority=LOW), lane(2, priority=HIGH), lane(3)))) == [2, 3, 1]
 
 
-def test_lanes_without_a_ready_run_are_left_out() -> None:
-    assert prefer(lane(1, ready_at=None), lane(2, ready_at=5.0), lane(3, ready_at=-1.0)) == [3]
+def test_a_lower_tier_gets_what_the_higher_ones_leave() -> None:
+    backlogs = Backlogs({lane(1, priority=HIGH): 3, lane(2): 4, lane(3, priority=LOW): None})
+    assert backlogs.claim(10) == {1: 3, 2: 4, 3: 3}
 
 
-def test_ready_at_at_the_very_instant_is_ready() -> None:
-    assert prefer(lane(1, ready_at=5.0), now=5.0) == [1]
-
-
-def test_within_a_tier_the_tenant_served_least_comes_first() -> None:
-    lanes = [lane(1, tenant="a", ready_at=-9.0), lane(2, tenant="b", ready_at=-1.0)]
-    assert prefer(*lanes, served={"a": 2.0, "b": 1.0}) == [2, 1]
+def test_a_lower_tier_waits_while_a_higher_one_may_have_more_than_its_portions() -> None:
+    backlogs = Backlogs({lane(1, priority=HIGH): 90, lane(2, priority=HIGH, tenant="b"): 1, lane(3): None})
+    got = sum((backlogs.claim(10) for _ in range(10)), Counter())
+    assert (got[1], got[2]) == (90, 1)
 
 
 def test_tier_goes_before_share() -> None:
-    assert prefer(lane(1, tenant="a", priority=HIGH), lane(2, tenant="b"), served={"a": 99.0, "b": 0.0}) == [
-        1,
-        2,
-    ]
+    backlogs = Backlogs({lane(1, priority=HIGH): None, lane(2, tenant="b"): None})
+    assert backlogs.claim_often(9, 10) == {"a": 90}
 
 
-def test_equals_go_by_ready_at_then_by_id() -> None:
-    assert prefer(lane(3, ready_at=-1.0), lane(2, ready_at=-1.0), lane(1, ready_at=0.0)) == [2, 3, 1]
-
-
-def test_limit_keeps_the_most_deserving() -> None:
-    lanes = [lane(number, ready_at=-float(number)) for number in range(1, 400)]
-    assert prefer_lanes(lanes, now=START, served={}, limit=2) == [399, 398]
-    assert len(prefer_lanes(lanes, now=START, served={})) == 256
-
-
-@given(st.permutations(range(1, 9)))
-def test_order_does_not_depend_on_the_order_given(order: list[int]) -> None:
-    made = {
-        number: lane(
-            number, tenant="ab"[number % 2], priority=Priority(number % 3), ready_at=-float(number * 70)
-        )
-        for number in order
-    }
-    served = {"a": 1.0, "b": 2.0}
-    assert prefer(*made.values(), served=served) == prefer(
-        *(made[key] for key in sorted(made)), served=served
+def test_lanes_without_a_ready_run_are_left_out() -> None:
+    order = order_of(
+        lane(1, ready_at=None), lane(2, tenant="b", ready_at=5.0), lane(3, tenant="c", ready_at=-1.0)
     )
+    assert list(choose(order)) == [3]
+    assert set(choose(order, now=5.0)) == {2, 3}
 
 
-# -- aging -----------------------------------------------------------------------------------------------------
+def test_a_lane_whose_head_has_moved_on_waits_again() -> None:
+    order = order_of(lane(1), lane(2, tenant="b"))
+    assert set(choose(order)) == {1, 2}
+    order.keep([lane(1, ready_at=9.0), lane(2, tenant="b")])
+    assert set(choose(order)) == {2}
+    order.keep([lane(1, ready_at=9.0), lane(2, tenant="b", ready_at=8.0)])
+    assert choose(order, now=7.0) == {}
+    assert set(choose(order, now=8.0)) == {2}
+    assert set(choose(order, now=9.0)) == {1, 2}
 
 
-@pytest.mark.parametrize(
-    ("waited", "is_first"), [(AGING, False), (2 * AGING - 0.001, False), (2 * AGING, True), (9 * AGING, True)]
+def test_lanes_that_are_gone_are_forgotten() -> None:
+    order = order_of(lane(1), lane(2, tenant="b"))
+    order.keep([lane(2, tenant="b")])
+    assert set(choose(order)) == {2}
+    order.keep([])
+    assert choose(order) == {}
+    assert order._queues == {}
+
+
+def test_a_lane_that_was_made_anew_takes_the_place_of_the_old_one() -> None:
+    order = order_of(lane(1))
+    order.keep([lane(7, ready_at=-3.0)])
+    assert choose(order) == {7: 1}
+    order.keep([])
+    assert choose(order) == {}
+
+
+def test_only_what_a_worker_serves_is_chosen() -> None:
+    order = order_of(lane(1, queue="mail"), lane(2), lane(3, route="http"))
+    reach = Reach(lambda queue, route: queue == "default" and route == "shell")
+    assert list(choose(order, 5, reach=reach)) == [2]
+    order.keep([lane(1, queue="mail"), lane(3, route="http"), lane(4, priority=HIGH)])
+    assert list(choose(order, 5, reach=reach)) == [4]
+
+
+# -- the seats of a claim ------------------------------------------------------------------------------------------
+
+
+def test_a_lone_lane_gets_all_seats() -> None:
+    assert choose(order_of(lane(1)), 1000) == {1: 1000}
+
+
+def test_seats_are_dealt_among_tenants() -> None:
+    """Three runs do not wait behind two hundred of somebody else's."""
+    backlogs = Backlogs({lane(1, ready_at=-9.0): 200, lane(2, tenant="b"): 3})
+    assert backlogs.claim(10) == {1: 7, 2: 3}
+
+
+@pytest.mark.parametrize("seats", [1, 10, 100, 1000, 4000])
+def test_seats_that_some_lanes_cannot_fill_go_to_others(seats: int) -> None:
+    small: dict[Lane, int | None] = {lane(number, tenant=f"t{number}"): 1 for number in range(2, 40)}
+    backlogs = Backlogs({lane(1, tenant="giant"): None, **small})
+    assert sum(backlogs.claim_often(3, seats).values()) >= 2 * seats
+
+
+def test_what_a_full_lane_gave_before_says_who_gets_the_rest() -> None:
+    backlogs = Backlogs({lane(1, tenant="giant"): None, lane(2, tenant="b"): 5, lane(3, tenant="c"): 5})
+    backlogs.claim(30)
+    backlogs.left = {1: float("inf"), 2: 1.0, 3: 1.0}
+    backlogs.read()
+    assert backlogs.claim(30) == {1: 28, 2: 1, 3: 1}
+
+
+def test_a_claim_walks_a_bounded_number_of_lanes() -> None:
+    lanes = [lane(number, tenant=f"t{number}", priority=Priority(number % 3)) for number in range(1, 2000)]
+    assert len(choose(order_of(*lanes), 100_000)) <= MOST_LANES
+    assert len(choose(order_of(*lanes), 1)) <= MOST_LANES
+
+
+def test_of_many_routes_none_is_forgotten() -> None:
+    backlogs = Backlogs(
+        {lane(number, route=f"function:f{number}", ready_at=number / 1e3): 1 for number in range(1000)}
+    )
+    seen = sum((backlogs.claim(50, now=5.0) for _ in range(40)), Counter())
+    assert len(seen) == 1000
+
+
+names = st.sampled_from("ab"), st.sampled_from("qr"), st.sampled_from("fg"), st.sampled_from(Priority)
+lanes_of_many = st.lists(
+    st.tuples(*names, st.integers(0, 30)), min_size=1, max_size=20, unique_by=lambda one: one[:4]
 )
-def test_low_passes_fresh_high_after_two_waits(waited: float, is_first: bool) -> None:
-    lanes = [lane(1, priority=HIGH), lane(2, priority=LOW, ready_at=-waited)]
-    assert (prefer(*lanes) == [2, 1]) is is_first
 
 
-def test_low_passes_fresh_medium_after_one_wait() -> None:
-    assert prefer(lane(1, priority=MEDIUM), lane(2, priority=LOW, ready_at=-AGING)) == [2, 1]
+@given(lanes_of_many, st.integers(1, 40))
+def test_every_run_is_given_out_once_and_no_higher_tier_is_passed_over(
+    made: Sequence[tuple[str, str, str, Priority, int]], seats: int
+) -> None:
+    backlogs = Backlogs(
+        {
+            lane(number, tenant=tenant, queue=queue, route=route, priority=priority): count
+            for number, (tenant, queue, route, priority, count) in enumerate(made, start=1)
+        }
+    )
+    while any(backlogs.left.values()):
+        before = dict(backlogs.left)
+        taken = backlogs.claim(seats)
+        assert taken, "something is left, and nothing is given out"
+        lowest = max(backlogs.lanes[number].key.priority for number in taken)
+        passed = [
+            n for n, one in backlogs.lanes.items() if one.key.priority < lowest and before[n] > taken[n]
+        ]
+        assert not passed or taken.total() < seats
 
 
-def test_high_gains_no_tier_by_waiting() -> None:
-    lanes = [lane(1, tenant="a", priority=HIGH, ready_at=-5 * AGING), lane(2, tenant="b", priority=HIGH)]
-    assert prefer(*lanes, served={"a": 2.0, "b": 1.0}) == [2, 1]
+# -- shares --------------------------------------------------------------------------------------------------------
+
+weightings = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 10), min_size=2)
 
 
-@pytest.mark.parametrize("flood", ["same", "other"])
-def test_low_is_not_starved_by_an_endless_flood_of_high(flood: str) -> None:
-    """One claim a second; HIGH is refilled twice as fast as it is served, LOW holds a single run."""
-    served: dict[str, float] = {}
-    tenant = "a" if flood == "same" else "b"
-    high = [0.0]
-    for second in range(5000):
-        high += [second, second]
-        lanes = [lane(1, tenant=tenant, priority=HIGH, ready_at=high[0]), lane(2, priority=LOW)]
-        if prefer(*lanes, now=second, served=served)[0] == 2:
-            break
-        high.pop(0)
-        served = charge(served, {tenant: 1}, {})
-    # By then LOW stands in the first tier, and nothing older than itself is before it.
-    assert 2 * AGING <= second <= 2 * AGING + 2
-
-
-# -- shares ------------------------------------------------------------------------------------------------------
-
-tenant_weights = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 10), min_size=2)
-
-
-def serve(
-    served: dict[str, float], weights: Mapping[str, int], *, claims: int, quantum: int, waiting: str = ""
-) -> tuple[dict[str, float], Counter[str]]:
-    """Let tenants with endless backlogs be served by claims of `quantum` runs."""
-    total: Counter[str] = Counter()
-    lanes = [lane(number, tenant=tenant) for number, tenant in enumerate(waiting or weights)]
-    owner = {item.id: item.key.tenant for item in lanes}
-    for _ in range(claims):
-        first = owner[prefer_lanes(lanes, now=START, served=served)[0]]
-        total[first] += quantum
-        served = charge(served, {first: quantum}, weights)
-    return served, total
-
-
-@given(tenant_weights, st.integers(1, 50), st.integers(0, 400))
-def test_shares_follow_weights_within_one_quantum(weights: dict[str, int], quantum: int, claims: int) -> None:
-    served, _ = serve({}, weights, claims=len(weights), quantum=quantum)  # everybody has been seen once
-    _, total = serve(served, weights, claims=claims, quantum=quantum)
-    for one, weight in weights.items():
-        for other, other_weight in weights.items():
-            lag = abs(total[one] / weight - total[other] / other_weight)
-            start = abs(served[one] - served[other])
-            assert lag <= start + quantum / weight + quantum / other_weight + 1e-9
-
-
-@given(tenant_weights, st.integers(1, 20))
-def test_long_run_shares_are_those_of_the_weights(weights: dict[str, int], quantum: int) -> None:
-    _, total = serve({}, weights, claims=1000, quantum=quantum)
-    everything, weight_sum = sum(total.values()), sum(weights.values())
+@given(weightings, st.integers(1, 300))
+@example({"a": 1, "b": 2, "c": 7}, 100)
+def test_in_the_long_run_tenants_get_shares_by_weight(weights: dict[str, float], seats: int) -> None:
+    backlogs = Backlogs({lane(n, tenant=tenant): None for n, tenant in enumerate(weights)}, weights)
+    total = backlogs.claim_often(-(-4000 // seats), seats)
     for tenant, weight in weights.items():
-        assert total[tenant] / everything == pytest.approx(weight / weight_sum, abs=0.03)
+        assert total[tenant] / total.total() == pytest.approx(weight / sum(weights.values()), abs=0.03)
 
 
-@pytest.mark.parametrize("idle_claims", [1, 10, 10_000])
-def test_idleness_earns_no_credit(idle_claims: int) -> None:
-    weights = {"a": 1, "b": 1}
-    served, _ = serve({}, weights, claims=10, quantum=10)
-    served, _ = serve(served, weights, claims=idle_claims, quantum=10, waiting="b")
-    _, total = serve(served, weights, claims=20, quantum=10)
-    assert abs(total["a"] - total["b"]) <= 20
+def test_a_tenant_gets_no_more_by_using_many_routes_or_queues() -> None:
+    many: dict[Lane, int | None] = {lane(n, tenant="a", route=f"function:f{n}"): None for n in range(10, 30)}
+    total = Backlogs({lane(1, tenant="b"): None, **many}).claim_often(50, 20)
+    assert total["a"] == pytest.approx(total["b"], rel=0.05)
+    spread: dict[Lane, int | None] = {lane(n, tenant="a", queue=f"q{n}"): None for n in range(10, 30)}
+    total = Backlogs({lane(1, tenant="b", queue="mine"): None, **spread}).claim_often(50, 20)
+    assert total["a"] == pytest.approx(total["b"], rel=0.05)
 
 
-def test_newcomer_starts_level() -> None:
-    served, _ = serve({}, {"a": 1}, claims=1000, quantum=10)
-    _, total = serve(served, {"a": 1, "b": 1}, claims=20, quantum=10)
-    assert abs(total["a"] - total["b"]) <= 20
+def test_queues_of_one_tenant_do_not_starve_each_other() -> None:
+    backlogs = Backlogs({lane(1, queue="bulk", ready_at=-99.0): None, lane(2, queue="mail"): None})
+    taken = sum((backlogs.claim(7) for _ in range(100)), Counter())
+    assert taken[1] == pytest.approx(taken[2], rel=0.05)
 
 
-def test_modest_tenant_saves_up_no_credit_for_a_burst() -> None:
-    served: dict[str, float] = {}
-    for _ in range(1000):
-        served = charge(served, {"modest": 1, "greedy": 9}, {})
-    _, total = serve(served, {"modest": 1, "greedy": 1}, claims=20, quantum=10)
-    assert abs(total["modest"] - total["greedy"]) <= 20
+def test_a_queue_weighs_as_much_as_those_who_wait_in_it() -> None:
+    crowd: dict[Lane, int | None] = {lane(n, tenant=f"t{n}", queue="shared"): None for n in range(10, 19)}
+    total = Backlogs({lane(1, tenant="alone", queue="own"): None, **crowd}).claim_often(100, 10)
+    assert total["alone"] / total.total() == pytest.approx(0.1, abs=0.01)
 
 
-def test_busy_tenant_keeps_its_debt_while_it_waits_its_turn() -> None:
-    served, _ = serve({}, {"a": 1, "b": 1}, claims=2, quantum=10)
-    served = charge(served, {"a": 1000}, {})
-    _, total = serve(served, {"a": 1, "b": 1}, claims=50, quantum=10)
-    assert total["a"] == 0
+def test_a_tenant_that_had_workers_of_its_own_is_not_starved_when_it_meets_others() -> None:
+    """Tenant a has a worker for its second route alone. What it got there, nobody else could have had."""
+    backlogs = Backlogs({lane(1): None, lane(2, tenant="b"): None, lane(3, route="http"): None})
+    http, shell = Reach(lambda queue, route: route == "http"), Reach(lambda queue, route: route == "shell")
+    for _ in range(10_000):
+        backlogs.claim(10, reach=http)
+    got = sum((backlogs.claim(10, reach=shell) for _ in range(150)), Counter())
+    assert got[1] >= 200
 
 
-def test_charge_counts_by_weight() -> None:
-    assert charge({"a": 4.0, "b": 4.0}, {"a": 6, "b": 6}, {"a": 3}) == {"a": 6.0, "b": 10.0}
+def test_a_newcomer_is_not_measured_by_who_has_a_worker_alone() -> None:
+    backlogs = Backlogs({lane(1): None, lane(2, tenant="b"): None, lane(3, tenant="own", route="http"): None})
+    for _ in range(10_000):
+        backlogs.claim(10, reach=Reach(lambda queue, route: route == "http"))
+    backlogs.lanes[4] = lane(4, tenant="new")
+    backlogs.left[4] = float("inf")
+    backlogs.read()
+    shell = Reach(lambda queue, route: route == "shell")
+    got = sum((backlogs.claim(10, reach=shell) for _ in range(30)), Counter())
+    assert {number: pytest.approx(100, abs=10) for number in (1, 2, 4)} == got
 
 
-def test_charge_of_nothing_changes_nothing() -> None:
-    before = {"a": 4.0, "b": 9.0}
-    assert charge(before, {}, {}) == before
+def test_one_seat_at_a_time_goes_round() -> None:
+    backlogs = Backlogs({lane(n, tenant=f"t{n}"): None for n in range(5)})
+    assert {frozenset(backlogs.claim(1).items()) for _ in range(5)} == {frozenset({(n, 1)}) for n in range(5)}
 
 
-def test_charge_forgets_tenants_that_stay_away() -> None:
-    served: dict[str, float] = {}
-    for number in range(1000):
-        served = charge(served, {f"visitor-{number}": 1, "regular": 1}, {})
-    assert len(served) <= 3
+# -- aging ---------------------------------------------------------------------------------------------------------
 
 
-def test_charge_leaves_its_argument_alone() -> None:
-    before = {"a": 1.0}
-    charge(before, {"a": 1, "b": 1}, {})
-    assert before == {"a": 1.0}
+def test_what_has_waited_for_long_gets_a_part_of_the_seats() -> None:
+    backlogs = Backlogs({lane(1, priority=HIGH): None, lane(2, priority=LOW, ready_at=-OLD): None})
+    total = sum((backlogs.claim(100) for _ in range(10)), Counter())
+    assert total[2] / total.total() == pytest.approx(AGING_SHARE, abs=0.01)
 
 
-# -- routes ------------------------------------------------------------------------------------------------------
+def test_single_seats_save_up_for_it() -> None:
+    backlogs = Backlogs({lane(1, priority=HIGH): None, lane(2, priority=LOW, ready_at=-OLD): None})
+    total = sum((backlogs.claim(1) for _ in range(100)), Counter())
+    assert 9 <= total[2] <= 10
 
 
-def route_of(target: Target, *labels: str) -> str:
-    return JobSpec(name="job", target=target, labels=labels).route
+@pytest.mark.parametrize(("waited", "is_given"), [(OLD - 0.001, False), (OLD, True)])
+def test_only_what_has_waited_for_so_long_does(waited: float, is_given: bool) -> None:
+    backlogs = Backlogs({lane(1, priority=HIGH): None, lane(2, priority=LOW, ready_at=-waited): None})
+    total = sum((backlogs.claim(10) for _ in range(10)), Counter())
+    assert (total[2] > 0) is is_given
 
 
-def test_each_type_says_the_route_of_its_targets() -> None:
-    routes = {kind.name: kind.route({"function": "send"}) for kind in TARGETS}
-    assert routes == {"http": "http", "function": "function:send", "shell": "shell"}
-    assert {name: route_of(Target(name, {"function": "send"})) for name in routes} == routes
+def test_the_oldest_goes_first() -> None:
+    backlogs = Backlogs({
+        lane(1, priority=HIGH): None,
+        lane(2, priority=LOW, ready_at=-OLD - 1): None,
+        lane(3, priority=MEDIUM, ready_at=-OLD - 2): None,
+    })  # fmt: skip
+    assert backlogs.claim(10) == {3: 1, 1: 9}
 
 
-def test_a_type_of_a_package_says_its_route(monkeypatch: pytest.MonkeyPatch) -> None:
-    class FaxType(TargetType):
-        name = "fax"
-
-        def route(self, params: Mapping[str, Any]) -> str:
-            return f"fax:{params['number']}"
-
-    target = Target("fax", {"number": "1+2"})
-    assert route_of(target, "gpu") == "fax+gpu"  # a process without the package
-    monkeypatch.setitem(TARGETS.by_name, "fax", FaxType())
-    assert route_of(target) == "fax:1%2B2"
-    nothing: frozenset[str] = frozenset()
-    for labels, is_accepted in ((frozenset({"gpu"}), True), (nothing, False)):
-        route = route_of(target, "gpu")
-        assert accepts_route(route, types=frozenset({"fax"}), functions=nothing, labels=labels) is is_accepted
+def test_nobody_ages_within_the_most_urgent_tier_that_waits() -> None:
+    backlogs = Backlogs({lane(1, ready_at=-9 * OLD): None, lane(2, tenant="b"): None})
+    assert backlogs.claim(10) == {1: 5, 2: 5}
 
 
-@pytest.mark.parametrize(
-    ("route", "is_accepted"),
-    [
-        ("shell", True),
-        ("http", False),
-        ("shell+gpu", True),
-        ("shell+eu+gpu", True),
-        ("shell+arm", False),
-        ("shell+arm+gpu", False),
-        ("function:send", True),
-        ("function:send+gpu", True),
-        ("function:send+arm", False),
-        ("function:other", False),
-        ("function:pkg.module:send", True),
-        ("function:", False),
-        ("function", False),
-        ("", False),
-    ],
-)
-def test_accepts_route(route: str, is_accepted: bool) -> None:
-    accepted = accepts_route(
-        route,
-        types=frozenset({"shell", "function"}),
-        functions=frozenset({"send", "pkg.module:send"}),
-        labels=frozenset({"gpu", "eu"}),
-    )
-    assert accepted is is_accepted
-
-
-names = st.text(alphabet="ab+%2B5:", min_size=1, max_size=6)
-labels = st.frozensets(names, max_size=3)
-
-
-@given(names, labels, st.frozensets(names), labels)
-def test_route_says_what_the_definition_demands_whatever_the_names(
-    function: str, required: frozenset[str], functions: frozenset[str], offered: frozenset[str]
-) -> None:
-    route = route_of(Target("function", {"function": function}), *sorted(required))
-    accepted = accepts_route(route, types=frozenset(), functions=functions, labels=offered)
-    assert accepted is (function in functions and required <= offered)
-
-
-def test_signs_of_the_routes_own_may_be_part_of_a_name() -> None:
-    route = route_of(Target("function", {"function": "50%+%2B"}), "a%25", "+")
-    accepts = {"types": frozenset[str](), "labels": frozenset({"a%25", "+"})}
-    assert accepts_route(route, functions=frozenset({"50%+%2B"}), **accepts)
-    assert not accepts_route(route, functions=frozenset({"50%25+%2B", "50%++"}), **accepts)
-
-
-@given(names, labels, names, labels)
-def test_different_demands_have_different_routes(
-    one: str, one_labels: frozenset[str], other: str, other_labels: frozenset[str]
-) -> None:
-    one_route = route_of(Target("function", {"function": one}), *sorted(one_labels))
-    other_route = route_of(Target("function", {"function": other}), *sorted(other_labels))
-    assert (one_route == other_route) is ((one, one_labels) == (other, other_labels))
+def test_an_old_backlog_does_not_flood_what_is_urgent() -> None:
+    """A tier more for each wait would let 500,000 old LOW runs come before all that is HIGH."""
+    backlogs = Backlogs({lane(1, priority=HIGH): None, lane(2, priority=LOW, ready_at=-100 * OLD): 500_000})
+    total = sum((backlogs.claim(50) for _ in range(100)), Counter())
+    assert total[2] / total.total() <= AGING_SHARE + 0.01
 
 
 def test_aging_is_what_the_docs_say() -> None:
-    assert timedelta(minutes=5) == DEFAULT_AGING
+    assert (timedelta(minutes=5), 0.1) == (AGING, AGING_SHARE)

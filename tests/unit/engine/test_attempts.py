@@ -352,9 +352,11 @@ async def test_priorities_are_claimed_first_and_low_ones_age(bench: Bench) -> No
     high = await submit(bench, name="high", priority="HIGH")
     worker = await bench.runtime.worker()
     assert [lease.run_id for lease in await worker.claim(limit=1)] == [high]
-    bench.runtime.clock.advance(timedelta(minutes=11).total_seconds())
-    await submit(bench, name="newer", priority="HIGH")
-    assert [lease.run_id for lease in await worker.claim(limit=1)] == [low]
+    bench.runtime.clock.advance(timedelta(minutes=5).total_seconds())
+    for number in range(20):
+        await submit(bench, name=f"newer-{number}", priority="HIGH")
+    claimed = [lease.run_id for _ in range(10) for lease in await worker.claim(limit=1)]
+    assert claimed.index(low) == 9  # a tenth of the seats
 
 
 async def test_worker_without_the_function_is_given_nothing(bench: Bench) -> None:

@@ -49,7 +49,7 @@ class TargetType(DefinedType):
 
         A session names the types that it carries out, and beside them its functions, nothing finer. So a route that
         begins otherwise than with the type's name, alone or with a colon behind it, would match no session (see
-        `core.fairness.accepts_route`), and what follows the colon is compared for functions only.
+        `core.claiming.accepts_route`), and what follows the colon is compared for functions only.
 
         Args:
             params: as `make` returned them.

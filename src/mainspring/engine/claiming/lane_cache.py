@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 
-from mainspring.core.fairness import accepts_route, prefer_lanes
+from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane, LaneKey
 from mainspring.core.triggers import EPOCH
+from mainspring.engine.claiming.abilities import Abilities
 from mainspring.engine.common.scan_depth import Depth, ScanDepth
 from mainspring.ports.clock import Clock, RandomSource
-from mainspring.ports.gateway import Registration
 from mainspring.ports.store import Store
-from mainspring.ports.store.sessions import SessionFacts
 
 POLL_PERIOD = 0.5
 """Seconds between two reads of the lanes without a hint, at most. Another process's commits are found by then."""
@@ -31,54 +30,6 @@ found only by a deeper scan, which comes later."""
 
 _MOST_SPECULATIVE = 8
 """Lanes that a claim walks on the strength of a hint alone, and that are looked at for a submission."""
-_MOST_KEPT = 16
-"""Sets of functions for which an `Abilities` keeps the rest. Usually all its sessions name the same set."""
-
-
-class Abilities:
-    """What a session can execute, and which routes that includes. Sessions with the same offer share one object.
-
-    Attributes:
-        width: for how many of their calls it is worth asking the store at a time; grows while all that ask get runs.
-    """
-
-    __slots__ = ("_routes", "_without", "functions", "labels", "queues", "types", "width")
-
-    def __init__(self, offer: SessionFacts | Registration | Abilities) -> None:
-        self.queues: frozenset[str] = frozenset(offer.queues)
-        self.types: frozenset[str] = frozenset(offer.types)
-        self.functions: frozenset[str] = frozenset(offer.functions)
-        self.labels: frozenset[str] = frozenset(offer.labels)
-        self._routes: dict[str, bool] = {}
-        self._without: dict[frozenset[str], Abilities] = {}
-        self.width = 1
-
-    @property
-    def key(self) -> tuple[frozenset[str], ...]:
-        """The offer. Two objects with the same key are equal in what they can execute."""
-        return self.queues, self.types, self.functions, self.labels
-
-    def without(self, functions: frozenset[str]) -> Abilities:
-        """Return what is left if none of these functions can be executed."""
-        known = self._without.get(functions)
-        if known is None:
-            if len(self._without) >= _MOST_KEPT:
-                self._without.clear()
-            known = self._without[functions] = Abilities(self)
-            known.functions -= functions
-        return known
-
-    def serve(self, lane: Lane) -> bool:
-        """Return whether runs of a lane can be executed."""
-        if self.queues and lane.key.queue not in self.queues:
-            return False
-        known = self._routes.get(lane.key.route)
-        if known is None:
-            known = accepts_route(
-                lane.key.route, types=self.types, functions=self.functions, labels=self.labels
-            )
-            self._routes[lane.key.route] = known
-        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +39,14 @@ class LaneChoice:
     Attributes:
         lanes: those with ready runs, in order of preference.
         lows: the lower bound of `ready_at` in each of them.
+        quotas: the most runs to take of each; no bound where there is none.
         quarantined: the lanes with a quarantined run, the longest waiting first.
     """
 
     lanes: tuple[LaneId, ...]
     lows: Mapping[LaneId, datetime]
     quarantined: tuple[LaneId, ...]
+    quotas: Mapping[LaneId, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -101,10 +54,12 @@ class LaneCache:
     """What the last read said about the lanes.
 
     Attributes:
+        order: in which order they are to be served.
         period: seconds until they are read again if no hint comes.
     """
 
     lanes: list[Lane] = field(default_factory=list)
+    order: LaneOrder = field(default_factory=LaneOrder)
     period: float = POLL_PERIOD
     _ready: list[Lane] = field(default_factory=list)
     _quarantined: list[Lane] = field(default_factory=list)
@@ -158,6 +113,7 @@ class LaneCache:
         self._quarantined = [lane for lane in self.lanes if lane.earliest_quarantined_at is not None]
         self._settled = {lane.id: min(lane.earliest_ready_at or now, now) for lane in self.lanes}
         self._few_served = {}
+        self.order.keep(self.lanes)
         self._read_at, self._seen_at = begun, now
         self.period = POLL_PERIOD * (1 - POLL_JITTER * random.random())
 
@@ -172,12 +128,14 @@ class LaneCache:
         latest = self._seen_at - lag
         return {lane_id: min(settled, latest) for lane_id, settled in self._settled.items()}
 
-    def choose(self, abilities: Abilities, served: Mapping[str, float], now: datetime) -> LaneChoice:
-        """Return the lanes from which sessions with these abilities get work."""
-        ready = [lane for lane in self._ready if abilities.serve(lane)]
-        lanes = tuple(prefer_lanes(ready, now=now, served=served))
+    def choose(self, abilities: Abilities, seats: int, now: datetime) -> LaneChoice:
+        """Return the lanes from which sessions with these abilities get runs for so many seats."""
+        quotas = self.order.choose(abilities.reach, seats, now)
         return LaneChoice(
-            lanes, {lane_id: self._settled[lane_id] for lane_id in lanes}, self.quarantined(abilities, now)
+            lanes=tuple(quotas),
+            lows={lane_id: self._settled[lane_id] for lane_id in quotas},
+            quarantined=self.quarantined(abilities, now),
+            quotas=quotas,
         )
 
     def choose_speculatively(self, abilities: Abilities, now: datetime) -> LaneChoice | None:
@@ -208,7 +166,10 @@ class LaneCache:
         served = self._few_served.get(abilities)
         if served is None:
             found = list(
-                islice((lane for lane in self.lanes if abilities.serve(lane)), _MOST_SPECULATIVE + 1)
+                islice(
+                    (lane for lane in self.lanes if abilities.serve(lane.key.queue, lane.key.route)),
+                    _MOST_SPECULATIVE + 1,
+                )
             )
             found.sort(key=lambda lane: (lane.key.priority, lane.id))
             served = self._few_served[abilities] = tuple(found) if len(found) <= _MOST_SPECULATIVE else ()
@@ -228,7 +189,7 @@ class LaneCache:
             for lane in self._quarantined
             if lane.earliest_quarantined_at is not None
             and lane.earliest_quarantined_at <= by
-            and abilities.serve(lane)
+            and abilities.serve(lane.key.queue, lane.key.route)
         ]
         return tuple(lane_id for _, lane_id in sorted(found))
 

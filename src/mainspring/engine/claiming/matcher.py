@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from mainspring.core.fairness import charge
 from mainspring.core.ids import RunId, SessionId
-from mainspring.engine.claiming.lane_cache import POLL_PERIOD, Abilities, LaneCache, LaneChoice
+from mainspring.engine.claiming.abilities import Abilities, KnownSessions
+from mainspring.engine.claiming.lane_cache import POLL_PERIOD, LaneCache
 from mainspring.engine.claiming.numbers import LastNumbers
-from mainspring.engine.claiming.requests import divide, make_request
+from mainspring.engine.claiming.requests import Choices, make_request
 from mainspring.engine.claiming.turn import AskingTurn
 from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCalls
 from mainspring.engine.common.wakeups import Wakeups
@@ -23,8 +23,6 @@ from mainspring.ports.store.claims import ClaimRequest, ClaimResult
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.telemetry import Measure
 
-SESSIONS_PERIOD = 5.0
-"""A call gets an empty answer only if its session was seen alive within this many seconds."""
 MOST_ASKED = 200
 """Calls in one transaction, of sessions that offer the same. It locks their sessions, so their heartbeats wait for it,
 and the first call gets its runs only when the last one has got its own."""
@@ -53,13 +51,10 @@ class Matcher:
         self._wakeups = wakeups
         self.waiter = waiter
         self._waiting = WaitingCalls()
-        self._abilities: dict[SessionId, Abilities] = {}
-        self._shared: dict[tuple[frozenset[str], ...], Abilities] = {}
-        self._sessions_read_at = -1.0e9
+        self._sessions = KnownSessions(store)
         self._is_closed = False
         self._numbers = LastNumbers()
         self._lanes = LaneCache()
-        self._served: dict[str, float] = {}
         self._has_news = True
         self._has_hint = False
         self._turn = AskingTurn()
@@ -117,11 +112,11 @@ class Matcher:
     def welcome(self, session_id: SessionId, offer: Registration) -> None:
         """Note what a session offers that was just opened, and that its first call cannot be a repeat."""
         self._numbers.note(session_id, 0)
-        self._abilities[session_id] = self._share(Abilities(offer))
+        self._sessions.welcome(session_id, offer)
 
     def forget(self, session_id: SessionId) -> None:
         """Drop what is kept about a session that has ended."""
-        self._abilities.pop(session_id, None)
+        self._sessions.forget(session_id)
         self._numbers.forget(session_id)
         self._waiting.renew(session_id)
 
@@ -162,7 +157,7 @@ class Matcher:
         item = self._waiting.first_in_line()
         if item is None or self._numbers.may_repeat(item.call):
             return False
-        abilities = self._find_abilities(item.call)
+        abilities = self._sessions.find(item.call)
         if abilities is None or item.call.function_limit:
             return False
         choice = self._lanes.choose_speculatively(abilities, now)
@@ -187,7 +182,7 @@ class Matcher:
         """Note that the store has given nothing to a call, and that its number is not used."""
         item.is_in_doubt, call = False, item.call
         # If its caller has left, another process may have served it since.
-        if not item.future.done() and call.session_id in self._abilities:
+        if not item.future.done() and call.session_id in self._sessions:
             self._numbers.note(call.session_id, call.number - 1)
 
     async def submit_claimed(self, run: NewRun, *, now: datetime) -> RunId | None:
@@ -216,14 +211,15 @@ class Matcher:
                 self._put_beyond_doubt(item)
                 return None
             self._straight += 1
-            self._served = charge(self._served, {claimed.tenant: 1}, {})
+            if (abilities := self._sessions.find(item.call)) is not None:
+                self._lanes.order.charge_lane(abilities.reach, run.lane, 1)
             self._answer(item, ClaimResult((claimed,)), now)
             return claimed.run_id
 
     def _find_call_for(self, run: NewRun, now: datetime) -> tuple[Waiting, ClaimRequest] | None:
         """Return the longest waiting call that can get a new run, and the request for it."""
         for item in self._waiting.first_in_lines():
-            abilities = self._find_abilities(item.call)
+            abilities = self._sessions.find(item.call)
             if abilities is None or item.future.done() or self._numbers.may_repeat(item.call):
                 continue
             choice = self._lanes.choose_for_new(run.lane, abilities, now)
@@ -256,18 +252,18 @@ class Matcher:
         asked: list[Waiting] = []
         requests: list[ClaimRequest] = []
         passed: list[tuple[Waiting, bool]] = []
-        choices: dict[Abilities, LaneChoice] = {}
+        choices = Choices(self._lanes, self._count_seats(waiting), now)
         turns: dict[Abilities, int] = {}
         for item in waiting:
             if item.future.done():
                 continue  # it was replaced, or its caller left during the read: take nothing for it
-            abilities = self._find_abilities(item.call)
+            abilities = self._sessions.find(item.call)
             if abilities is None:
                 self._resolve(item, ClaimAnswer(is_session_live=False))
                 self.forget(item.call.session_id)
                 continue
             self._waiting.line_up(item, abilities)
-            request = self._make_request(item.call, abilities, choices, now)
+            request = choices.request(item.call, abilities)
             is_due = bool(request.lanes) and turns.get(abilities, 0) < abilities.width
             if is_due or self._numbers.may_repeat(item.call):
                 turns[abilities] = turns.get(abilities, 0) + bool(request.lanes)
@@ -277,26 +273,17 @@ class Matcher:
                 passed.append((item, bool(request.lanes)))
         return asked, requests, passed
 
-    def _find_abilities(self, call: ClaimCall) -> Abilities | None:
-        """Return what a call can get: what its session offers, without the functions that it has no room for."""
-        abilities = self._abilities.get(call.session_id)
-        bound = call.function_limit
-        if abilities is None or bound is None or bound.limit:
-            return abilities
-        return abilities.without(bound.functions)
-
-    def _make_request(
-        self, call: ClaimCall, abilities: Abilities, choices: dict[Abilities, LaneChoice], now: datetime
-    ) -> ClaimRequest:
-        def choose(abilities: Abilities) -> LaneChoice:
-            if abilities not in choices:
-                choices[abilities] = self._lanes.choose(abilities, self._served, now)
-            return choices[abilities]
-
-        choice, limit, bound = choose(abilities), call.limit, call.function_limit
-        if bound is not None and 0 < bound.limit < limit:
-            choice, limit = divide(choice, choose(abilities.without(bound.functions)), bound, limit)
-        return make_request(call, choice, limit)
+    def _count_seats(self, waiting: list[Waiting]) -> dict[Abilities, int]:
+        """Return for how many seats the store is asked, of sessions that offer the same."""
+        turns: dict[Abilities, int] = {}
+        seats: dict[Abilities, int] = {}
+        for item in waiting:
+            abilities = self._sessions.find(item.call)
+            if abilities is None or turns.get(abilities, 0) >= abilities.width:
+                continue
+            turns[abilities] = turns.get(abilities, 0) + 1
+            seats[abilities] = seats.get(abilities, 0) + item.call.limit
+        return seats
 
     def _take(
         self,
@@ -305,25 +292,23 @@ class Matcher:
         results: list[ClaimResult],
         now: datetime,
     ) -> None:
-        taken: dict[str, int] = {}
         lucky: dict[Abilities, int] = {}
         for item, request, result in zip(asked, requests, results, strict=True):
-            abilities = self._find_abilities(item.call)
+            abilities = self._sessions.find(item.call)
             if abilities is not None:
                 lucky[abilities] = lucky.get(abilities, 0) + bool(result.runs)
-            for run in result.runs:
-                taken[run.tenant] = taken.get(run.tenant, 0) + 1
             if request.lanes:
                 self._lanes.expire()
-                if len(result.runs) == request.limit:
-                    self._has_news = True  # there may be more than was taken
+                may_have_more = abilities is not None and self._lanes.order.charge(
+                    abilities.reach, result.taken, request.quotas
+                )
+                if may_have_more or len(result.runs) == request.limit:
+                    self._has_news = True
             self._answer(item, result, now)
         for abilities, count in lucky.items():
             # If all of them got runs, there may be as much again.
             wider = 2 * count if count >= abilities.width else count
             abilities.width = min(max(wider, 1), MOST_ASKED)
-        if taken:
-            self._served = charge(self._served, taken, {})
 
     def _answer(self, item: Waiting, result: ClaimResult, now: datetime) -> None:
         if result.is_session_live:
@@ -334,34 +319,12 @@ class Matcher:
         self._resolve(item, answer)
 
     async def _know_sessions(self, at: float) -> None:
-        """Read which sessions are alive, if one that asks is unknown, or if one may have ended before its call."""
-        is_unknown = any(item.call.session_id not in self._abilities for item in self._waiting.new())
-        if not is_unknown and not (at - self._sessions_read_at >= SESSIONS_PERIOD and self._waiting.over(at)):
+        if not await self._sessions.read(self._waiting, at):
             return
-        before = set(self._abilities)  # the read may miss sessions that are welcomed meanwhile
-        if is_unknown:
-            offers = {session.id: session for session in await self._store.list_sessions()}
-            live = {key: abilities for key, abilities in self._abilities.items() if key not in before}
-            for key, offer in offers.items():
-                live[key] = self._abilities.get(key) or self._share(Abilities(offer))
-        else:
-            # Their offers never change, and reading thousands of full rows would hold up everything else.
-            pulses = await self._store.read_pulses()
-            live = {
-                key: abilities
-                for key, abilities in self._abilities.items()
-                if key in pulses or key not in before
-            }
-        self._sessions_read_at = at
-        self._abilities = live
-        self._shared = {abilities.key: abilities for abilities in live.values()}
-        self._numbers.keep(live)
+        self._numbers.keep(self._sessions)
         for item in self._waiting.all():
-            if item.call.session_id not in live:
+            if item.call.session_id not in self._sessions:
                 self._waiting.renew(item.call.session_id)  # the next tick tells it
-
-    def _share(self, abilities: Abilities) -> Abilities:
-        return self._shared.setdefault(abilities.key, abilities)
 
     def _answer_if_over(self, item: Waiting, now: datetime) -> None:
         is_drain_wanted = self._is_drain_wanted(item.call, now)
@@ -377,7 +340,7 @@ class Matcher:
             item.future.set_result(answer)
 
     def _is_drain_wanted(self, call: ClaimCall, now: datetime) -> bool:
-        abilities = self._abilities.get(call.session_id)
+        abilities = self._sessions.get(call.session_id)
         return (
             not call.is_idle
             and abilities is not None

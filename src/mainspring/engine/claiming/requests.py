@@ -1,12 +1,46 @@
-"""The store's request for a claim call, from the lanes that were chosen for it."""
+"""The store's requests for claim calls, from the lanes that are chosen for them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 
-from mainspring.engine.claiming.lane_cache import LaneChoice
+from mainspring.engine.claiming.abilities import Abilities
+from mainspring.engine.claiming.lane_cache import LaneCache, LaneChoice
 from mainspring.ports.gateway import ClaimCall, FunctionLimit
 from mainspring.ports.store.claims import ClaimRequest
+
+
+class Choices:
+    """Chooses lanes once for all calls of sessions that offer the same, so that the calls share them.
+
+    Args:
+        lanes: what is known of the lanes.
+        seats: for how many runs the store is asked, of sessions that offer the same.
+        now: the store's time.
+    """
+
+    def __init__(self, lanes: LaneCache, seats: Mapping[Abilities, int], now: datetime) -> None:
+        self._lanes = lanes
+        self._seats = seats
+        self._now = now
+        self._made: dict[Abilities, LaneChoice] = {}
+
+    def request(self, call: ClaimCall, abilities: Abilities) -> ClaimRequest:
+        """Return the request for a call."""
+        choice, limit, bound = self._choose(abilities, call), call.limit, call.function_limit
+        if bound is not None and 0 < bound.limit < limit:
+            others = self._choose(abilities.without(bound.functions), call)
+            choice, limit = divide(choice, others, bound, limit)
+        return make_request(call, choice, limit)
+
+    def _choose(self, abilities: Abilities, call: ClaimCall) -> LaneChoice:
+        made = self._made.get(abilities)
+        if made is None:
+            seats = max(self._seats.get(abilities, call.limit), 1)
+            made = self._made[abilities] = self._lanes.choose(abilities, seats, self._now)
+        return made
 
 
 def divide(
@@ -42,4 +76,5 @@ def make_request(call: ClaimCall, choice: LaneChoice, limit: int) -> ClaimReques
         lanes=choice.lanes,
         limit=limit,
         lows=choice.lows,
+        quotas=choice.quotas,
     )

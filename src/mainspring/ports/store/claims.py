@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Protocol
 
 from mainspring.core.ids import JobId, LaneId, RunId, SessionId
@@ -13,6 +14,9 @@ from mainspring.core.model import Lane
 from mainspring.core.outcomes import Transition
 from mainspring.core.values import value
 from mainspring.ports.store.runs import NewRun
+
+NO_QUOTAS: Mapping[LaneId, int] = MappingProxyType({})
+"""For requests that may take any number of runs of each lane."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +28,8 @@ class ClaimRequest:
         lanes: in order of preference.
         lows: lower bounds of `ready_at`, so that the scan skips dead index entries (design 6). A lane without a bound
             is scanned from its beginning.
+        quotas: the most runs of each lane, so that the seats are shared; no bound for other lanes, nor for quarantined
+            runs. Requests of one call that have the same object here share the quotas.
     """
 
     session_id: SessionId
@@ -31,6 +37,7 @@ class ClaimRequest:
     lanes: tuple[LaneId, ...]
     limit: int
     lows: Mapping[LaneId, datetime] = field(default_factory=dict)
+    quotas: Mapping[LaneId, int] = field(default_factory=lambda: NO_QUOTAS)
     is_quarantined: bool = False
 
 
@@ -76,10 +83,15 @@ def claimed_at_once(run_id: RunId, run: NewRun) -> ClaimedRun:
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """The leases given to one request."""
+    """The leases given to one request.
+
+    Attributes:
+        taken: how many of them are of each lane.
+    """
 
     runs: tuple[ClaimedRun, ...]
     is_session_live: bool = True
+    taken: Mapping[LaneId, int] = field(default_factory=dict, compare=False)
 
 
 @value(kw_only=True)
@@ -124,10 +136,10 @@ class ClaimStore(Protocol):
     async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
         """Give ready runs to sessions: RUNNING, token + 1, `deadline_at` = now + the run's timeout.
 
-        Walks the request's lanes in their order, and takes runs in order of `ready_at` within each lane. It takes
-        runs with `low <= ready_at <= now` (`low`: the lane's lower bound) that are neither parked nor expired. A
-        session that is not live gets nothing (`is_session_live` False). On PostgreSQL the session's row is locked until
-        the claim is committed.
+        Walks the request's lanes in their order, and takes runs in order of `ready_at` within each lane, at most the
+        lane's quota. It takes runs with `low <= ready_at <= now` (`low`: the lane's lower bound) that are neither
+        parked nor expired. A session that is not live gets nothing (`is_session_live` False). On PostgreSQL the
+        session's row is locked until the claim is committed.
 
         A request with the number of the session's last one is a repeat: it gets the same leases again, as far as they
         still run under the same token, and nothing new. A request with a lower number is late: its caller has given

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
 from mainspring.core.admission import SubmissionVerdict, admit
 from mainspring.core.applying import settle
-from mainspring.core.claiming import Turn, allowance, is_expired, judge_turn, may_start_at_once
+from mainspring.core.claiming import Quotas, Turn, allowance, is_expired, judge_turn, may_start_at_once
 from mainspring.core.fencing import is_held, is_repeat
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Attempt, Lane
@@ -42,9 +43,10 @@ class MemoryClaimStore:
     # -- claiming ----------------------------------------------------------------------------------------------
 
     async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
-        return [self._claim(request, now) for request in requests]
+        quotas = Quotas()
+        return [self._claim(request, quotas, now) for request in requests]
 
-    def _claim(self, request: ClaimRequest, now: datetime) -> ClaimResult:
+    def _claim(self, request: ClaimRequest, quotas: Quotas, now: datetime) -> ClaimResult:
         tables = self._tables
         session = tables.sessions.get(request.session_id)
         if session is None or not session.is_live:
@@ -55,13 +57,15 @@ class MemoryClaimStore:
             return ClaimResult(tuple(_view_claim(tables.runs[run_id]) for run_id, _ in before))
         if turn is Turn.LATE:
             return ClaimResult(())
-        taken = list(islice(self._candidates(request, now), self._allowance(request, session)))
+        left = quotas.left(request.quotas, is_quarantined=request.is_quarantined)
+        ready = self._candidates(request, left, now)
+        taken = list(islice(ready, self._allowance(request, session)))
         return self._give(taken, session, request, now)
 
     async def try_claim(self, request: ClaimRequest, *, now: datetime) -> ClaimResult | None:
         if self._find_claimer(request) is None or not self._is_anything_ready(request, now):
             return None
-        return self._claim(request, now)
+        return self._claim(request, Quotas(), now)
 
     async def submit_claimed(self, run: NewRun, *, request: ClaimRequest, now: datetime) -> ClaimedRun | None:
         tables = self._tables
@@ -94,7 +98,7 @@ class MemoryClaimStore:
         return None
 
     def _is_anything_ready(self, request: ClaimRequest, now: datetime) -> bool:
-        return next(self._candidates(request, now), None) is not None
+        return next(self._candidates(request, {}, now), None) is not None
 
     def _give(
         self, runs: Sequence[RunRow], session: SessionRow, request: ClaimRequest, now: datetime
@@ -103,7 +107,8 @@ class MemoryClaimStore:
             self._start(run, session, request, now)
         session.claim_number = request.number
         session.claimed = tuple((run.id, run.token) for run in runs)
-        return ClaimResult(tuple(_view_claim(run) for run in runs))
+        taken = Counter(run.lane.id for run in runs)
+        return ClaimResult(tuple(_view_claim(run) for run in runs), taken=taken)
 
     def _allowance(self, request: ClaimRequest, session: SessionRow) -> int:
         """Return how many runs the session may be given."""
@@ -115,7 +120,8 @@ class MemoryClaimStore:
             is_busy_with_quarantined=first is not None and self._tables.runs[first[0]].is_quarantined,
         )
 
-    def _candidates(self, request: ClaimRequest, now: datetime) -> Iterator[RunRow]:
+    def _candidates(self, request: ClaimRequest, left: dict[LaneId, int], now: datetime) -> Iterator[RunRow]:
+        """Yield what a request may get, in order; `left` is reduced by what is taken."""
         for lane_id in dict.fromkeys(request.lanes):
             lane = self._tables.lanes.get(lane_id)
             if lane is None:
@@ -124,8 +130,13 @@ class MemoryClaimStore:
             low = request.lows.get(lane_id)
             for _, run_id in index.between(None if low is None else (low,), (now, LAST_ID)):
                 run = self._tables.runs[run_id]
-                if not is_expired(run.expires_at, now):
-                    yield run
+                if is_expired(run.expires_at, now):
+                    continue
+                if left.get(lane_id, 1) < 1:
+                    break
+                if lane_id in left:
+                    left[lane_id] -= 1
+                yield run
 
     def _start(self, run: RunRow, session: SessionRow, request: ClaimRequest, now: datetime) -> None:
         self._tables.unindex(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
@@ -11,7 +12,7 @@ from typing import Any
 from asyncpg import Record
 
 from mainspring.core.admission import SubmissionVerdict
-from mainspring.core.claiming import may_start_at_once
+from mainspring.core.claiming import Quotas, may_start_at_once
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane, LaneKey, Priority
 from mainspring.core.outcomes import Transition
@@ -37,6 +38,7 @@ from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.rows import EVER, held_of, values_of_run
 
 _Rows = list[Record]
+_Left = dict[LaneId, int]
 _FIELDS = len(fields(ClaimedRun)) - 1
 """How many of a row's first columns are fields of `ClaimedRun`. The tenant comes from the lane."""
 _LANE = _FIELDS
@@ -98,7 +100,11 @@ class PostgresClaimStore:
     async def try_claim(self, request: ClaimRequest, *, now: datetime) -> ClaimResult | None:
         # Not repeatable: a second try would not know what the first one got.
         rows = await self._connections.fetch(
-            Role.CLAIM, "try_claim", is_repeatable=False, **_values_of(request, now)
+            Role.CLAIM,
+            "try_claim",
+            is_repeatable=False,
+            **_values_of(request, now),
+            quotas=_quotas_of(request, request.quotas, request.limit),
         )
         if not rows:
             return None
@@ -131,7 +137,7 @@ class PostgresClaimStore:
             [request] = requests
 
             async def claim_for_one(transaction: Transaction) -> _Rows | None:
-                return await _claim(transaction, request, now)
+                return await _claim(transaction, request, dict(request.quotas), now)
 
             # One statement writes; the other, if needed, only reads.
             rows = await self._connections.run(Role.CLAIM, claim_for_one, is_repeatable=True, is_atomic=True)
@@ -143,12 +149,15 @@ class PostgresClaimStore:
             session_ids = sorted({request.session_id for request in requests})
             await transaction.fetch("lock_claimers", session_ids=session_ids)
             found: dict[int, _Rows | None] = {}
+            quotas = Quotas()
             for places in _groups(requests):
                 group = [requests[place] for place in places]
+                left = quotas.left(group[0].quotas, is_quarantined=group[0].is_quarantined)
                 if len(group) == 1:
-                    found[places[0]] = await _claim(transaction, group[0], now)
+                    found[places[0]] = await _claim(transaction, group[0], left, now)
                 else:
-                    found.update(zip(places, await _claim_together(transaction, group, now), strict=True))
+                    rows = await _claim_together(transaction, group, left, now)
+                    found.update(zip(places, rows, strict=True))
             return [found[place] for place in range(len(requests))]
 
         return await self._connections.transact(Role.CLAIM, work, is_repeatable=True)
@@ -202,13 +211,18 @@ class PostgresClaimStore:
         return [found.get(run_id) for run_id in run_ids]
 
 
-async def _claim(transaction: Transaction, request: ClaimRequest, now: datetime) -> _Rows | None:
+async def _claim(transaction: Transaction, request: ClaimRequest, left: _Left, now: datetime) -> _Rows | None:
     """Return the rows of the runs claimed, now or by the same request before; None if the session is not live.
 
     It can also return None if the session's row changed meanwhile, unless that row was locked before.
     """
-    name = "claim_quarantined" if request.is_quarantined else "claim_runs"
-    rows = await transaction.fetch(name, **_values_of(request, now))
+    values = _values_of(request, now)
+    if request.is_quarantined:
+        rows = await transaction.fetch("claim_quarantined", **values)
+    else:
+        quotas = _quotas_of(request, left, request.limit)
+        rows = await transaction.fetch("claim_runs", **values, quotas=quotas)
+        _take_off(left, rows)
     return rows or await _repeat(transaction, request)
 
 
@@ -227,13 +241,13 @@ def _groups(requests: Sequence[ClaimRequest]) -> list[list[int]]:
     for place, request in enumerate(requests):
         # Requests for the same lanes share one object of bounds, so they need not be compared bound by bound.
         is_common = not request.is_quarantined and request.limit > 0
-        key = (request.lanes, id(request.lows)) if is_common else place
+        key = (request.lanes, id(request.lows), id(request.quotas)) if is_common else place
         groups.setdefault(key, []).append(place)
     return list(groups.values())
 
 
 async def _claim_together(
-    transaction: Transaction, requests: Sequence[ClaimRequest], now: datetime
+    transaction: Transaction, requests: Sequence[ClaimRequest], left: _Left, now: datetime
 ) -> list[_Rows | None]:
     """Claim for sessions whose rows are locked. Give out ready runs in the order of the requests."""
     turns = {request.session_id: turn for turn, request in enumerate(requests)}
@@ -248,11 +262,13 @@ async def _claim_together(
         turns=[turns[request.session_id] for request in ordered],
         lanes=common["lanes"],
         lows=common["lows"],
+        quotas=_quotas_of(requests[0], left, sum(request.limit for request in requests)),
         now=now,
     ):
         mine = found.setdefault(row["claimer_id"], [])
         if row["id"] is not None:
             mine.append(row)
+            _take_off(left, [row])
     return [
         found[request.session_id] if request.session_id in found else await _repeat(transaction, request)
         for request in requests
@@ -271,10 +287,22 @@ def _values_of(request: ClaimRequest, now: datetime) -> dict[str, Any]:
     }
 
 
+def _quotas_of(request: ClaimRequest, left: Mapping[LaneId, int], seats: int) -> list[int]:
+    """Return the most runs to take of each of the request's lanes."""
+    return [max(min(left.get(lane_id, seats), seats), 0) for lane_id in dict.fromkeys(request.lanes)]
+
+
+def _take_off(left: _Left, rows: _Rows) -> None:
+    for row in rows if left else ():
+        if _lane(row) in left:
+            left[_lane(row)] -= 1
+
+
 def _result_of(rows: _Rows, request: ClaimRequest, tenants: Mapping[LaneId, str]) -> ClaimResult:
     """Return runs in order of preference: by the request's order of lanes, then by `ready_at`."""
     rows.sort(key=_by_ready_at)
     places = {lane_id: place for place, lane_id in enumerate(dict.fromkeys(request.lanes))}
     if len(places) > 1:
         rows.sort(key=lambda row: places.get(_lane(row), 0))
-    return ClaimResult(tuple([ClaimedRun(*(*row[:_FIELDS], tenants[row[_LANE]])) for row in rows]))
+    runs = tuple([ClaimedRun(*(*row[:_FIELDS], tenants[row[_LANE]])) for row in rows])
+    return ClaimResult(runs, taken=Counter(map(_lane, rows)))

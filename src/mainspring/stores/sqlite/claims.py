@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import apsw
 
 from mainspring.core.admission import SubmissionVerdict, admit
-from mainspring.core.claiming import Turn, allowance, judge_turn, may_start_at_once
+from mainspring.core.claiming import Quotas, Turn, allowance, judge_turn, may_start_at_once
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane
 from mainspring.core.outcomes import Transition
@@ -36,6 +37,8 @@ from mainspring.stores.sqlite.statements import execute, fetch_rows, fetch_tuple
 _EARLIEST = -(2**62)
 _DEAD = ClaimResult((), is_session_live=False)
 _NOTHING = ClaimResult(())
+_Left = dict[LaneId, int]
+_Found = list[tuple[ClaimedRun, LaneId]]
 
 
 class SqliteClaimStore:
@@ -59,7 +62,7 @@ class SqliteClaimStore:
         if not requests:
             return []
         at = to_micros(now)
-        return await self._writer.call(lambda db: [_claim(db, request, at) for request in requests])
+        return await self._writer.call(lambda db: _claim_all(db, requests, at))
 
     async def try_claim(self, request: ClaimRequest, *, now: datetime) -> ClaimResult | None:
         """See `ClaimStore`."""
@@ -98,7 +101,15 @@ class SqliteClaimStore:
         return [make_held(row) for row in rows]
 
 
-def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
+def _claim_all(db: apsw.Connection, requests: Sequence[ClaimRequest], now: int) -> list[ClaimResult]:
+    quotas = Quotas()
+    return [
+        _claim(db, request, quotas.left(request.quotas, is_quarantined=request.is_quarantined), now)
+        for request in requests
+    ]
+
+
+def _claim(db: apsw.Connection, request: ClaimRequest, left: _Left, now: int) -> ClaimResult:
     last_number = fetch_value(db, "read_claimer", {"session_id": request.session_id})
     if last_number is None:
         return _DEAD
@@ -110,7 +121,7 @@ def _claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
     if turn is Turn.LATE:
         return _NOTHING
     execute(db, "set_claim_number", session)
-    return _start(db, request, _find(db, request, now), now)
+    return _start(db, request, _find(db, request, left, now), now)
 
 
 def _is_new(db: apsw.Connection, request: ClaimRequest) -> bool:
@@ -128,7 +139,7 @@ def _submit_claimed(
     )
     if lane_id is None or lane_id not in request.lanes or not may_start:
         return None
-    if not _is_new(db, request) or _allowance(db, request) < 1 or _find(db, request, at):
+    if not _is_new(db, request) or _allowance(db, request) < 1 or _find(db, request, {}, at):
         return None
     admission = admit(
         known=None,
@@ -147,40 +158,62 @@ def _submit_claimed(
 def _try_claim(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult | None:
     if not _is_new(db, request):
         return None
-    runs = _find(db, request, now)
-    if not runs:
+    found = _find(db, request, dict(request.quotas), now)
+    if not found:
         return None
     execute(db, "set_claim_number", {"session_id": request.session_id, "number": request.number})
-    return _start(db, request, runs, now)
+    return _start(db, request, found, now)
 
 
-def _find(db: apsw.Connection, request: ClaimRequest, now: int) -> list[ClaimedRun]:
-    """Return the runs that a request gets, as they are when they have started."""
+def _find(db: apsw.Connection, request: ClaimRequest, left: _Left, now: int) -> _Found:
+    """Return the runs that a request gets, as they are when they have started, each with its lane.
+
+    What they take of the lanes' quotas is taken off `left`.
+    """
     limit = _allowance(db, request)
-    if limit < 1 or not request.lanes:
-        return []
-    lows = {lane_id: _low_of(request, lane_id) for lane_id in request.lanes}
-    wanted = {
-        "lanes": to_json(lows),
-        "now": now,
-        "limit": limit,
-    }
-    rows = fetch_tuples(db, "find_quarantined" if request.is_quarantined else "find_ready", wanted)
-    return [make_claimed(row, is_repeat=False, is_quarantined=request.is_quarantined) for row in rows]
+    lanes = deque(dict.fromkeys(request.lanes))
+    found: _Found = []
+    while lanes and len(found) < limit:
+        rest = limit - len(found)
+        most = min(left.get(lanes[0], rest), rest)
+        together = [lanes.popleft()]
+        while (
+            most == rest and lanes and left.get(lanes[0], rest) >= rest
+        ):  # none of them can exceed its quota
+            together.append(lanes.popleft())
+        if most < 1:
+            continue
+        for run, lane_id in _find_in(db, request, together, most, now):
+            if lane_id in left:
+                left[lane_id] -= 1
+            found.append((run, lane_id))
+    return found
 
 
-def _start(db: apsw.Connection, request: ClaimRequest, runs: list[ClaimedRun], now: int) -> ClaimResult:
-    if not runs:
+def _find_in(
+    db: apsw.Connection, request: ClaimRequest, lanes: Sequence[LaneId], limit: int, now: int
+) -> Iterator[tuple[ClaimedRun, LaneId]]:
+    lows = {lane_id: _low_of(request, lane_id) for lane_id in lanes}
+    name = "find_quarantined" if request.is_quarantined else "find_ready"
+    for *row, lane_id in fetch_tuples(db, name, {"lanes": to_json(lows), "now": now, "limit": limit}):
+        yield (
+            make_claimed(tuple(row), is_repeat=False, is_quarantined=request.is_quarantined),
+            LaneId(lane_id),
+        )
+
+
+def _start(db: apsw.Connection, request: ClaimRequest, found: _Found, now: int) -> ClaimResult:
+    if not found:
         return _NOTHING
     claim = {
         "session_id": request.session_id,
         "number": request.number,
-        "run_ids": to_json([run.run_id for run in runs]),
+        "run_ids": to_json([run.run_id for run, _ in found]),
         "is_quarantined": request.is_quarantined,
         "now": now,
     }
     execute(db, "claim_runs", claim)
-    return ClaimResult(tuple(runs))
+    return ClaimResult(tuple([run for run, _ in found]), taken=Counter([lane_id for _, lane_id in found]))
 
 
 def _allowance(db: apsw.Connection, request: ClaimRequest) -> int:

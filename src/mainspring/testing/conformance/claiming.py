@@ -258,6 +258,42 @@ class Claiming:
         given = [ids_of(result.runs) for result in results]
         assert given == [run_ids[:2], [], run_ids[2:4], run_ids[4:]]
 
+    async def test_no_more_than_its_quota_is_taken_of_a_lane(self, store: Store) -> None:
+        jobs = [await add_job(store, make_spec(queue=queue)) for queue in ("a", "b", "c")]
+        first, second, third = [await submit(store, job, 5) for job in jobs]
+        lanes = [await lane_id_of(store, job) for job in jobs]
+        session_id = await add_session(store)
+        request = make_claim(session_id, lanes, limit=9, quotas={lanes[0]: 3, lanes[1]: 0})
+        [result] = await store.claim_runs([request], now=at(1))
+        assert ids_of(result.runs) == first[:3] + third
+        assert result.taken == {lanes[0]: 3, lanes[2]: 5}
+        request = make_claim(session_id, lanes, limit=3, quotas={lanes[0]: 1, lanes[1]: 9})
+        [result] = await store.claim_runs([request], now=at(1))
+        assert ids_of(result.runs) == [first[3], *second[:2]]
+
+    async def test_expired_and_later_runs_do_not_count_for_the_quota(self, store: Store) -> None:
+        job = await add_job(store)
+        await submit(store, job, expires_at=at(2))
+        [fresh] = await submit(store, job)
+        [lane_id] = await all_lanes(store)
+        request = make_claim(await add_session(store), [lane_id], limit=9, quotas={lane_id: 1})
+        [result] = await store.claim_runs([request], now=at(5))
+        assert ids_of(result.runs) == [fresh]
+
+    async def test_requests_of_a_call_share_their_quotas(self, store: Store) -> None:
+        jobs = [await add_job(store, make_spec(queue=queue)) for queue in ("a", "b")]
+        first, second = [await submit(store, job, 9) for job in jobs]
+        lanes = [await lane_id_of(store, job) for job in jobs]
+        sessions = [await add_session(store) for _ in range(3)]
+        quotas = {lanes[0]: 3, lanes[1]: 2}
+        requests = [make_claim(session_id, lanes, limit=2, quotas=quotas) for session_id in sessions]
+        given = [ids_of(result.runs) for result in await store.claim_runs(requests, now=at(1))]
+        assert sorted(run_id for run_ids in given for run_id in run_ids) == sorted(first[:3] + second[:2])
+        one = sessions[0]  # its claims cannot be answered by one statement
+        requests = [make_claim(one, lanes, limit=2, quotas=quotas) for _ in range(3)]
+        given = [ids_of(result.runs) for result in await store.claim_runs(requests, now=at(1))]
+        assert given == [first[3:5], [first[5], second[2]], [second[3]]]
+
     async def test_run_of_a_deleted_or_paused_job_is_still_given(self, store: Store) -> None:
         job = await add_job(store)
         run_ids = await submit(store, job, 2)

@@ -40,6 +40,15 @@ class SpeculativeClaims:
             (RunState.RUNNING, 1, at(1)),
         ]
 
+    async def test_no_more_than_its_quota_is_taken_of_a_lane(self, store: Store) -> None:
+        first, *_ = await submit(store, await add_job(store), 3)
+        [lane_id] = await all_lanes(store)
+        request = make_claim(await add_session(store), [lane_id], limit=9, quotas={lane_id: 1})
+        result = await store.try_claim(request, now=at(1))
+        assert result is not None
+        assert [run.run_id for run in result.runs] == [first]
+        assert result.taken == {lane_id: 1}
+
     async def test_its_answer_can_be_repeated(self, store: Store) -> None:
         [run_id] = await submit(store, await add_job(store))
         session = await add_session(store)

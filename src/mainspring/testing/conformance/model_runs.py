@@ -62,6 +62,7 @@ class RunMoves(WalkBase):
                     "keys": keys[: self.random.randint(1, 5)],
                     "limit": self.random.randint(0, 4),
                     "low": self.now - timedelta(seconds=60) if self.chance(0.5) else None,
+                    "quota": self.random.randint(0, 2) if self.chance(0.5) else None,
                     "is_quarantined": self.chance(0.4),
                 }
             )
@@ -89,6 +90,7 @@ class RunMoves(WalkBase):
             "keys": [run.lane, *keys] if self.chance(0.9) else keys,
             "limit": 1,
             "low": self.now - timedelta(seconds=60) if self.chance(0.5) else None,
+            "quota": None,
         }
         claimed = await self.agree(lambda side: side.submit_claimed(run, request, self.now))
         if claimed is not None:

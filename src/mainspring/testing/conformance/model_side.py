@@ -155,6 +155,8 @@ class Side:
         values["lanes"] = tuple(lanes[key] for key in values.pop("keys") if key in lanes)
         low = values.pop("low")
         values["lows"] = {} if low is None else dict.fromkeys(values["lanes"], low)
+        quota = values.pop("quota")
+        values["quotas"] = {} if quota is None else dict.fromkeys(values["lanes"], quota)
         return ClaimRequest(**values)
 
     def _plain_claimed(self, run: ClaimedRun) -> Plain:

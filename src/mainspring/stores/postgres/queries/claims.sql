@@ -53,12 +53,12 @@ WITH seen AS MATERIALIZED (
 ), picked AS MATERIALIZED (
     SELECT candidate.place
     FROM claimer
-    CROSS JOIN unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
+    CROSS JOIN unnest(:lanes::bigint[], :lows::timestamptz[], :quotas::integer[]) AS wanted (lane_id, low, quota)
     CROSS JOIN LATERAL (
         SELECT run.ctid AS place FROM run
         WHERE run.lane_id = wanted.lane_id AND {is_ready} AND {is_unexpired}
           AND run.crashes = 0 AND run.ready_at BETWEEN wanted.low AND :now
-        ORDER BY run.ready_at LIMIT :limit FOR UPDATE SKIP LOCKED
+        ORDER BY run.ready_at LIMIT wanted.quota FOR UPDATE SKIP LOCKED
     ) AS candidate
     -- A session with a quarantined run gets no other.
     WHERE NOT EXISTS (SELECT FROM run WHERE session_id = :session_id AND is_quarantined AND state = 'RUNNING')
@@ -75,12 +75,12 @@ WITH seen AS MATERIALIZED (
     WHERE session.id >= :session_id AND session.id <= :session_id ORDER BY session.id DESC LIMIT 1
 ), ready AS MATERIALIZED (
     SELECT candidate.place
-    FROM unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
+    FROM unnest(:lanes::bigint[], :lows::timestamptz[], :quotas::integer[]) AS wanted (lane_id, low, quota)
     CROSS JOIN LATERAL (
         SELECT run.ctid AS place FROM run
         WHERE run.lane_id = wanted.lane_id AND {is_ready} AND {is_unexpired}
           AND run.crashes = 0 AND run.ready_at BETWEEN wanted.low AND :now
-        ORDER BY run.ready_at LIMIT :limit FOR UPDATE SKIP LOCKED
+        ORDER BY run.ready_at LIMIT wanted.quota FOR UPDATE SKIP LOCKED
     ) AS candidate
     -- A session with a quarantined run gets no other.
     WHERE NOT EXISTS (SELECT FROM run WHERE session_id = :session_id AND is_quarantined AND state = 'RUNNING')
@@ -165,13 +165,12 @@ WITH claimer AS MATERIALIZED (
     WHERE NOT EXISTS (SELECT FROM run WHERE run.session_id = claimer.id AND run.is_quarantined AND run.state = 'RUNNING')
 ), picked AS MATERIALIZED (
     SELECT candidate.id, candidate.place
-    FROM unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
+    FROM unnest(:lanes::bigint[], :lows::timestamptz[], :quotas::integer[]) AS wanted (lane_id, low, quota)
     CROSS JOIN LATERAL (
         SELECT run.id, run.ctid AS place FROM run
         WHERE run.lane_id = wanted.lane_id AND {is_ready} AND {is_unexpired}
           AND run.crashes = 0 AND run.ready_at BETWEEN wanted.low AND :now
-        ORDER BY run.ready_at LIMIT (SELECT coalesce(cardinality(seated.session_ids), 0) FROM seated)
-        FOR UPDATE SKIP LOCKED
+        ORDER BY run.ready_at LIMIT wanted.quota FOR UPDATE SKIP LOCKED
     ) AS candidate
     LIMIT (SELECT coalesce(cardinality(seated.session_ids), 0) FROM seated)
 ), given AS MATERIALIZED (
