@@ -145,7 +145,7 @@ def telemetry() -> str:
 
 
 MADE = re.compile(
-    r"(<!-- (\w+) from src/mainspring/wire/operations\.py, [^>]*-->\n\n).*?(<!-- End\. -->\n)", re.DOTALL
+    r"(<!-- (\w+) from src/mainspring/wire/operations, [^>]*-->\n\n).*?(<!-- End\. -->\n)", re.DOTALL
 )
 
 

@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -20,8 +21,10 @@ from mainspring.api.errors import Rejected, Reply, answer_error
 from mainspring.api.guard import Guard
 from mainspring.api.reading import refuse_body
 from mainspring.api.routing import Found, Route, Routes
+from mainspring.core.fields import read_word
 from mainspring.core.rights import Principal
 from mainspring.ports.clock import IdSource
+from mainspring.wire.operation import TENANT
 from mainspring.wire.operations import OPERATIONS
 
 Identify = Callable[[Scope], Principal]
@@ -34,7 +37,7 @@ _HEADERS = {
     name.lower().encode(): name.lower()
     for name in (
         *("Host", "Origin", "Content-Type", "Content-Length", "X-Request-Id"),
-        *(header.name for operation in OPERATIONS for header in operation.headers),
+        *(header.name for operation in OPERATIONS for header in operation.all_headers),
     )
 }
 """The headers that this step or an operation uses."""
@@ -108,7 +111,9 @@ class Admission:
             origin=headers.get("origin"),
             arrived_at=str(server[0]) if server else None,
         )
-        return self._identify(scope)
+        principal = self._identify(scope)
+        tenant = headers.get("mainspring-tenant")
+        return principal if tenant is None else replace(principal, tenant=read_word(tenant, TENANT.name))
 
     async def _carry_out(
         self,

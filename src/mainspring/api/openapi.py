@@ -79,7 +79,7 @@ def _describe(operation: Operation[Any], shapes: Mapping[str, Any]) -> dict[str,
 def _parameters(operation: Operation[Any]) -> Iterable[dict[str, Any]]:
     if operation.variable is not None:
         yield {"name": operation.variable, "in": "path", "required": True, "schema": {"type": "string"}}
-    for place, parameters in (("query", operation.query), ("header", operation.headers)):
+    for place, parameters in (("query", operation.query), ("header", operation.all_headers)):
         for parameter in parameters:
             yield {
                 "name": parameter.name,

@@ -10,7 +10,11 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+import click
+
+from mainspring.cli.options import TENANT
 from mainspring.core.ids import parse_job_id
+from mainspring.core.model import DEFAULT_TENANT
 from mainspring.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -21,11 +25,13 @@ T = TypeVar("T")
 
 
 def call(server: str, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
-    """Make calls to a server and return their results."""
+    """Make calls to a server for the tenant that --tenant names, and return their results."""
     from mainspring.sdk.client import AsyncClient
 
+    tenant: str = click.get_current_context().meta.get(TENANT, DEFAULT_TENANT)
+
     async def run() -> T:
-        async with AsyncClient(server) as client:
+        async with AsyncClient(server, tenant=tenant) as client:
             return await work(client)
 
     return asyncio.run(run())

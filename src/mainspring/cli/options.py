@@ -11,10 +11,13 @@ from click.core import ParameterSource
 from mainspring.config.setting import PROCESSES, Setting
 from mainspring.config.table import DEFAULT_SERVER, SETTINGS
 from mainspring.core.kinds import Flag, Kind, Worded
+from mainspring.core.model import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from mainspring.config.sources import Choices
 
+TENANT = "mainspring.tenant"
+"""Where a command's context has the tenant to act for."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -24,6 +27,20 @@ class _ServerOption(click.Option):
     def get_default(self, ctx: click.Context, call: bool = True) -> Any:
         """Return the address in the file, or else the default address."""
         return _read_server() if call else DEFAULT_SERVER
+
+
+def caller_options(function: F) -> F:
+    """Add --server, and --tenant, which `calling.call` finds by itself."""
+    tenant_option = click.option(
+        "--tenant",
+        metavar="NAME",
+        default=DEFAULT_TENANT,
+        show_default=True,
+        expose_value=False,
+        callback=_keep_tenant,
+        help="The tenant to act for.",
+    )
+    return server_option(tenant_option(function))
 
 
 def server_option(function: F) -> F:
@@ -37,6 +54,10 @@ def server_option(function: F) -> F:
         metavar="URL",
         help=f"The server's address; several that share a store are separated by commas.  [default: {DEFAULT_SERVER}]",
     )(function)
+
+
+def _keep_tenant(context: click.Context, _: click.Parameter, name: str) -> None:
+    context.meta[TENANT] = name
 
 
 def kind_option(flag: str, kind: Kind, *, words: str, default: str | None = None) -> Callable[[F], F]:

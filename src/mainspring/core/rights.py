@@ -34,7 +34,7 @@ class Principal:
 
     Attributes:
         name: its name in logs and errors.
-        tenant: the tenant whose jobs and runs it sees.
+        tenant: the tenant whose jobs and runs it sees. There are no accounts yet, so a request may name any tenant.
         rights: what it may do.
     """
 

@@ -13,6 +13,7 @@ from mainspring.engine.common.service import Service, ServiceRunner
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.gateway import LocalGateway
+from mainspring.engine.policies import PolicyFollower
 from mainspring.engine.scheduling.catch_up import CatchUp
 from mainspring.engine.scheduling.census import CensusTaker
 from mainspring.engine.scheduling.ownership import Ownership
@@ -120,7 +121,9 @@ class Engine:
         )
         self.ownership = Ownership()
         self.shards: Shards | None = None
-        services: list[Service] = [self.matcher]
+        policies = PolicyFollower(store, waiter=tools.waiter())
+        policies.tell(self.matcher.follow)
+        services: list[Service] = [policies, self.matcher]
         self._exchange: HintExchange | None = None
         if hints is not None:
             self._exchange = HintExchange(

@@ -36,7 +36,6 @@ def run_host(settings: Settings, *, app: App | None = None, store_option: str) -
 
 
 async def _host(settings: Settings, app: App | None, stop: StopRequest, store_option: str) -> None:
-    from mainspring.core.model import DEFAULT_TENANT
     from mainspring.host.process import announce_ready, announce_stop, settle_memory
     from mainspring.host.serving import listen
     from mainspring.registry import FunctionRegistry
@@ -59,8 +58,9 @@ async def _host(settings: Settings, app: App | None, stop: StopRequest, store_op
             contextlib.AsyncExitStack() as outer,  # the API outlasts the drain: attempts under way may still call it
             run_embedded_worker(engine, settings, registry),
         ):
-            for body in app.definitions() if app else ():
-                await engine.client.jobs.upsert(DEFAULT_TENANT, body)
+            if app is not None:
+                for body in app.definitions():
+                    await engine.client.jobs.upsert(app.tenant, body)
             if listener is not None and callers is not None:
                 await outer.enter_async_context(_serve(engine, settings, listener, callers))
             settle_memory(has_users_code=settings.slots > 0)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
 
-from mainspring.core.fields import read_payload
+from mainspring.core.fields import read_payload, read_word
+from mainspring.core.model import DEFAULT_TENANT
 from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
 from mainspring.plugins import load_plugins
 from mainspring.registry import FunctionRegistry
@@ -37,13 +38,16 @@ class App:
     Args:
         server: the server's address; the default is the server of the process that runs the app, then
             MAINSPRING_SERVER, then http://127.0.0.1:8620.
+        tenant: the tenant that the jobs and their runs belong to.
 
     Attributes:
         registry: the functions by name, for workers.
+        tenant: the tenant.
     """
 
-    def __init__(self, server: str | None = None) -> None:
+    def __init__(self, server: str | None = None, *, tenant: str = DEFAULT_TENANT) -> None:
         load_plugins()  # a job may have a trigger that a package adds
+        self.tenant = read_word(tenant, "tenant")
         self.registry = FunctionRegistry()
         self._server = server
         self._host_server: str | None = None
@@ -153,7 +157,7 @@ class App:
         if self._client is None:
             from mainspring.sdk.client import AsyncClient
 
-            self._client = AsyncClient(self.server)
+            self._client = AsyncClient(self.server, tenant=self.tenant)
         return await work(self._client)
 
     async def _close_client(self) -> None:

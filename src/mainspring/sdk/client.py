@@ -10,6 +10,7 @@ from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
 from mainspring.wire.health import HealthView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
+from mainspring.wire.policies import TenantPage, TenantView
 from mainspring.wire.views import (
     BulkJobView,
     BulkRunView,
@@ -29,7 +30,7 @@ _USUAL_LIMIT = 100
 
 
 class AsyncClient(Transport, AsyncLists):
-    """A server's API.
+    """A server's API, for one tenant.
 
     Use as `async with AsyncClient("http://127.0.0.1:8620") as client`. Every method raises `Unreachable` if no
     answer comes, and `InvalidInput`, `NotFound`, `Conflict` or `StoreUnavailable` if the server says so.
@@ -122,6 +123,18 @@ class AsyncClient(Transport, AsyncLists):
     async def count_runs(self) -> CountsView:
         """Return how many runs are in each state, and how old the count is."""
         return await self.call(operations.COUNT_RUNS)
+
+    async def list_tenants(self, *, after: str | None = None, limit: int = 100) -> TenantPage:
+        """Return a page of the tenants for which something was set."""
+        return await self.call(operations.LIST_TENANTS, query={"after": after, "limit": limit})
+
+    async def get_tenant(self, tenant: str) -> TenantView:
+        """Return what is set for a tenant; the defaults if nothing was set."""
+        return await self.call(operations.GET_TENANT, tenant)
+
+    async def put_tenant(self, tenant: str, body: Mapping[str, Any]) -> TenantView:
+        """Set a tenant's `weight`: its share of the workers among those that wait. 1 is the default."""
+        return await self.call(operations.PUT_TENANT, tenant, body=body)
 
     async def list_workers(self, *, after: str | None = None, limit: int = _USUAL_LIMIT) -> WorkerPage:
         """Return a page of live worker sessions; `workers` goes through all pages."""

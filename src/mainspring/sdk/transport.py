@@ -12,6 +12,8 @@ import msgspec
 
 from mainspring.clock import system_random
 from mainspring.config.kinds import ServerUrl
+from mainspring.core.fields import read_word
+from mainspring.core.model import DEFAULT_TENANT
 from mainspring.errors import (
     Conflict,
     InvalidInput,
@@ -80,10 +82,16 @@ class Transport:
 
     Args:
         server: the address, like http://127.0.0.1:8620; separate several by commas.
+        tenant: the tenant to act for.
     """
 
-    def __init__(self, server: str, *, random: RandomSource | None = None) -> None:
+    def __init__(
+        self, server: str, *, tenant: str = DEFAULT_TENANT, random: RandomSource | None = None
+    ) -> None:
         self.servers = read_servers(server)
+        self._headers = {"Content-Type": "application/json"}
+        if read_word(tenant, "tenant") != DEFAULT_TENANT:
+            self._headers["Mainspring-Tenant"] = tenant
         self._random = random or system_random()
         self._chosen = self._shuffled(self.servers)[0]
         self._session: aiohttp.ClientSession | None = None
@@ -143,7 +151,7 @@ class Transport:
             operation.url(key),
             None if body is msgspec.UNSET else encode_body(body),
             {name: str(value) for name, value in query.items() if value is not None},
-            {"Content-Type": "application/json", **headers},
+            {**self._headers, **headers},
             given.get("seconds", ANSWER_SECONDS),
             given.get("may_move", False) and len(self.servers) > 1,
         )

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
+from mainspring.core.fields import MAX_WORD
+from mainspring.core.model import DEFAULT_TENANT
 from mainspring.core.rights import Right
 
 A = TypeVar("A")
@@ -34,6 +36,12 @@ class Parameter:
     bounds: tuple[int, int] | None = None
     lengths: tuple[int, int] | None = None
     is_required: bool = False
+
+
+TENANT = Parameter(
+    "Mainspring-Tenant", "The tenant to act for.", default=DEFAULT_TENANT, lengths=(1, MAX_WORD)
+)
+"""A header of all operations on what belongs to a tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,12 @@ class Operation(Generic[A]):
     other_answers: tuple[Any, ...] = ()
     is_conflicting: bool = False
     is_described: bool = True
+
+    @property
+    def all_headers(self) -> tuple[Parameter, ...]:
+        """The headers that it uses, with those that many operations have in common."""
+        is_of_tenant = self.right not in {Right.PUBLIC, Right.WORK, Right.ADMIN}
+        return (*self.headers, TENANT) if is_of_tenant else self.headers
 
     @property
     def variable(self) -> str | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mainspring.cli.calling import call, read_text_file
-from mainspring.cli.options import json_option, server_option
+from mainspring.cli.options import caller_options, json_option
 from mainspring.cli.output import print_json, print_table, show_instant
 from mainspring.errors import Conflict, InvalidInput
 
@@ -34,7 +34,7 @@ def import_group() -> None:
 @click.option("--seconds", is_flag=True, help="Lines have six time fields, seconds first.")
 @click.option("--tz", default="UTC", show_default=True, help="The zone of entries without CRON_TZ.")
 @click.option("--yes", is_flag=True, help="Apply the import. Without it you only see a preview.")
-@server_option
+@caller_options
 @json_option
 def crontab_command(
     file: str, tz: str, server: str, *, system: bool, seconds: bool, yes: bool, as_json: bool

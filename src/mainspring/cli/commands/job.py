@@ -8,7 +8,7 @@ import click
 
 from mainspring.cli.calling import call, find_job, plain, read_json_text, read_text_file
 from mainspring.cli.definition import definition_options, read_definition_options
-from mainspring.cli.options import json_option, kind_option, server_option
+from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table
 from mainspring.core.kinds import Whole
 from mainspring.core.triggers import tell_trigger
@@ -34,7 +34,7 @@ def job_group() -> None:
 )
 @definition_options
 @click.option("--update", is_flag=True, help="If a job of that name exists, give it this definition.")
-@server_option
+@caller_options
 @json_option
 def add_command(
     name: str | None, body: str | None, server: str, *, update: bool, as_json: bool, **given: Any
@@ -77,7 +77,7 @@ def _definition(name: str | None, file: str | None, given: dict[str, Any]) -> di
 @job_group.command("list")
 @kind_option("--limit", Whole(1, 1_000_000), default="100", words="The most to list, up to 1,000,000.")
 @click.option("--after", metavar="ID", help="Only jobs created after this one, to go on with a list.")
-@server_option
+@caller_options
 @json_option
 def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -> None:
     """List jobs in order of creation."""
@@ -105,7 +105,7 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
 
 @job_group.command("show")
 @click.argument("job")
-@server_option
+@caller_options
 @json_option
 def show_command(job: str, server: str, *, as_json: bool) -> None:
     """Show a job: its definition, its clock and the status of its newest run."""
@@ -126,7 +126,7 @@ def show_command(job: str, server: str, *, as_json: bool) -> None:
 
 @job_group.command("rm")
 @click.argument("job")
-@server_option
+@caller_options
 @json_option
 def rm_command(job: str, server: str, *, as_json: bool) -> None:
     """Delete a job. Its waiting runs are cancelled; all its runs stay readable."""
@@ -145,7 +145,7 @@ def rm_command(job: str, server: str, *, as_json: bool) -> None:
 
 @job_group.command("pause")
 @click.argument("job")
-@server_option
+@caller_options
 @json_option
 def pause_command(job: str, server: str, *, as_json: bool) -> None:
     """Stop a job's clock."""
@@ -158,7 +158,7 @@ def pause_command(job: str, server: str, *, as_json: bool) -> None:
 
 @job_group.command("resume")
 @click.argument("job")
-@server_option
+@caller_options
 @json_option
 def resume_command(job: str, server: str, *, as_json: bool) -> None:
     """Start a job's clock again, from now on."""
@@ -178,7 +178,7 @@ def _report_clock(job: JobView, *, as_json: bool) -> None:
 
 @job_group.command("ledger")
 @click.argument("job")
-@server_option
+@caller_options
 @json_option
 def ledger_command(job: str, server: str, *, as_json: bool) -> int:
     """Compare the fires that a job owed with those on record; exit code 3 if any is missing or surplus.
@@ -219,7 +219,7 @@ def ledger_command(job: str, server: str, *, as_json: bool) -> int:
     metavar="SECONDS",
     help="Wait up to this long for the run to end, 0 or more; exit code 3 unless it succeeds, 4 if it has not ended.",
 )
-@server_option
+@caller_options
 @json_option
 def run_command(
     job: str, key: str | None, wait: str | None, server: str, *, as_json: bool, **given: Any

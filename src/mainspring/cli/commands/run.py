@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from mainspring.cli.calling import call, find_job, plain
-from mainspring.cli.options import json_option, kind_option, server_option
+from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
 from mainspring.core.fields import show
 from mainspring.core.kinds import Whole
@@ -48,7 +48,7 @@ def run_group() -> None:
 @click.option("--until", metavar="WHEN", help="Only runs created before then.")
 @click.option("--before", metavar="RUN", help="Only runs older than this one, to go on with a list.")
 @kind_option("--limit", Whole(1, 1_000_000), default="20", words="The most to list, up to 1,000,000.")
-@server_option
+@caller_options
 @json_option
 def list_command(
     job: str | None, before: str | None, limit: int, server: str, *, as_json: bool, **wanted: str | None
@@ -133,7 +133,7 @@ def _tell_rest(found: _Found) -> None:
 
 
 @run_group.command("count")
-@server_option
+@caller_options
 @json_option
 def count_command(server: str, *, as_json: bool) -> None:
     """Count the runs in each state, including ended ones that are still kept."""
@@ -161,7 +161,7 @@ def _checked(run: str) -> str:
 
 @run_group.command("show")
 @click.argument("run")
-@server_option
+@caller_options
 @json_option
 def show_command(run: str, server: str, *, as_json: bool) -> None:
     """Show a run with its attempts, result and output."""
@@ -189,7 +189,7 @@ def show_command(run: str, server: str, *, as_json: bool) -> None:
 
 @run_group.command("cancel")
 @click.argument("run")
-@server_option
+@caller_options
 @json_option
 def cancel_command(run: str, server: str, *, as_json: bool) -> None:
     """Cancel a run. A waiting run ends at once; one under way is asked to stop."""

@@ -114,7 +114,7 @@ async def _work_for_server(server: str, task: _Task) -> None:
             if not is_started:
                 return
             if app is not None:
-                async with AsyncClient(server) as client:
+                async with AsyncClient(server, tenant=app.tenant) as client:
                     if not await stop.race(put_jobs(app, client.put_job)):
                         return
             await _wait_ready(task)
@@ -123,7 +123,6 @@ async def _work_for_server(server: str, task: _Task) -> None:
 
 
 async def _work_on_store(task: _Task) -> None:
-    from mainspring.core.model import DEFAULT_TENANT
     from mainspring.registry import FunctionRegistry
     from mainspring.runtime import make_worker, open_engine
 
@@ -136,7 +135,7 @@ async def _work_on_store(task: _Task) -> None:
             if not is_started:
                 return
             if app is not None:
-                put = partial(engine.client.jobs.upsert, DEFAULT_TENANT)
+                put = partial(engine.client.jobs.upsert, app.tenant)
                 if not await stop.race(put_jobs(app, put)):
                     return
             await _wait_ready(task)

@@ -20,6 +20,7 @@ from mainspring.ports.clock import Clock, RandomSource, Waiter
 from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
+from mainspring.ports.store.policies import Policies
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.telemetry import Measure
 
@@ -103,6 +104,10 @@ class Matcher:
             raise
         finally:
             self._waiting.remove(mine)
+
+    def follow(self, policies: Policies) -> None:
+        """Give tenants the shares that are set for them from now on."""
+        self._lanes.order.weigh({tenant.name: tenant.weight for tenant in policies.tenants.values()})
 
     def close(self) -> None:
         """Answer the calls that wait, and refuse new ones, because the engine is stopping."""

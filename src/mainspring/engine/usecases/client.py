@@ -9,13 +9,14 @@ from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.jobs import Accepted, Jobs
 from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs, WaitingSlots
+from mainspring.engine.usecases.tenants import Tenants
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
 from mainspring.ports.store.sessions import SessionFacts
 
 
 class Client:
-    """Use cases on jobs (`client.jobs`) and runs (`client.runs`)."""
+    """Use cases on jobs (`client.jobs`), runs (`client.runs`) and tenants (`client.tenants`)."""
 
     def __init__(
         self,
@@ -33,6 +34,7 @@ class Client:
         self._clock = clock
         wakeups = wakeups or Wakeups()
         self.jobs = Jobs(store, clock=clock, ids=ids, wakeups=wakeups, accepted=accepted)
+        self.tenants = Tenants(store)
         self.runs = Runs(
             store,
             clock=clock,

@@ -24,6 +24,7 @@ from mainspring.ports.store.census import CensusStore
 from mainspring.ports.store.claims import ClaimStore
 from mainspring.ports.store.jobs import JobStore
 from mainspring.ports.store.nodes import NodeStore
+from mainspring.ports.store.policies import PolicyStore
 from mainspring.ports.store.runs import RunStore
 from mainspring.ports.store.schedule import ScheduleStore
 from mainspring.ports.store.sessions import SessionStore
@@ -40,6 +41,7 @@ class Store(
     UpkeepStore,
     BrowseStore,
     CensusStore,
+    PolicyStore,
     Protocol,
 ):
     """The durable truth."""

@@ -14,6 +14,7 @@ from mainspring.stores.memory.census import MemoryCensusStore
 from mainspring.stores.memory.claims import MemoryClaimStore
 from mainspring.stores.memory.jobs import MemoryJobStore
 from mainspring.stores.memory.nodes import MemoryNodeStore
+from mainspring.stores.memory.policies import MemoryPolicyStore
 from mainspring.stores.memory.runs import MemoryRunStore
 from mainspring.stores.memory.schedule import MemoryScheduleStore
 from mainspring.stores.memory.sessions import MemorySessionStore
@@ -35,6 +36,7 @@ class MemoryStore(
     MemoryUpkeepStore,
     MemoryBrowseStore,
     MemoryCensusStore,
+    MemoryPolicyStore,
 ):
     """A `Store` that lasts as long as the process.
 

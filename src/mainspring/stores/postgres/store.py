@@ -20,6 +20,7 @@ from mainspring.stores.postgres.connection import Connections
 from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.jobs import PostgresJobStore
 from mainspring.stores.postgres.nodes import PostgresNodeStore
+from mainspring.stores.postgres.policies import PostgresPolicyStore
 from mainspring.stores.postgres.refusals import explain_connect, explain_schema, refuse_unnamed_pooler
 from mainspring.stores.postgres.runs import PostgresRunStore
 from mainspring.stores.postgres.schedule import PostgresScheduleStore
@@ -47,6 +48,7 @@ class PostgresStore(
     PostgresUpkeepStore,
     PostgresBrowseStore,
     PostgresCensusStore,
+    PostgresPolicyStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

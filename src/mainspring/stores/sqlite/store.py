@@ -25,6 +25,7 @@ from mainspring.stores.sqlite.connection import (
 from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.jobs import SqliteJobStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
+from mainspring.stores.sqlite.policies import SqlitePolicyStore
 from mainspring.stores.sqlite.rows import to_instant
 from mainspring.stores.sqlite.runs import SqliteRunStore
 from mainspring.stores.sqlite.schedule import SqliteScheduleStore
@@ -48,6 +49,7 @@ class SqliteStore(
     SqliteUpkeepStore,
     SqliteBrowseStore,
     SqliteCensusStore,
+    SqlitePolicyStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 

@@ -24,6 +24,7 @@ from mainspring.testing.conformance import (
     model,
     nodes,
     pausing,
+    policies,
     submission,
     upkeep,
 )

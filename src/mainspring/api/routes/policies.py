@@ -1,0 +1,31 @@
+"""What is set for tenants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mainspring.api.call import Answer, Call, Endpoint, handles
+from mainspring.wire import operations
+from mainspring.wire.policies import TenantPage, TenantView, view_tenant
+
+
+@handles(operations.LIST_TENANTS)
+async def list_tenants(call: Call) -> TenantPage:
+    limit: int = call.query["limit"]
+    tenants = await call.engine.tenants.list_page(after=call.query.get("after"), limit=limit)
+    following = tenants[-1].name if len(tenants) == limit else None
+    return TenantPage([view_tenant(tenant) for tenant in tenants], following)
+
+
+@handles(operations.GET_TENANT)
+async def get_tenant(call: Call) -> TenantView:
+    return view_tenant(await call.engine.tenants.get(call.key))
+
+
+@handles(operations.PUT_TENANT)
+async def put_tenant(call: Call, body: dict[str, Any]) -> Answer[TenantView]:
+    tenant, is_new = await call.engine.tenants.put(call.key, body)
+    return Answer(view_tenant(tenant), status=201 if is_new else 200)
+
+
+ROUTES: list[Endpoint] = [list_tenants, get_tenant, put_tenant]

@@ -1,0 +1,8 @@
+-- compatible_from: 0007
+-- What operators set for tenants, and a number by which every process sees that something has changed.
+
+CREATE TABLE revision (
+    name text NOT NULL CONSTRAINT revision_pkey PRIMARY KEY,
+    number bigint NOT NULL
+);
+INSERT INTO revision (name, number) VALUES ('policies', 0);

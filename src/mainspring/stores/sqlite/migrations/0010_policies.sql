@@ -1,0 +1,8 @@
+-- compatible_from: 0007
+-- What operators set for tenants, and a number by which every process sees that something has changed.
+
+CREATE TABLE revision (
+    name TEXT PRIMARY KEY,
+    number INTEGER NOT NULL
+) STRICT;
+INSERT INTO revision (name, number) VALUES ('policies', 0);

@@ -1,0 +1,139 @@
+"""Operations on jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mainspring.core.rights import Right
+from mainspring.wire.bodies import JobBody, JobPatch
+from mainspring.wire.operation import BULK_LIMIT, JSON, MERGE_PATCH, Body, Operation, Parameter
+from mainspring.wire.operations.common import API, LIMIT
+from mainspring.wire.pages import JobPage
+from mainspring.wire.views import BulkJobView, Deleted, FireRangeList, JobView, LedgerView, StatusView
+
+_JOB = f"{API}/jobs/{{job_id}}"
+
+CREATE_JOB = Operation(
+    id="create_job",
+    method="POST",
+    path=f"{API}/jobs",
+    right=Right.EDIT,
+    summary="Create a job",
+    description="Create a job. The name must be free; a job that can never fire is refused.",
+    body=Body(JobBody, dict[str, Any]),
+    answer=JobView,
+    statuses=(201,),
+    is_conflicting=True,
+)
+UPSERT_JOB = Operation(
+    id="upsert_job",
+    method="PUT",
+    path=f"{API}/jobs",
+    right=Right.EDIT,
+    summary="Create a job, or redefine the one of that name",
+    description="Create the job (201), or give the existing job of that name this definition (200).",
+    body=Body(JobBody, dict[str, Any]),
+    answer=JobView,
+    statuses=(201, 200),
+    is_conflicting=True,
+)
+CREATE_JOBS = Operation(
+    id="create_jobs",
+    method="POST",
+    path=f"{API}/jobs/bulk",
+    right=Right.EDIT,
+    summary="Create many jobs",
+    description=f"Create up to {BULK_LIMIT:,} jobs in one transaction. "
+    "An invalid job refuses all; a taken name only that job.",
+    body=Body(list[JobBody], Any),
+    answer=list[BulkJobView],
+)
+LIST_JOBS = Operation(
+    id="list_jobs",
+    method="GET",
+    path=f"{API}/jobs",
+    right=Right.READ,
+    summary="List jobs",
+    description="Return a page of jobs in order of creation, or the job with a given name.",
+    query=(
+        LIMIT,
+        Parameter("after", "Only jobs after this one: the `next` of the previous page."),
+        Parameter("name", "Only the job with this name. `limit` and `after` then have no effect."),
+    ),
+    answer=JobPage,
+)
+GET_JOB = Operation(
+    id="get_job",
+    method="GET",
+    path=_JOB,
+    right=Right.READ,
+    summary="Get a job",
+    description="Return a job with its full definition and its next fires.",
+    answer=JobView,
+)
+EDIT_JOB = Operation(
+    id="edit_job",
+    method="PATCH",
+    path=_JOB,
+    right=Right.EDIT,
+    summary="Change a job",
+    description="Change the given fields (a merge patch). This makes a new version; waiting runs keep theirs.",
+    body=Body(JobPatch, dict[str, Any], media_types=(MERGE_PATCH, JSON)),
+    answer=JobView,
+    is_conflicting=True,
+)
+DELETE_JOB = Operation(
+    id="delete_job",
+    method="DELETE",
+    path=_JOB,
+    right=Right.EDIT,
+    summary="Delete a job",
+    description="Delete a job. Its name is free at once. Waiting runs are cancelled; all runs stay readable by id.",
+    answer=Deleted,
+)
+PAUSE_JOB = Operation(
+    id="pause_job",
+    method="POST",
+    path=f"{_JOB}/pause",
+    right=Right.OPERATE,
+    summary="Pause a job",
+    description="Stop a job's clock. The fires that do not happen during the pause are on record.",
+    answer=JobView,
+)
+RESUME_JOB = Operation(
+    id="resume_job",
+    method="POST",
+    path=f"{_JOB}/resume",
+    right=Right.OPERATE,
+    summary="Resume a job",
+    description="Start a job's clock again, from now on.",
+    answer=JobView,
+)
+GET_JOB_STATUS = Operation(
+    id="get_job_status",
+    method="GET",
+    path=f"{_JOB}/status",
+    right=Right.READ,
+    summary="Get a job's status",
+    description="Return the status of the job's newest run that is due or started.",
+    answer=StatusView,
+)
+GET_JOB_LEDGER = Operation(
+    id="get_job_ledger",
+    method="GET",
+    path=f"{_JOB}/ledger",
+    right=Right.READ,
+    summary="Get a job's ledger",
+    description="Compare the fires owed in the last day, or since the job's last change, with those on record.",
+    answer=LedgerView,
+)
+LIST_JOB_FIRE_RANGES = Operation(
+    id="list_job_fire_ranges",
+    method="GET",
+    path=f"{_JOB}/fire-ranges",
+    right=Right.READ,
+    summary="List a job's fire ranges",
+    description="Return the ranges of fire times that are kept as one record: catch-ups, and gaps with their reasons.",
+    query=(LIMIT,),
+    answer=FireRangeList,
+)

@@ -1,0 +1,104 @@
+"""Operations on runs."""
+
+from __future__ import annotations
+
+from mainspring.core.rights import Right
+from mainspring.wire.bodies import BulkSubmitItem, SubmitBody
+from mainspring.wire.operation import BULK_LIMIT, Body, Operation, Parameter
+from mainspring.wire.operations.common import API, BEFORE, LIMIT, RUN_FILTERS, STATE
+from mainspring.wire.pages import BriefPage, RunPage
+from mainspring.wire.views import BulkRunView, CancelView, CountsView, RunDetail, SubmittedView
+
+_JOB = f"{API}/jobs/{{job_id}}"
+_RUN = f"{API}/runs/{{run_id}}"
+_KEY = Parameter("Idempotency-Key", "The same key within 24 h returns the same run.", lengths=(1, 255))
+_SUBMISSION = Body(SubmitBody, SubmitBody, is_optional=True)
+
+RUN_JOB_NOW = Operation(
+    id="run_job_now",
+    method="POST",
+    path=f"{_JOB}/run",
+    right=Right.SUBMIT,
+    summary="Run a job now",
+    description="Submit a run, as `/runs` does.",
+    body=_SUBMISSION,
+    headers=(_KEY,),
+    answer=SubmittedView,
+    statuses=(202, 200),
+    is_conflicting=True,
+)
+SUBMIT_RUN = Operation(
+    id="submit_run",
+    method="POST",
+    path=f"{_JOB}/runs",
+    right=Right.SUBMIT,
+    summary="Submit a run of a job",
+    description="Submit a run (202). A repeated Idempotency-Key returns the first run (200).",
+    body=_SUBMISSION,
+    headers=(_KEY,),
+    answer=SubmittedView,
+    statuses=(202, 200),
+    is_conflicting=True,
+)
+LIST_JOB_RUNS: Operation[RunPage | BriefPage] = Operation(
+    id="list_job_runs",
+    method="GET",
+    path=f"{_JOB}/runs",
+    right=Right.READ,
+    summary="List the runs of a job",
+    description="Return a page of the job's runs, newest first, including finished ones.",
+    query=(LIMIT, BEFORE, STATE, *RUN_FILTERS),
+    answer=RunPage,
+    other_answers=(BriefPage,),
+)
+SUBMIT_RUNS = Operation(
+    id="submit_runs",
+    method="POST",
+    path=f"{API}/runs/bulk",
+    right=Right.SUBMIT,
+    summary="Submit many runs",
+    description=f"Submit up to {BULK_LIMIT:,} runs in one transaction. "
+    "An invalid run refuses all; a used key only that run.",
+    body=Body(list[BulkSubmitItem], list[BulkSubmitItem]),
+    answer=list[BulkRunView],
+)
+LIST_RUNS: Operation[RunPage | BriefPage] = Operation(
+    id="list_runs",
+    method="GET",
+    path=f"{API}/runs",
+    right=Right.READ,
+    summary="List runs",
+    description="Return a page of runs, newest first. With `job_id`, only those of one job, which may be deleted. A"
+    " list whose time is over returns what it has found, and how far it looked.",
+    query=(LIMIT, BEFORE, STATE, *RUN_FILTERS, Parameter("job_id", "Only runs of this job.")),
+    answer=RunPage,
+    other_answers=(BriefPage,),
+)
+GET_RUN = Operation(
+    id="get_run",
+    method="GET",
+    path=_RUN,
+    right=Right.READ,
+    summary="Get a run",
+    description="Return a run with its attempts, output and result.",
+    answer=RunDetail,
+)
+CANCEL_RUN = Operation(
+    id="cancel_run",
+    method="POST",
+    path=f"{_RUN}/cancel",
+    right=Right.SUBMIT,
+    summary="Cancel a run",
+    description="Cancel a run. A waiting run ends at once; a running one is asked to stop, but a completion wins.",
+    answer=CancelView,
+)
+COUNT_RUNS = Operation(
+    id="count_runs",
+    method="GET",
+    path=f"{API}/counts",
+    right=Right.READ,
+    summary="Count runs by state",
+    description="Return how many runs are in each state, including finished ones within their retention, and how old"
+    " the count is.",
+    answer=CountsView,
+)

@@ -1,0 +1,61 @@
+"""Operations on the server: its health, its workers, and what needs nothing stored."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mainspring.core.rights import Right
+from mainspring.wire.health import HealthView
+from mainspring.wire.operation import Operation, Parameter
+from mainspring.wire.operations.common import API, LIMIT
+from mainspring.wire.pages import WorkerPage
+from mainspring.wire.views import FiresView
+
+GET_HEALTH = Operation(
+    id="get_health",
+    method="GET",
+    path="/health",
+    right=Right.PUBLIC,
+    summary="Check that the server and its store answer",
+    description="Answer 200 if the store is reachable, 503 if not.",
+    answer=HealthView,
+)
+GET_OPENAPI = Operation(
+    id="get_openapi",
+    method="GET",
+    path="/openapi.json",
+    right=Right.PUBLIC,
+    summary="Describe the API",
+    description="Return the description of the API in OpenAPI 3.1.",
+    answer=msgspec.Raw,
+    is_described=False,
+)
+LIST_WORKERS = Operation(
+    id="list_workers",
+    method="GET",
+    path=f"{API}/workers",
+    right=Right.READ,
+    summary="List live workers",
+    description="Return a page of live worker sessions, in order of their start, and what they offer.",
+    query=(
+        LIMIT,
+        Parameter("after", "Only sessions after this one: the `next` of the previous page."),
+    ),
+    answer=WorkerPage,
+)
+PREVIEW_CRON = Operation(
+    id="preview_cron",
+    method="GET",
+    path=f"{API}/cron/next",
+    right=Right.READ,
+    summary="Show when a cron expression fires",
+    description="Return the next fires of a cron expression in a zone, and explain the expression in words.",
+    query=(
+        Parameter("expression", "Five fields, or six with seconds first.", is_required=True),
+        Parameter("tz", "The zone's IANA name.", default="UTC"),
+        Parameter("dst", "What happens when clocks change: `vixie` or GAP/OVERLAP.", default="vixie"),
+        Parameter("count", "How many fires to return.", default=5, bounds=(1, 100)),
+        Parameter("after", "Only fires after this instant, ISO 8601 with an offset; now by default."),
+    ),
+    answer=FiresView,
+)

@@ -1,0 +1,40 @@
+"""What is set for tenants, as the HTTP API takes and shows it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, defstruct
+
+from mainspring.core.options import Options
+from mainspring.core.tenants import TENANT_OPTIONS, Tenant
+
+
+def _body_of(name: str, doc: str, options: Options) -> type[Struct]:
+    """Make a struct that documents options; `core` reads them."""
+    fields: list[Any] = [
+        (option.name, Annotated[Any, Meta(extra_json_schema=option.schema())], UNSET) for option in options
+    ]
+    return defstruct(name, fields, module=__name__, namespace={"__doc__": doc}, kw_only=True)
+
+
+TenantBody: Any = _body_of("TenantBody", "What is to be set for a tenant.", TENANT_OPTIONS)
+
+
+class TenantView(Struct, kw_only=True):
+    """What is set for a tenant."""
+
+    name: str
+    weight: int
+
+
+class TenantPage(Struct):
+    """A page of tenants; `next` is the value of `after` for the page that follows."""
+
+    items: list[TenantView]
+    next: str | None
+
+
+def view_tenant(tenant: Tenant) -> TenantView:
+    """Show what is set for a tenant."""
+    return TenantView(name=tenant.name, weight=tenant.weight)
