@@ -71,6 +71,7 @@ def client(ids: dict[str, str]) -> Iterator[Blocking]:
         job = {"name": "report", "cron": "0 9 * * *", "function": "work", "payload": {"a": [1, None]}}
         ids["job_id"] = client.ask("POST", "/api/v1/jobs", json=job).json()["job_id"]
         ids["run_id"] = client.ask("POST", f"/api/v1/jobs/{ids['job_id']}/runs").json()["run_id"]
+        ids["tenant"] = "acme"
         yield client
 
 

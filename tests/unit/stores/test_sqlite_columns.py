@@ -24,8 +24,8 @@ def names_of(kind: type) -> tuple[str, ...]:
 CLAIMED = ("id", *names_of(ClaimedRun)[1:])
 RUNNING_LEASE = ("id", "token", "claim_number", "is_cancel_requested")
 ORDERS = {
-    "find_ready": CLAIMED,
-    "find_quarantined": CLAIMED,
+    "find_ready": (*CLAIMED, "lane_id"),
+    "find_quarantined": (*CLAIMED, "lane_id"),
     "repeat_claim": CLAIMED,
     "read_due": names_of(DueClock),
     "get_jobs": names_of(Job),

@@ -271,7 +271,7 @@ async def claiming_ahead() -> AsyncIterator[tuple[Calm, Gated, Worker]]:
     server.leases = leases(60)
     async with working(server, executor) as worker:
         await until(lambda: not server.leases and len(worker.held) == SLOTS + worker.waiting)
-        assert executor.under_way == SLOTS
+        await until(lambda: executor.under_way == SLOTS)
         assert worker.waiting > 10
         yield server, executor, worker
 

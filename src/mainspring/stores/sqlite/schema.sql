@@ -161,6 +161,11 @@ CREATE TABLE queue (
     is_paused INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
+CREATE TABLE revision (
+    name TEXT PRIMARY KEY,
+    number INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE run (
     id INTEGER PRIMARY KEY,
     job_id BLOB NOT NULL,

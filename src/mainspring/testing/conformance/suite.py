@@ -72,6 +72,7 @@ SUITE: tuple[type, ...] = (
     inspection.NewestRuns,
     upkeep.Upkeep,
     census.CensusAndTally,
+    policies.Policies,
     edges.Precision,
     edges.SizesAndText,
     edges.EmptyLists,

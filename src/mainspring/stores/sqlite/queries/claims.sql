@@ -33,7 +33,7 @@ SELECT EXISTS (SELECT 1 FROM run INDEXED BY run_held_quarantined WHERE session_i
 -- name: find_ready
 -- `lanes` is an object of lane and lower bound. The cross joins keep the order: lane after lane, and in each by `ready_at` along the index, until the limit is reached.
 SELECT
-    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.tenant, lane.id
+    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.tenant, lane.id AS lane_id
 FROM json_each(:lanes) AS wanted
 CROSS JOIN lane ON lane.id = CAST(wanted.key AS INTEGER)
 CROSS JOIN run INDEXED BY run_ready ON run.lane_id = lane.id
@@ -43,7 +43,7 @@ LIMIT :limit;
 
 -- name: find_quarantined
 SELECT
-    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.tenant, lane.id
+    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.tenant, lane.id AS lane_id
 FROM json_each(:lanes) AS wanted
 CROSS JOIN lane ON lane.id = CAST(wanted.key AS INTEGER)
 CROSS JOIN run INDEXED BY run_quarantined ON run.lane_id = lane.id

@@ -1,0 +1,80 @@
+"""Tenants and queues share a worker: by portions within a claim, and by weight over many claims."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from mainspring.core.ids import JobId
+from mainspring.engine.usecases.runs import Submission
+from mainspring.testing.manual import ManualRuntime, ManualWorker
+from tests.unit.engine.conftest import Bench
+
+
+async def add_job(runtime: ManualRuntime, tenant: str, queue: str = "default") -> JobId:
+    body = {"name": f"job of {queue}", "function": "work", "queue": queue}
+    return (await runtime.client.jobs.create(tenant, body)).id
+
+
+async def submit(runtime: ManualRuntime, tenant: str, job_id: JobId, count: int) -> None:
+    await runtime.client.runs.submit_many(tenant, [Submission(job_id=job_id)] * count)
+
+
+async def shares(worker: ManualWorker, *, claims: int, limit: int) -> Counter[str]:
+    return Counter([lease.tenant for _ in range(claims) for lease in await worker.claim(limit)])
+
+
+async def test_three_runs_do_not_wait_behind_two_hundred_of_another_tenant(bench: Bench) -> None:
+    runtime = bench.runtime
+    await submit(runtime, "flood", await add_job(runtime, "flood"), 200)
+    await submit(runtime, "shop", await add_job(runtime, "shop"), 3)
+    worker = await runtime.worker()
+    assert (await shares(worker, claims=1, limit=20))["shop"] == 3
+
+
+async def test_weights_are_followed_within_a_second(bench: Bench) -> None:
+    runtime = bench.runtime
+    for tenant in ("one", "two", "seven"):
+        await submit(runtime, tenant, await add_job(runtime, tenant), 2000)
+    worker = await runtime.worker()
+    assert await shares(worker, claims=3, limit=30) == {"one": 30, "two": 30, "seven": 30}
+    await runtime.client.tenants.put("two", {"weight": 2})
+    await runtime.client.tenants.put("seven", {"weight": 7})
+    await runtime.tick("policies")
+    got = await shares(worker, claims=20, limit=50)
+    for tenant, weight in {"one": 1, "two": 2, "seven": 7}.items():
+        assert got[tenant] / 1000 == pytest.approx(weight / 10, abs=0.01)
+
+
+async def test_queues_of_one_tenant_do_not_starve_each_other(bench: Bench) -> None:
+    runtime = bench.runtime
+    await submit(runtime, "default", await add_job(runtime, "default", "bulk"), 500)
+    await submit(runtime, "default", await add_job(runtime, "default", "mail"), 100)
+    worker = await runtime.worker()
+    leases = [lease for _ in range(10) for lease in await worker.claim(10)]
+    assert Counter(lease.spec.queue for lease in leases) == {"bulk": 50, "mail": 50}
+
+
+async def test_calls_that_wait_share_what_one_claim_gives_them(bench: Bench) -> None:
+    """Many workers of one slot each ask at once: their slots together are dealt among the tenants."""
+    runtime = bench.runtime
+    workers = [await runtime.worker() for _ in range(8)]
+    for tenant in ("flood", "shop"):
+        await submit(runtime, tenant, await add_job(runtime, tenant), 50)
+    got: Counter[str] = Counter()
+    for _ in range(4):  # each time, as many get something as did before, and then twice as many
+        for worker in workers:
+            got.update(lease.tenant for lease in await worker.claim(1))
+    assert got == {"flood": 16, "shop": 16}
+
+
+async def test_a_claim_that_portions_cut_short_is_followed_by_another(bench: Bench) -> None:
+    """The portions of two lanes were smaller than what they have: the next claim need not wait for news."""
+    runtime = bench.runtime
+    await submit(runtime, "a", await add_job(runtime, "a"), 100)
+    await submit(runtime, "b", await add_job(runtime, "b"), 1)
+    worker = await runtime.worker()
+    first = await worker.claim(40)
+    second = await worker.claim(101 - len(first))
+    assert len(first) + len(second) == 101
