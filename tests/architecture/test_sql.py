@@ -109,9 +109,10 @@ OTHER_PARAMETERS = {
     ),
     "claim_run": (
         {"run_id", "is_quarantined"},
-        {"lane", "low", "limit"},
+        {"lane", "low", "limit", "quota"},
         "on SQLite find_ready and find_quarantined pick before",
     ),
+    "write_tenant": ({"tenant"}, {"name", "weight"}, "JSON pairs here, two arrays there"),
     "submit_claimed": (
         {"expiry_at", "run_id", "run_lane"},
         {"expire_at", "lane", "lane_id", "low", "newest_version", "shard"},

@@ -30,6 +30,8 @@ TABLES = (
     "shard_lease",
     "cluster",
     "idempotency",
+    "tenant",
+    "revision",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range"})
 """Tables whose new rows have ids that differ from order to order."""

@@ -11,6 +11,7 @@ from mainspring.core.ids import FireRangeId, JobId, RunId, SessionId
 from mainspring.core.model import Job, LaneKey, Priority
 from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.outlines import RunOutline
+from mainspring.core.tenants import Tenant
 from mainspring.ports.store.claims import ClaimResult, HeldRun
 from mainspring.ports.store.runs import IdempotencyKey, NewRun
 from mainspring.ports.store.schedule import DueClock, FireRangeStep
@@ -169,6 +170,7 @@ _TOUCHES = tuple(
         "fire fire_batch fire_outlined fire_outlined_batch advance": "job lane shard",
         "take take_batch release leave beat_node expire_node": "shard",
         "record_tzdata": "cluster",
+        "set_tenants set_tenants_backwards": "policies",
         "prune_lanes": "lane run",
         "prune_keys": "key",
         "prune_sessions": "session run",
@@ -525,6 +527,19 @@ async def expire_node(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def record_tzdata(store: PostgresStore, scene: Scene) -> Any:
     return await store.record_tzdata("2026b", expected=None, now=NOW)
+
+
+# -- operators -------------------------------------------------------------------------------------------------
+
+
+@_verb()
+async def set_tenants(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_tenants([Tenant(name="acme", weight=7), Tenant(name="shop", weight=2)])
+
+
+@_verb()
+async def set_tenants_backwards(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_tenants([Tenant(name="shop", weight=3), Tenant(name="acme")])
 
 
 # -- the janitor -----------------------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ class AsyncClient(Transport, AsyncLists):
 
     async def put_tenant(self, tenant: str, body: Mapping[str, Any]) -> TenantView:
         """Set a tenant's `weight`: its share of the workers among those that wait. 1 is the default."""
-        return await self.call(operations.PUT_TENANT, tenant, body=body)
+        return await self.call(operations.UPSERT_TENANT, tenant, body=body)
 
     async def list_workers(self, *, after: str | None = None, limit: int = _USUAL_LIMIT) -> WorkerPage:
         """Return a page of live worker sessions; `workers` goes through all pages."""

@@ -22,10 +22,10 @@ async def get_tenant(call: Call) -> TenantView:
     return view_tenant(await call.engine.tenants.get(call.key))
 
 
-@handles(operations.PUT_TENANT)
-async def put_tenant(call: Call, body: dict[str, Any]) -> Answer[TenantView]:
+@handles(operations.UPSERT_TENANT)
+async def upsert_tenant(call: Call, body: dict[str, Any]) -> Answer[TenantView]:
     tenant, is_new = await call.engine.tenants.put(call.key, body)
     return Answer(view_tenant(tenant), status=201 if is_new else 200)
 
 
-ROUTES: list[Endpoint] = [list_tenants, get_tenant, put_tenant]
+ROUTES: list[Endpoint] = [list_tenants, get_tenant, upsert_tenant]

@@ -11,7 +11,7 @@ from mainspring.core.ids import RunId, SessionId
 from mainspring.engine.claiming.abilities import Abilities, KnownSessions
 from mainspring.engine.claiming.lane_cache import POLL_PERIOD, LaneCache
 from mainspring.engine.claiming.numbers import LastNumbers
-from mainspring.engine.claiming.requests import Choices, make_request
+from mainspring.engine.claiming.requests import LaneChoices, make_request
 from mainspring.engine.claiming.turn import AskingTurn
 from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCalls
 from mainspring.engine.common.wakeups import Wakeups
@@ -257,7 +257,7 @@ class Matcher:
         asked: list[Waiting] = []
         requests: list[ClaimRequest] = []
         passed: list[tuple[Waiting, bool]] = []
-        choices = Choices(self._lanes, self._count_seats(waiting), now)
+        choices = LaneChoices(self._lanes, self._count_seats(waiting), now)
         turns: dict[Abilities, int] = {}
         for item in waiting:
             if item.future.done():

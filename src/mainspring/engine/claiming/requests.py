@@ -12,7 +12,7 @@ from mainspring.ports.gateway import ClaimCall, FunctionLimit
 from mainspring.ports.store.claims import ClaimRequest
 
 
-class Choices:
+class LaneChoices:
     """Chooses lanes once for all calls of sessions that offer the same, so that the calls share them.
 
     Args:

@@ -178,6 +178,12 @@ CREATE TABLE queue (
     CONSTRAINT queue_pkey PRIMARY KEY (name)
 );
 
+CREATE TABLE revision (
+    name text NOT NULL,
+    number bigint NOT NULL,
+    CONSTRAINT revision_pkey PRIMARY KEY (name)
+);
+
 CREATE TABLE run (
     id bigint NOT NULL,
     job_id uuid NOT NULL,

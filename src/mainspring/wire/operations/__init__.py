@@ -26,7 +26,7 @@ from mainspring.wire.operations.jobs import (
 from mainspring.wire.operations.policies import (
     GET_TENANT,
     LIST_TENANTS,
-    PUT_TENANT,
+    UPSERT_TENANT,
 )
 from mainspring.wire.operations.runs import (
     CANCEL_RUN,
@@ -76,7 +76,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     COUNT_RUNS,
     LIST_TENANTS,
     GET_TENANT,
-    PUT_TENANT,
+    UPSERT_TENANT,
     GET_HEALTH,
     GET_OPENAPI,
     LIST_WORKERS,
@@ -113,12 +113,12 @@ __all__ = [
     "OPERATIONS",
     "PAUSE_JOB",
     "PREVIEW_CRON",
-    "PUT_TENANT",
     "RESUME_JOB",
     "RUN_JOB_NOW",
     "SUBMIT_RUN",
     "SUBMIT_RUNS",
     "UPSERT_JOB",
+    "UPSERT_TENANT",
     "WORKER_BEAT",
     "WORKER_CLAIM",
     "WORKER_LEAVE",

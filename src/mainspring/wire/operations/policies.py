@@ -30,8 +30,8 @@ GET_TENANT = Operation(
     description="Return what is set for a tenant; the defaults if nothing was set.",
     answer=TenantView,
 )
-PUT_TENANT = Operation(
-    id="put_tenant",
+UPSERT_TENANT = Operation(
+    id="upsert_tenant",
     method="PUT",
     path=_TENANT,
     right=Right.ADMIN,
