@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from heapq import heapify, heapreplace, nsmallest
 
 from mainspring.core.ids import LaneId
@@ -90,14 +91,15 @@ def _gather(pools: Sequence[Pool], most: int) -> dict[str, _Turns]:
     return turns
 
 
-def _urgency(pool: Pool) -> tuple[float, float]:
-    [head] = pool.first(1)
-    oldest = pool.oldest() or head
-    return pool.tenants.time(head.tenant), oldest.ready_at.timestamp()
+def _urgency(pool: Pool) -> tuple[float, datetime]:
+    least, oldest = pool.least(), pool.oldest()
+    assert least is not None, "something is ready there"
+    assert oldest is not None, "likewise"
+    return pool.tenants.time(least.tenant), _age(oldest)
 
 
-def _age(head: Head) -> float:
-    return head.ready_at.timestamp()
+def _age(head: Head) -> datetime:
+    return head.ready_at
 
 
 def _weigh(queues: Shares, turns: Mapping[str, _Turns]) -> None:
@@ -118,7 +120,7 @@ def _fill_up(dealt: Mapping[Head, int], heads: Iterable[Head], seats: int) -> di
     Those are the lanes that got no portion. If all have one, it is the last lane. That is one that gave all that the
     claim before asked of it, or else the one whose head has waited for the longest time.
     """
-    ordered = sorted(dealt, key=lambda head: (head.is_deep, -_age(head)))
+    ordered = sorted(sorted(dealt, key=_age, reverse=True), key=lambda head: head.is_deep)
     quotas = {head.lane_id: dealt[head] for head in ordered}
     others = [head.lane_id for head in heads if head not in dealt] or [next(reversed(quotas))]
     return quotas | dict.fromkeys(others, seats)

@@ -188,7 +188,7 @@ class LaneOrder:
         """
         for name in {pool.queue for pool in pools}:
             queue = self._queues[name, priority]
-            waiting = [head for pool in _wake(queue.pools.values(), now) for head in pool.first(1)]
+            waiting = [head for pool in _wake(queue.pools.values(), now) if (head := pool.least())]
             queue.tenants.advance(min(queue.tenants.time(head.tenant) for head in waiting))
 
     # -- what was given ------------------------------------------------------------------------------------------------

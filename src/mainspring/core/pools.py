@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
 
 from mainspring.core.ids import LaneId
@@ -115,20 +115,28 @@ class Pool:
             self._by_age = [entry for entry in self._by_age if _is_aged(entry)]
             heapify(self._by_age)
 
-    def first(self, most: int) -> list[Head]:
-        """Return the ready heads of the tenants that are furthest behind, in this order."""
-        found: list[tuple[float, int, Head]] = []
-        while self._by_share and len(found) < most:
-            time, number, head = heappop(self._by_share)
+    def least(self) -> Head | None:
+        """Return the ready head of the tenant that is furthest behind."""
+        entries = self._by_share
+        while entries:
+            time, number, head = entries[0]
             if not head.is_awake:
                 head.is_lined = False
+                heappop(entries)
             elif (at := self.tenants.time(head.tenant)) > time:
-                heappush(self._by_share, (at, number, head))
+                heapreplace(entries, (at, number, head))
             else:
-                found.append((time, number, head))
-        for entry in found:
+                return head
+        return None
+
+    def first(self, most: int) -> list[Head]:
+        """Return the ready heads of the tenants that are furthest behind, in this order."""
+        taken: list[tuple[float, int, Head]] = []
+        while len(taken) < most and self.least() is not None:
+            taken.append(heappop(self._by_share))
+        for entry in taken:
             heappush(self._by_share, entry)
-        return [head for _, _, head in found]
+        return [head for _, _, head in taken]
 
     def oldest(self) -> Head | None:
         """Return the head that has been ready for the longest time."""
