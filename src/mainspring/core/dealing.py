@@ -11,6 +11,7 @@ from heapq import heapify, heapreplace, nsmallest
 from mainspring.core.ids import LaneId
 from mainspring.core.pools import Head, Pool
 from mainspring.core.shares import Shares
+from mainspring.core.slot_times import SlotTimes
 
 PORTIONS = 64
 """Into how many portions the seats of a claim are dealt, about. They are equally large."""
@@ -21,36 +22,40 @@ class _Turns:
     """The tenants of one queue in a deal, in the order of their virtual times, each with its lanes, the oldest first.
 
     Attributes:
-        times: their virtual times, as they would be after the portions dealt so far.
+        order: them by their virtual times, as these would be after the portions dealt so far.
         waiting: how many lanes wait in the queue, in the deal or not.
     """
 
     tenants: Shares
     lanes: dict[str, deque[Head]] = field(default_factory=dict)
-    times: list[tuple[float, int, str]] = field(default_factory=list)
+    order: list[tuple[float, int, str]] = field(default_factory=list)
     waiting: int = 0
 
     def line_up(self) -> None:
         """Put the tenants in order."""
-        self.times = [(self.tenants.time(tenant), place, tenant) for place, tenant in enumerate(self.lanes)]
-        heapify(self.times)
+        self.order = [(self.tenants.time(tenant), place, tenant) for place, tenant in enumerate(self.lanes)]
+        heapify(self.order)
 
-    def next(self, portion: int) -> Head:
+    def next(self, portion: int, times: SlotTimes) -> Head:
         """Return the lane that gets the next portion."""
-        time, place, tenant = self.times[0]
-        heapreplace(self.times, (time + portion / self.tenants.weight(tenant), place, tenant))
+        time, place, tenant = self.order[0]
+        cost = portion * times.mean(tenant) / self.tenants.weight(tenant)
+        heapreplace(self.order, (time + cost, place, tenant))
         lanes = self.lanes[tenant]
         lanes.rotate(-1)
         return lanes[-1]
 
 
-def deal(queues: Shares, pools: Sequence[Pool], seats: int, most: int) -> dict[LaneId, int]:
+def deal(
+    queues: Shares, pools: Sequence[Pool], seats: int, most: int, *, times: SlotTimes
+) -> dict[LaneId, int]:
     """Return the lanes that get portions of the seats, and further ones for what they leave over, each with its quota.
 
     Args:
         queues: the shares of the queues. Their weights are set here.
         pools: those with something ready; at least one.
         most: the most lanes to return.
+        times: how long attempts take.
     """
     turns = _gather(pools, most)
     heads = [head for turn in turns.values() for lanes in turn.lanes.values() for head in lanes]
@@ -66,9 +71,9 @@ def deal(queues: Shares, pools: Sequence[Pool], seats: int, most: int) -> dict[L
     for start in range(0, seats, portion):
         time, name = order[0]
         count = min(portion, seats - start)
-        head = turns[name].next(count)
+        head = turns[name].next(count, times)
         dealt[head] = dealt.get(head, 0) + count
-        heapreplace(order, (time + count / queues.weight(name), name))
+        heapreplace(order, (time + count * times.mean(head.tenant) / queues.weight(name), name))
     return _fill_up(dealt, heads, seats)
 
 

@@ -12,6 +12,7 @@ from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane, LaneKey, Priority
 from mainspring.core.pools import Pool
 from mainspring.core.shares import Shares
+from mainspring.core.slot_times import SlotTimes
 
 MOST_LANES = 256
 """Lanes of one claim, at most."""
@@ -69,10 +70,12 @@ class LaneOrder:
 
     Attributes:
         changes: grows when a pool is made or dropped.
+        times: how long attempts of each tenant hold their slots. Shares are of that time, not of the number of runs.
     """
 
     def __init__(self) -> None:
         self.changes = 0
+        self.times = SlotTimes()
         self._weights: dict[str, float] = {}
         self._queues: dict[tuple[str, Priority], _Queue] = {}
         self._keys: dict[LaneId, LaneKey] = {}
@@ -161,10 +164,10 @@ class LaneOrder:
         chosen = self._choose_aged([pool for _, found in tiers[1:] for pool in found], seats, now)
         for priority, found in tiers:
             self._advance(priority, found, now)
-            quotas = deal(reach.queues[priority], found, seats, MOST_LANES - len(chosen))
+            quotas = deal(reach.queues[priority], found, seats, MOST_LANES - len(chosen), times=self.times)
             chosen = chosen | quotas | chosen
             # Lower tiers get nothing while a lane may have more than its quota.
-            if len(chosen) >= MOST_LANES or min(quotas.values()) < seats:
+            if len(chosen) >= MOST_LANES or any(chosen[lane_id] < seats for lane_id in quotas):
                 break
         return chosen
 
@@ -213,8 +216,9 @@ class LaneOrder:
         """Note that workers got runs of a lane, if anybody waits in its queue."""
         queue = self._queues.get((key.queue, key.priority))
         if queue is not None:
-            queue.tenants.charge(key.tenant, count)
-            reach.queues[key.priority].charge(key.queue, count)
+            unit = self.times.mean(key.tenant)
+            queue.tenants.charge(key.tenant, count, unit)
+            reach.queues[key.priority].charge(key.queue, count, unit)
 
 
 def _wake(pools: Iterable[Pool], now: datetime) -> list[Pool]:

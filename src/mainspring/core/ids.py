@@ -51,6 +51,11 @@ def make_run_id(sequence: int, shard: int) -> RunId:
     return RunId(sequence * SHARDS + shard)
 
 
+def run_number(run_id: RunId) -> int:
+    """Return a run's place in the sequence of all runs."""
+    return run_id // SHARDS
+
+
 def format_job_id(job_id: JobId) -> str:
     """Return the text form, `job_` and 26 characters."""
     return "job_" + _encode(job_id.int, _JOB_DIGITS)

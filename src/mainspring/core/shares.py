@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-MOST_LEAD = 1000.0
-"""By how much a party may be ahead of those that wait. Where workers differ in what they can do, some parties have
-workers for themselves, and get ahead without harm to others. This bounds how long they wait when they meet."""
+MOST_LEAD = 10.0
+MOST_LEAD_UNITS = 10
+"""By how much a party may be ahead of those that wait: the larger of so many seconds and so many of its own units.
+Where workers differ in what they can do, some parties have workers for themselves, and get ahead without harm to
+others. This bounds how long they wait when they meet."""
 _MOST_SPARE = 1000
 """Parties that wait for nothing and are remembered all the same, at most about this many."""
 
 
 class Shares:
-    """The virtual time of each party: what it has been given, divided by its weight.
+    """The virtual time of each party: what it has been given, in seconds of slots, divided by its weight.
 
     Among those that wait, the one with the least virtual time goes next. So over time each gets its share, which is in
     proportion to its weight, however much the others want.
@@ -48,10 +50,11 @@ class Shares:
         """Note the least virtual time of those that wait."""
         self._present = max(self._present, least)
 
-    def charge(self, party: str, amount: float) -> None:
-        """Note that a party has been given something."""
-        time = self.time(party) + amount / self.weight(party)
-        self._times[party] = min(time, self._present + MOST_LEAD)
+    def charge(self, party: str, count: float, unit: float) -> None:
+        """Note that a party has been given so many units, each of so many seconds."""
+        unit /= self.weight(party)
+        most = self._present + max(MOST_LEAD, MOST_LEAD_UNITS * unit)
+        self._times[party] = min(self.time(party) + count * unit, most)
 
     def prune(self, waiting: Container[str]) -> None:
         """Forget parties that wait for nothing and would start level, if they have become many."""

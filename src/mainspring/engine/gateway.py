@@ -23,6 +23,7 @@ from mainspring.core.outcomes import (
     succeeded,
 )
 from mainspring.core.text import storable
+from mainspring.engine.claiming.lease_book import LeaseBook
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.group_commit import GroupCommit
@@ -93,6 +94,7 @@ class LocalGateway:
         self._beats: GroupCommit[Beat, BeatResult] = GroupCommit(self._beat_all, most=MOST_BEATS)
         self._reports: GroupCommit[_SessionReport, ReportResult] = GroupCommit(self._report_all)
         self._releases: GroupCommit[HeldRun, None] = GroupCommit(self._release_all)
+        self._book = LeaseBook()
         self.stale_reports = 0
         self.released = 0
 
@@ -128,6 +130,8 @@ class LocalGateway:
     async def claim(self, call: ClaimCall) -> ClaimReply:
         """Take leases, waiting up to `call.wait` for the first."""
         answer = await self._matcher.claim(call)
+        if answer.runs:
+            self._book.note(answer.runs, self._clock.monotonic())
         specs = await self._definitions.load((run.job_id, run.version) for run in answer.runs)
         leases = tuple(_lease(run, specs[run.job_id, run.version]) for run in answer.runs)
         return ClaimReply(
@@ -197,9 +201,26 @@ class LocalGateway:
             transitions.append(end)
         results = await self._store.apply(transitions, now=now)
         self.stale_reports += sum(result is ApplyResult.STALE for result in results)
+        measured = [
+            report
+            for (_, report), result in zip(reports, results, strict=True)
+            if report.took is not None
+            and result is ApplyResult.APPLIED
+            and not isinstance(report.ending, HandedBack)
+        ]
+        if measured:
+            self._learn(measured)
         if others:
             self._wakeups.runs_ready()
         return [_RESULTS[result] for result in results]
+
+    def _learn(self, measured: Sequence[Report]) -> None:
+        """Have tenants charged by what their attempts take. No worker can say more than the time since its claim."""
+        at = self._clock.monotonic()
+        for report in measured:
+            given = self._book.take(report.run_id, report.token)
+            if given is not None and report.took is not None:
+                self._matcher.learn(given.tenant, min(max(report.took, 0.0), at - given.at))
 
     def _decide(
         self,

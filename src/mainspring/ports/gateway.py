@@ -160,11 +160,16 @@ Ending = Outcome | HandedBack | Stopped
 
 @value(kw_only=True)
 class Report:
-    """How one attempt ended."""
+    """How one attempt ended.
+
+    Attributes:
+        took: how many seconds it held its slot, if that was measured.
+    """
 
     run_id: RunId
     token: int
     ending: Ending
+    took: float | None = None
 
 
 class ReportResult(StrEnum):

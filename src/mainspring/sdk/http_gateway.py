@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
 
 from mainspring.core.ids import RunId, SessionId
+from mainspring.errors import InvalidInput
 from mainspring.ports.clock import RandomSource
 from mainspring.ports.gateway import (
     BeatReply,
@@ -52,6 +54,7 @@ class HttpGateway:
     def __init__(self, server: str, *, random: RandomSource | None = None) -> None:
         self._transport = Transport(server, random=random)
         self._silence = ANSWER_SECONDS  # the worker gives up sooner
+        self._tells_durations = True
 
     async def start(self) -> None:
         """Open the HTTP session."""
@@ -65,6 +68,7 @@ class HttpGateway:
         """Open a session."""
         body = protocol.from_registration(registration)
         granted = await self._transport.call(operations.WORKER_REGISTER, body=body)
+        self._tells_durations = True
         beat_period = timedelta(seconds=granted.beat_period_seconds)
         if len(self._transport.servers) > 1:
             self._silence = min(granted.beat_period_seconds * _FIRST_SHARE, _LONGEST_SILENCE)
@@ -93,6 +97,18 @@ class HttpGateway:
 
     async def report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
         """Report how attempts ended, in as many requests as needed. After an error, repeat the whole call."""
+        if self._tells_durations:
+            try:
+                return await self._report(session_id, reports)
+            except InvalidInput:
+                if all(report.took is None for report in reports):
+                    raise
+        # Servers from before durations refuse reports that have them.
+        results = await self._report(session_id, tuple(replace(report, took=None) for report in reports))
+        self._tells_durations = False
+        return results
+
+    async def _report(self, session_id: SessionId, reports: tuple[Report, ...]) -> tuple[ReportResult, ...]:
         results: list[ReportResult] = []
         for part in _parts(reports):
             body = {"session_id": protocol.show_session(session_id), "reports": part}

@@ -25,6 +25,7 @@ class AttemptTask:
         on_end: called when the attempt has ended; `ending` says how.
 
     Attributes:
+        begun_at: when it got its slot, in monotonic seconds, if that is measured.
         ending: how the attempt ended; None while it runs.
         is_dropped: whether the lease is lost, so that the ending is not reported.
         task: the task that runs or stops the attempt; None if the executor alone does so.
@@ -38,6 +39,7 @@ class AttemptTask:
         "_is_hand_back_wanted",
         "_message",
         "_on_end",
+        "begun_at",
         "ending",
         "is_dropped",
         "lease",
@@ -51,6 +53,7 @@ class AttemptTask:
         self.lease = lease
         self.session_id = session_id
         self.task: asyncio.Task[None] | None = None
+        self.begun_at: float | None = None
         self.ending: Ending | None = None
         self.is_dropped = False
         self._on_end = on_end

@@ -9,6 +9,7 @@ from contextlib import suppress
 import structlog
 
 from mainspring.core.ids import SessionId
+from mainspring.core.slot_times import is_sampled
 from mainspring.ports.executor import BoundedExecutor, CallbackExecutor, Executor
 from mainspring.ports.gateway import FunctionLimit, HandedBack, Lease
 from mainspring.worker.attempt import AttemptTask
@@ -137,6 +138,9 @@ class Execution:
         attempt = AttemptTask(lease, session_id, self._end)
         if is_cancelled or lease.is_cancel_requested:
             attempt.cancel()
+        # Of many, some tell enough, and the others do not pay for it.
+        if not self._leases.ahead or is_sampled(lease.run_id):
+            attempt.begun_at = self._session.now()
         self._leases.active[key] = attempt
         executor = self._callbacks.get(lease.spec.target.type)
         if self._session.may_be_lost():
@@ -219,6 +223,8 @@ class Execution:
             self._counters.dropped += 1
         else:
             leases.ended[key] = attempt.session_id, attempt.ending
+            if attempt.begun_at is not None:
+                leases.took[key] = self._session.now() - attempt.begun_at
             if len(leases.ended) in {1, leases.report_goal}:
                 self._waiters.report.signal()
         if leases.waiting:

@@ -24,6 +24,7 @@ class HeldLeases:
         waiting: the leases that were claimed ahead, the oldest first, each with its session and when it came.
         active: the attempts under way.
         ended: the endings that are not reported yet, each with the session that claimed the lease.
+        took: how many seconds some of those attempts held their slot.
         ahead: how many leases may wait for a slot.
         is_room_wanted: whether claiming waits for room.
     """
@@ -34,6 +35,7 @@ class HeldLeases:
         self.waiting: OrderedDict[LeaseKey, tuple[Lease, SessionId, float]] = OrderedDict()
         self.active: dict[LeaseKey, AttemptTask] = {}
         self.ended: dict[LeaseKey, tuple[SessionId, Ending]] = {}
+        self.took: dict[LeaseKey, float] = {}
         self.ahead = 0
         self.is_room_wanted = False
 

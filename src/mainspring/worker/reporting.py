@@ -96,8 +96,10 @@ class Reporter:
         return bool(leases.active) and len(leases.ended) < leases.report_goal and not self._is_stopping
 
     async def _report(self, session_id: SessionId, keys: Sequence[LeaseKey]) -> None:
-        ended = self._leases.ended
-        reports = tuple(Report(run_id=key[0], token=key[1], ending=ended[key][1]) for key in keys)
+        ended, took = self._leases.ended, self._leases.took
+        reports = tuple(
+            Report(run_id=key[0], token=key[1], ending=ended[key][1], took=took.get(key)) for key in keys
+        )
         results = await self._gateway.report(session_id, reports)
         if len(results) != len(reports):
             raise RuntimeError(f"{len(reports)} reports gave {len(results)} results")
@@ -135,6 +137,7 @@ class Reporter:
         leases, counters = self._leases, self._counters
         for key, result in zip(keys, results, strict=True):
             _, ending = leases.ended.pop(key)
+            leases.took.pop(key, None)
             self._refusals.pop(key, None)
             if isinstance(ending, HandedBack):
                 counters.handed_back += 1

@@ -284,6 +284,17 @@ def test_a_newcomer_is_not_measured_by_who_has_a_worker_alone() -> None:
     assert {number: pytest.approx(100, abs=10) for number in (1, 2, 4)} == got
 
 
+def test_shares_are_of_time_and_not_of_runs() -> None:
+    backlogs = Backlogs({lane(1): None, lane(2, tenant="b"): None, lane(3, tenant="c"): None}, {"c": 2})
+    for tenant, seconds in {"a": 0.2, "b": 0.02, "c": 0.05}.items():
+        for _ in range(200):
+            backlogs.order.times.learn(tenant, seconds)
+    total = backlogs.claim_often(400, 30)
+    spent = {"a": 0.2 * total["a"], "b": 0.02 * total["b"], "c": 0.05 * total["c"]}
+    for tenant, share in {"a": 1 / 4, "b": 1 / 4, "c": 2 / 4}.items():
+        assert spent[tenant] / sum(spent.values()) == pytest.approx(share, abs=0.01)
+
+
 def test_one_seat_at_a_time_goes_round() -> None:
     backlogs = Backlogs({lane(n, tenant=f"t{n}"): None for n in range(5)})
     assert {frozenset(backlogs.claim(1).items()) for _ in range(5)} == {frozenset({(n, 1)}) for n in range(5)}

@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.shares import MOST_LEAD, Shares
+from mainspring.core.shares import MOST_LEAD, MOST_LEAD_UNITS, Shares
 
+UNIT = 0.01
+"""What serving takes, in seconds."""
 weightings = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 10), min_size=2)
 
 
@@ -20,7 +22,7 @@ def serve(shares: Shares, waiting: str, *, times: int, amount: float = 1) -> Cou
     for _ in range(times):
         shares.advance(min(map(shares.time, waiting)))
         first = min(waiting, key=shares.time)
-        shares.charge(first, amount)
+        shares.charge(first, amount, UNIT)
         total[first] += 1
     return total
 
@@ -32,7 +34,7 @@ def test_parties_that_wait_are_never_further_apart_than_one_serving(
     shares = make(weights)
     serve(shares, "".join(weights), times=times, amount=amount)
     apart = [shares.time(party) for party in weights]
-    assert max(apart) - min(apart) <= amount / min(weights.values()) + 1e-9
+    assert max(apart) - min(apart) <= UNIT * amount / min(weights.values()) + 1e-9
 
 
 @given(weightings)
@@ -71,28 +73,33 @@ def test_a_newcomer_starts_level() -> None:
 
 
 def test_lead_is_bounded() -> None:
-    """Whoever had workers for itself waits for a bounded time when it meets the others."""
+    """A party that had workers for itself waits for a bounded time when it meets the others."""
     shares = make()
-    shares.charge("a", 1.0)
-    shares.charge("b", 1_000_000.0)
-    shares.advance(1.0)
-    shares.charge("b", 1.0)
-    total = serve(shares, "ab", times=int(MOST_LEAD) + 20)
+    shares.charge("b", 1_000_000, UNIT)
+    assert shares.time("b") == MOST_LEAD
+    total = serve(shares, "ab", times=int(MOST_LEAD / UNIT) + 20)
     assert total["b"] >= 9
+
+
+def test_bound_of_the_lead_leaves_room_for_what_takes_long() -> None:
+    shares = make()
+    for _ in range(MOST_LEAD_UNITS + 5):
+        shares.charge("hours", 1, 3600.0)
+    assert shares.time("hours") == MOST_LEAD_UNITS * 3600
 
 
 def test_parties_are_charged_by_weight() -> None:
     shares = make({"a": 3})
-    shares.charge("a", 6)
-    shares.charge("b", 6)
-    assert (shares.time("a"), shares.time("b")) == (2.0, 6.0)
+    shares.charge("a", 6, 0.5)
+    shares.charge("b", 6, 0.5)
+    assert (shares.time("a"), shares.time("b")) == (1.0, 3.0)
 
 
 def test_visitors_are_forgotten_and_those_that_wait_or_owe_are_not() -> None:
     shares = make()
-    shares.charge("waiting", 4.0)
+    shares.charge("waiting", 4, 1.0)
     shares.advance(5.0)
-    shares.charge("ahead", 3.0)
+    shares.charge("ahead", 3, 1.0)
     for number in range(3000):
         shares.welcome(f"visitor-{number}")
         shares.prune({"waiting"})

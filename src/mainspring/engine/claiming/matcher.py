@@ -109,6 +109,10 @@ class Matcher:
         """Give tenants the shares that are set for them from now on."""
         self._lanes.order.weigh({tenant.name: tenant.weight for tenant in policies.tenants.values()})
 
+    def learn(self, tenant: str, seconds: float) -> None:
+        """Note how long an attempt of a tenant held its slot."""
+        self._lanes.order.times.learn(tenant, seconds)
+
     def close(self) -> None:
         """Answer the calls that wait, and refuse new ones, because the engine is stopping."""
         self._is_closed = True

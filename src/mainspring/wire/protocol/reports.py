@@ -58,6 +58,10 @@ class ReportItem(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults
         Meta(description="For a snooze, where it is required: how long the snooze lasts."),
     ] = None
     was_started: Annotated[bool, Meta(description="For `handed_back`: whether the work was started.")] = True
+    took_seconds: Annotated[
+        Annotated[float, Meta(ge=0)] | None,
+        Meta(description="How long the attempt held its slot. Tenants share the workers by it."),
+    ] = None
 
 
 class ReportBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -84,7 +88,10 @@ def to_report(item: ReportItem, index: int) -> Report:
     """
     field = f"reports[{index}]"
     return Report(
-        run_id=read_run_id(item.run_id, f"{field}.run_id"), token=item.token, ending=_to_ending(item, field)
+        run_id=read_run_id(item.run_id, f"{field}.run_id"),
+        token=item.token,
+        ending=_to_ending(item, field),
+        took=item.took_seconds,
     )
 
 
@@ -118,6 +125,8 @@ def _to_ending(item: ReportItem, field: str) -> Ending:
 def from_report(report: Report) -> ReportItem:
     """Write a report."""
     item = ReportItem(run_id=format_run_id(report.run_id), token=report.token, outcome="success")
+    if report.took is not None:
+        item.took_seconds = max(report.took, 0.0)
     ending = report.ending
     if isinstance(ending, Success):
         item.result, item.output = _raw(ending.result), storable(ending.output)

@@ -8,6 +8,8 @@ import pytest
 
 from mainspring.core.ids import JobId
 from mainspring.engine.usecases.runs import Submission
+from mainspring.ports.executor import Success
+from mainspring.ports.gateway import Report
 from mainspring.testing.manual import ManualRuntime, ManualWorker
 from tests.unit.engine.conftest import Bench
 
@@ -78,3 +80,44 @@ async def test_a_claim_that_portions_cut_short_is_followed_by_another(bench: Ben
     first = await worker.claim(40)
     second = await worker.claim(101 - len(first))
     assert len(first) + len(second) == 101
+
+
+async def test_shares_are_of_the_time_of_slots(bench: Bench) -> None:
+    """Runs of one tenant take ten times as long as those of the other, which gets ten times as many."""
+    runtime = bench.runtime
+    took = {"slow": 0.5, "fast": 0.05}
+    for tenant in took:
+        await submit(runtime, tenant, await add_job(runtime, tenant), 3000)
+    worker = await runtime.worker()
+    got: Counter[str] = Counter()
+    for _ in range(60):
+        leases = await worker.claim(40)
+        runtime.clock.advance(1)
+        reports = [
+            Report(run_id=lease.run_id, token=lease.token, ending=Success(), took=took[lease.tenant])
+            for lease in leases
+        ]
+        await worker.report(*reports)
+        got.update(lease.tenant for lease in leases)
+    spent = {tenant: took[tenant] * got[tenant] for tenant in took}
+    assert spent["slow"] / sum(spent.values()) == pytest.approx(0.5, abs=0.03)
+
+
+async def test_a_worker_cannot_say_that_it_took_longer_than_it_can_have(bench: Bench) -> None:
+    runtime = bench.runtime
+    for tenant in ("honest", "slandered"):
+        await submit(runtime, tenant, await add_job(runtime, tenant), 1000)
+    worker = await runtime.worker()
+    got: Counter[str] = Counter()
+    for _ in range(30):
+        leases = await worker.claim(20)
+        runtime.clock.advance(0.1)
+        said = {"honest": 0.1, "slandered": 1e6}
+        await worker.report(
+            *(
+                Report(run_id=lease.run_id, token=lease.token, ending=Success(), took=said[lease.tenant])
+                for lease in leases
+            )
+        )
+        got.update(lease.tenant for lease in leases)
+    assert got["slandered"] == pytest.approx(got["honest"], rel=0.05)

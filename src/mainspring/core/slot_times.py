@@ -1,0 +1,40 @@
+"""How long attempts of a tenant hold their slots, on average. A part of the attempts tells enough."""
+
+from __future__ import annotations
+
+from mainspring.core.ids import RunId, run_number
+
+SAMPLED = 16
+"""Of so many runs, one is measured while runs are claimed in large numbers."""
+LEAST = 0.0001
+"""What an attempt takes at least, in seconds: to claim and report it costs about as much."""
+_FIRST_GUESS = 0.01
+_SHARE = 0.05
+"""How much of a mean the newest measure makes up."""
+_MOST_TENANTS = 10_000
+
+
+def is_sampled(run_id: RunId) -> bool:
+    """Return whether a run is measured while runs are claimed in large numbers. Worker and engine agree on it."""
+    return run_number(run_id) % SAMPLED == 0
+
+
+class SlotTimes:
+    """The mean of each tenant, in seconds, with more weight on what was measured last."""
+
+    def __init__(self) -> None:
+        self._means: dict[str, float] = {}
+        self._usual = _FIRST_GUESS
+
+    def mean(self, tenant: str) -> float:
+        """Return what an attempt of a tenant takes; what one takes in general, if none of its own was measured."""
+        return self._means.get(tenant, self._usual)
+
+    def learn(self, tenant: str, seconds: float) -> None:
+        """Note what an attempt has taken."""
+        seconds = max(seconds, LEAST)
+        self._usual += (seconds - self._usual) * _SHARE
+        if len(self._means) >= _MOST_TENANTS and tenant not in self._means:
+            self._means.clear()
+        mean = self._means.setdefault(tenant, seconds)
+        self._means[tenant] = mean + (seconds - mean) * _SHARE

@@ -1,0 +1,48 @@
+"""Remembers what was given out, so that reports tell how long the attempts of a tenant take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mainspring.core.ids import RunId
+from mainspring.core.slot_times import is_sampled
+from mainspring.ports.store.claims import ClaimedRun
+
+_FEW = 100
+"""Of a claim of at most so many runs all are noted, as workers then measure all."""
+_MOST = 50_000
+
+
+class Given(NamedTuple):
+    """A lease: its token, its tenant, and when it was given, in monotonic seconds."""
+
+    token: int
+    tenant: str
+    at: float
+
+
+class LeaseBook:
+    """The leases that were given by this process, by run.
+
+    It is a hint: it ends with the process, it forgets the oldest if they are many, and another process may get the
+    report. So it decides nothing but the order in which tenants are served.
+    """
+
+    def __init__(self) -> None:
+        self._young: dict[RunId, Given] = {}
+        self._old: dict[RunId, Given] = {}
+
+    def note(self, runs: Sequence[ClaimedRun], at: float) -> None:
+        """Note what a claim has given."""
+        is_few = len(runs) <= _FEW
+        for run in runs:
+            if is_few or is_sampled(run.run_id):
+                self._young[run.run_id] = Given(run.token, run.tenant, at)
+        if len(self._young) > _MOST:
+            self._old, self._young = self._young, {}
+
+    def take(self, run_id: RunId, token: int) -> Given | None:
+        """Return a lease and forget it; None if it is not known."""
+        given = self._young.pop(run_id, None) or self._old.pop(run_id, None)
+        return given if given is not None and given.token == token else None
