@@ -70,14 +70,18 @@ async def load(dsn: str, tenants: Sequence[Tenant], seconds: float) -> None:
 
 
 def start_worker(dsn: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "benchmarks.fairness", "--work"], env=os.environ | {DATABASE: dsn})
+    return subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.fairness", "--work"], env=os.environ | {DATABASE: dsn}
+    )
 
 
 async def work(dsn: str) -> None:
     """Be a worker straight on the store, and a scheduler, until killed."""
     settings = replace(settings_for(dsn, slots=SLOTS), beat_period=BEAT)
     async with open_engine(settings, registry=app.registry) as engine:
-        worker = make_worker(engine.gateway, settings, app.registry, telemetry=engine.telemetry, name=f"w-{os.getpid()}")
+        worker = make_worker(
+            engine.gateway, settings, app.registry, telemetry=engine.telemetry, name=f"w-{os.getpid()}"
+        )
         await worker.start()
         await asyncio.Event().wait()
 

@@ -260,6 +260,11 @@ GUARDS: tuple[Guard, ...] = (
         (Edit("mainspring.core.liveness", "PERIODS_OF_SILENCE = 3", "PERIODS_OF_SILENCE = 1"),),
     ),
     Guard(
+        "weights of tenants",
+        "tenants that wait beside each other get shares by weight",
+        (Edit("mainspring.core.shares", "return self.weights.get(party, 1.0)", "return 1.0"),),
+    ),
+    Guard(
         "no claim after a silence",
         "a worker that may have been declared dead does not claim runs that it can only hand back",
         (

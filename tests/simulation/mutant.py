@@ -10,7 +10,7 @@ from tests.simulation.guards import find_guard, install
 
 def main() -> None:
     install(find_guard(sys.argv[1]))
-    from tools.simulator.plan import make_plan
+    from tools.simulator.draw import make_plan
     from tools.simulator.run import simulate
 
     most = int(sys.argv[2])

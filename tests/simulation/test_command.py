@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tools.simulator import __main__ as command
-from tools.simulator.plan import make_plan, read_plan
+from tools.simulator.draw import make_plan
+from tools.simulator.plan import read_plan
 
 KEPT = Path(__file__).parent / "regressions" / "edit-during-a-pause.json"
 

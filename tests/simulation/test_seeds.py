@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.simulator.plan import make_plan, read_plan, write_plan
+from tools.simulator.draw import make_plan
+from tools.simulator.plan import read_plan, write_plan
 from tools.simulator.run import Result, simulate
 
 BLOCK = 15
@@ -60,7 +61,7 @@ def test_plan_survives_being_written_down(store: str) -> None:
 def test_same_seed_is_the_same_story_in_another_process() -> None:
     here = [simulate(make_plan(7)).digest, simulate(make_plan(8, store="sqlite")).digest]
     code = (
-        "from tools.simulator.plan import make_plan\n"
+        "from tools.simulator.draw import make_plan\n"
         "from tools.simulator.run import simulate\n"
         "print([simulate(make_plan(7)).digest, simulate(make_plan(8, store='sqlite')).digest])"
     )

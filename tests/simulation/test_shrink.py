@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tools.judge import Verdict, Violation
-from tools.simulator.plan import Plan, make_plan
+from tools.simulator.draw import make_plan
+from tools.simulator.plan import Plan
 from tools.simulator.run import Result
 from tools.simulator.shrink import describe, shrink
 

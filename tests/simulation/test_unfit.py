@@ -9,7 +9,8 @@ import pytest
 
 from mainspring.core.shards import Refusal
 from mainspring.engine.scheduling.shards import Shards
-from tools.simulator.plan import FaultPlan, Plan, make_plan
+from tools.simulator.draw import make_plan
+from tools.simulator.plan import FaultPlan, Plan
 from tools.simulator.run import simulate
 from tools.simulator.shrink import describe
 

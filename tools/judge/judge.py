@@ -12,6 +12,7 @@ from tools.judge.misfires import judge_catch_ups, judge_misfires
 from tools.judge.model import History, Verdict
 from tools.judge.order import judge_deaths, judge_grants, judge_order, judge_passed_over
 from tools.judge.runs import Runs
+from tools.judge.shares import judge_shares
 from tools.judge.submissions import judge_submissions
 
 RULES = {
@@ -37,6 +38,7 @@ RULES = {
     "L1": "what is due starts at once",
     "L2": "what is due is fired at once",
     "L3": "what a worker lost is given back in time",
+    "L5": "tenants that wait get shares by weight",
 }
 """The rules, by their names in the reliability notes."""
 
@@ -59,5 +61,6 @@ def judge(history: History) -> Verdict:
         *judge_deaths(history, counts),
         *judge_passed_over(history, runs, counts),
         *judge_delays(history, runs, counts),
+        *judge_shares(history, runs, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))

@@ -144,6 +144,9 @@ class History:
         slack: how far the system's clocks may differ.
         lease: how long a worker may be silent before it is declared dead.
         slots: how many attempts all workers together can run at a time.
+        weights: the shares of tenants, of those that were set before they had anything to run.
+        claim: how many attempts one worker can run at a time.
+        matchers: how many processes give out runs, each by what it knows.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -160,6 +163,9 @@ class History:
     slack: timedelta
     lease: timedelta
     slots: int
+    weights: Mapping[str, int] = field(default_factory=dict)
+    claim: int = 1
+    matchers: int = 1
 
 
 @dataclass(frozen=True, slots=True)

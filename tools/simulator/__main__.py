@@ -15,7 +15,8 @@ import click
 import msgspec
 
 from tools.simulator.campaign import Tally, run_campaign
-from tools.simulator.plan import Plan, make_plan, read_plan, write_plan
+from tools.simulator.draw import make_plan
+from tools.simulator.plan import Plan, read_plan, write_plan
 from tools.simulator.run import Result, simulate
 from tools.simulator.shrink import describe, shrink
 

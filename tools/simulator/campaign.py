@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from tools.simulator.plan import CRASH_VERBS, make_plan
+from tools.simulator.draw import make_plan
+from tools.simulator.plan import CRASH_VERBS
 from tools.simulator.run import simulate
 
 REQUIRED = (
@@ -54,6 +55,7 @@ REQUIRED = (
     "overlaps_skipped",
     "fires_in_fire_ranges",
     "repeats_explained",
+    "shares_compared",
     *(f"crash_{moment}_{verb}" for verb in CRASH_VERBS for moment in ("before", "after")),
 )
 """What a campaign must meet, each at least once; otherwise it is void."""

@@ -1,15 +1,13 @@
-"""What is going to happen in one simulation, as data drawn from a seed. It can be printed, saved, and cut down."""
+"""What is going to happen in one simulation, as data. It can be printed, saved, and cut down."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from random import Random
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from mainspring.testing.factories import at
+from mainspring.core.model import DEFAULT_TENANT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +18,7 @@ class JobPlan:
         body: the definition without its target.
         seconds: the shortest and the longest duration of its work.
         fail, snooze, crash: the probabilities that an attempt raises, snoozes, and kills its worker.
+        tenant: whose it is.
     """
 
     name: str
@@ -28,6 +27,7 @@ class JobPlan:
     fail: float = 0.0
     snooze: float = 0.0
     crash: float = 0.0
+    tenant: str = DEFAULT_TENANT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,10 @@ class Action:
     """A client's request at an instant (in seconds from the start).
 
     Attributes:
-        kind: create, edit, pause, resume, delete, submit, cancel.
+        kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh.
         job: the name of the job.
-        body: the patch of an edit; for a submission `delay` (seconds), `key` and `priority`.
+        body: the patch of an edit; for a submission `delay` (seconds), `key` and `priority`; for a flood of
+            submissions their `count`; the `weight` of the job's tenant.
     """
 
     at: float
@@ -99,236 +100,6 @@ class Plan:
     prefetch: float = 0.0
 
 
-def make_plan(seed: int, *, seconds: float = 120.0, store: str = "memory") -> Plan:
-    """Draw a plan. The same seed gives the same plan, and on SQLite a similar one."""
-    plan = _draw(seed, seconds)
-    if store == "memory":
-        return plan
-    faults = tuple(
-        replace(fault, target="server-0" if fault.target.startswith("server") else fault.target)
-        for fault in plan.faults
-    )
-    return replace(plan, store=store, servers=1, workers=(False,) * len(plan.workers), faults=faults)
-
-
-def _draw(seed: int, seconds: float) -> Plan:
-    random = Random(f"plan:{seed}")
-    servers = random.choice([1, 2, 2, 3])
-    workers = tuple(random.random() < 0.4 for _ in range(random.choice([1, 2, 3, 4])))
-    beat_period = random.choice([1.0, 2.0, 3.0])
-    jobs = tuple(_make_job(random, index) for index in range(random.randint(3, 9)))
-    herd, changes, crashes = _make_herd(seed, servers, seconds)
-    names = [f"server-{index}" for index in range(servers)]
-    names += [f"worker-{index}" for index in range(len(workers))]
-    return Plan(
-        seed=seed,
-        servers=servers,
-        workers=workers,
-        slots=random.choice([2, 5, 20]),
-        prefetch=Random(f"prefetch:{seed}").choice([0.0, 0.05, 0.25]),
-        seconds=seconds,
-        beat_period=beat_period,
-        latency=random.choice([0.0005, 0.002, 0.02]),
-        failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
-        drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=(*jobs, *herd),
-        actions=tuple(
-            sorted(
-                (
-                    *_make_actions(random, jobs, seconds),
-                    *_make_policy_edits(seed, jobs, seconds),
-                    *_make_lone_submissions(seed, jobs, seconds),
-                    *changes,
-                ),
-                key=lambda action: action.at,
-            )
-        ),
-        faults=tuple(
-            sorted(
-                (
-                    *_make_faults(random, names, seconds, beat_period),
-                    *_make_stragglers(seed, names, seconds),
-                    *_make_unfit(seed, servers, seconds),
-                    *_make_strangers(seed, servers, seconds),
-                    *crashes,
-                ),
-                key=lambda fault: fault.at,
-            )
-        ),
-    )
-
-
-def _make_job(random: Random, index: int) -> JobPlan:
-    body: dict[str, Any] = dict(_make_trigger(random))
-    if "cron" in body or "every" in body:
-        body["misfire"] = {
-            "policy": random.choice(["skip", "fire_latest", "fire_all"]),
-            "grace": random.choice(["1s", "3s", "60s"]),
-        }
-        if random.random() < 0.3:
-            body["misfire"] |= (
-                {"max_count": random.choice([1, 3])} if body["misfire"]["policy"] == "fire_all" else {}
-            )
-        body["overlap"] = random.choice(["allow", "allow", "skip"])
-        if random.random() < 0.2:
-            body["jitter"] = random.choice(["1s", "5s"])
-    body["retry"] = {
-        "max_retries": random.choice([0, 1, 3]),
-        "backoff": random.choice(["fixed", "linear", "exponential"]),
-        "delay": random.choice(["500ms", "2s"]),
-    }
-    body["delivery"] = random.choice(["at_least_once", "at_least_once", "at_most_once"])
-    body["priority"] = random.choice(["HIGH", "MEDIUM", "LOW"])
-    if random.random() < 0.15:
-        body["expires_after"] = random.choice(["2s", "10s"])
-    body["timeout"] = random.choice(["5s", "60s"])
-    body["poison_limit"] = random.choice([1, 3])
-    longest = random.choice([0.05, 0.2, 0.5, 2.0, 8.0])
-    return JobPlan(
-        name=f"job-{index}",
-        body=body,
-        seconds=(0.0, longest),
-        fail=random.choice([0.0, 0.0, 0.2, 0.6]),
-        snooze=random.choice([0.0, 0.0, 0.0, 0.2]),
-        crash=random.choice([0.0] * 12 + [0.02, 0.02, 0.3]),
-    )
-
-
-def _make_trigger(random: Random) -> dict[str, Any]:
-    kind = random.choice(["cron", "cron", "every", "every", "once", "none"])
-    if kind == "cron":
-        seconds = random.choice(["*/2", "*/5", "0,10,20,30,40,50", "*/15", "0-20/4", "7,37"])
-        return {"cron": f"{seconds} * * * * *"}
-    if kind == "every":
-        return {"every": random.choice(["1s", "2500ms", "7s", "20s"])}
-    if kind == "once":
-        return {"run_at": at(round(random.uniform(5, 90), 3)).isoformat()}
-    return {}
-
-
-def _make_actions(random: Random, jobs: Sequence[JobPlan], seconds: float) -> tuple[Action, ...]:
-    actions = [Action(at=round(random.uniform(0, 5), 3), kind="create", job=job.name) for job in jobs]
-    for _ in range(random.randint(5, 40)):
-        job = random.choice(jobs).name
-        instant = round(random.uniform(3, seconds), 3)
-        kind = random.choices(
-            ["submit", "cancel", "edit", "pause", "resume", "delete"], [10, 4, 2, 2, 3, 0.6]
-        )[0]
-        body: dict[str, Any] = {}
-        if kind == "submit":
-            if random.random() < 0.3:
-                body["delay"] = round(random.uniform(0, 20), 3)
-            if random.random() < 0.5:
-                body["key"] = f"key-{random.randint(1, 10)}-{job}"
-                body.pop("delay", None)  # the same key is to be the same request
-            elif random.random() < 0.3:
-                body["priority"] = random.choice(["HIGH", "LOW"])
-        elif kind == "edit":
-            body = random.choice([_make_trigger(random), {"timeout": "30s"}, {"priority": "LOW"}])
-        actions.append(Action(at=instant, kind=kind, job=job, body=body))
-        if kind == "pause" and random.random() < 0.7:
-            later = min(round(instant + random.uniform(1, 20), 3), seconds)
-            actions.append(Action(at=later, kind="resume", job=job))
-    return tuple(sorted(actions, key=lambda action: action.at))
-
-
-def _make_lone_submissions(seed: int, jobs: Sequence[JobPlan], seconds: float) -> tuple[Action, ...]:
-    """Draw plain submissions, one at a time, some of which find a worker that waits for them.
-
-    They have a random source of their own.
-    """
-    random = Random(f"lone:{seed}")
-    return tuple(
-        Action(at=round(random.uniform(5, seconds), 3), kind="submit", job=random.choice(jobs).name)
-        for _ in range(random.choice([0, 0, 10, 60]))
-    )
-
-
-_POLICIES: tuple[dict[str, Any], ...] = (
-    {"delivery": "at_most_once"},
-    {"delivery": "at_least_once"},
-    {"overlap": "skip"},
-    {"overlap": "allow"},
-    {"retry": {"max_retries": 0}},
-    {"retry": {"max_retries": 2, "backoff": "fixed", "delay": "1s"}},
-    {"misfire": {"policy": "skip", "grace": "1s"}},
-    {"misfire": {"policy": "fire_all", "grace": "3s"}},
-    {"expires_after": "5s"},
-    {"expires_after": None},
-    {"poison_limit": 1},
-    {"jitter": "1s"},
-    {"queue": "other"},
-)
-
-
-def _make_policy_edits(seed: int, jobs: Sequence[JobPlan], seconds: float) -> tuple[Action, ...]:
-    """Draw edits of policies while runs of the version before are under way. They have a random source of their own."""
-    random = Random(f"policies:{seed}")
-    return tuple(
-        Action(
-            at=round(random.uniform(5, seconds), 3),
-            kind="edit",
-            job=random.choice(jobs).name,
-            body=random.choice(_POLICIES),
-        )
-        for _ in range(random.choice([0, 0, 2, 6]))
-    )
-
-
-def _make_herd(
-    seed: int, servers: int, seconds: float
-) -> tuple[tuple[JobPlan, ...], tuple[Action, ...], tuple[FaultPlan, ...]]:
-    """Draw one-off jobs that are due at one instant, what clients do to them around it, and a crash as they fire.
-
-    Most fire in sets. A random source of its own leaves other draws as they are.
-    """
-    random = Random(f"herd:{seed}")
-    due = round(random.uniform(8, seconds * 0.8), 3)
-    jobs: list[JobPlan] = []
-    actions: list[Action] = []
-    for index in range(random.choice([0, 0, 6, 15])):
-        name = f"herd-{index}"
-        body: dict[str, Any] = {
-            "run_at": at(due).isoformat(),
-            "priority": random.choice(["HIGH", "MEDIUM", "LOW"]),
-            "misfire": {
-                "policy": random.choice(["skip", "fire_latest", "fire_all"]),
-                "grace": random.choice(["1s", "3s", "60s"]),
-            },
-        }
-        rarer = {"jitter": "3s", "expires_after": "5s", "overlap": "skip", "queue": "other"}
-        body |= {key: value for key, value in rarer.items() if random.random() < 0.25}
-        jobs.append(JobPlan(name=name, body=body))
-        actions.append(Action(at=round(random.uniform(0, 5), 3), kind="create", job=name))
-        actions += _make_changes(random, name, due, seconds)
-    crash = FaultPlan(
-        at=due - 1,
-        seconds=random.choice([0.2, 5.0]),
-        kind="crash_at",
-        target=f"server-{random.randrange(servers)}",
-        verb="fire_outlined",
-        is_after=random.random() < 0.5,
-    )
-    return tuple(jobs), tuple(actions), (crash,) if jobs and random.random() < 0.3 else ()
-
-
-def _make_changes(random: Random, job: str, due: float, seconds: float) -> list[Action]:
-    """Draw what clients do to a one-off job shortly before, at, and after its instant."""
-    actions = []
-    for _ in range(random.choice([0, 0, 1, 2])):
-        instant = round(due + random.choice([-2.0, -0.01, 0.0, 0.01, 1.0]) + random.uniform(0, 0.05), 3)
-        kind = random.choice(["edit", "edit", "pause", "resume", "delete", "submit"])
-        moved = {"run_at": at(round(due + random.uniform(-1, 3), 3)).isoformat()}
-        body = random.choice([moved, {"queue": "third"}, {"overlap": "skip"}, {"jitter": "2s"}])
-        actions.append(
-            Action(at=min(instant, seconds), kind=kind, job=job, body=body if kind == "edit" else {})
-        )
-        if kind == "pause":
-            later = round(instant + random.uniform(0, 2), 3)
-            actions.append(Action(at=min(later, seconds), kind="resume", job=job))
-    return actions
-
-
 CRASH_VERBS = (
     # the planner and the fire ranges' drain
     *(
@@ -358,83 +129,6 @@ CRASH_VERBS = (
     *("add_jobs", "edit_jobs", "pause_jobs", "resume_jobs", "delete_jobs", "submit_runs", "cancel_runs"),
 )
 """Store calls at which a process can be made to crash, before or after their commit."""
-
-
-def _make_faults(
-    random: Random, names: Sequence[str], seconds: float, beat_period: float
-) -> tuple[FaultPlan, ...]:
-    faults = []
-    lease = 3 * beat_period
-    for _ in range(random.choice([0, 2, 5, 10, 20])):
-        kind = random.choices(
-            ["kill", "pause", "stop", "outage", "full", "cut", "lossy", "slow", "crash_at", "cut_off"],
-            [4, 5, 1, 1, 1, 3, 2, 2, 5, 2],
-        )[0]
-        verb = random.choice(CRASH_VERBS) if kind == "crash_at" else ""
-        earliest, latest = (0.0 if kind == "crash_at" else 2.0), seconds * 0.9
-        if verb == "add_jobs":
-            latest = 4.0  # jobs are made in the first seconds
-        faults.append(
-            FaultPlan(
-                at=round(random.uniform(earliest, latest), 3),
-                seconds=round(random.choice([0.2, 1.0, lease * random.uniform(0.8, 1.2), lease * 3]), 3),
-                kind=kind,
-                target="" if kind in {"outage", "full"} else random.choice(names),
-                verb=verb,
-                is_after=random.random() < 0.5,
-            )
-        )
-    # Some verbs are called only at the start of a process. To reach them, kill the process once the crash is set.
-    starts = [fault for fault in faults if fault.verb in {"take_shards", "add_sessions"}]
-    faults += [replace(fault, at=fault.at + 0.1, seconds=0.2, kind="kill", verb="") for fault in starts]
-    return tuple(sorted(faults, key=lambda fault: fault.at))
-
-
-def _make_stragglers(seed: int, names: Sequence[str], seconds: float) -> tuple[FaultPlan, ...]:
-    """Draw when requests are carried out late. A random source of their own leaves other draws as they are."""
-    random = Random(f"late:{seed}")
-    return tuple(
-        FaultPlan(
-            at=round(random.uniform(2.0, seconds * 0.8), 3),
-            seconds=round(random.uniform(1.0, 20.0), 3),
-            kind="late",
-            target=random.choice(names),
-        )
-        for _ in range(random.choice([0, 0, 1, 3]))
-    )
-
-
-def _make_unfit(seed: int, servers: int, seconds: float) -> tuple[FaultPlan, ...]:
-    """Draw when hosts have a wrong clock or other zone data, from a random source of their own."""
-    random = Random(f"unfit:{seed}")
-    faults = []
-    for _ in range(random.choice([0, 0, 1, 2, 4])):
-        is_clock = random.random() < 0.6
-        faults.append(
-            FaultPlan(
-                at=round(random.uniform(0.0, seconds * 0.7), 3),
-                seconds=round(random.uniform(2.0, 30.0), 3),
-                kind="skew" if is_clock else "tzdata",
-                target=f"server-{random.randrange(servers)}",
-                skew=random.choice([-3600.0, -60.0, 60.0, 3600.0]) if is_clock else 0.0,
-                version="" if is_clock else random.choice(["2025b", "2026b"]),
-            )
-        )
-    return tuple(faults)
-
-
-def _make_strangers(seed: int, servers: int, seconds: float) -> tuple[FaultPlan, ...]:
-    """Draw when a stranger reports leases of other sessions, from a random source of its own."""
-    random = Random(f"strangers:{seed}")
-    return tuple(
-        FaultPlan(
-            at=round(random.uniform(2.0, seconds * 0.8), 3),
-            seconds=round(random.uniform(2.0, 20.0), 3),
-            kind="stranger",
-            target=f"server-{random.randrange(servers)}",
-        )
-        for _ in range(random.choice([0, 1, 2]))
-    )
 
 
 def write_plan(plan: Plan) -> bytes:

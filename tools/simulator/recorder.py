@@ -38,6 +38,7 @@ class Recorder:
         self._time = time
         self.changes: list[Change] = []
         self.operations: list[Operation] = []
+        self.weights: dict[str, int] = {}
         self.effects: list[Effect] = []
         self.events: list[Event] = []
         self.faults: list[Fault] = []

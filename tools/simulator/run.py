@@ -19,7 +19,6 @@ import structlog
 from mainspring.core.ids import SHARDS, RunId
 from mainspring.core.model import Attempt, FireRange, Run
 from mainspring.core.states import FINAL_STATES
-from mainspring.ports.store import Store
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.factories import START
 from tools.judge import History, Verdict, judge
@@ -29,7 +28,7 @@ from tools.simulator.loop import make_loop
 from tools.simulator.nodes import ServerNode, WorkerNode
 from tools.simulator.plan import Plan
 from tools.simulator.recorder import Recorder
-from tools.simulator.workload import TENANT, Clients
+from tools.simulator.workload import Clients
 from tools.simulator.world import World
 
 _PATIENCE = 12
@@ -157,14 +156,14 @@ async def _until_done_or_stuck(world: World) -> None:
     while world.loop.time() < end and seen < len(world.recorder.events):
         seen = len(world.recorder.events)
         for _ in range(_PATIENCE):
-            if not any(run.state not in FINAL_STATES for run in await _all_runs(world.store)):
+            if not any(run.state not in FINAL_STATES for run in await _all_runs(world)):
                 return
             await asyncio.sleep(5)
 
 
 async def _read(world: World, healed_at: datetime) -> History:
     recorder = world.recorder
-    runs = await _all_runs(world.store)
+    runs = await _all_runs(world)
     fire_ranges: list[FireRange] = []
     for job_id in dict.fromkeys(change.job_id for change in recorder.changes):
         fire_ranges += await world.store.list_fire_ranges(job_id, limit=100_000)
@@ -185,14 +184,18 @@ async def _read(world: World, healed_at: datetime) -> History:
         healed_at=healed_at,
         slack=2 * world.worst_clock + timedelta(milliseconds=1),
         slots=world.plan.slots * len(world.plan.workers),
+        weights=recorder.weights,
+        claim=world.plan.slots,
+        matchers=world.plan.servers + sum(world.plan.workers),
         lease=margin(world.plan.beat_period),
     )
 
 
-async def _all_runs(store: Store) -> list[Run]:
+async def _all_runs(world: World) -> list[Run]:
     runs: list[Run] = []
-    before: RunId | None = None
-    while page := await store.list_runs(TENANT, before=before, limit=1000):
-        runs += page
-        before = page[-1].id
+    for tenant in {job.tenant: None for job in world.plan.jobs}:
+        before: RunId | None = None
+        while page := await world.store.list_runs(tenant, before=before, limit=1000):
+            runs += page
+            before = page[-1].id
     return sorted(runs, key=lambda run: run.id)

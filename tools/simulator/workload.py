@@ -19,7 +19,6 @@ from tools.simulator.plan import Action
 from tools.simulator.world import Trouble, World
 
 T = TypeVar("T")
-TENANT = "default"
 _TRIES = 4
 
 
@@ -65,37 +64,40 @@ class Clients:
             else:
                 return
 
+    def _tenant(self, name: str) -> str:
+        return self._plans[name].tenant
+
     async def _find(self, name: str) -> JobId:
         known = self._jobs.get(name)
         if known is None:
-            job = await self._ask(lambda engine: engine.client.jobs.find(TENANT, name))
+            job = await self._ask(lambda engine: engine.client.jobs.find(self._tenant(name), name))
             known = self._jobs[name] = job.id
         return known
 
     async def _create(self, action: Action) -> None:
         plan = self._plans[action.job]
         body = {"name": plan.name, "function": "work", **plan.body}
-        job = await self._ask(lambda engine: engine.client.jobs.create(TENANT, body))
+        job = await self._ask(lambda engine: engine.client.jobs.create(plan.tenant, body))
         self._jobs[action.job] = job.id
 
     async def _edit(self, action: Action) -> None:
         job_id = await self._find(action.job)
-        await self._ask(lambda engine: engine.client.jobs.edit(TENANT, job_id, action.body))
+        await self._ask(lambda engine: engine.client.jobs.edit(self._tenant(action.job), job_id, action.body))
 
     async def _pause(self, action: Action) -> None:
         job_id = await self._find(action.job)
-        await self._ask(lambda engine: engine.client.jobs.pause(TENANT, job_id))
+        await self._ask(lambda engine: engine.client.jobs.pause(self._tenant(action.job), job_id))
 
     async def _resume(self, action: Action) -> None:
         job_id = await self._find(action.job)
-        await self._ask(lambda engine: engine.client.jobs.resume(TENANT, job_id))
+        await self._ask(lambda engine: engine.client.jobs.resume(self._tenant(action.job), job_id))
 
     async def _delete(self, action: Action) -> None:
         job_id = await self._find(action.job)
-        await self._ask(lambda engine: engine.client.jobs.delete(TENANT, job_id))
+        await self._ask(lambda engine: engine.client.jobs.delete(self._tenant(action.job), job_id))
 
     async def _submit(self, action: Action) -> None:
-        job_id = await self._find(action.job)
+        job_id, tenant = await self._find(action.job), self._tenant(action.job)
         asked_at = self._world.time()
         delay = action.body.get("delay")
         submission = Submission(
@@ -105,24 +107,43 @@ class Clients:
             idempotency_key=action.body.get("key"),
         )
         try:
-            submitted = await self._ask(lambda engine: engine.client.runs.submit(TENANT, submission))
+            submitted = await self._ask(lambda engine: engine.client.runs.submit(tenant, submission))
         except MainspringError as error:
             self._note("submit", job_id, asked_at, _outcome(error), key=submission.idempotency_key)
             raise
         self._runs.append((job_id, submitted.run_id))
         self._note("submit", job_id, asked_at, "ok", key=submission.idempotency_key, run_id=submitted.run_id)
 
+    async def _flood(self, action: Action) -> None:
+        """Submit many runs at once. If no answer comes, they are not submitted again: they may be there."""
+        job_id, tenant = await self._find(action.job), self._tenant(action.job)
+        asked_at = self._world.time()
+        runs = [Submission(job_id=job_id)] * action.body["count"]
+        try:
+            results = await self._ask(lambda engine: engine.client.runs.submit_many(tenant, runs))
+        except MainspringError as error:
+            for _ in runs:
+                self._note("submit", job_id, asked_at, _outcome(error))
+            return
+        for result in results:
+            self._note("submit", job_id, asked_at, "ok", run_id=result.run_id)
+
+    async def _weigh(self, action: Action) -> None:
+        tenant, weight = self._tenant(action.job), action.body["weight"]
+        await self._ask(lambda engine: engine.client.tenants.put(tenant, {"weight": weight}))
+        self._world.recorder.weights[tenant] = weight
+
     async def _cancel(self, action: Action) -> None:
-        job_id = await self._find(action.job)
+        job_id, tenant = await self._find(action.job), self._tenant(action.job)
         page = await self._ask(
-            lambda engine: engine.client.runs.list_page(TENANT, RunFilter(job_id=job_id), limit=5)
+            lambda engine: engine.client.runs.list_page(tenant, RunFilter(job_id=job_id), limit=5)
         )
         if not page.runs:
             return
         run_id = self._random.choice(page.runs).id
         asked_at = self._world.time()
         try:
-            answer = await self._ask(lambda engine: engine.client.runs.cancel(TENANT, run_id))
+            answer = await self._ask(lambda engine: engine.client.runs.cancel(tenant, run_id))
         except MainspringError as error:
             self._note("cancel", job_id, asked_at, _outcome(error), run_id=run_id)
             raise

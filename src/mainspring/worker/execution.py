@@ -138,10 +138,11 @@ class Execution:
         attempt = AttemptTask(lease, session_id, self._end)
         if is_cancelled or lease.is_cancel_requested:
             attempt.cancel()
+        held = self._leases
         # Of many, some tell enough, and the others do not pay for it.
-        if not self._leases.ahead or is_sampled(lease.run_id):
+        if not (held.ahead or held.waiting) or is_sampled(lease.run_id):
             attempt.begun_at = self._session.now()
-        self._leases.active[key] = attempt
+        held.active[key] = attempt
         executor = self._callbacks.get(lease.spec.target.type)
         if self._session.may_be_lost():
             self._refuse(attempt)

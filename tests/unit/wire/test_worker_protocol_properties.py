@@ -113,9 +113,7 @@ def through_json(value: object, kind: Any) -> Any:
 
 
 @given(run_id=RUN_IDS, token=TOKENS, ending=ENDINGS, took=st.none() | st.floats(0, 1e6))
-def test_report_arrives_as_it_was_said(
-    run_id: RunId, token: int, ending: Ending, took: float | None
-) -> None:
+def test_report_arrives_as_it_was_said(run_id: RunId, token: int, ending: Ending, took: float | None) -> None:
     report = Report(run_id=run_id, token=token, ending=ending, took=took)
     item = through_json(protocol.from_report(report), protocol.ReportItem)
     assert protocol.to_report(item, 0) == report

@@ -7,7 +7,6 @@ from mainspring.engine.claiming.lease_book import Given, LeaseBook
 from mainspring.ports.store.claims import ClaimedRun
 from mainspring.testing.factories import START
 
-
 JOB = JobId(UUID(int=7))
 
 

@@ -1,0 +1,85 @@
+"""L5: shares of tenants that all wait."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import cycle, islice
+
+import pytest
+
+from mainspring.core.ids import RunId
+from mainspring.core.states import RunState
+from mainspring.testing.factories import at
+from tests.unit.judge.histories import Story
+from tools.judge import Event, Fault, History
+from tools.judge.runs import Runs
+from tools.judge.shares import judge_shares
+
+COUNT = 200
+JOB = Story().job()
+
+
+def crowd(weights: dict[str, int], order: Sequence[str]) -> History:
+    """Let all tenants submit their runs at one instant, which are then claimed in this order, ten a second."""
+    story = Story()
+    job_id = story.job()
+    waiting: dict[str, list[RunId]] = {}
+    for tenant in weights:
+        waiting[tenant] = [story.submit(job_id, 1) for _ in range(COUNT)]
+    history = story.history
+    owner = {run_id: tenant for tenant, run_ids in waiting.items() for run_id in run_ids}
+    history.runs[:] = [replace(run, tenant=owner[run.id]) for run in history.runs]
+    history.events[:] = [event(1, run_id, RunState.PENDING, "inserted") for run_id in owner]
+    for place, tenant in enumerate(order):
+        if waiting[tenant]:
+            history.events.append(event(1.1 + place / 10, waiting[tenant].pop(), RunState.RUNNING, "claimed"))
+    return replace(history, weights=weights, claim=5, matchers=1)
+
+
+def event(when: float, run_id: RunId, target: RunState, what: str) -> Event:
+    return Event(at=at(when), job_id=JOB, run_id=run_id, target=target, token=1, what=what, actor="server")
+
+
+def judged(history: History) -> tuple[int, int]:
+    counts: Counter[str] = Counter()
+    return len(list(judge_shares(history, Runs(history), counts))), counts["shares_compared"]
+
+
+def in_turn(tenants: str, count: int) -> list[str]:
+    return list(islice(cycle(tenants), count))
+
+
+def test_shares_by_weight_are_good() -> None:
+    assert judged(crowd({"a": 1, "b": 1}, in_turn("ab", 500))) == (0, 1)
+    assert judged(crowd({"a": 1, "b": 3}, in_turn("abbb", 500))) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("weights", "order"),
+    [
+        ({"a": 1, "b": 1}, in_turn("abbb", 500)),
+        ({"a": 1, "b": 3}, in_turn("ab", 500)),
+        ({"a": 1, "b": 1}, [*"b" * COUNT, *"a" * COUNT]),
+    ],
+)
+def test_other_shares_are_not(weights: dict[str, int], order: list[str]) -> None:
+    found, compared = judged(crowd(weights, order))
+    assert found > 0
+    assert compared == 1
+
+
+def test_what_one_claim_hands_out_may_be_off() -> None:
+    assert judged(crowd({"a": 1, "b": 1}, [*in_turn("ab", 200), *"b" * 8, *in_turn("ab", 200)])) == (0, 1)
+
+
+def test_nothing_is_said_of_a_time_with_a_fault() -> None:
+    history = crowd({"a": 1, "b": 1}, in_turn("abbb", 500))
+    history.faults.append(Fault(kind="kill", target="worker-1", at=at(10), until=at(11)))
+    assert judged(history) == (0, 0)
+
+
+def test_nothing_is_said_of_few_runs_or_of_one_tenant() -> None:
+    assert judged(crowd({"a": 1, "b": 1}, in_turn("abbb", 70))) == (0, 0)
+    assert judged(crowd({"a": 1}, in_turn("a", 200))) == (0, 0)
