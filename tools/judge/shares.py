@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 from mainspring.core.ids import RunId
 from mainspring.core.states import RunState
-from tools.judge.delays import BOUND, Times
 from tools.judge.model import Event, History, Violation
 from tools.judge.runs import Runs
 
@@ -19,16 +18,17 @@ SETTLING = timedelta(seconds=3)
 def judge_shares(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
     """L5: while all tenants with a weight wait, each starts as many runs as its weight says.
 
-    Only where no fault is near. It may be off by what each process hands out in one claim at the beginning and at the
-    end of that time. Their attempts have to take the same time, as shares are of that.
+    It may be off by what each process hands out in one claim at the beginning and at the end of that time, and by as
+    much again for each fault: a process that starts anew does not know what it gave out before. Their attempts have to
+    take the same time, as shares are of that.
     """
     if len(history.weights) < 2:
         return
-    troubled = Times((fault.at - BOUND, fault.until + 3 * history.lease) for fault in history.faults)
-    slack = 2 * history.matchers * history.claim
     for begin, end, given in _times_of_all_waiting(history, runs):
+        faults = sum(fault.at <= end and begin <= fault.until + 3 * history.lease for fault in history.faults)
+        slack = (2 + faults) * history.matchers * history.claim
         total, weights = given.total(), sum(history.weights.values())
-        if troubled.meet(begin, end) or total * min(history.weights.values()) / weights < 2 * slack:
+        if total * min(history.weights.values()) / weights < slack:
             continue
         counts["shares_compared"] += 1
         for tenant, weight in history.weights.items():

@@ -74,12 +74,15 @@ def test_what_one_claim_hands_out_may_be_off() -> None:
     assert judged(crowd({"a": 1, "b": 1}, [*in_turn("ab", 200), *"b" * 8, *in_turn("ab", 200)])) == (0, 1)
 
 
-def test_nothing_is_said_of_a_time_with_a_fault() -> None:
-    history = crowd({"a": 1, "b": 1}, in_turn("abbb", 500))
+def test_each_fault_near_it_may_put_it_off_further() -> None:
+    history = crowd({"a": 1, "b": 1}, [*in_turn("ab", 200), *"b" * 28, *in_turn("ab", 200)])
+    assert judged(history) == (2, 1)
     history.faults.append(Fault(kind="kill", target="worker-1", at=at(10), until=at(11)))
-    assert judged(history) == (0, 0)
+    assert judged(history) == (0, 1)
+    history.faults[0] = Fault(kind="kill", target="worker-1", at=at(58), until=at(59))
+    assert judged(history) == (2, 1)
 
 
 def test_nothing_is_said_of_few_runs_or_of_one_tenant() -> None:
-    assert judged(crowd({"a": 1, "b": 1}, in_turn("abbb", 70))) == (0, 0)
+    assert judged(crowd({"a": 1, "b": 1}, in_turn("abbb", 40))) == (0, 0)
     assert judged(crowd({"a": 1}, in_turn("a", 200))) == (0, 0)
