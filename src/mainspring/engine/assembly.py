@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.hints import HintExchange
+from mainspring.engine.common.policies import PolicyFollower
 from mainspring.engine.common.service import Service, ServiceRunner
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.gateway import LocalGateway
-from mainspring.engine.policies import PolicyFollower
 from mainspring.engine.scheduling.catch_up import CatchUp
 from mainspring.engine.scheduling.census import CensusTaker
 from mainspring.engine.scheduling.ownership import Ownership
