@@ -203,6 +203,59 @@ async def test_result_over_the_limit_is_refused_and_one_up_to_it_arrives_whole(
     }
 
 
+async def test_server_from_before_durations_gets_reports_without_them(
+    runtime: ManualRuntime, server: str
+) -> None:
+    """Such a server refuses a field that it does not know, and the runs end all the same."""
+    refused: list[bytes] = []
+
+    class Older(HttpGateway):
+        async def _report(
+            self, session_id: SessionId, reports: tuple[Report, ...]
+        ) -> tuple[ReportResult, ...]:
+            if any(report.took is not None for report in reports):
+                refused.append(b"")
+                raise InvalidInput("reports[0].took_seconds", "is not a field")
+            return await super()._report(session_id, reports)
+
+    far = Older(server)
+    await far.start()
+    try:
+        run_ids = await submit(runtime, 2)
+        session = await far.register(REGISTRATION)
+        leases = (await claim(far, session.id)).leases
+        for lease in leases:
+            report = Report(run_id=lease.run_id, token=lease.token, ending=Success(), took=0.5)
+            assert await far.report(session.id, (report,)) == (ReportResult.APPLIED,)
+        assert [await state(runtime, run_id) for run_id in run_ids] == [RunState.SUCCEEDED] * 2
+        assert len(refused) == 1  # it is asked only once
+        await far.register(REGISTRATION)
+        with pytest.raises(InvalidInput, match="result"):  # what else is wrong is still said
+            await far.report(
+                session.id,
+                (
+                    Report(
+                        run_id=run_ids[0],
+                        token=1,
+                        ending=Success(result=b'"%b"' % (b"x" * INLINE_LIMIT)),
+                        took=1.0,
+                    ),
+                ),
+            )
+    finally:
+        await far.close()
+
+
+async def test_duration_arrives_and_is_learned(runtime: ManualRuntime, far: HttpGateway) -> None:
+    await submit(runtime)
+    session = await far.register(REGISTRATION)
+    [lease] = (await claim(far, session.id)).leases
+    runtime.clock.advance(3)
+    report = Report(run_id=lease.run_id, token=lease.token, ending=Success(), took=2.5)
+    assert await far.report(session.id, (report,)) == (ReportResult.APPLIED,)
+    assert runtime.matcher._lanes.order.times.mean(TENANT) == 2.5
+
+
 async def test_a_beat_of_as_much_as_a_worker_may_hold_fits(far: HttpGateway) -> None:
     session = await far.register(Registration(name="big", host="h", pid=1, slots=10_000, functions=("work",)))
     held = tuple((RunId(2**62 + index), 2**31 - 1) for index in range(20_000))

@@ -14,7 +14,7 @@ _FEW = 100
 _MOST = 50_000
 
 
-class Given(NamedTuple):
+class NotedLease(NamedTuple):
     """A lease: its token, its tenant, and when it was given, in monotonic seconds."""
 
     token: int
@@ -30,19 +30,19 @@ class LeaseBook:
     """
 
     def __init__(self) -> None:
-        self._young: dict[RunId, Given] = {}
-        self._old: dict[RunId, Given] = {}
+        self._young: dict[RunId, NotedLease] = {}
+        self._old: dict[RunId, NotedLease] = {}
 
     def note(self, runs: Sequence[ClaimedRun], at: float) -> None:
         """Note what a claim has given."""
         is_few = len(runs) <= _FEW
         for run in runs:
             if is_few or is_sampled(run.run_id):
-                self._young[run.run_id] = Given(run.token, run.tenant, at)
+                self._young[run.run_id] = NotedLease(run.token, run.tenant, at)
         if len(self._young) > _MOST:
             self._old, self._young = self._young, {}
 
-    def take(self, run_id: RunId, token: int) -> Given | None:
+    def take(self, run_id: RunId, token: int) -> NotedLease | None:
         """Return a lease and forget it; None if it is not known."""
         given = self._young.pop(run_id, None) or self._old.pop(run_id, None)
         return given if given is not None and given.token == token else None

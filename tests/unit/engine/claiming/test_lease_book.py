@@ -3,7 +3,7 @@ from uuid import UUID
 
 from mainspring.core.ids import JobId, RunId, make_run_id
 from mainspring.core.slot_times import is_sampled
-from mainspring.engine.claiming.lease_book import Given, LeaseBook
+from mainspring.engine.claiming.lease_book import LeaseBook, NotedLease
 from mainspring.ports.store.claims import ClaimedRun
 from mainspring.testing.factories import START
 
@@ -22,7 +22,7 @@ def test_a_lease_is_known_until_it_is_taken() -> None:
     book = LeaseBook()
     [run] = runs(1)
     book.note([run], 5.0)
-    assert book.take(run.run_id, 1) == Given(1, "acme", 5.0)
+    assert book.take(run.run_id, 1) == NotedLease(1, "acme", 5.0)
     assert book.take(run.run_id, 1) is None
 
 
