@@ -12,8 +12,8 @@ from random import Random
 import apsw
 import asyncpg
 
-from mainspring.core.ids import JobId, RunId
-from mainspring.core.model import DEFAULT_TENANT, Attempt, FireRange, JobSpec, Run
+from mainspring.core.ids import DEFAULT_TENANT, JobId, RunId
+from mainspring.core.model import Attempt, FireRange, JobSpec, Run
 from mainspring.ports.store import Store
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.sqlite import SqliteStore

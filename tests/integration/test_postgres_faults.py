@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mainspring.core import outcomes
-from mainspring.core.model import DEFAULT_TENANT, Job
+from mainspring.core.ids import DEFAULT_TENANT
+from mainspring.core.model import Job
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.hints import Hint
 from mainspring.ports.store.sessions import Beat

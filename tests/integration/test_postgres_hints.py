@@ -12,8 +12,7 @@ import asyncpg
 import pytest
 
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time
-from mainspring.core.ids import JobId, SessionId
-from mainspring.core.model import DEFAULT_TENANT
+from mainspring.core.ids import DEFAULT_TENANT, JobId, SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.common.hints import HintExchange
 from mainspring.engine.scheduling.shards import ShardSettings

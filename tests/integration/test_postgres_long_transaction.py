@@ -113,6 +113,7 @@ async def test_a_claim_does_not_pass_the_earlier_ones_of_its_session(dsn: str) -
                 "number": str(CLAIMS + 1),
                 "lanes": "'{}'",
                 "lows": "'{}'",
+                "quotas": "'{100}'",
                 "limit": "1",
                 "now": f"'{at(CLAIMS).isoformat()}'",
             }

@@ -8,8 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from mainspring.core.ids import RunId
-from mainspring.core.model import DEFAULT_TENANT
+from mainspring.core.ids import DEFAULT_TENANT, RunId
 from mainspring.errors import StoreUnavailable
 from mainspring.stores._sql.migrate import Migration, make_migration, read_migrations
 from mainspring.stores.postgres import ConnectionOptions

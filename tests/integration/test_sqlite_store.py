@@ -375,7 +375,7 @@ async def test_failing_call_leaves_the_rest_of_its_group_alone(store: SqliteStor
     found = await store.get_runs([*first, *second])
     assert [run is not None for run in found] == [True] * 5
     tenants = await store._reader.call(lambda db: db.execute("SELECT id FROM tenant").fetchall())
-    assert tenants == [("default",)]
+    assert tenants == []
 
 
 async def test_lanes_of_a_call_that_was_rolled_back_are_forgotten(store: SqliteStore) -> None:

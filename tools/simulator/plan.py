@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mainspring.core.model import DEFAULT_TENANT
+from mainspring.core.ids import DEFAULT_TENANT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from mainspring.api.socket_diagnosis import (
     read_sequence,
     write_question,
 )
-from mainspring.core.model import DEFAULT_TENANT
+from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.core.rights import ALL_RIGHTS, Principal
 from mainspring.errors import InvalidInput
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.types import Scope
 
-from mainspring.core.model import DEFAULT_TENANT
+from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.core.rights import ALL_RIGHTS, Principal
 
 _ANYBODY = Principal(name="anybody", tenant=DEFAULT_TENANT, rights=ALL_RIGHTS)

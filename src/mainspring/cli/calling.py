@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from mainspring.cli.options import TENANT
-from mainspring.core.ids import parse_job_id
-from mainspring.core.model import DEFAULT_TENANT
+from mainspring.core.ids import DEFAULT_TENANT, parse_job_id
 from mainspring.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -28,7 +27,8 @@ def call(server: str, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> 
     """Make calls to a server for the tenant that --tenant names, and return their results."""
     from mainspring.sdk.client import AsyncClient
 
-    tenant: str = click.get_current_context().meta.get(TENANT, DEFAULT_TENANT)
+    context = click.get_current_context(silent=True)  # there is none where a program calls this
+    tenant: str = DEFAULT_TENANT if context is None else context.meta.get(TENANT, DEFAULT_TENANT)
 
     async def run() -> T:
         async with AsyncClient(server, tenant=tenant) as client:

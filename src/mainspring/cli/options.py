@@ -10,8 +10,8 @@ from click.core import ParameterSource
 
 from mainspring.config.setting import PROCESSES, Setting
 from mainspring.config.table import DEFAULT_SERVER, SETTINGS
+from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.core.kinds import Flag, Kind, Worded
-from mainspring.core.model import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from mainspring.config.sources import Choices
@@ -60,7 +60,9 @@ def _keep_tenant(context: click.Context, _: click.Parameter, name: str) -> None:
     context.meta[TENANT] = name
 
 
-def kind_option(flag: str, kind: Kind, *, words: str, default: str | None = None) -> Callable[[F], F]:
+def kind_option(
+    flag: str, kind: Kind, *, words: str, default: str | None = None, is_required: bool = False
+) -> Callable[[F], F]:
     """Add an option whose value is of one of the core's kinds. A wrong one is refused as a setting or a field is."""
 
     def read(_: click.Context, parameter: click.Parameter, text: str | None) -> Any:
@@ -68,7 +70,13 @@ def kind_option(flag: str, kind: Kind, *, words: str, default: str | None = None
         return None if text is None else kind.read(kind.from_text(text, field), field, None)
 
     return click.option(
-        flag, metavar=kind.metavar, default=default, show_default=True, callback=read, help=words
+        flag,
+        metavar=kind.metavar,
+        default=default,
+        show_default=True,
+        required=is_required,
+        callback=read,
+        help=words,
     )
 
 

@@ -57,11 +57,13 @@ def deal(
         most: the most lanes to return.
         times: how long attempts take.
     """
-    turns = _gather(pools, most)
+    turns = _gather(queues, pools, most)
     heads = [head for turn in turns.values() for lanes in turn.lanes.values() for head in lanes]
     if len(heads) == 1:
         return {heads[0].lane_id: seats}
     _weigh(queues, turns)
+    for name, turn in turns.items():
+        queues.keep_up(name, times.mean(next(iter(turn.lanes))))
     queues.advance(min(map(queues.time, turns)))
     queues.prune(turns)
     order = [(queues.time(name), name) for name in turns]
@@ -77,10 +79,10 @@ def deal(
     return _fill_up(dealt, heads, seats)
 
 
-def _gather(pools: Sequence[Pool], most: int) -> dict[str, _Turns]:
+def _gather(queues: Shares, pools: Sequence[Pool], most: int) -> dict[str, _Turns]:
     """Return by queue the lanes that are to be served first."""
     if len(pools) > PORTIONS:
-        pools = nsmallest(most, pools, key=_urgency)
+        pools = nsmallest(most, pools, key=lambda pool: (queues.time(pool.queue), *_urgency(pool)))
     each = max(min(most, PORTIONS) // len(pools), 1)
     turns: dict[str, _Turns] = {}
     for pool in pools:
@@ -113,6 +115,7 @@ def _weigh(queues: Shares, turns: Mapping[str, _Turns]) -> None:
     So nobody gets more by using more queues. Of those that are not in the deal, this assumes that they weigh the same.
     """
     counts = Counter(tenant for turn in turns.values() for tenant in turn.lanes)
+    queues.weights = {}
     for name, turn in turns.items():
         weight = sum(turn.tenants.weight(tenant) / counts[tenant] for tenant in turn.lanes)
         lanes = sum(map(len, turn.lanes.values()))
@@ -122,10 +125,12 @@ def _weigh(queues: Shares, turns: Mapping[str, _Turns]) -> None:
 def _fill_up(dealt: Mapping[Head, int], heads: Iterable[Head], seats: int) -> dict[LaneId, int]:
     """Return the quotas of all lanes, so that somebody gets the seats that others leave.
 
-    Those are the lanes that got no portion. If all have one, it is the last lane. That is one that gave all that the
-    claim before asked of it, or else the one whose head has waited for the longest time.
+    The one that is furthest behind stays first. The seats that are left go to the lanes that got no portion. If all
+    have one, they go to the last lane. That is one that gave all that the claim before asked of it, or else the one
+    whose head has waited for the longest time.
     """
-    ordered = sorted(sorted(dealt, key=_age, reverse=True), key=lambda head: head.is_deep)
+    first, *rest = dealt
+    ordered = [first, *sorted(sorted(rest, key=_age, reverse=True), key=lambda head: head.is_deep)]
     quotas = {head.lane_id: dealt[head] for head in ordered}
     others = [head.lane_id for head in heads if head not in dealt] or [next(reversed(quotas))]
     return quotas | dict.fromkeys(others, seats)

@@ -20,6 +20,8 @@ AGING = timedelta(minutes=5)
 """A run that has waited for so long need not wait until the tiers above its own are empty."""
 AGING_SHARE = 0.1
 """The share of the seats that such runs get while more urgent work waits, the oldest first."""
+MOST_AGED = 64
+"""Lanes of one claim from which such runs are taken, at most."""
 TIERS = tuple(sorted(Priority))
 
 
@@ -28,12 +30,21 @@ class Reach:
 
     Args:
         serves: whether they can execute runs of a queue and a route.
+
+    Attributes:
+        queues: the shares of the queues, by tier.
+        credit: the seats that are due to runs that have waited for long.
+        aged: the lanes of which the last choice wanted such runs.
+        is_cut: the last choice left lower tiers out, because lanes of higher ones may have more than their quotas.
     """
 
-    __slots__ = ("_changes", "_pools", "_serves", "queues")
+    __slots__ = ("_changes", "_pools", "_serves", "aged", "credit", "is_cut", "queues")
 
     def __init__(self, serves: Callable[[str, str], bool]) -> None:
         self.queues = {priority: Shares() for priority in TIERS}
+        self.credit = 0.0
+        self.aged: dict[LaneId, int] = {}
+        self.is_cut = False
         self._serves = serves
         self._changes = -1
         self._pools: list[tuple[Priority, list[Pool]]] = []
@@ -79,7 +90,6 @@ class LaneOrder:
         self._weights: dict[str, float] = {}
         self._queues: dict[tuple[str, Priority], _Queue] = {}
         self._keys: dict[LaneId, LaneKey] = {}
-        self._credit = 0.0
 
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Let tenants have these weights from now on; 1 where none is given."""
@@ -117,7 +127,7 @@ class LaneOrder:
         elif pool.put(key.tenant, lane.id, lane.earliest_ready_at):
             self._keys[lane.id] = key
             if not queue.lanes[key.tenant]:
-                queue.tenants.welcome(key.tenant)
+                queue.tenants.welcome(key.tenant, self.times.mean(key.tenant))
             queue.lanes[key.tenant] += 1
 
     def _remove(self, lane_id: LaneId, key: LaneKey) -> None:
@@ -161,27 +171,36 @@ class LaneOrder:
             now: the store's time.
         """
         tiers = [(priority, found) for priority, pools in reach.pools(self) if (found := _wake(pools, now))]
-        chosen = self._choose_aged([pool for _, found in tiers[1:] for pool in found], seats, now)
-        for priority, found in tiers:
+        reach.aged = self._choose_aged(reach, [pool for _, found in tiers[1:] for pool in found], seats, now)
+        reach.is_cut = False
+        chosen = dict(reach.aged)
+        for place, (priority, found) in enumerate(tiers):
             self._advance(priority, found, now)
             quotas = deal(reach.queues[priority], found, seats, MOST_LANES - len(chosen), times=self.times)
             chosen = chosen | quotas | chosen
             # Lower tiers get nothing while a lane may have more than its quota.
-            if len(chosen) >= MOST_LANES or any(chosen[lane_id] < seats for lane_id in quotas):
+            if len(chosen) >= MOST_LANES or any(self._may_have_more(key, seats, chosen) for key in quotas):
+                reach.is_cut = place < len(tiers) - 1
                 break
         return chosen
 
-    def _choose_aged(self, pools: Sequence[Pool], seats: int, now: datetime) -> dict[LaneId, int]:
+    def _may_have_more(self, lane_id: LaneId, seats: int, quotas: Mapping[LaneId, int]) -> bool:
+        key = self._keys[lane_id]
+        head = self._queues[key.queue, key.priority].pools[key.route].heads[key.tenant]
+        return quotas[lane_id] < seats and not head.is_dry
+
+    def _choose_aged(
+        self, reach: Reach, pools: Sequence[Pool], seats: int, now: datetime
+    ) -> dict[LaneId, int]:
         """Return lanes of lower tiers that get a part of the seats, because their heads have waited for long."""
-        heads = [head for pool in pools if (head := pool.oldest()) and head.ready_at <= now - AGING]
+        heads = [head for pool in pools for head in pool.ready_since(now - AGING, MOST_AGED)]
         if not heads:
-            self._credit = 0.0
+            reach.credit = 0.0
             return {}
-        self._credit += AGING_SHARE * seats  # claims for one seat each save up for it
-        count = int(self._credit + 1e-9)
-        self._credit -= count
-        heads.sort(key=lambda head: head.ready_at)
-        return dict.fromkeys([head.lane_id for head in heads[:count]], -(-count // len(heads)))
+        # Claims for one seat each save up for it.
+        count = min(int(reach.credit + AGING_SHARE * seats + 1e-9), seats)
+        heads = sorted(heads, key=lambda head: head.ready_at)[: min(count, MOST_AGED)]
+        return {head.lane_id: -(-count // len(heads)) for head in heads}
 
     def _advance(self, priority: Priority, pools: Sequence[Pool], now: datetime) -> None:
         """Let the tenants' shares in the queues of these pools know who is furthest behind.
@@ -196,20 +215,27 @@ class LaneOrder:
 
     # -- what was given ------------------------------------------------------------------------------------------------
 
-    def charge(self, reach: Reach, taken: Mapping[LaneId, int], quotas: Mapping[LaneId, int]) -> bool:
-        """Note how many runs a claim took of each lane, and how many it could have taken.
+    def charge(
+        self, reach: Reach, taken: Mapping[LaneId, int], quotas: Mapping[LaneId, int], seats: int
+    ) -> bool:
+        """Note how many runs a claim for so many seats took of each lane, and how many it could have taken.
 
-        Return whether a lane gave all that it could have given, so that it may have more.
+        Return whether there may be more: a lane gave all that it could have given, or lower tiers were left out.
         """
-        may_have_more = False
-        for lane_id, count in taken.items():
-            key = self._keys.get(lane_id)
+        total = sum(taken.values())
+        aged = sum(taken.get(lane_id, 0) for lane_id in reach.aged)
+        reach.credit = min(max(reach.credit + AGING_SHARE * total - aged, 0.0), float(MOST_AGED))
+        may_have_more = reach.is_cut and total < seats
+        for lane_id in taken.keys() | quotas.keys() if total < seats else taken.keys():
+            key, count = self._keys.get(lane_id), taken.get(lane_id, 0)
             if key is None:
                 continue  # nothing was known of it, so it competed with nobody
-            self.charge_lane(reach, key, count)
-            is_deep = count >= quotas.get(lane_id, count + 1)
-            self._queues[key.queue, key.priority].pools[key.route].heads[key.tenant].is_deep = is_deep
-            may_have_more = may_have_more or is_deep
+            if count:
+                self.charge_lane(reach, key, count)
+            head = self._queues[key.queue, key.priority].pools[key.route].heads[key.tenant]
+            head.is_deep = 0 < quotas.get(lane_id, count + 1) <= count
+            head.is_dry = not head.is_deep and total < seats
+            may_have_more = may_have_more or head.is_deep
         return may_have_more
 
     def charge_lane(self, reach: Reach, key: LaneKey, count: int) -> None:

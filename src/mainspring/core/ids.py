@@ -10,6 +10,8 @@ from typing import NewType
 from uuid import UUID
 
 SHARDS = 256
+DEFAULT_TENANT = "default"
+"""The tenant of those who name none."""
 
 JobId = NewType("JobId", UUID)
 RunId = NewType("RunId", int)

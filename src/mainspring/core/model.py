@@ -18,7 +18,6 @@ from mainspring.core.values import value
 if TYPE_CHECKING:
     from mainspring.core.triggers import Trigger
 
-DEFAULT_TENANT = "default"
 DEFAULT_QUEUE = "default"
 DEFAULT_TIMEOUT = timedelta(hours=24)
 """The time limit of an attempt if its job sets none."""

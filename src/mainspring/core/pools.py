@@ -21,6 +21,7 @@ class Head:
         is_awake: it is ready.
         is_lined: it has an entry among those that are ordered by share.
         is_deep: the lane gave all that the last claim asked of it, so it may have many more.
+        is_dry: it gave less than it was asked for, so it has no more, whatever its head says (it may have expired).
     """
 
     lane_id: LaneId
@@ -29,6 +30,7 @@ class Head:
     is_awake: bool = False
     is_lined: bool = False
     is_deep: bool = False
+    is_dry: bool = False
 
 
 class Pool:
@@ -68,6 +70,7 @@ class Pool:
 
     def _move(self, head: Head, ready_at: datetime) -> None:
         head.ready_at = ready_at
+        head.is_dry = False
         if head.is_awake and self._now is not None and ready_at <= self._now:
             self._age(head)
             return
@@ -143,6 +146,15 @@ class Pool:
         while self._by_age and not _is_aged(self._by_age[0]):
             heappop(self._by_age)
         return self._by_age[0][2] if self._by_age else None
+
+    def ready_since(self, until: datetime, most: int) -> list[Head]:
+        """Return the heads that have been ready since then or longer, the oldest first."""
+        taken: list[tuple[datetime, int, Head]] = []
+        while len(taken) < most and (head := self.oldest()) is not None and head.ready_at <= until:
+            taken.append(heappop(self._by_age))
+        for entry in taken:
+            heappush(self._by_age, entry)
+        return list(dict.fromkeys(head for _, _, head in taken))
 
 
 def _is_aged(entry: tuple[datetime, int, Head]) -> bool:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
 
 from mainspring.core.fields import read_payload, read_word
-from mainspring.core.model import DEFAULT_TENANT
+from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
 from mainspring.plugins import load_plugins
 from mainspring.registry import FunctionRegistry

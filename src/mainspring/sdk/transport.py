@@ -13,7 +13,7 @@ import msgspec
 from mainspring.clock import system_random
 from mainspring.config.kinds import ServerUrl
 from mainspring.core.fields import read_word
-from mainspring.core.model import DEFAULT_TENANT
+from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.errors import (
     Conflict,
     InvalidInput,

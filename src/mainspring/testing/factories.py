@@ -13,8 +13,8 @@ from uuid import UUID
 
 from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.clocks import NextFire
-from mainspring.core.ids import SHARDS, JobId, LaneId, RunId, SessionId
-from mainspring.core.model import DEFAULT_TENANT, FireRangeKind, Job, JobSpec, LaneKey, RunKind, Target
+from mainspring.core.ids import DEFAULT_TENANT, SHARDS, JobId, LaneId, RunId, SessionId
+from mainspring.core.model import FireRangeKind, Job, JobSpec, LaneKey, RunKind, Target
 from mainspring.core.outcomes import AttemptFacts
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimedRun, ClaimRequest, HeldRun

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from mainspring.core.fields import MAX_WORD
-from mainspring.core.model import DEFAULT_TENANT
+from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.core.rights import Right
 
 A = TypeVar("A")

@@ -13,7 +13,7 @@ import structlog
 
 from mainspring.api.principals import identify_anybody
 from mainspring.api.routing import Routes
-from mainspring.core.model import DEFAULT_TENANT
+from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.core.rights import ALL_RIGHTS, Principal, Right
 from mainspring.testing.manual import ManualRuntime
 from mainspring.wire.operation import Operation

@@ -78,6 +78,7 @@ class Backlogs:
             reach or self.reach,
             {LaneId(number): count for number, count in taken.items() if count},
             {LaneId(number): quota for number, quota in quotas.items()},
+            seats,
         )
         self.read()
         return +taken
@@ -168,7 +169,8 @@ def test_a_lone_lane_gets_all_seats() -> None:
 def test_seats_are_dealt_among_tenants() -> None:
     """Three runs do not wait behind two hundred of somebody else's."""
     backlogs = Backlogs({lane(1, ready_at=-9.0): 200, lane(2, tenant="b"): 3})
-    assert backlogs.claim(10) == {1: 7, 2: 3}
+    assert backlogs.claim(10)[2] == 3
+    assert backlogs.claim(10) == {1: 10}
 
 
 @pytest.mark.parametrize("seats", [1, 10, 100, 1000, 4000])
@@ -341,6 +343,116 @@ def test_an_old_backlog_does_not_flood_what_is_urgent() -> None:
     backlogs = Backlogs({lane(1, priority=HIGH): None, lane(2, priority=LOW, ready_at=-100 * OLD): 500_000})
     total = sum((backlogs.claim(50) for _ in range(100)), Counter())
     assert total[2] / total.total() <= AGING_SHARE + 0.01
+
+
+def test_other_kinds_of_workers_do_not_take_the_share_of_what_has_waited() -> None:
+    backlogs = Backlogs(
+        {
+            lane(1, queue="a"): None,
+            lane(2, queue="b", priority=HIGH): None,
+            lane(3, queue="b", ready_at=-OLD): None,
+        }
+    )
+    a, b = Reach(lambda queue, route: queue == "a"), Reach(lambda queue, route: queue == "b")
+    total: Counter[int] = Counter()
+    for _ in range(100):
+        backlogs.claim(1, reach=a)
+        total += backlogs.claim(1, reach=b)
+    assert 9 <= total[3] <= 11
+
+
+def test_many_lanes_share_what_is_due_to_their_age() -> None:
+    crowd: dict[Lane, int | None] = {
+        lane(n, tenant=f"t{n}", priority=LOW, ready_at=-OLD - n): 1 for n in range(10, 1010)
+    }
+    backlogs = Backlogs({lane(1, priority=HIGH): None, **crowd})
+    total = sum((backlogs.claim(100) for _ in range(50)), Counter())
+    assert 1 - total[1] / total.total() == pytest.approx(AGING_SHARE, abs=0.01)
+
+
+def test_however_much_has_aged_a_claim_has_room_for_the_urgent() -> None:
+    urgent = [lane(n, route=f"function:h{n}", priority=HIGH) for n in range(1, 70)]
+    aged = [lane(n, route=f"function:l{n}", priority=LOW, ready_at=-OLD) for n in range(100, 500)]
+    quotas = choose(order_of(*urgent, *aged), 4000)
+    assert len(quotas) <= MOST_LANES
+    assert set(range(1, 70)) <= quotas.keys()
+
+
+def test_a_queue_beside_hundreds_of_others_is_not_starved() -> None:
+    """The others have a run each, again and again, and are empty in between."""
+    others: dict[Lane, int | None] = {lane(n, tenant=f"t{n}", queue=f"q{n}"): 1 for n in range(10, 310)}
+    backlogs = Backlogs({lane(1, queue="mine"): None, **others})
+    backlogs.claim(1000, reach=Reach(lambda queue, route: queue == "mine"))
+    total: Counter[int] = Counter()
+    for _ in range(600):
+        total += backlogs.claim(10)
+        backlogs.left |= dict.fromkeys(range(10, 310), 1.0)
+        backlogs.read()
+    assert total[1] >= 10
+    assert len(backlogs.reach.queues[MEDIUM].weights) <= 301
+
+
+def test_newcomers_do_not_starve_who_was_there_before() -> None:
+    backlogs = Backlogs({lane(1, tenant="base"): None})
+    total: Counter[int] = Counter()
+    for number in range(10, 1000):
+        backlogs.lanes[number] = lane(number, tenant=f"t{number}")
+        backlogs.left[number] = 1.0
+        backlogs.read()
+        total += backlogs.claim(1)
+    assert total[1] >= 30  # each time that it is served, one newcomer more waits beside it
+    shares = backlogs.order._queues["default", MEDIUM].tenants
+    assert len(shares._times) <= 3500
+
+
+@pytest.mark.parametrize(
+    ("seats", "seconds"), [(100, 60.0), (100, 2.0), (50, 30.0), (20, 60.0), (1000, 0.001)]
+)
+def test_weights_hold_for_large_claims_and_long_attempts(seats: int, seconds: float) -> None:
+    weights = {"a": 7.0, "b": 2.0, "c": 1.0}
+    backlogs = Backlogs({lane(n, tenant=tenant): None for n, tenant in enumerate(weights)}, weights)
+    for tenant in weights:
+        backlogs.order.times.learn(tenant, seconds)
+    total = backlogs.claim_often(100, seats)
+    for tenant, weight in weights.items():
+        assert total[tenant] / total.total() == pytest.approx(weight / 10, abs=0.01)
+
+
+def test_equal_weights_hold_where_attempts_take_sixty_times_as_long() -> None:
+    backlogs = Backlogs({lane(1): None, lane(2, tenant="b"): None})
+    for tenant, seconds in {"a": 60.0, "b": 1.0}.items():
+        backlogs.order.times.learn(tenant, seconds)
+    total = backlogs.claim_often(300, 100)
+    assert 60 * total["a"] == pytest.approx(total["b"], rel=0.1)
+
+
+def test_lanes_whose_runs_have_expired_hold_up_lower_tiers_for_one_claim_only() -> None:
+    """Their heads say that they have something ready, and there is nothing to get."""
+    backlogs = Backlogs(
+        {lane(1, priority=HIGH): 0, lane(2, priority=HIGH, tenant="b"): 0, lane(3, priority=LOW): 9}
+    )
+    expired = [backlogs.lanes[1], backlogs.lanes[2]]
+    backlogs.order.keep([*expired, backlogs.lanes[3]])
+    quotas = choose(backlogs.order, 2, reach=backlogs.reach)
+    assert 3 not in quotas
+    may_have_more = backlogs.order.charge(
+        backlogs.reach, {}, {LaneId(number): quota for number, quota in quotas.items()}, 2
+    )
+    assert may_have_more  # so the next claim follows at once
+    backlogs.order.keep([*expired, backlogs.lanes[3]])
+    quotas = choose(backlogs.order, 2, reach=backlogs.reach)
+    assert 3 in quotas
+    assert not backlogs.order.charge(
+        backlogs.reach, {LaneId(3): 1}, {LaneId(number): quota for number, quota in quotas.items()}, 2
+    )
+
+
+def test_the_one_furthest_behind_stays_first() -> None:
+    """A claim with a limit on functions takes runs of the kind that is first."""
+    backlogs = Backlogs({lane(1, ready_at=-9.0): None, lane(2, route="http"): None})
+    for _ in range(5):
+        assert next(iter(choose(backlogs.order, 2, reach=backlogs.reach))) == 1
+        backlogs.claim(2)
 
 
 def test_aging_is_what_the_docs_say() -> None:

@@ -25,7 +25,7 @@ def tenant_group() -> None:
 
 @tenant_group.command("set")
 @click.argument("name")
-@kind_option("--weight", _WEIGHT.kind, words=_WEIGHT.summary, default=str(_WEIGHT.default))
+@kind_option("--weight", _WEIGHT.kind, words=_WEIGHT.summary, is_required=True)
 @server_option
 @json_option
 def set_command(name: str, weight: int, server: str, *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from mainspring.core.ids import RunId, SessionId
 from mainspring.engine.claiming.abilities import Abilities, KnownSessions
 from mainspring.engine.claiming.lane_cache import POLL_PERIOD, LaneCache
 from mainspring.engine.claiming.numbers import LastNumbers
-from mainspring.engine.claiming.requests import LaneChoices, make_request
+from mainspring.engine.claiming.requests import Given, LaneChoices, make_request
 from mainspring.engine.claiming.turn import AskingTurn
 from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCalls
 from mainspring.engine.common.wakeups import Wakeups
@@ -302,18 +302,21 @@ class Matcher:
         now: datetime,
     ) -> None:
         lucky: dict[Abilities, int] = {}
+        given: dict[Abilities, Given] = {}
         for item, request, result in zip(asked, requests, results, strict=True):
             abilities = self._sessions.find(item.call)
             if abilities is not None:
                 lucky[abilities] = lucky.get(abilities, 0) + bool(result.runs)
             if request.lanes:
                 self._lanes.expire()
-                may_have_more = abilities is not None and self._lanes.order.charge(
-                    abilities.reach, result.taken, request.quotas
-                )
-                if may_have_more or len(result.runs) == request.limit:
-                    self._has_news = True
+                if abilities is not None:
+                    given.setdefault(abilities, Given()).add(request, result)
+                if len(result.runs) == request.limit:
+                    self._has_news = True  # there may be more than was taken
             self._answer(item, result, now)
+        for abilities, one in given.items():
+            if self._lanes.order.charge(abilities.reach, one.taken, one.quotas, one.seats):
+                self._has_news = True
         for abilities, count in lucky.items():
             # If all of them got runs, there may be as much again.
             wider = 2 * count if count >= abilities.width else count

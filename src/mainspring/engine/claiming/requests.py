@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from mainspring.core.ids import LaneId
 from mainspring.engine.claiming.abilities import Abilities
 from mainspring.engine.claiming.lane_cache import LaneCache, LaneChoice
 from mainspring.ports.gateway import ClaimCall, FunctionLimit
-from mainspring.ports.store.claims import ClaimRequest
+from mainspring.ports.store.claims import ClaimRequest, ClaimResult
+
+
+@dataclass(slots=True)
+class Given:
+    """What sessions that offer the same were given by one call.
+
+    Attributes:
+        taken: how many runs of each lane.
+        quotas: how many it could have been.
+        seats: for how many runs they asked.
+    """
+
+    taken: Counter[LaneId] = field(default_factory=Counter)
+    quotas: dict[LaneId, int] = field(default_factory=dict)
+    seats: int = 0
+
+    def add(self, request: ClaimRequest, result: ClaimResult) -> None:
+        """Add what one of them was given."""
+        self.taken.update(result.taken)
+        self.quotas.update(request.quotas)
+        self.seats += request.limit
 
 
 class LaneChoices:
@@ -29,16 +52,16 @@ class LaneChoices:
 
     def request(self, call: ClaimCall, abilities: Abilities) -> ClaimRequest:
         """Return the request for a call."""
-        choice, limit, bound = self._choose(abilities, call), call.limit, call.function_limit
+        seats = max(self._seats.get(abilities, call.limit), 1)
+        choice, limit, bound = self._choose(abilities, seats), call.limit, call.function_limit
         if bound is not None and 0 < bound.limit < limit:
-            others = self._choose(abilities.without(bound.functions), call)
+            others = self._choose(abilities.without(bound.functions), seats)
             choice, limit = divide(choice, others, bound, limit)
         return make_request(call, choice, limit)
 
-    def _choose(self, abilities: Abilities, call: ClaimCall) -> LaneChoice:
+    def _choose(self, abilities: Abilities, seats: int) -> LaneChoice:
         made = self._made.get(abilities)
         if made is None:
-            seats = max(self._seats.get(abilities, call.limit), 1)
             made = self._made[abilities] = self._lanes.choose(abilities, seats, self._now)
         return made
 

@@ -86,7 +86,7 @@ class ClaimResult:
     """The leases given to one request.
 
     Attributes:
-        taken: how many of them are of each lane.
+        taken: how many of them are of each lane; empty if the answer is that of an earlier claim.
     """
 
     runs: tuple[ClaimedRun, ...]

@@ -50,6 +50,10 @@ _by_ready_at = itemgetter(_READY_AT, 0)
 _lane = itemgetter(_LANE)
 
 
+class _Repeated(list[Record]):
+    """The rows of an answer that was given before."""
+
+
 class PostgresClaimStore:
     """`ClaimStore` on PostgreSQL. Claims are repeatable, because each request has a number."""
 
@@ -91,7 +95,9 @@ class PostgresClaimStore:
         if (
             not lane_ids <= self._tenants.keys()
         ):  # a repeated answer: the runs of the other lanes have ended since
-            answers = [rows and [row for row in rows if _lane(row) in self._tenants] for rows in answers]
+            answers = [
+                rows and _Repeated(row for row in rows if _lane(row) in self._tenants) for rows in answers
+            ]
         return [
             _NOT_LIVE if rows is None else _result_of(rows, request, self._tenants)
             for rows, request in zip(answers, requests, strict=True)
@@ -230,7 +236,7 @@ async def _repeat(transaction: Transaction, request: ClaimRequest) -> _Rows | No
     rows = await transaction.fetch("repeat_claim", session_id=request.session_id, number=request.number)
     if not rows:
         return None
-    return [] if rows[0]["id"] is None else rows
+    return [] if rows[0]["id"] is None else _Repeated(rows)
 
 
 def _groups(requests: Sequence[ClaimRequest]) -> list[list[int]]:
@@ -305,4 +311,4 @@ def _result_of(rows: _Rows, request: ClaimRequest, tenants: Mapping[LaneId, str]
     if len(places) > 1:
         rows.sort(key=lambda row: places.get(_lane(row), 0))
     runs = tuple([ClaimedRun(*(*row[:_FIELDS], tenants[row[_LANE]])) for row in rows])
-    return ClaimResult(runs, taken=Counter(map(_lane, rows)))
+    return ClaimResult(runs, taken={} if isinstance(rows, _Repeated) else Counter(map(_lane, rows)))
