@@ -11,7 +11,7 @@ from mainspring.core.ids import RunId, SessionId
 from mainspring.engine.claiming.abilities import Abilities, KnownSessions
 from mainspring.engine.claiming.lane_cache import POLL_PERIOD, LaneCache
 from mainspring.engine.claiming.numbers import LastNumbers
-from mainspring.engine.claiming.requests import Given, LaneChoices, make_request
+from mainspring.engine.claiming.requests import Granted, LaneChoices, make_request
 from mainspring.engine.claiming.turn import AskingTurn
 from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCalls
 from mainspring.engine.common.wakeups import Wakeups
@@ -302,7 +302,7 @@ class Matcher:
         now: datetime,
     ) -> None:
         lucky: dict[Abilities, int] = {}
-        given: dict[Abilities, Given] = {}
+        given: dict[Abilities, Granted] = {}
         for item, request, result in zip(asked, requests, results, strict=True):
             abilities = self._sessions.find(item.call)
             if abilities is not None:
@@ -310,7 +310,7 @@ class Matcher:
             if request.lanes:
                 self._lanes.expire()
                 if abilities is not None:
-                    given.setdefault(abilities, Given()).add(request, result)
+                    given.setdefault(abilities, Granted()).add(request, result)
                 if len(result.runs) == request.limit:
                     self._has_news = True  # there may be more than was taken
             self._answer(item, result, now)

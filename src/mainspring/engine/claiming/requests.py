@@ -15,7 +15,7 @@ from mainspring.ports.store.claims import ClaimRequest, ClaimResult
 
 
 @dataclass(slots=True)
-class Given:
+class Granted:
     """What sessions that offer the same were given by one call.
 
     Attributes:
