@@ -85,6 +85,8 @@ def test_services_leave_nothing_behind_when_told_to_end(
         [SERVICES, "run", "--", "sh", "-c", script],
         env=environment_without("MAINSPRING_"),
         stdin=subprocess.DEVNULL,
+        # Where the tests run in the background of a script, SIGINT is ignored, and a shell could not trap it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - has no threads of its own
     )
     deadline = time.monotonic() + 30
     while not (mark.exists() and mark.read_text()) and time.monotonic() < deadline:
