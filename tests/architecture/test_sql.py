@@ -64,6 +64,7 @@ ONLY_POSTGRES = {
     "drop_history": "partitions",
     "find_lost_runs": "SQLite has no failover",
     "find_workers": "SQLite reads the worker in add_attempt",
+    "hold_calendar_revision": "row locks; SQLite has one writer",
     "hold_lanes": "a row lock; SQLite has one writer",
     "let_others_pass": "locks of tables",
     "limit_lock_waits": "locks of tables",
@@ -122,6 +123,7 @@ OTHER_PARAMETERS = {
     "insert_run": (set(), {"shard"}, "SQLite's ids are made in Python"),
     "insert_skipped": (set(), {"shard"}, "SQLite's ids are made in Python"),
     "prune_history": (set(), {"settled_before"}, "the lock of the mark comes first; SQLite has one writer"),
+    "read_calendar": ({"key"}, {"name", "version"}, "JSON pairs here, two arrays there"),
     "read_version": ({"key"}, {"job_id", "version"}, "JSON pairs here, two arrays there"),
     "read_lane": (
         set(),

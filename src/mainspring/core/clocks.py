@@ -95,20 +95,45 @@ def decide_edit(
     next_fire: NextFire | None,
     ends_gap: bool,
     is_name_taken: bool,
+    is_current: bool = True,
 ) -> Decision:
     """Decide an edit. A paused job stays paused and its clock stopped, whatever the edit says.
 
     Args:
         clock: None if the job does not exist.
+        is_current: the calendars by which the clock is set are as they were read.
     """
     if clock is None:
         return _MISSING
-    if not _stands_at(clock, revision, fire_at):
+    if not is_current or not _stands_at(clock, revision, fire_at):
         return _MOVED
     if is_name_taken:
         return _NAME_TAKEN
     move = ClockMove(
         next_fire=None if clock.is_paused else next_fire, is_paused=clock.is_paused, ends_gap=ends_gap
+    )
+    return Decision(ChangeVerdict.DONE, move)
+
+
+def decide_replan(
+    clock: ClockFacts | None,
+    *,
+    revision: int,
+    fire_at: datetime | None,
+    next_fire: NextFire | None,
+    is_current: bool,
+) -> Decision:
+    """Decide to set a clock by other versions of its job's calendars. A paused job's clock stays stopped.
+
+    Args:
+        is_current: these are the newest versions still.
+    """
+    if clock is None:
+        return _MISSING
+    if not is_current or not _stands_at(clock, revision, fire_at):
+        return _MOVED
+    move = ClockMove(
+        next_fire=None if clock.is_paused else next_fire, is_paused=clock.is_paused, ends_gap=False
     )
     return Decision(ChangeVerdict.DONE, move)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from mainspring.core.calendars.sieve import SievedTrigger, clock_trigger
 from mainspring.core.model import FireRange, FireRangeKind, Job
 from mainspring.core.planning import walk_range
 from mainspring.core.triggers import Trigger
@@ -55,35 +56,38 @@ def balance_fires(
     End the period before anything that may still be under way: at the clock row's `fired_through`, or a moment ago.
 
     Args:
-        trigger: the trigger of the job version that was in force throughout the period.
+        trigger: the trigger of the job version that was in force throughout the period, with its calendars.
         from_at: the start of the period.
         to_at: the end of the period.
         recorded: nominal times of the version's scheduled runs, including skipped ones, in any order.
         fire_ranges: fire ranges of the same version. A gap records all of its fires. An open catch-up records the
             fires after its cursor; the others have runs. A backfill records none, because its fires are not the
-            schedule's own.
+            schedule's own. Any other range records the fires in it that calendars keep out.
     """
     records = Counter(instant for instant in recorded if from_at <= instant <= to_at)
     fire_ranges = list(fire_ranges)
     missing: list[datetime] = []
     expected = 0
-    for instant in walk_range(trigger, from_at, to_at, None):
+    sieve = trigger.sieve if isinstance(trigger, SievedTrigger) else None
+    for instant in walk_range(clock_trigger(trigger), from_at, to_at, None):
         expected += 1
         if records[instant]:
             records[instant] -= 1
-        elif not any(_stands_for(fire_range, instant) for fire_range in fire_ranges):
+            continue
+        is_excluded = sieve is not None and sieve.excluded_by(instant) is not None
+        if not any(_stands_for(fire_range, instant, is_excluded=is_excluded) for fire_range in fire_ranges):
             missing.append(instant)
     return Balance(expected, tuple(missing), tuple(_in_order(records)))
 
 
-def _stands_for(fire_range: FireRange, instant: datetime) -> bool:
+def _stands_for(fire_range: FireRange, instant: datetime, *, is_excluded: bool) -> bool:
     if (
         fire_range.kind is FireRangeKind.BACKFILL
         or instant < fire_range.from_at
         or (fire_range.to_at is not None and instant > fire_range.to_at)
     ):
         return False
-    if fire_range.kind is FireRangeKind.GAP:
+    if fire_range.kind is FireRangeKind.GAP or is_excluded:
         return True
     return fire_range.is_open and (fire_range.cursor_at is None or instant > fire_range.cursor_at)
 

@@ -62,6 +62,13 @@ class Misfire(StrEnum):
     FIRE_ALL = "fire_all"
 
 
+class Roll(StrEnum):
+    """To which date a fire moves that the job's calendars keep out."""
+
+    NEXT = "next"
+    PREVIOUS = "previous"
+
+
 class RunKind(StrEnum):
     """Why a run exists."""
 
@@ -107,6 +114,27 @@ class MisfireRule:
     max_age: timedelta = timedelta(days=7)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCalendars:
+    """The calendars that let a job's fires through, or keep them out: each `NAME` or `NAME@VERSION`.
+
+    Attributes:
+        include: a fire must be in one of these; empty is no condition.
+        exclude: a fire must be in none of these.
+        roll: where a fire moves that does not get through; None leaves it out.
+    """
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    roll: Roll | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.include or self.exclude)
+
+
+NO_CALENDARS = JobCalendars()
+
+
 @value(kw_only=True)
 class JobSpec:
     """One kept version of a job's definition.
@@ -132,6 +160,7 @@ class JobSpec:
     retry: RetryPolicy = RetryPolicy()
     misfire: MisfireRule = MisfireRule()
     overlap: Overlap = Overlap.ALLOW
+    calendars: JobCalendars = NO_CALENDARS
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     timeout: timedelta = DEFAULT_TIMEOUT
     soft_timeout: timedelta | None = None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
+from mainspring.core.calendars.sieve import RolledTrigger, SievedTrigger, clock_trigger, own_trigger
 from mainspring.core.clocks import NextFire
 from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, JobSpec, Misfire
@@ -20,6 +21,8 @@ _TICK = timedelta(microseconds=1)
 REASON_MISFIRE = "misfire"
 REASON_MISFIRE_LIMIT = "misfire_limit"
 REASON_UNKNOWN_TRIGGER = "unknown_trigger"
+REASON_CALENDAR = "calendar"
+"""Of a single fire that a calendar kept out; that of several names the calendar and its version, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,11 @@ def plan_fires(spec: JobSpec, job_id: JobId, clock: NextFire, *, now: datetime) 
     A fire that is overdue by no more than the grace (its end included) fires as if on time. An older one is a
     misfire: the clock jumps past all missed fires in one step, and the fires in between become a record (law 4). With
     `skip` and `fire_all` the fires still within the grace come next, one plan each; `fire_latest` takes them into its
-    one run.
+    one run. Fires that the job's calendars keep out are no misfires. They are recorded when the last of them has
+    passed.
+
+    Args:
+        spec: with the trigger that `with_calendars` made, if the job has calendars.
 
     Raises:
         UnknownType: this process does not know the trigger's type. Such a job waits for a process that does.
@@ -65,9 +72,12 @@ def plan_fires(spec: JobSpec, job_id: JobId, clock: NextFire, *, now: datetime) 
     trigger, fire_at = spec.trigger, clock.fire_at
     if trigger is None or clock.due_at > now:
         return None
+    if isinstance(trigger, SievedTrigger) and (label := trigger.sieve.excluded_by(fire_at)) is not None:
+        return _leave_out(trigger, fire_at, label, now)
+    following = clock_trigger(trigger).next_after
     in_time = now - spec.misfire.grace
     if clock.due_at >= in_time:
-        return Plan((fire_at,), fire_at, trigger.next_after(fire_at))
+        return Plan((fire_at,), fire_at, following(fire_at))
     if spec.misfire.policy is Misfire.FIRE_LATEST:
         return _fire_latest(trigger, fire_at, now)
     last_missed = _last_through(trigger, fire_at, in_time - _TICK)
@@ -77,7 +87,7 @@ def plan_fires(spec: JobSpec, job_id: JobId, clock: NextFire, *, now: datetime) 
         last_missed = _last_through(trigger, fire_at, last_missed - _TICK)
     if spec.misfire.policy is Misfire.SKIP:
         skips, ranges = _left_out(fire_at, last_missed, REASON_MISFIRE)
-        return Plan((), last_missed, trigger.next_after(last_missed), skips, ranges)
+        return Plan((), last_missed, following(last_missed), skips, ranges)
     return _fire_all(spec, trigger, fire_at, last_missed, now)
 
 
@@ -86,9 +96,28 @@ def _fire_latest(trigger: Trigger, fire_at: datetime, now: datetime) -> Plan:
     skips: tuple[tuple[datetime, str], ...] = ()
     ranges: tuple[PlannedRange, ...] = ()
     if latest > fire_at:
-        before = trigger.previous_before(latest) or fire_at
+        before = clock_trigger(trigger).previous_before(latest) or fire_at
         skips, ranges = _left_out(fire_at, max(before, fire_at), REASON_MISFIRE)
-    return Plan((latest,), latest, trigger.next_after(latest), skips, ranges)
+    return Plan((latest,), latest, clock_trigger(trigger).next_after(latest), skips, ranges)
+
+
+def _leave_out(trigger: SievedTrigger, fire_at: datetime, label: str, now: datetime) -> Plan:
+    """Record the fires, from one that a calendar keeps out up to the next that gets through, as far as they passed."""
+    last = last_excluded(trigger, fire_at)
+    if last is None or last > now:
+        last = _last_through(trigger.raw, fire_at, now)
+    reason = REASON_CALENDAR if last == fire_at else f"{REASON_CALENDAR}:{label}"
+    skips, ranges = _left_out(fire_at, last, reason)
+    return Plan((), last, trigger.raw.next_after(last), skips, ranges)
+
+
+def last_excluded(trigger: SievedTrigger, fire_at: datetime) -> datetime | None:
+    """Return the last of the fires that calendars keep out in a row, from this one on; None if it never ends."""
+    following = trigger.next_after(fire_at)
+    if following is None:
+        return None if trigger.raw.next_after(fire_at) is not None else fire_at
+    before = trigger.raw.previous_before(following)
+    return fire_at if before is None else max(before, fire_at)
 
 
 def _fire_all(
@@ -103,14 +132,15 @@ def _fire_all(
             if before is None or before < fire_at or before < oldest_allowed:
                 break
             first = before
-    dropped_through = last_missed if is_cut else trigger.previous_before(first)
+    own = clock_trigger(trigger)
+    dropped_through = last_missed if is_cut else own.previous_before(first)
     skips: tuple[tuple[datetime, str], ...] = ()
     ranges: tuple[PlannedRange, ...] = ()
     if dropped_through is not None and dropped_through >= fire_at:
         skips, ranges = _left_out(fire_at, dropped_through, REASON_MISFIRE_LIMIT)
     if not is_cut:
         ranges += (PlannedRange(FireRangeKind.CATCH_UP, first, last_missed, REASON_MISFIRE),)
-    return Plan((), last_missed, trigger.next_after(last_missed), skips, ranges)
+    return Plan((), last_missed, own.next_after(last_missed), skips, ranges)
 
 
 def _last_through(trigger: Trigger, fire_at: datetime, through: datetime) -> datetime:
@@ -138,7 +168,7 @@ def overdue_range(
         trigger, UnknownTrigger
     ):  # only a process that knows the type can tell which instants these are
         return PlannedRange(kind, fire_at, now, reason)
-    return PlannedRange(kind, fire_at, _last_through(trigger, fire_at, now), reason)
+    return PlannedRange(kind, fire_at, _last_through(clock_trigger(trigger), fire_at, now), reason)
 
 
 def settle_overdue(
@@ -156,20 +186,31 @@ def settle_overdue(
             spec.trigger, fire_at, now=now, kind=FireRangeKind.GAP, reason=REASON_UNKNOWN_TRIGGER
         )
         return () if gap is None else (gap,)
-    clock = next_fire(spec, job_id, fire_at)
+    settled: list[PlannedRange] = []
+    trigger, rest = spec.trigger, fire_at
+    if isinstance(trigger, SievedTrigger) and rest is not None and rest <= now:
+        label = trigger.sieve.excluded_by(rest)
+        if label is not None:
+            plan = _leave_out(trigger, rest, label, now)
+            settled, rest = _settled(plan), plan.next_fire_at
+    clock = next_fire(spec, job_id, rest)
     if clock is None:
-        return ()
-    plan = plan_fires(spec, job_id, clock, now=now)
-    if plan is None or clock.due_at >= now - spec.misfire.grace:
-        rest: datetime | None = fire_at
-        settled: list[PlannedRange] = []
-    else:
-        rest = plan.next_fire_at
-        settled = [PlannedRange(FireRangeKind.GAP, at, at, why) for at, why in plan.skips]
-        settled += plan.ranges
-        settled += (PlannedRange(FireRangeKind.CATCH_UP, at, at, REASON_MISFIRE) for at in plan.fires)
+        return tuple(settled)
+    plan_of_rest = plan_fires(spec, job_id, clock, now=now)
+    if plan_of_rest is not None and clock.due_at < now - spec.misfire.grace:
+        settled += _settled(plan_of_rest)
+        rest = plan_of_rest.next_fire_at
     on_time = overdue_range(spec.trigger, rest, now=now, kind=FireRangeKind.CATCH_UP, reason=reason)
     return (*settled, on_time) if on_time is not None else tuple(settled)
+
+
+def _settled(plan: Plan) -> list[PlannedRange]:
+    """Return a plan's fires as ranges: what it left out as gaps, what it made as catch-ups."""
+    return [
+        *(PlannedRange(FireRangeKind.GAP, at, at, why) for at, why in plan.skips),
+        *plan.ranges,
+        *(PlannedRange(FireRangeKind.CATCH_UP, at, at, REASON_MISFIRE) for at in plan.fires),
+    ]
 
 
 def first_fire_at(
@@ -182,15 +223,25 @@ def first_fire_at(
     """
     if trigger is None:
         return None
-    if isinstance(trigger, Once):
-        return trigger.at if fired_through is None or trigger.at > fired_through else None
-    return trigger.next_after(now if fired_through is None else max(now, fired_through))
+    own = own_trigger(trigger)
+    if isinstance(own, Once):
+        moved = trigger.moved(own.at) if isinstance(trigger, RolledTrigger) else own.at
+        return moved if moved is not None and (fired_through is None or moved > fired_through) else None
+    return clock_trigger(trigger).next_after(now if fired_through is None else max(now, fired_through))
 
 
 def next_fire(spec: JobSpec, job_id: JobId, fire_at: datetime | None) -> NextFire | None:
-    """Return where the clock of a job stands whose next nominal time is `fire_at`; None if there is none."""
-    if fire_at is None or spec.trigger is None:
+    """Return where the clock of a job stands whose next nominal time is `fire_at`; None if there is none.
+
+    Fires that calendars keep out are due together, when the last of them in a row has passed. The clock stops where
+    nothing gets through any more.
+    """
+    trigger = spec.trigger
+    if fire_at is None or trigger is None:
         return None
+    if isinstance(trigger, SievedTrigger) and trigger.sieve.excluded_by(fire_at) is not None:
+        last = last_excluded(trigger, fire_at)
+        return None if last is None else NextFire(fire_at, last)
     return NextFire(fire_at, _due_at(spec, job_id, fire_at))
 
 
@@ -216,7 +267,7 @@ def _due_at(spec: JobSpec, job_id: JobId, fire_at: datetime) -> datetime:
     if not spec.jitter or spec.trigger is None or isinstance(spec.trigger, UnknownTrigger):
         return fire_at
     start = jittered(job_id, fire_at, spec.jitter)
-    following = spec.trigger.next_after(fire_at)
+    following = clock_trigger(spec.trigger).next_after(fire_at)
     return start if following is None else min(start, following)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mainspring.engine.claiming.matcher import Matcher
+from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.hints import HintExchange
 from mainspring.engine.common.policies import PolicyFollower
@@ -14,6 +15,7 @@ from mainspring.engine.common.service import Service, ServiceRunner
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.gateway import LocalGateway
+from mainspring.engine.scheduling.calendars import CalendarFollower, Replanner
 from mainspring.engine.scheduling.catch_up import CatchUp
 from mainspring.engine.scheduling.census import CensusTaker
 from mainspring.engine.scheduling.ownership import Ownership
@@ -94,7 +96,7 @@ class Engine:
         self._tools = tools
         self.wakeups = Wakeups()
         # One shared cache, so that a claim need not read what the planner has already read.
-        definitions = Definitions(store)
+        definitions, calendars = Definitions(store), CalendarReader(store)
         self.matcher = Matcher(
             store, clock=tools.clock, random=tools.random, wakeups=self.wakeups, waiter=tools.waiter()
         )
@@ -115,6 +117,7 @@ class Engine:
             ids=tools.ids,
             wakeups=self.wakeups,
             slots=self.matcher,
+            calendars=calendars,
             accepted=settings.accepted,
             key_lifetime=settings.key_lifetime,
             list_budget=settings.list_budget,
@@ -131,7 +134,7 @@ class Engine:
             )
             services.append(self._exchange)
         if settings.node is not None:
-            services += self._make_scheduler(settings.node, settings, definitions)
+            services += self._make_scheduler(settings.node, settings, definitions, calendars)
         self.services: dict[str, Service] = {service.name: service for service in services}
         self._runners: list[ServiceRunner] = []
         self.telemetry = Telemetry()
@@ -144,7 +147,11 @@ class Engine:
         yield Measure("store_failovers_total", len(self.store.failovers))
 
     def _make_scheduler(
-        self, node: NodeFacts, settings: EngineSettings, definitions: Definitions
+        self,
+        node: NodeFacts,
+        settings: EngineSettings,
+        definitions: Definitions,
+        calendars: CalendarReader,
     ) -> list[Service]:
         store, tools, ownership = self.store, self._tools, self.ownership
         self.shards = Shards(
@@ -167,6 +174,7 @@ class Engine:
                 wakeups=self.wakeups,
                 waiter=tools.waiter(),
                 definitions=definitions,
+                calendars=calendars,
             ),
             CatchUp(
                 store,
@@ -174,6 +182,7 @@ class Engine:
                 wakeups=self.wakeups,
                 waiter=tools.waiter(),
                 definitions=definitions,
+                calendars=calendars,
             ),
             Reaper(
                 store,
@@ -186,6 +195,11 @@ class Engine:
                 write_health=self._write_health,
             ),
             Janitor(store, waiter=tools.waiter(), retention=settings.retention),
+            CalendarFollower(
+                Replanner(store, calendars, clock=tools.clock, wakeups=self.wakeups),
+                ownership=ownership,
+                waiter=tools.waiter(),
+            ),
             CensusTaker(store, clock=tools.clock, ownership=ownership, waiter=tools.waiter()),
         ]
 

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from mainspring.core.calendars.resolved import CalendarVersion
+from mainspring.core.calendars.spec import CalendarSpec, read_calendar
 from mainspring.core.definition import plain_from_spec, spec_from_plain
 from mainspring.core.definition.plain import options_from_plain, target_from_plain
 from mainspring.core.fields import encode_payload
@@ -18,6 +20,8 @@ from mainspring.core.triggers import Trigger, load_trigger
 
 T = TypeVar("T")
 
+_WITH_CALENDARS = "with_calendars"
+"""The type that the trigger of a job with calendars has in the kept text."""
 _MICROSECOND = timedelta(microseconds=1)
 _Outline = tuple[int, str, str, int, int, int, int | None]
 """As a clock's row holds it: version, queue, route, and timeout, grace, jitter, expires_after in microseconds."""
@@ -26,7 +30,11 @@ _outlines = msgspec.json.Decoder(_Outline)
 
 def encode_spec(spec: JobSpec) -> bytes:
     """Return the definition as JSON text in UTF-8."""
-    return msgspec.json.encode(plain_from_spec(spec, msgspec.Raw))
+    plain = plain_from_spec(spec, msgspec.Raw)
+    if spec.calendars:
+        # Under a type that earlier releases do not know: they would fire the job without a look at its calendars.
+        plain["trigger"] = {"type": _WITH_CALENDARS, "trigger": plain["trigger"]}
+    return msgspec.json.encode(plain)
 
 
 def decode_spec(text: bytes | str) -> JobSpec:
@@ -39,7 +47,8 @@ def decode_spec(text: bytes | str) -> JobSpec:
     parts = _parts.decode(text)
     beginning = _BEGINNING % (parts.name, parts.target, parts.trigger, parts.payload)
     if not text.startswith(beginning):  # not in the order in which `encode_spec` writes
-        return spec_from_plain(msgspec.json.decode(text))
+        plain = msgspec.json.decode(text)
+        return spec_from_plain({**plain, "trigger": _own_trigger(plain["trigger"])})
     return JobSpec(
         name=_names.decode(parts.name),
         target=_read(parts.target, _decode_target),
@@ -78,7 +87,12 @@ def _decode_target(text: bytes) -> Target:
 
 @lru_cache(maxsize=1024)
 def _decode_trigger(text: bytes) -> Trigger | None:
-    return load_trigger(msgspec.json.decode(text))
+    return load_trigger(_own_trigger(msgspec.json.decode(text)))
+
+
+def _own_trigger(plain: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return a trigger as it was before `encode_spec` hid it from earlier releases."""
+    return plain["trigger"] if plain is not None and plain["type"] == _WITH_CALENDARS else plain
 
 
 @lru_cache(maxsize=1024)
@@ -129,3 +143,15 @@ def _decode_outline(text: str) -> RunOutline | None:
         )
     except (msgspec.DecodeError, OverflowError):
         return None
+
+
+def encode_calendar(version: CalendarVersion) -> bytes:
+    """Return a calendar's definition, and to which versions the names in it are bound, as JSON text in UTF-8."""
+    return msgspec.json.encode({**version.spec.plain(), "resolved": dict(version.resolved)})
+
+
+def decode_calendar(text: bytes) -> tuple[CalendarSpec, Mapping[str, int]]:
+    """Decode what `encode_calendar` wrote."""
+    plain = msgspec.json.decode(text)
+    resolved = plain.pop("resolved")
+    return read_calendar(plain), resolved

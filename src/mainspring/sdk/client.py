@@ -8,6 +8,14 @@ from typing import Any, Unpack
 from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
 from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
+from mainspring.wire.calendars import (
+    CalendarDays,
+    CalendarPage,
+    CalendarView,
+    CalendarWritten,
+    FireList,
+    TriggerPreview,
+)
 from mainspring.wire.health import HealthView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
 from mainspring.wire.policies import TenantPage, TenantView
@@ -18,7 +26,6 @@ from mainspring.wire.views import (
     CountsView,
     Deleted,
     FireRangeList,
-    FiresView,
     JobView,
     LedgerView,
     RunDetail,
@@ -142,24 +149,52 @@ class AsyncClient(Transport, AsyncLists):
         size = None if limit == _USUAL_LIMIT else limit
         return await self.call(operations.LIST_WORKERS, query={"after": after, "limit": size})
 
-    async def next_fires(
+    async def list_calendars(self, *, after: str | None = None, limit: int = 100) -> CalendarPage:
+        """Return a page of calendars, by name."""
+        return await self.call(operations.LIST_CALENDARS, query={"after": after, "limit": limit})
+
+    async def get_calendar(self, name: str, *, version: int | None = None) -> CalendarView:
+        """Return the newest version of a calendar, or a given one."""
+        return await self.call(operations.GET_CALENDAR, name, query={"version": version})
+
+    async def put_calendar(self, name: str, body: Mapping[str, Any]) -> CalendarWritten:
+        """Create a calendar, or give it a new version. `body` has `rules`, and may have `tz` and `invert`."""
+        return await self.call(operations.UPSERT_CALENDAR, name, body=body)
+
+    async def delete_calendar(self, name: str) -> Deleted:
+        """Delete a calendar that nothing uses."""
+        return await self.call(operations.DELETE_CALENDAR, name)
+
+    async def list_calendar_versions(
+        self, name: str, *, before: int | None = None, limit: int = 100
+    ) -> CalendarPage:
+        """Return a page of a calendar's versions, the newest first."""
+        query: dict[str, str | int | None] = {"before": before, "limit": limit}
+        return await self.call(operations.LIST_CALENDAR_VERSIONS, name, query=query)
+
+    async def list_calendar_days(
         self,
-        expression: str,
+        name: str,
         *,
-        tz: str = "UTC",
-        dst: str = "vixie",
-        count: int = 5,
-        after: str | None = None,
-    ) -> FiresView:
-        """Return when a cron expression fires after an instant (ISO 8601 with an offset), by default now."""
-        query: dict[str, str | int | None] = {
-            "expression": expression,
-            "tz": tz,
-            "dst": dst,
-            "count": count,
-            "after": after,
-        }
-        return await self.call(operations.PREVIEW_CRON, query=query)
+        from_date: str | None = None,
+        to_date: str | None = None,
+        version: int | None = None,
+    ) -> CalendarDays:
+        """Return the dates of a range that a calendar holds; by default of a year from today."""
+        query: dict[str, str | int | None] = {"from": from_date, "to": to_date, "version": version}
+        return await self.call(operations.LIST_CALENDAR_DAYS, name, query=query)
+
+    async def list_job_fires(self, job_id: str, *, from_time: str | None = None, count: int = 5) -> FireList:
+        """Return when a job fires next, and what its calendars do with its fires."""
+        query: dict[str, str | int | None] = {"from": from_time, "count": count}
+        return await self.call(operations.LIST_JOB_FIRES, job_id, query=query)
+
+    async def preview_trigger(
+        self, body: Mapping[str, Any], *, from_time: str | None = None, count: int = 5
+    ) -> TriggerPreview:
+        """Return when a trigger would fire. `body` has one, as a job does (`cron`, `every`…), and maybe `calendars`."""
+        query: dict[str, str | int | None] = {"from": from_time, "count": count}
+        return await self.call(operations.PREVIEW_TRIGGER, body=body, query=query)
 
     async def get_health(self) -> HealthView:
         """Return the server's health."""

@@ -38,6 +38,7 @@ class JobOptions(TypedDict, total=False):
     retries: int
     misfire: Mapping[str, Any] | Misfire | str
     overlap: Overlap | str
+    calendars: Mapping[str, Any]
     delivery: Delivery | str
     timeout: Duration
     soft_timeout: Duration | None

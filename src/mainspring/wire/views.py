@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, defstruct
 
+from mainspring.core.calendars.preview import next_made
 from mainspring.core.definition import plain_from_spec
 from mainspring.core.definition.schema import view_schemas
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.ledger import Ledger
 from mainspring.core.model import Attempt, FireRange, Job, JobStatus, Run
 from mainspring.core.states import RunState
-from mainspring.core.triggers import UnknownTrigger, next_fires
+from mainspring.core.triggers import Trigger, UnknownTrigger, next_fires
 from mainspring.ports.store.sessions import SessionFacts
 
 JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r4w4te7zsh3z3qydmr3kc"])]
@@ -216,38 +217,32 @@ class CancelView(Struct):
     result: str
 
 
-class FiresView(Struct, kw_only=True):
-    """When a cron expression fires."""
+def view_job(job: Job, trigger: Trigger | None) -> JobView:
+    """Show a job.
 
-    expression: str
-    tz: str
-    explanation: str
-    warnings: list[str]
-    fires: list[Instant]
-
-
-def view_job(job: Job) -> JobView:
-    """Show a job."""
+    Args:
+        trigger: the job's, with its calendars.
+    """
+    fires = _next_fires(next_made(trigger, job.next_fire_at), trigger)
     return JobView(
         job_id=format_job_id(job.id),
         version=job.version,
         is_paused=job.is_paused,
-        next_fire_time=job.next_fire_at,
-        next_fire_times=_next_fires(job),
+        next_fire_time=fires[0] if fires else None,
+        next_fire_times=fires,
         created_at=job.created_at,
         updated_at=job.updated_at,
         **plain_from_spec(job.spec, msgspec.Raw),
     )
 
 
-def _next_fires(job: Job) -> list[datetime]:
-    """Return the next fires of a job by its clock. If the type of its trigger is unknown, return only the next one."""
-    if job.next_fire_at is None:
+def _next_fires(first: datetime | None, trigger: Trigger | None) -> list[datetime]:
+    """Return the next fires from one on. If the type of the trigger is unknown, return only that one."""
+    if first is None:
         return []
-    trigger = job.spec.trigger
     if trigger is None or isinstance(trigger, UnknownTrigger):
-        return [job.next_fire_at]
-    return [job.next_fire_at, *next_fires(trigger, job.next_fire_at, NEXT_FIRES - 1)]
+        return [first]
+    return [first, *next_fires(trigger, first, NEXT_FIRES - 1)]
 
 
 def view_status(status: JobStatus) -> StatusView:

@@ -69,8 +69,10 @@ async def test_payload_within_the_limits_is_kept_exactly(http: Http) -> None:
         ("GET", "/api/v1/jobs?after=xyz", 422),
         ("GET", "/api/v1/runs?state=DONE", 422),
         ("GET", "/api/v1/runs?before=job_1", 422),
-        ("GET", "/api/v1/cron/next", 422),
-        ("GET", "/api/v1/cron/next?expression=%2A%20%2A", 422),
+        ("GET", "/api/v1/cron/next", 404),
+        ("GET", "/api/v1/calendars/none", 404),
+        ("GET", "/api/v1/calendars/none/days", 404),
+        ("GET", "/api/v1/calendars/none/versions", 404),
     ],
 )
 async def test_bad_address_is_a_problem(http: Http, method: str, path: str, status: int) -> None:
@@ -161,13 +163,12 @@ async def test_openapi_is_valid_and_complete(http: Http) -> None:
 
 
 async def test_preview_of_a_cron_expression(http: Http) -> None:
-    answer = await http.get(
-        "/api/v1/cron/next",
-        params={
-            "expression": "30 2 * * *",
-            "tz": "America/New_York",
-            "count": 2,
-            "after": "2026-03-07T12:00:00Z",
-        },
+    answer = await http.post(
+        "/api/v1/triggers/preview",
+        params={"count": 2, "from": "2026-03-07T12:00:00Z"},
+        json={"cron": "30 2 * * *", "tz": "America/New_York"},
     )
-    assert answer.json()["fires"] == ["2026-03-08T07:00:00Z", "2026-03-09T06:30:00Z"]
+    fires = answer.json()["fires"]
+    assert [fire["fire_at"] for fire in fires] == ["2026-03-08T07:00:00Z", "2026-03-09T06:30:00Z"]
+    assert [fire["dst"] for fire in fires] == ["gap", None]
+    assert answer.json()["explanation"] == "at 02:30, every day (America/New_York)"

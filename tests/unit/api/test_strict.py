@@ -42,7 +42,7 @@ async def test_no_page_of_the_description_but_one(http: Http, path: str) -> None
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/v1/jobs?name=%00", "/api/v1/jobs?name=a%0Ab", "/api/v1/cron/next?expression=%00"]
+    "path", ["/api/v1/jobs?name=%00", "/api/v1/jobs?name=a%0Ab", "/api/v1/calendars?after=%00"]
 )
 async def test_unprintable_query_is_refused(http: Http, path: str) -> None:
     assert (await http.get(path)).status_code == 422
@@ -118,19 +118,19 @@ async def test_wrong_registration_is_refused_by_its_field(
 
 @pytest.mark.parametrize("after", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00+23:59"])
 async def test_preview_after_out_of_bounds_is_refused(http: Http, after: str) -> None:
-    answer = await http.get("/api/v1/cron/next", params={"expression": "* * * * *", "after": after})
+    url = "/api/v1/triggers/preview"
+    answer = await http.post(url, params={"from": after}, json={"cron": "* * * * *"})
     assert answer.status_code == 422
-    assert answer.json()["errors"][0]["field"] == "after"
+    assert answer.json()["errors"][0]["field"] == "from"
 
 
 @pytest.mark.parametrize(
     ("path", "field", "message"),
     [
         ("/openapi.json?x=1", "x", "there is no such field"),
-        ("/api/v1/cron/next?expression=*+*+*+*+*&tz=bad", "tz", "'bad' is not a time zone known here"),
-        ("/api/v1/cron/next?expression=*+*+*+*+*&dst=bad", "dst", "'bad' is neither 'vixie'"),
-        ("/api/v1/cron/next?expression=99+*+*+*+*", "expression", "minute: '99': 99 is not"),
-        ("/api/v1/cron/next?expression=*+*", "expression", "'* *' has 2 fields"),
+        ("/api/v1/jobs?limit=many", "limit", "must be a whole number"),
+        ("/api/v1/calendars/any/days?from=soon", "from", "must be a date like 2026-12-24"),
+        ("/api/v1/calendars/any?version=0", "version", "must be a whole number"),
     ],
 )
 async def test_refusal_names_its_field_once(http: Http, path: str, field: str, message: str) -> None:
@@ -222,3 +222,23 @@ async def test_bulk_names_the_item_that_is_wrong(http: Http, job: dict[str, Any]
     body = {"name": "one", "cron": "61 * * * *", "function": "work"}
     answer = await http.post("/api/v1/jobs/bulk", json=[body])
     assert answer.json()["errors"][0]["field"] == "[0].cron"
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "message"),
+    [
+        ({}, "trigger", "is missing; give one of"),
+        ({"cron": "* * * * *", "tz": "bad"}, "tz", "'bad' is not a time zone known here"),
+        ({"cron": "* * * * *", "dst": "bad"}, "dst", "'bad' is neither 'vixie'"),
+        ({"cron": "99 * * * *"}, "cron", "minute: '99': 99 is not"),
+        ({"cron": "* *"}, "cron", "'* *' has 2 fields"),
+        ({"cron": "* * * * *", "calendars": {"exclude": ["x"]}}, "calendars.exclude", "there is no calendar"),
+        ({"cron": "* * * * *", "retry": {}}, "retry", "there is no such field"),
+    ],
+)
+async def test_refusal_of_a_preview_names_its_field(
+    http: Http, body: dict[str, object], field: str, message: str
+) -> None:
+    (error,) = (await http.post("/api/v1/triggers/preview", json=body)).json()["errors"]
+    assert error["field"] == field
+    assert error["message"].startswith(message)

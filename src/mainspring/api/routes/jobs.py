@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mainspring.api.call import Answer, Call, Endpoint, handles
 from mainspring.api.reading import check_bulk, path_job_id, query_job_id
 from mainspring.core.ids import format_job_id
+from mainspring.core.model import Job
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
 from mainspring.wire.pages import JobPage
@@ -26,7 +28,7 @@ from mainspring.wire.views import (
 
 @handles(operations.CREATE_JOB)
 async def create_job(call: Call, body: dict[str, Any]) -> JobView:
-    return view_job(await call.engine.jobs.create(call.tenant, body))
+    return await _view(call, await call.engine.jobs.create(call.tenant, body))
 
 
 @handles(operations.CREATE_JOBS)
@@ -36,11 +38,11 @@ async def create_jobs(call: Call, bodies: Any) -> list[BulkJobView]:
         if not isinstance(body, dict):
             raise InvalidInput(f"[{index}]", "must be an object")
     jobs = await call.engine.jobs.create_many(call.tenant, bodies)
+    views = iter(await _view_all(call, [job for job in jobs if job is not None]))
     return [
-        BulkJobView(
-            status="created" if job is not None else "name_taken",
-            job=view_job(job) if job is not None else None,
-        )
+        BulkJobView(status="name_taken", job=None)
+        if job is None
+        else BulkJobView(status="created", job=next(views))
         for job in jobs
     ]
 
@@ -48,7 +50,7 @@ async def create_jobs(call: Call, bodies: Any) -> list[BulkJobView]:
 @handles(operations.UPSERT_JOB)
 async def upsert_job(call: Call, body: dict[str, Any]) -> Answer[JobView]:
     job, is_new = await call.engine.jobs.upsert(call.tenant, body)
-    return Answer(view_job(job), status=201 if is_new else 200)
+    return Answer(await _view(call, job), status=201 if is_new else 200)
 
 
 @handles(operations.LIST_JOBS)
@@ -56,22 +58,22 @@ async def list_jobs(call: Call) -> JobPage:
     query, jobs, tenant = call.query, call.engine.jobs, call.tenant
     if "name" in query:
         found = await jobs.find_all(tenant, [query["name"]])
-        return JobPage([view_job(job) for job in found], None)
+        return JobPage(await _view_all(call, found), None)
     limit: int = query["limit"]
     after = query_job_id(query["after"], "after") if "after" in query else None
     page = await jobs.list_page(tenant, after=after, limit=limit)
     following = format_job_id(page[-1].id) if len(page) == limit else None
-    return JobPage([view_job(job) for job in page], following)
+    return JobPage(await _view_all(call, page), following)
 
 
 @handles(operations.GET_JOB)
 async def get_job(call: Call) -> JobView:
-    return view_job(await call.engine.jobs.get(call.tenant, path_job_id(call.key)))
+    return await _view(call, await call.engine.jobs.get(call.tenant, path_job_id(call.key)))
 
 
 @handles(operations.EDIT_JOB)
 async def edit_job(call: Call, body: dict[str, Any]) -> JobView:
-    return view_job(await call.engine.jobs.edit(call.tenant, path_job_id(call.key), body))
+    return await _view(call, await call.engine.jobs.edit(call.tenant, path_job_id(call.key), body))
 
 
 @handles(operations.DELETE_JOB)
@@ -100,12 +102,23 @@ async def get_ledger(call: Call) -> LedgerView:
 
 @handles(operations.PAUSE_JOB)
 async def pause_job(call: Call) -> JobView:
-    return view_job(await call.engine.jobs.pause(call.tenant, path_job_id(call.key)))
+    return await _view(call, await call.engine.jobs.pause(call.tenant, path_job_id(call.key)))
 
 
 @handles(operations.RESUME_JOB)
 async def resume_job(call: Call) -> JobView:
-    return view_job(await call.engine.jobs.resume(call.tenant, path_job_id(call.key)))
+    return await _view(call, await call.engine.jobs.resume(call.tenant, path_job_id(call.key)))
+
+
+async def _view(call: Call, job: Job) -> JobView:
+    (view,) = await _view_all(call, [job])
+    return view
+
+
+async def _view_all(call: Call, jobs: Sequence[Job]) -> list[JobView]:
+    """Show jobs, with the fires that their calendars let through."""
+    triggers = await call.engine.jobs.triggers(jobs)
+    return [view_job(job, trigger) for job, trigger in zip(jobs, triggers, strict=True)]
 
 
 ROUTES: list[Endpoint] = [

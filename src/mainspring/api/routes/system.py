@@ -10,15 +10,11 @@ import msgspec
 from mainspring.api.call import Call, Endpoint, handles
 from mainspring.api.openapi import describe
 from mainspring.api.reading import query_session_id
-from mainspring.core.cron import Cron, CronError
-from mainspring.core.fields import read_instant
-from mainspring.core.triggers import next_fires
-from mainspring.errors import InvalidInput
 from mainspring.wire import operations
 from mainspring.wire.health import HealthView, view_failover, view_scheduler
 from mainspring.wire.pages import WorkerPage
 from mainspring.wire.protocol.sessions import show_session
-from mainspring.wire.views import FiresView, view_worker
+from mainspring.wire.views import view_worker
 
 
 @handles(operations.GET_HEALTH)
@@ -47,27 +43,6 @@ async def list_workers(call: Call) -> WorkerPage:
     return WorkerPage([view_worker(session) for session in sessions], following)
 
 
-@handles(operations.PREVIEW_CRON)
-async def preview_cron(call: Call) -> FiresView:
-    query = call.query
-    try:
-        cron = Cron(query["expression"], tz=query["tz"], dst=query["dst"])
-    except CronError as error:
-        if error.field in {"expression", "tz", "dst"}:
-            raise InvalidInput(error.field, error.message) from error
-        raise InvalidInput("expression", str(error)) from error
-    after = call.engine.now()
-    if "after" in query:
-        after = read_instant(query["after"].replace(" ", "+"), "after")
-    return FiresView(
-        expression=cron.expression,
-        tz=cron.tz,
-        explanation=cron.explain(),
-        warnings=list(cron.warnings),
-        fires=next_fires(cron, after, query["count"]),
-    )
-
-
 @handles(operations.GET_OPENAPI)
 async def get_openapi(_: Call) -> msgspec.Raw:
     return _describe()
@@ -78,4 +53,4 @@ def _describe() -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(describe(operations.OPERATIONS, version("mainspring"))))
 
 
-ROUTES: list[Endpoint] = [get_health, list_workers, preview_cron, get_openapi]
+ROUTES: list[Endpoint] = [get_health, list_workers, get_openapi]

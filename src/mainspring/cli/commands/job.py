@@ -17,6 +17,7 @@ from mainspring.host.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
+    from mainspring.wire.calendars import FireList, FireView
     from mainspring.wire.views import JobView, LedgerView
 
 _PAGE = 1000
@@ -203,6 +204,38 @@ def ledger_command(job: str, server: str, *, as_json: bool) -> int:
             for instant in instants:
                 click.echo(f"{kind}: {_instant(instant)}")
     return ExitCode.NOT_WELL if ledger.missing or ledger.surplus else ExitCode.DONE
+
+
+@job_group.command("fires")
+@click.argument("job")
+@kind_option("--count", Whole(1, 1000), default="5", words="How many fires to show, up to 1,000.")
+@click.option(
+    "--from", "from_time", metavar="INSTANT", help="Only fires at or after this instant; default: now."
+)
+@caller_options
+@json_option
+def fires_command(job: str, count: int, from_time: str | None, server: str, *, as_json: bool) -> None:
+    """Show when a job fires next, and what its calendars do with its fires."""
+
+    async def work(client: AsyncClient) -> FireList:
+        found = await find_job(client, job)
+        return await client.list_job_fires(found.job_id, from_time=from_time, count=count)
+
+    fires = call(server, work)
+    if as_json:
+        print_json(plain(fires))
+        return
+    rows = [(_instant(fire.fire_at), _instant(fire.local), _note(fire)) for fire in fires.items]
+    print_table(("UTC", "LOCAL", ""), rows, empty="it does not fire any more")
+
+
+def _note(fire: FireView) -> str:
+    notes = [
+        None if fire.excluded_by is None else f"left out by {fire.excluded_by}",
+        None if fire.rolled_from is None else f"moved from {_instant(fire.rolled_from)}",
+        {"gap": "clocks went ahead", "overlap": "clocks show it twice"}.get(fire.dst or ""),
+    ]
+    return ", ".join(note for note in notes if note is not None)
 
 
 @job_group.command("run")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from mainspring.core.definition.policies import MISFIRE, RETRY
+from mainspring.core.definition.policies import CALENDARS, MISFIRE, RETRY
 from mainspring.core.fields import DAY, MAX_NAME, read_text
 from mainspring.core.ids import looks_like_job_id, looks_like_run_id
 from mainspring.core.kinds import Choice, Payload, Text, Whole, Word, Words
@@ -105,6 +105,13 @@ OPTIONS = _job_options(
             "`skip`: it makes no run, however the live one came about, and is recorded as skipped. "
             "A run submitted by hand is never skipped."
         ),
+    ),
+    Option(
+        name="calendars",
+        kind=CALENDARS,
+        summary="Dates and hours at which the job may fire, or must not.",
+        detail="[Skip holidays](../howto/skip-holidays.md) explains them.",
+        example={"exclude": ["holidays-de"], "roll": "next"},
     ),
     Option(
         name="delivery",

@@ -8,15 +8,19 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
+from mainspring.core.calendars.spec import read_ref
 from mainspring.core.fields import DAY, check_known, kind, one_of
 from mainspring.core.kinds import Choice, Kind, Schema, Share, Whole, Worded
-from mainspring.core.model import Misfire, MisfireRule
+from mainspring.core.model import NO_CALENDARS, JobCalendars, Misfire, MisfireRule, Roll
 from mainspring.core.options import Option, Options
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.times import Duration, Durations
 from mainspring.errors import InvalidInput
 
-P = TypeVar("P", RetryPolicy, MisfireRule)
+P = TypeVar("P", RetryPolicy, MisfireRule, JobCalendars)
+
+MOST_CALENDARS = 8
+"""Names in each list of a job's calendars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,4 +181,85 @@ MISFIRE = Group(
         ),
     ),
     short="policy",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarRefs(Kind):
+    """A set of calendars, each by its name or by name and version, kept sorted."""
+
+    metavar: ClassVar[str] = "NAME"
+    is_json: ClassVar[bool] = False
+    is_list: ClassVar[bool] = True
+
+    def read(self, value: object, path: str, old: Any) -> tuple[str, ...]:
+        """Read a list of calendars."""
+        del old
+        if not isinstance(value, list | tuple) or len(value) > MOST_CALENDARS:
+            raise InvalidInput(path, f"must be a list of at most {MOST_CALENDARS} calendars")
+        return tuple(sorted({str(read_ref(item, f"{path}[{n}]")) for n, item in enumerate(value)}))
+
+    def store(self, value: tuple[str, ...]) -> list[str]:
+        """Return a list."""
+        return list(value)
+
+    def load(self, plain: list[str]) -> tuple[str, ...]:
+        """Return the references."""
+        return tuple(plain)
+
+    def schema(self) -> Schema:
+        """Return a list's schema."""
+        return {"type": "array", "maxItems": MOST_CALENDARS, "items": {"type": "string"}}
+
+    def limits(self) -> str:
+        """Say how many there may be."""
+        return f"at most {MOST_CALENDARS}, each `NAME`, or `NAME@VERSION` for one version"
+
+
+def _settle_calendars(old: JobCalendars, changes: dict[str, Any], given: Mapping[str, Any]) -> JobCalendars:
+    del given
+    calendars = replace(old, **changes)
+    seen: set[str] = set()
+    for ref in (*calendars.include, *calendars.exclude):
+        name = ref.partition("@")[0]
+        if name in seen:
+            raise InvalidInput("calendars", f"names {name!r} twice; name each calendar once")
+        seen.add(name)
+    if calendars.roll is not None and not calendars:
+        if "roll" in changes:
+            raise InvalidInput("calendars.roll", "goes with include or exclude, and neither names a calendar")
+        calendars = replace(calendars, roll=None)  # that of calendars that are no more
+    return calendars
+
+
+CALENDARS = Group(
+    NO_CALENDARS,
+    policy_options(
+        NO_CALENDARS,
+        Option(
+            name="include",
+            kind=CalendarRefs(),
+            summary="A fire counts only if it is in one of these calendars.",
+            detail="Empty is no condition. A name without a version means the newest one.",
+            example=["office-hours"],
+        ),
+        Option(
+            name="exclude",
+            kind=CalendarRefs(),
+            summary="A fire does not count if it is in one of these calendars.",
+            example=["holidays-de"],
+        ),
+        Option(
+            name="roll",
+            kind=Choice(Roll),
+            summary="Move a fire that does not count to another date, at its wall time.",
+            detail=(
+                "`next`: the nearest later date on which it counts; `previous`: the nearest earlier one. Null leaves "
+                "it out. For jobs that fire at most 24 times a day."
+            ),
+            is_nullable=True,
+            example="next",
+        ),
+    ),
+    settle=_settle_calendars,
 )

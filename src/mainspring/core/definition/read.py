@@ -10,7 +10,7 @@ from typing import Any
 from mainspring.core.definition.forms import read_target, read_trigger, replacing_only
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.fields import check_known, one_of, read_mapping, show
-from mainspring.core.model import JobSpec
+from mainspring.core.model import JobSpec, Target
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS, Trigger
 from mainspring.errors import InvalidInput
@@ -64,6 +64,24 @@ def read_definition(
     return _checked(JobSpec(name=name, target=target, trigger=trigger, **values), body)
 
 
+_TIMING = ("trigger", "calendars")
+_ANYTHING = Target("function", {"function": "preview"})
+
+
+def read_timing(body: Mapping[str, Any], *, now: datetime) -> JobSpec:
+    """Read only when a job is to fire: its trigger and its calendars. The definition that is returned runs nothing.
+
+    Raises:
+        InvalidInput: a field is wrong, is none of these, or no trigger is given.
+    """
+    read_mapping(body, "body")
+    check_known(body, frozenset(_TIMING).union(TRIGGERS.by_field))
+    trigger = read_trigger(body, base=None, old=None, now=now)
+    if trigger is None:
+        raise InvalidInput("trigger", f"is missing; give one of {', '.join([*TRIGGERS.heads, 'trigger'])}")
+    return JobSpec(name="preview", target=_ANYTHING, trigger=trigger, **OPTIONS.read_given(body, str))
+
+
 def edit_definition(
     spec: JobSpec,
     patch: Mapping[str, Any],
@@ -102,6 +120,11 @@ def _one_target() -> str:
 
 def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
     """Refuse fields that do not go together."""
+    if spec.calendars and spec.trigger is None:
+        field = "calendars" if "calendars" in body or "trigger" not in body else "trigger"
+        raise InvalidInput(
+            field, "a job with calendars needs a trigger; take the calendars away, or give it one"
+        )
     if spec.soft_timeout is not None and spec.soft_timeout >= spec.timeout:
         soft = one_of(body, "soft_timeout", "soft_timeout_seconds")
         hard = one_of(body, "timeout", "timeout_seconds")

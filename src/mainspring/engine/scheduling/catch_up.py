@@ -12,6 +12,7 @@ from mainspring.core.ids import job_shard
 from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Overlap, RunKind
 from mainspring.core.planning import walk_range
 from mainspring.core.triggers import UnknownTrigger
+from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.ownership import Ownership
@@ -39,8 +40,10 @@ class CatchUp:
         wakeups: Wakeups,
         waiter: Waiter,
         definitions: Definitions,
+        calendars: CalendarReader,
     ) -> None:
         self._store = store
+        self._calendars = calendars
         self._ownership = ownership
         self._wakeups = wakeups
         self._definitions = definitions
@@ -56,6 +59,9 @@ class CatchUp:
             return PERIOD
         specs = await self._definitions.load(
             (fire_range.job_id, fire_range.version) for fire_range in fire_ranges
+        )
+        specs = await self._calendars.apply_to_clocks(
+            specs, [(one.job_id, one.version, None, one.tenant) for one in fire_ranges]
         )
         share = max(RUNS_PER_TICK // len(fire_ranges), 1)
         steps = [

@@ -14,6 +14,7 @@ from mainspring.core.ids import JobId, format_job_id, job_shard
 from mainspring.core.model import JobSpec, Overlap
 from mainspring.core.outlines import is_on_time
 from mainspring.core.planning import next_fire, plan_fires
+from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.ownership import Ownership
@@ -56,8 +57,10 @@ class Planner:
         wakeups: Wakeups,
         waiter: Waiter,
         definitions: Definitions,
+        calendars: CalendarReader,
     ) -> None:
         self._store = store
+        self._calendars = calendars
         self._clock = clock
         self._ownership = ownership
         self._wakeups = wakeups
@@ -162,6 +165,9 @@ class Planner:
             results = await self._store.fire_outlined(clocks, epochs=epochs, now=now)
         else:
             specs = await self._definitions.load((clock.job_id, clock.version) for clock in clocks)
+            specs = await self._calendars.apply_to_clocks(
+                specs, [(clock.job_id, clock.version, clock.revision, clock.tenant) for clock in clocks]
+            )
             fires = list(_plan(clocks, specs, now))
             planned = [*fires]
             results = await self._store.record_fires([fire for _, fire in fires], epochs=epochs, now=now)

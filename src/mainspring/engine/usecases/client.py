@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from mainspring.core.ids import SessionId
+from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.browsing import BUDGET
+from mainspring.engine.usecases.calendars import Calendars
 from mainspring.engine.usecases.jobs import Accepted, Jobs
 from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs, WaitingSlots
 from mainspring.engine.usecases.tenants import Tenants
@@ -16,7 +18,7 @@ from mainspring.ports.store.sessions import SessionFacts
 
 
 class Client:
-    """Use cases on jobs (`client.jobs`), runs (`client.runs`) and tenants (`client.tenants`)."""
+    """Use cases on jobs (`client.jobs`), runs (`client.runs`), calendars (`client.calendars`) and tenants."""
 
     def __init__(
         self,
@@ -27,13 +29,16 @@ class Client:
         accepted: Accepted,
         wakeups: Wakeups | None = None,
         slots: WaitingSlots | None = None,
+        calendars: CalendarReader | None = None,
         key_lifetime: timedelta = KEY_LIFETIME,
         list_budget: timedelta = BUDGET,
     ) -> None:
         self._store = store
         self._clock = clock
         wakeups = wakeups or Wakeups()
-        self.jobs = Jobs(store, clock=clock, ids=ids, wakeups=wakeups, accepted=accepted)
+        calendars = calendars or CalendarReader(store)
+        self.jobs = Jobs(store, clock=clock, ids=ids, wakeups=wakeups, accepted=accepted, calendars=calendars)
+        self.calendars = Calendars(store, calendars, clock=clock, wakeups=wakeups)
         self.tenants = Tenants(store)
         self.runs = Runs(
             store,

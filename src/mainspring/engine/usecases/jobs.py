@@ -7,25 +7,33 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from mainspring.core.calendars.preview import Preview, next_made, preview_fires
 from mainspring.core.clocks import ChangeVerdict
-from mainspring.core.definition import edit_definition, read_definition
+from mainspring.core.definition import edit_definition, read_definition, read_timing
 from mainspring.core.ids import JobId, RunId, format_job_id
 from mainspring.core.ledger import Ledger
-from mainspring.core.model import FireRange, FireRangeKind, Job, JobSpec, JobStatus
-from mainspring.core.planning import first_fire_at, kept_fire, next_fire, overdue_range, settle_overdue
+from mainspring.core.model import FireRange, Job, JobSpec, JobStatus
+from mainspring.core.planning import first_fire_at, next_fire
 from mainspring.core.states import LIVE_STATES, RunState
 from mainspring.core.targets import accepted_types
 from mainspring.core.triggers import Trigger
+from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.reading import WINDOW
-from mainspring.engine.scheduling.run_factory import fire_range_of
+from mainspring.engine.usecases.clock_changes import (
+    added_job,
+    delete_clock,
+    edit_clock,
+    pause_clock,
+    resume_clock,
+)
 from mainspring.engine.usecases.ledger import read_ledger
+from mainspring.engine.usecases.scheduled import Scheduled, Scheduling
 from mainspring.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
-from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
-from mainspring.ports.store.schedule import NewFireRange
+from mainspring.ports.store.jobs import AddResult, ClockChange, NewJob
 
 _TRIES = 20
 """An edit loses only to another write on the same job. If it loses this often in a row, something is wrong."""
@@ -52,15 +60,24 @@ class Jobs:
     """Use cases on jobs. Every method acts for one tenant."""
 
     def __init__(
-        self, store: Store, *, clock: Clock, ids: IdSource, wakeups: Wakeups, accepted: Accepted
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        wakeups: Wakeups,
+        accepted: Accepted,
+        calendars: CalendarReader,
     ) -> None:
         self._store = store
+        self._reader = calendars
+        self._calendars = Scheduling(store, calendars)
         self._clock = clock
         self._ids = ids
         self._wakeups = wakeups
         self._accepted = accepted
         # Many clients may add one job each. One commit for each of them would take up all the time there is.
-        self._adds: GroupCommit[tuple[str, JobSpec], Job | None] = GroupCommit(
+        self._adds: GroupCommit[tuple[str, Scheduled], Job | AddResult] = GroupCommit(
             self._add_all, most=_MOST_TOGETHER
         )
         self._function_reads: GroupCommit[None, frozenset[str]] = GroupCommit(self._list_functions)
@@ -72,18 +89,25 @@ class Jobs:
             InvalidInput: the body is wrong. Nothing is stored.
             Conflict: the name is taken.
         """
-        now = self._clock.now()
-        spec = self._read(body, now=now, functions=await self._known_functions([body]))
-        (job,) = await self._adds([(tenant, spec)])
-        if job is None:
-            name = body["name"]
-            raise Conflict(
-                "name", f"a job named {name!r} already exists; choose another name or edit that job"
-            )
-        return job
+        functions = await self._known_functions([body])
+        for _ in range(_TRIES):
+            now = self._clock.now()
+            spec = self._read(body, now=now, functions=functions)
+            scheduled = await self._calendars.schedule(tenant, spec, now=now)
+            (job,) = await self._adds([(tenant, scheduled)])
+            if isinstance(job, Job):
+                return job
+            if job is AddResult.NAME_TAKEN:
+                name = body["name"]
+                raise Conflict(
+                    "name", f"a job named {name!r} already exists; choose another name or edit that job"
+                )
+        raise StoreUnavailable("the calendars of the job kept changing")
 
     async def create_many(self, tenant: str, bodies: Sequence[Mapping[str, Any]]) -> list[Job | None]:
         """Add jobs in one transaction. The result is None for each job whose name is taken.
+
+        Jobs whose calendars get a new version meanwhile are added in a further one.
 
         Raises:
             InvalidInput: a body is wrong. Nothing is stored. The field starts with `[index].`.
@@ -93,22 +117,35 @@ class Jobs:
         specs = [
             self._read(body, now=now, functions=functions, index=index) for index, body in enumerate(bodies)
         ]
-        # Not in a group commit: a call that fills a transaction by itself would only wait for others.
-        return await self._add_all([(tenant, spec) for spec in specs])
+        made: dict[int, Job | None] = {}
+        for _ in range(_TRIES):
+            left = [index for index in range(len(specs)) if index not in made]
+            if not left:
+                return [made[index] for index in range(len(specs))]
+            wanted = [
+                (tenant, await self._calendars.schedule(tenant, specs[index], now=now, index=index))
+                for index in left
+            ]
+            # Not in a group commit: a call that fills a transaction by itself would only wait for others.
+            for index, job in zip(left, await self._add_all(wanted), strict=True):
+                if job is not AddResult.CALENDARS_MOVED:
+                    made[index] = job if isinstance(job, Job) else None
+        raise StoreUnavailable("the calendars of the jobs kept changing")
 
-    async def _add_all(self, wanted: Sequence[tuple[str, JobSpec]]) -> list[Job | None]:
+    async def _add_all(self, wanted: Sequence[tuple[str, Scheduled]]) -> list[Job | AddResult]:
         # One instant for all, not the arrival of each: their clocks start at the instant stored as their creation.
         now = self._clock.now()
-        new = [self._new_job(tenant, spec, now) for tenant, spec in wanted]
+        new = [self._new_job(tenant, scheduled, now) for tenant, scheduled in wanted]
         results = await self._store.add_jobs(new, now=now)
-        jobs = [
-            _added(one, now) if result is AddResult.ADDED else None
+        jobs: list[Job | AddResult] = [
+            added_job(one, now) if result is AddResult.ADDED else result
             for one, result in zip(new, results, strict=True)
         ]
         # The planner finds clocks further ahead by itself.
         horizon = now + 2 * WINDOW
         if any(
-            job is not None and job.next_fire_at is not None and job.next_fire_at < horizon for job in jobs
+            isinstance(job, Job) and job.next_fire_at is not None and job.next_fire_at < horizon
+            for job in jobs
         ):
             self._wakeups.clocks_changed()
         return jobs
@@ -125,8 +162,9 @@ class Jobs:
             old = job.spec.trigger if job is not None else None
             spec = self._read(body, now=now, functions=functions, old=old)
             if job is None:
-                (added,) = await self._adds([(tenant, spec)])
-                if added is not None:
+                scheduled = await self._calendars.schedule(tenant, spec, now=now)
+                (added,) = await self._adds([(tenant, scheduled)])
+                if isinstance(added, Job):
                     return added, True
             elif job.spec == spec:
                 return job, False
@@ -153,27 +191,10 @@ class Jobs:
 
     async def _try_edit(self, job: Job, spec: JobSpec) -> bool:
         now = self._clock.now()
-        fire_ranges: tuple[NewFireRange, ...] = ()
-        following = kept_fire(job.spec, spec, job.id, job.next_fire_at, now=now)
-        has_other_trigger = spec.trigger != job.spec.trigger
-        if job.is_paused:
-            if has_other_trigger:
-                fire_ranges = _paused_fire_range(job, job.version + 1, first_fire_at(spec.trigger, now=now))
-        elif has_other_trigger:
-            owed = settle_overdue(job.spec, job.id, job.next_fire_at, now=now, reason="edited")
-            fire_ranges = tuple(
-                fire_range_of(planned, job_id=job.id, version=job.version) for planned in owed
-            )
-            first_at = first_fire_at(spec.trigger, now=now, fired_through=job.fired_through)
-            following = next_fire(spec, job.id, first_at)
-        edit = JobEdit(
-            job_id=job.id,
-            revision=job.revision,
-            fire_at=job.next_fire_at,
-            spec=spec,
-            next_fire=following,
-            fire_ranges=fire_ranges,
-            ends_gap=job.is_paused and has_other_trigger,
+        before = await self._calendars.before(job)
+        scheduled = await self._calendars.schedule(job.tenant, spec, old=job, now=now)
+        edit = edit_clock(
+            job, spec, before=before, after=scheduled.spec, calendars=scheduled.calendars, now=now
         )
         (result,) = await self._store.edit_jobs([edit], now=now)
         if result is ChangeVerdict.NAME_TAKEN:
@@ -185,23 +206,24 @@ class Jobs:
 
     async def pause(self, tenant: str, job_id: JobId) -> Job:
         """Stop a job's clock. One fire range with the reason `paused` records the fires that do not happen."""
-        return await self._change(tenant, job_id, self._store.pause_jobs, _pause)
+        return await self._change(tenant, job_id, self._store.pause_jobs, pause_clock)
 
     async def resume(self, tenant: str, job_id: JobId) -> Job:
         """Start a job's clock again, from now on."""
-        return await self._change(tenant, job_id, self._store.resume_jobs, _resume)
+        return await self._change(tenant, job_id, self._store.resume_jobs, resume_clock)
 
     async def _change(
         self,
         tenant: str,
         job_id: JobId,
         verb: Callable[..., Awaitable[list[ChangeVerdict]]],
-        decide: Callable[[Job, datetime], ClockChange],
+        decide: Callable[[Job, JobSpec, datetime], ClockChange],
     ) -> Job:
         for _ in range(_TRIES):
             job = await self.get(tenant, job_id)
+            spec = await self._calendars.before(job)
             now = self._clock.now()
-            (result,) = await verb([decide(job, now)], now=now)
+            (result,) = await verb([decide(job, spec, now)], now=now)
             if result is ChangeVerdict.DONE:
                 self._wakeups.clocks_changed()
                 return (await self._existing([job_id]))[0]
@@ -211,8 +233,9 @@ class Jobs:
         """Delete a job. Its name is free at once, its waiting runs are cancelled, and all its runs stay readable."""
         for _ in range(_TRIES):
             job = await self.get(tenant, job_id)
+            spec = await self._calendars.before(job)
             now = self._clock.now()
-            (result,) = await self._store.delete_jobs([_delete(job, now)], now=now)
+            (result,) = await self._store.delete_jobs([delete_clock(job, spec, now)], now=now)
             if result is ChangeVerdict.DONE:
                 self._wakeups.clocks_changed()
                 await self._cancel_waiting(tenant, job_id)
@@ -262,28 +285,66 @@ class Jobs:
     async def status(self, tenant: str, job_id: JobId) -> JobStatus:
         """Return a job's status."""
         job = await self.get(tenant, job_id)
+        (trigger,) = await self.triggers([job])
         (run,) = await self._store.newest_runs([job_id], now=self._clock.now())
         return JobStatus(
             job=job,
             state=run.state if run is not None else RunState.PENDING,
             last_run=run,
-            next_fire_at=job.next_fire_at,
+            next_fire_at=next_made(trigger, job.next_fire_at),
             retry_count=run.attempt - 1 if run is not None else 0,
         )
 
     async def ledger(self, tenant: str, job_id: JobId) -> Ledger:
         """Compare the expected fires of the last day with those on record, since the job was last changed."""
-        return await read_ledger(self._store, await self.get(tenant, job_id), now=self._clock.now())
+        job = await self.get(tenant, job_id)
+        spec = await self._calendars.before(job)
+        return await read_ledger(self._store, job, spec.trigger, now=self._clock.now())
+
+    async def triggers(self, jobs: Sequence[Job]) -> list[Trigger | None]:
+        """Return the triggers of jobs, with calendars where they have some."""
+        specs = await self._reader.apply_to_jobs([(job.id, job.tenant, job.spec) for job in jobs])
+        return [spec.trigger for spec in specs]
+
+    async def fires(self, tenant: str, job_id: JobId, *, after: datetime | None, count: int) -> list[Preview]:
+        """Return a job's next fires, those that its calendars keep out or move among them."""
+        job = await self.get(tenant, job_id)
+        (trigger,) = await self.triggers([job])
+        start = self._clock.now() if after is None else after
+        return [] if trigger is None else preview_fires(trigger, start, count)
+
+    async def preview(
+        self, tenant: str, body: Mapping[str, Any], *, after: datetime | None, count: int
+    ) -> tuple[Trigger, list[Preview]]:
+        """Return the trigger that a body describes, and when it would fire with the calendars that it names.
+
+        Raises:
+            InvalidInput: a field is wrong, or no trigger is given.
+        """
+        now = self._clock.now()
+        spec = read_timing(body, now=now)
+        assert spec.trigger is not None, "a body without a trigger is refused"
+        scheduled = await self._calendars.schedule(tenant, spec, now=now)
+        made = scheduled.spec.trigger
+        assert made is not None
+        return spec.trigger, preview_fires(made, now if after is None else after, count)
 
     async def fire_ranges(self, tenant: str, job_id: JobId, *, limit: int = 100) -> list[FireRange]:
         """Return a job's fire ranges, the newest first."""
         await self.get(tenant, job_id)
         return await self._store.list_fire_ranges(job_id, limit=limit)
 
-    def _new_job(self, tenant: str, spec: JobSpec, now: datetime) -> NewJob:
+    def _new_job(self, tenant: str, scheduled: Scheduled, now: datetime) -> NewJob:
         job_id = JobId(self._ids.new_uuid())
+        spec = scheduled.spec
         first = next_fire(spec, job_id, first_fire_at(spec.trigger, now=now))
-        return NewJob(id=job_id, tenant=tenant, spec=spec, next_fire=first)
+        return NewJob(
+            id=job_id,
+            tenant=tenant,
+            spec=scheduled.own,
+            next_fire=first,
+            calendars=scheduled.calendars,
+        )
 
     def _read(
         self,
@@ -329,63 +390,3 @@ class Jobs:
             if job is None:  # somebody else has just deleted it
                 raise NotFound("job", format_job_id(job_id))
         return [job for job in jobs if job is not None]
-
-
-def _added(new: NewJob, now: datetime) -> Job:
-    """Return a job as the store holds it right after it was added."""
-    return Job(
-        id=new.id,
-        tenant=new.tenant,
-        spec=new.spec,
-        version=1,
-        revision=1,
-        is_paused=False,
-        next_fire_at=new.next_fire.fire_at if new.next_fire is not None else None,
-        fired_through=None,
-        created_at=now,
-        updated_at=now,
-    )
-
-
-def _pause(job: Job, now: datetime) -> ClockChange:
-    del now
-    # It starts at the first fire that is not made. That fire may be due already, and this is then its record (law 4).
-    fire_ranges = _paused_fire_range(job, job.version, job.next_fire_at)
-    return ClockChange(
-        job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, fire_ranges=fire_ranges
-    )
-
-
-def _paused_fire_range(job: Job, version: int, from_at: datetime | None) -> tuple[NewFireRange, ...]:
-    """Make the open fire range that records the fires of a pause, from the first one on. Empty if there are none."""
-    if from_at is None:
-        return ()
-    fire_range = NewFireRange(
-        job_id=job.id, version=version, kind=FireRangeKind.GAP, from_at=from_at, to_at=None, reason="paused"
-    )
-    return (fire_range,)
-
-
-def _resume(job: Job, now: datetime) -> ClockChange:
-    trigger = job.spec.trigger
-    next_fire_at = job.next_fire_at
-    if job.is_paused:
-        # After `fired_through`, even if the store's clock was set back: an earlier fire could never be won.
-        after = now if job.fired_through is None else max(now, job.fired_through)
-        next_fire_at = trigger.next_after(after) if trigger is not None else None
-    return ClockChange(
-        job_id=job.id,
-        revision=job.revision,
-        fire_at=job.next_fire_at,
-        next_fire=next_fire(job.spec, job.id, next_fire_at),
-    )
-
-
-def _delete(job: Job, now: datetime) -> ClockChange:
-    overdue = overdue_range(
-        job.spec.trigger, job.next_fire_at, now=now, kind=FireRangeKind.GAP, reason="deleted"
-    )
-    fire_ranges = (fire_range_of(overdue, job_id=job.id, version=job.version),) if overdue is not None else ()
-    return ClockChange(
-        job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, fire_ranges=fire_ranges
-    )

@@ -7,22 +7,28 @@ from datetime import datetime, timedelta
 from mainspring.core.ids import RunId
 from mainspring.core.ledger import Balance, Ledger, balance_fires
 from mainspring.core.model import Job, RunKind
+from mainspring.core.triggers import Trigger
 from mainspring.ports.store import Store
 
 LONGEST = timedelta(days=1)
 _PAGE = 1000
 
 
-async def read_ledger(store: Store, job: Job, *, now: datetime, period: timedelta = LONGEST) -> Ledger:
+async def read_ledger(
+    store: Store, job: Job, trigger: Trigger | None, *, now: datetime, period: timedelta = LONGEST
+) -> Ledger:
     """Compare the fires that a job's trigger owed with those on record.
 
     The comparison ends with the newest fire on record. It starts at most `period` ago, but not before the job was last
-    changed, because another definition or a pause applied until then.
+    changed, because another definition, other calendars or a pause applied until then.
+
+    Args:
+        trigger: the job's, with its calendars.
     """
     from_at = max(now - min(period, LONGEST), job.updated_at)
     to_at = job.fired_through if job.fired_through is not None else from_at
     nothing = Balance(0, (), ())
-    if job.spec.trigger is None or to_at <= from_at:
+    if trigger is None or to_at <= from_at:
         return Ledger(job, from_at, from_at, nothing)
     fire_ranges = [
         fire_range
@@ -30,7 +36,7 @@ async def read_ledger(store: Store, job: Job, *, now: datetime, period: timedelt
         if fire_range.version == job.version
     ]
     recorded = await _recorded(store, job, from_at)
-    balance = balance_fires(job.spec.trigger, from_at, to_at, recorded=recorded, fire_ranges=fire_ranges)
+    balance = balance_fires(trigger, from_at, to_at, recorded=recorded, fire_ranges=fire_ranges)
     return Ledger(job, from_at, to_at, balance)
 
 

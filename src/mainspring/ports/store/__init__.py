@@ -20,6 +20,7 @@ from typing import Protocol
 
 from mainspring.core.ids import RunId
 from mainspring.ports.store.browse import BrowseStore
+from mainspring.ports.store.calendars import CalendarStore
 from mainspring.ports.store.census import CensusStore
 from mainspring.ports.store.claims import ClaimStore
 from mainspring.ports.store.jobs import JobStore
@@ -42,6 +43,7 @@ class Store(
     BrowseStore,
     CensusStore,
     PolicyStore,
+    CalendarStore,
     Protocol,
 ):
     """The durable truth."""

@@ -12,6 +12,7 @@ from mainspring.core.clocks import ChangeVerdict, NextFire
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job, JobSpec
 from mainspring.core.values import value
+from mainspring.ports.store.calendars import CalendarUses
 from mainspring.ports.store.schedule import NewFireRange
 
 
@@ -19,7 +20,10 @@ class JobStore(Protocol):
     """Definitions and their versions."""
 
     async def add_jobs(self, jobs: Sequence[NewJob], *, now: datetime) -> list[AddResult]:
-        """Insert jobs as version 1, each with its clock row; `NAME_TAKEN` if the tenant has a job with that name."""
+        """Insert jobs as version 1, each with its clock row; `NAME_TAKEN` if the tenant has a job with that name.
+
+        It is `CALENDARS_MOVED`, and that job is not inserted, if its calendars were read as of another revision.
+        """
         ...
 
     async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[ChangeVerdict]:
@@ -28,7 +32,8 @@ class JobStore(Protocol):
         An edit takes effect only if the clock still has its `revision` and `fire_at`. Otherwise the result is
         `MOVED`: read the job and decide again. The edit's fire ranges are inserted with it. With `ends_gap`, the open
         gap is closed first. A paused job stays paused: its clock stays stopped, whatever `next_fire` says. If a
-        call has several edits of one job, the first that fits takes effect.
+        call has several edits of one job, the first that fits takes effect. The result is `MOVED`, too, if the
+        edit's calendars were read as of another revision of the calendars.
         """
         ...
 
@@ -76,12 +81,13 @@ class JobStore(Protocol):
 
 @value(kw_only=True)
 class NewJob:
-    """A job to insert. `next_fire` is None when it has no trigger."""
+    """A job to insert. `next_fire` is None when it has no trigger, `calendars` when it uses none."""
 
     id: JobId
     tenant: str
     spec: JobSpec
     next_fire: NextFire | None
+    calendars: CalendarUses | None = None
 
 
 class AddResult(StrEnum):
@@ -89,6 +95,7 @@ class AddResult(StrEnum):
 
     ADDED = "added"
     NAME_TAKEN = "name_taken"
+    CALENDARS_MOVED = "calendars_moved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +107,7 @@ class JobEdit:
         next_fire: where the clock stands from now on; None for a paused job or one without a trigger.
         fire_ranges: records of fires that were due but not yet made. For a paused job, the gap of its new trigger.
         ends_gap: the open gap ends now (as by a resume), because it belongs to the old trigger.
+        calendars: those that the job uses from now on; None leaves them as they are, which is for jobs without any.
     """
 
     job_id: JobId
@@ -109,6 +117,7 @@ class JobEdit:
     next_fire: NextFire | None
     fire_ranges: tuple[NewFireRange, ...] = ()
     ends_gap: bool = False
+    calendars: CalendarUses | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

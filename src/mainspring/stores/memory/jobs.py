@@ -34,6 +34,8 @@ class MemoryJobStore:
         tables = self._tables
         if (new.tenant, new.spec.name) in tables.names:
             return AddResult.NAME_TAKEN
+        if not tables.is_current(new.calendars):
+            return AddResult.CALENDARS_MOVED
         job = JobRow(
             id=new.id,
             tenant=new.tenant,
@@ -52,6 +54,7 @@ class MemoryJobStore:
         tables.jobs_of_tenant[job.tenant].add((job.id,))
         tables.versions[job.id, 1] = job.spec
         tables.set_next_fire(job, new.next_fire)
+        tables.use_calendars(job.id, new.calendars)
         return AddResult.ADDED
 
     async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[ChangeVerdict]:
@@ -68,6 +71,7 @@ class MemoryJobStore:
             ends_gap=edit.ends_gap,
             is_name_taken=job is not None
             and tables.names.get((job.tenant, edit.spec.name), job.id) != job.id,
+            is_current=tables.is_current(edit.calendars),
         )
         if job is None or decision.move is None:
             return decision.verdict
@@ -76,6 +80,7 @@ class MemoryJobStore:
         job.spec = edit.spec
         job.version += 1
         tables.versions[job.id, job.version] = edit.spec
+        tables.use_calendars(job.id, edit.calendars)
         self._move_clock(job, decision.move, edit.fire_ranges, now)
         return decision.verdict
 
@@ -130,6 +135,7 @@ class MemoryJobStore:
             for fire_range in tables.fire_ranges_of_job[job.id]:
                 if fire_range.is_open:
                     tables.close_fire_range(fire_range, now=now)
+            tables.calendars.uses.pop(job.id, None)
             del tables.jobs[job.id]
             del tables.names[job.tenant, job.spec.name]
             tables.jobs_of_tenant[job.tenant].discard((job.id,))

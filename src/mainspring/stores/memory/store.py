@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores.memory.browse import MemoryBrowseStore
+from mainspring.stores.memory.calendars import MemoryCalendarStore
 from mainspring.stores.memory.census import MemoryCensusStore
 from mainspring.stores.memory.claims import MemoryClaimStore
 from mainspring.stores.memory.jobs import MemoryJobStore
@@ -37,6 +38,7 @@ class MemoryStore(
     MemoryBrowseStore,
     MemoryCensusStore,
     MemoryPolicyStore,
+    MemoryCalendarStore,
 ):
     """A `Store` that lasts as long as the process.
 

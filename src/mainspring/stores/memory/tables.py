@@ -7,11 +7,13 @@ back with `index`. Do this without an `await` in between, so that every verb is 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
 from uuid import UUID
 
 from mainspring.core.admission import skip_overlaps
+from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.census import Census
 from mainspring.core.clocks import NextFire
 from mainspring.core.fencing import is_held
@@ -19,6 +21,7 @@ from mainspring.core.ids import SHARDS, FireRangeId, JobId, LaneId, RunId, Sessi
 from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Priority
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
 from mainspring.core.tenants import Tenant
+from mainspring.ports.store.calendars import CalendarUse, CalendarUses
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import NewFireRange
@@ -35,6 +38,15 @@ from mainspring.stores.memory.rows import (
     SessionRow,
     ShardRow,
 )
+
+
+@dataclass(slots=True)
+class CalendarTables:
+    """Calendars by tenant and name, their revision, and which versions the clocks of jobs go by."""
+
+    versions: dict[tuple[str, str], list[CalendarVersion]] = field(default_factory=dict)
+    uses: dict[JobId, tuple[CalendarUse, ...]] = field(default_factory=dict)
+    revision: int = 0
 
 
 class Tables:
@@ -75,9 +87,9 @@ class Tables:
         self.census: Census | None = None
         self.tenant_settings: dict[str, Tenant] = {}
         self.policy_revision = 0
+        self.calendars = CalendarTables()
 
-        self._run_sequence = count(1)
-        self._fire_range_sequence = count(1)
+        self._run_sequence, self._fire_range_sequence = count(1), count(1)
         self._lane_sequence = count(1)
         self.session_sequence = count(1)
 
@@ -111,6 +123,18 @@ class Tables:
         self.fire_ranges_of_job[fire_range.job_id].append(fire_range)
         if fire_range.is_open:
             self.open_fire_ranges[fire_range.id] = fire_range
+
+    def is_current(self, calendars: CalendarUses | None) -> bool:
+        """Say whether calendars are still as they were read."""
+        return calendars is None or calendars.revision == self.calendars.revision
+
+    def use_calendars(self, job_id: JobId, calendars: CalendarUses | None) -> None:
+        """Keep which calendars a job's clock goes by; None leaves that as it is."""
+        if calendars is None:
+            return
+        self.calendars.uses.pop(job_id, None)
+        if calendars.uses:
+            self.calendars.uses[job_id] = tuple(sorted(calendars.uses, key=lambda use: use.name))
 
     def drop_empty_gaps(self, job_id: JobId, *, now: datetime) -> None:
         """Remove a job's open gaps that begin after now: they have nothing to record."""

@@ -22,8 +22,10 @@ from mainspring.core.clocks import (
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Job, JobSpec
 from mainspring.ports.codec import decode_spec, encode_outline, encode_spec
+from mainspring.ports.store.calendars import Replan
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.ports.store.schedule import NewFireRange
+from mainspring.stores.postgres.calendar_uses import find_moved, use_calendars
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.rows import columns_of_fire_ranges, columns_of_next_fires, job_of, sparse
@@ -65,8 +67,11 @@ class PostgresJobStore:
             return []
 
         async def work(transaction: Transaction) -> list[AddResult]:
+            moved = await find_moved(transaction, {job.id: job.calendars for job in jobs})
             # Sorting is stable: of two jobs with one name, the first is added.
-            ordered = sorted(jobs, key=lambda job: (job.tenant, job.spec.name))
+            ordered = sorted(
+                (job for job in jobs if job.id not in moved), key=lambda job: (job.tenant, job.spec.name)
+            )
             rows = await transaction.fetch(
                 "add_jobs",
                 job_ids=[job.id for job in ordered],
@@ -84,15 +89,14 @@ class PostgresJobStore:
                 specs=[encode_spec(job.spec) for job in added],
                 now=now,
             )
-            await transaction.execute(
-                "add_clocks",
-                job_ids=[job.id for job in added],
-                shards=[job_shard(job.id) for job in added],
-                priorities=[job.spec.priority for job in added],
-                run_outlines=sparse([encode_outline(job.spec, 1) for job in added]),
-                **columns_of_next_fires([job.next_fire for job in added]),
+            await _add_clocks(transaction, added)
+            await use_calendars(
+                transaction, [(job.id, job.tenant, job.calendars) for job in added], are_new=True
             )
-            return [AddResult.ADDED if job.id in ids else AddResult.NAME_TAKEN for job in jobs]
+            missed = dict.fromkeys(moved, AddResult.CALENDARS_MOVED)
+            return [
+                AddResult.ADDED if job.id in ids else missed.get(job.id, AddResult.NAME_TAKEN) for job in jobs
+            ]
 
         return await self._connections.transact(Role.EDIT, work)
 
@@ -101,16 +105,23 @@ class PostgresJobStore:
             return []
 
         async def work(transaction: Transaction) -> list[ChangeVerdict]:
-            locked = await _lock_jobs(transaction, [edit.job_id for edit in edits])
+            locked = await lock_jobs(transaction, [edit.job_id for edit in edits])
+            moved = await find_moved(transaction, {edit.job_id: edit.calendars for edit in edits})
             owners = await _find_owners(transaction, edits, locked)
-            decided = [(edit, _decide_edit(edit, locked.get(edit.job_id), owners)) for edit in edits]
+            decided = [
+                (edit, _decide_edit(edit, locked.get(edit.job_id), owners, edit.job_id not in moved))
+                for edit in edits
+            ]
             done = [(edit, decision.move) for edit, decision in decided if decision.move is not None]
             for edit, _ in done:  # one by one: a name may move from one job to another within the call
                 if locked[edit.job_id].name != edit.spec.name:
                     await transaction.execute("rename_job", job_id=edit.job_id, name=edit.spec.name)
             await _keep_versions(transaction, [edit for edit, _ in done], locked, now)
             versions = {edit.job_id: locked[edit.job_id].version + 1 for edit, _ in done}
-            await _move_clocks(transaction, done, now, versions)
+            await move_clocks(transaction, done, now, versions)
+            await use_calendars(
+                transaction, [(edit.job_id, locked[edit.job_id].tenant, edit.calendars) for edit, _ in done]
+            )
             return [decision.verdict for _, decision in decided]
 
         # If another caller took the name since it was looked up, the unique index refuses it; the next try sees it.
@@ -151,7 +162,7 @@ class PostgresJobStore:
             return []
 
         async def work(transaction: Transaction) -> list[ChangeVerdict]:
-            locked = await _lock_jobs(transaction, [change.job_id for change in changes])
+            locked = await lock_jobs(transaction, [change.job_id for change in changes])
             results: list[ChangeVerdict] = []
             done: list[tuple[ClockChange, ClockMove]] = []
             for change in changes:
@@ -206,7 +217,8 @@ class PostgresJobStore:
         return [found.get(key) for key in keys]
 
 
-async def _lock_jobs(transaction: Transaction, job_ids: Sequence[JobId]) -> Jobs:
+async def lock_jobs(transaction: Transaction, job_ids: Sequence[JobId]) -> Jobs:
+    """Lock jobs and their clocks; what does not exist is left out."""
     rows = await transaction.fetch("lock_jobs", job_ids=sorted(set(job_ids)))
     return {
         row["id"]: _Locked(
@@ -236,7 +248,9 @@ async def _find_owners(
     return {(row["tenant"], row["name"]): row["id"] for row in rows}
 
 
-def _decide_edit(edit: JobEdit, job: _Locked | None, owners: dict[tuple[str, str], JobId]) -> Decision:
+def _decide_edit(
+    edit: JobEdit, job: _Locked | None, owners: dict[tuple[str, str], JobId], is_current: bool
+) -> Decision:
     decision = decide_edit(
         job,
         revision=edit.revision,
@@ -245,6 +259,7 @@ def _decide_edit(edit: JobEdit, job: _Locked | None, owners: dict[tuple[str, str
         ends_gap=edit.ends_gap,
         is_name_taken=job is not None
         and owners.get((job.tenant, edit.spec.name), edit.job_id) != edit.job_id,
+        is_current=is_current,
     )
     if job is not None and decision.move is not None:
         if job.name != edit.spec.name:
@@ -263,7 +278,7 @@ async def _set_paused(
 ) -> None:
     job_ids = [change.job_id for change, _ in done]
     await transaction.execute("set_paused", job_ids=job_ids, is_paused=is_paused, now=now)
-    await _move_clocks(transaction, done, now, {})
+    await move_clocks(transaction, done, now, {})
 
 
 async def _delete(
@@ -277,6 +292,18 @@ async def _delete(
     await transaction.execute("close_fire_ranges", job_ids=job_ids, now=now)
     await transaction.execute("delete_jobs", job_ids=job_ids, now=now)
     await transaction.execute("delete_clocks", job_ids=job_ids)
+    await transaction.execute("remove_calendar_uses", job_ids=job_ids)
+
+
+async def _add_clocks(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
+    await transaction.execute(
+        "add_clocks",
+        job_ids=[job.id for job in jobs],
+        shards=[job_shard(job.id) for job in jobs],
+        priorities=[job.spec.priority for job in jobs],
+        run_outlines=sparse([encode_outline(job.spec, 1) for job in jobs]),
+        **columns_of_next_fires([job.next_fire for job in jobs]),
+    )
 
 
 async def _keep_versions(
@@ -293,9 +320,9 @@ async def _keep_versions(
     )
 
 
-async def _move_clocks(
+async def move_clocks(
     transaction: Transaction,
-    done: Sequence[tuple[JobEdit | ClockChange, ClockMove]],
+    done: Sequence[tuple[JobEdit | ClockChange | Replan, ClockMove]],
     now: datetime,
     versions: Mapping[JobId, int],
 ) -> None:

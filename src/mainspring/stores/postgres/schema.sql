@@ -17,6 +17,28 @@ CREATE INDEX attempt_run ON ONLY public.attempt USING btree (run_id, token);
 
 -- PARTITION attempt_default DEFAULT
 
+CREATE TABLE calendar (
+    tenant text NOT NULL,
+    name text NOT NULL,
+    version integer NOT NULL,
+    spec bytea NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    is_deleted boolean NOT NULL DEFAULT false,
+    is_settled boolean NOT NULL DEFAULT false,
+    CONSTRAINT calendar_pkey PRIMARY KEY (tenant, name, version)
+);
+CREATE INDEX calendar_unsettled ON public.calendar USING btree (tenant, name, version) WHERE (NOT is_settled);
+
+CREATE TABLE calendar_use (
+    job_id uuid NOT NULL,
+    tenant text NOT NULL,
+    calendar text NOT NULL,
+    version integer NOT NULL,
+    is_pinned boolean NOT NULL,
+    CONSTRAINT calendar_use_pkey PRIMARY KEY (job_id, calendar)
+);
+CREATE INDEX calendar_use_calendar ON public.calendar_use USING btree (tenant, calendar, job_id);
+
 CREATE TABLE census (
     id smallint NOT NULL,
     settled_before timestamp with time zone NOT NULL,

@@ -13,6 +13,7 @@ from mainspring.ports.clock import RandomSource
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.browse import PostgresBrowseStore
+from mainspring.stores.postgres.calendars import PostgresCalendarStore
 from mainspring.stores.postgres.census import PostgresCensusStore
 from mainspring.stores.postgres.claims import PostgresClaimStore
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
@@ -49,6 +50,7 @@ class PostgresStore(
     PostgresBrowseStore,
     PostgresCensusStore,
     PostgresPolicyStore,
+    PostgresCalendarStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

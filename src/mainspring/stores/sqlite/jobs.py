@@ -21,6 +21,7 @@ from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Job, JobSpec
 from mainspring.ports.codec import decode_spec, encode_outline, encode_spec
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
+from mainspring.stores.sqlite.calendar_uses import are_current, use_calendars
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import insert_fire_ranges
 from mainspring.stores.sqlite.rows import (
@@ -71,7 +72,7 @@ class SqliteJobStore:
         return await self._writer.call(lambda db: [self._edit(db, edit, at) for edit in edits])
 
     def _edit(self, db: apsw.Connection, edit: JobEdit, now: int) -> ChangeVerdict:
-        job = _lock(db, edit.job_id)
+        job = lock_job(db, edit.job_id)
         decision = decide_edit(
             job,
             revision=edit.revision,
@@ -79,6 +80,7 @@ class SqliteJobStore:
             next_fire=edit.next_fire,
             ends_gap=edit.ends_gap,
             is_name_taken=job is not None and _is_taken(db, job.tenant, edit),
+            is_current=are_current(db, edit.calendars),
         )
         if job is None or decision.move is None:
             return decision.verdict
@@ -92,6 +94,7 @@ class SqliteJobStore:
             "run_outline": encode_outline(edit.spec, job.version + 1),
         }
         self._move(db, edit, decision.move, now, outline)
+        use_calendars(db, edit.job_id, job.tenant, edit.calendars)
         return decision.verdict
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
@@ -147,6 +150,7 @@ class SqliteJobStore:
         execute(db, "drop_empty_gap", values)
         execute(db, "close_fire_range", values)
         execute(db, "delete_clock", {"job_id": change.job_id.bytes})
+        execute(db, "remove_calendar_uses", {"job_ids": to_hexes([change.job_id])})
         execute(db, "delete_job", values)
 
     async def _change(
@@ -163,7 +167,7 @@ class SqliteJobStore:
         def work(db: apsw.Connection) -> list[ChangeVerdict]:
             results = []
             for change in changes:
-                decision = decide(_lock(db, change.job_id), change)
+                decision = decide(lock_job(db, change.job_id), change)
                 if decision.move is not None:
                     write(db, change, decision.move, at)
                 results.append(decision.verdict)
@@ -208,6 +212,8 @@ class SqliteJobStore:
 def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
     if fetch_value(db, "find_name", {"tenant": job.tenant, "name": job.spec.name}) is not None:
         return AddResult.NAME_TAKEN
+    if not are_current(db, job.calendars):
+        return AddResult.CALENDARS_MOVED
     shard, job_id = job_shard(job.id), job.id.bytes
     values = {"job_id": job_id, "shard": shard, "tenant": job.tenant, "name": job.spec.name, "now": now}
     execute(db, "add_job", values)
@@ -219,10 +225,12 @@ def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
         "run_outline": encode_outline(job.spec, 1),
     }
     execute(db, "add_clock", clock | values_of_next_fire(job.next_fire))
+    use_calendars(db, job.id, job.tenant, job.calendars, is_new=True)
     return AddResult.ADDED
 
 
-def _lock(db: apsw.Connection, job_id: JobId) -> _Locked | None:
+def lock_job(db: apsw.Connection, job_id: JobId) -> _Locked | None:
+    """Return what decides a change of a job; None if it does not exist."""
     row = fetch_row(db, "lock_job", {"job_id": job_id.bytes})
     if row is None:
         return None

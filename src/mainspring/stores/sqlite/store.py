@@ -12,6 +12,7 @@ from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.ports.telemetry import SIZES, Distribution, Measure
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
 from mainspring.stores.sqlite.browse import SqliteBrowseStore
+from mainspring.stores.sqlite.calendars import SqliteCalendarStore
 from mainspring.stores.sqlite.census import SqliteCensusStore
 from mainspring.stores.sqlite.claims import SqliteClaimStore
 from mainspring.stores.sqlite.connection import (
@@ -50,6 +51,7 @@ class SqliteStore(
     SqliteBrowseStore,
     SqliteCensusStore,
     SqlitePolicyStore,
+    SqliteCalendarStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mainspring.testing.conformance import (
+    calendars,
     cancelling,
     census,
     claim_repeats,
@@ -72,6 +73,10 @@ SUITE: tuple[type, ...] = (
     inspection.NewestRuns,
     upkeep.Upkeep,
     census.CensusAndTally,
+    calendars.CalendarVersions,
+    calendars.CalendarDeletes,
+    calendars.CalendarsOfJobs,
+    calendars.Replans,
     policies.Policies,
     edges.Precision,
     edges.SizesAndText,

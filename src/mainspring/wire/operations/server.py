@@ -9,7 +9,6 @@ from mainspring.wire.health import HealthView
 from mainspring.wire.operation import Operation, Parameter
 from mainspring.wire.operations.common import API, LIMIT
 from mainspring.wire.pages import WorkerPage
-from mainspring.wire.views import FiresView
 
 GET_HEALTH = Operation(
     id="get_health",
@@ -42,20 +41,4 @@ LIST_WORKERS = Operation(
         Parameter("after", "Only sessions after this one: the `next` of the previous page."),
     ),
     answer=WorkerPage,
-)
-PREVIEW_CRON = Operation(
-    id="preview_cron",
-    method="GET",
-    path=f"{API}/cron/next",
-    right=Right.READ,
-    summary="Show when a cron expression fires",
-    description="Return the next fires of a cron expression in a zone, and explain the expression in words.",
-    query=(
-        Parameter("expression", "Five fields, or six with seconds first.", is_required=True),
-        Parameter("tz", "The zone's IANA name.", default="UTC"),
-        Parameter("dst", "What happens when clocks change: `vixie` or GAP/OVERLAP.", default="vixie"),
-        Parameter("count", "How many fires to return.", default=5, bounds=(1, 100)),
-        Parameter("after", "Only fires after this instant, ISO 8601 with an offset; now by default."),
-    ),
-    answer=FiresView,
 )

@@ -1,0 +1,134 @@
+"""Calendars: write, show, delete; and previews of fires."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from mainspring.api.call import Answer, Call, Endpoint, handles
+from mainspring.api.reading import path_job_id, query_moment
+from mainspring.core.cron import Cron
+from mainspring.engine.usecases.calendars import Written
+from mainspring.errors import InvalidInput
+from mainspring.wire import operations
+from mainspring.wire.calendars import (
+    CalendarDays,
+    CalendarPage,
+    CalendarView,
+    CalendarWritten,
+    FireList,
+    TriggerPreview,
+    view_calendar,
+    view_days,
+    view_fires,
+)
+from mainspring.wire.views import Deleted
+
+_TICK = timedelta(microseconds=1)
+
+
+@handles(operations.LIST_CALENDARS)
+async def list_calendars(call: Call) -> CalendarPage:
+    limit: int = call.query["limit"]
+    page = await call.engine.calendars.list_page(call.tenant, after=call.query.get("after"), limit=limit)
+    following = page[-1].name if len(page) == limit else None
+    return CalendarPage([view_calendar(one) for one in page], following)
+
+
+@handles(operations.GET_CALENDAR)
+async def get_calendar(call: Call) -> CalendarView:
+    return view_calendar(await call.engine.calendars.get(call.tenant, call.key, call.query.get("version")))
+
+
+@handles(operations.UPSERT_CALENDAR)
+async def upsert_calendar(call: Call, body: dict[str, Any]) -> Answer[CalendarWritten]:
+    return _answer(await call.engine.calendars.put(call.tenant, call.key, body))
+
+
+@handles(operations.DELETE_CALENDAR)
+async def delete_calendar(call: Call) -> Deleted:
+    await call.engine.calendars.delete(call.tenant, call.key)
+    return Deleted()
+
+
+@handles(operations.LIST_CALENDAR_VERSIONS)
+async def list_calendar_versions(call: Call) -> CalendarPage:
+    limit: int = call.query["limit"]
+    page = await call.engine.calendars.versions(
+        call.tenant, call.key, before=call.query.get("before"), limit=limit
+    )
+    following = str(page[-1].version) if len(page) == limit else None
+    return CalendarPage([view_calendar(one) for one in page], following)
+
+
+@handles(operations.LIST_CALENDAR_DAYS)
+async def list_calendar_days(call: Call) -> CalendarDays:
+    query = call.query
+    days = await call.engine.calendars.days(
+        call.tenant, call.key, _date(query, "from"), _date(query, "to"), query.get("version")
+    )
+    return view_days(days)
+
+
+@handles(operations.LIST_JOB_FIRES)
+async def list_job_fires(call: Call) -> FireList:
+    fires = await call.engine.jobs.fires(
+        call.tenant, path_job_id(call.key), after=_from(call), count=call.query["count"]
+    )
+    return FireList(view_fires(fires))
+
+
+@handles(operations.PREVIEW_TRIGGER)
+async def preview_trigger(call: Call, body: dict[str, Any]) -> TriggerPreview:
+    trigger, fires = await call.engine.jobs.preview(
+        call.tenant, body, after=_from(call), count=call.query["count"]
+    )
+    cron = trigger if isinstance(trigger, Cron) else None
+    return TriggerPreview(
+        explanation=None if cron is None else cron.explain(),
+        warnings=[] if cron is None else list(cron.warnings),
+        fires=view_fires(fires),
+    )
+
+
+def _answer(written: Written) -> Answer[CalendarWritten]:
+    content = CalendarWritten(
+        name=written.version.name,
+        version=written.version.version,
+        followers=list(written.followers),
+        jobs=written.replanned.jobs,
+        moved=written.replanned.moved,
+    )
+    return Answer(content, status=201 if written.is_new else 200)
+
+
+def _from(call: Call) -> datetime | None:
+    """Return the instant after which fires are wanted, which itself counts."""
+    if "from" not in call.query:
+        return None
+    return query_moment(call.query["from"], "from", now=call.engine.now()) - _TICK
+
+
+def _date(query: Any, field: str) -> date | None:
+    text = query.get(field)
+    if text is None:
+        return None
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(field, f"must be a date like 2026-12-24, not {text[:60]!r}") from None
+    if not 1970 <= day.year <= 9000:
+        raise InvalidInput(field, "must lie in the years 1970 to 9000")
+    return day
+
+
+ROUTES: list[Endpoint] = [
+    list_calendars,
+    get_calendar,
+    upsert_calendar,
+    delete_calendar,
+    list_calendar_versions,
+    list_calendar_days,
+    list_job_fires,
+    preview_trigger,
+]

@@ -1,0 +1,101 @@
+"""Shows when a job fires, and what its calendars do with its fires."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+
+from mainspring.core.calendars.sieve import RolledTrigger, SievedTrigger, clock_trigger, own_trigger
+from mainspring.core.calendars.walls import to_epoch, wall_at_epoch
+from mainspring.core.cron import Cron
+from mainspring.core.cron.zones import Zone, load_zone
+from mainspring.core.triggers import Trigger, UnknownTrigger
+
+_UTC = "UTC"
+_TICK = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """One fire of a job's own trigger, or one to which others moved.
+
+    Attributes:
+        local: the fire time in the zone of the job's cron expression, or of its first calendar.
+        excluded_by: `NAME@VERSION` of the calendar that keeps it out; None if it becomes a run.
+        rolled_from: the furthest fire time that moved here; None if none did.
+        dst: `gap` right after clocks were set ahead, `overlap` at a time that clocks show twice; else None.
+    """
+
+    fire_at: datetime
+    local: datetime
+    excluded_by: str | None = None
+    rolled_from: datetime | None = None
+    dst: str | None = None
+
+
+def next_made(trigger: Trigger | None, fire_at: datetime | None) -> datetime | None:
+    """Return the next fire that becomes a run, of a clock that stands at `fire_at`."""
+    if (
+        fire_at is None
+        or not isinstance(trigger, SievedTrigger)
+        or trigger.sieve.excluded_by(fire_at) is None
+    ):
+        return fire_at
+    return trigger.next_after(fire_at)
+
+
+def preview_fires(trigger: Trigger, after: datetime, count: int) -> list[Preview]:
+    """Return the next fires strictly after an instant, at most `count`; empty if the trigger's type is unknown."""
+    own = own_trigger(trigger)
+    if isinstance(own, UnknownTrigger):
+        return []
+    zone = _zone_of(trigger)
+    stepping = clock_trigger(trigger)
+    found: list[Preview] = []
+    fire = stepping.next_after(after)
+    while fire is not None and len(found) < count:
+        excluded_by = trigger.sieve.excluded_by(fire) if isinstance(trigger, SievedTrigger) else None
+        rolled_from = _source(trigger, fire) if isinstance(trigger, RolledTrigger) else None
+        found.append(
+            Preview(
+                fire_at=fire,
+                local=_local(zone, fire),
+                excluded_by=excluded_by,
+                rolled_from=rolled_from,
+                dst=_change_at(zone, fire),
+            )
+        )
+        fire = stepping.next_after(fire)
+    return found
+
+
+def _source(trigger: RolledTrigger, fire: datetime) -> datetime | None:
+    """Return the furthest fire of the job's own trigger that moves to this one; None if none does."""
+    source: datetime | None = None
+    for instant in trigger.origins(fire):
+        if trigger.raw.next_after(instant - _TICK) == instant:
+            source = instant
+    return source
+
+
+def _zone_of(trigger: Trigger) -> Zone:
+    own = own_trigger(trigger)
+    if isinstance(own, Cron):
+        return load_zone(own.tz)
+    return trigger.sieve.zone if isinstance(trigger, SievedTrigger | RolledTrigger) else load_zone(_UTC)
+
+
+def _local(zone: Zone, instant: datetime) -> datetime:
+    epoch = to_epoch(instant)
+    offset = timedelta(seconds=wall_at_epoch(zone, epoch) - epoch)
+    return instant.astimezone(timezone(offset) if offset else UTC)
+
+
+def _change_at(zone: Zone, instant: datetime) -> str | None:
+    """Say whether an instant lies right after a gap of the clocks, or at a wall time that they show twice."""
+    epoch = to_epoch(instant)
+    segment = zone.segment(epoch)
+    if epoch == segment.start and segment.offset > segment.before:
+        return "gap"
+    wall = epoch + segment.offset
+    return "overlap" if wall < segment.shown_until or wall >= segment.shown_from else None

@@ -1,0 +1,105 @@
+"""Decides what a pause, a resume, a delete or an edit writes to a job's clock. Nothing here waits."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from mainspring.core.calendars.sieve import clock_trigger
+from mainspring.core.model import FireRangeKind, Job, JobSpec
+from mainspring.core.planning import first_fire_at, kept_fire, next_fire, overdue_range, settle_overdue
+from mainspring.engine.scheduling.run_factory import fire_range_of
+from mainspring.ports.store.calendars import CalendarUses
+from mainspring.ports.store.jobs import ClockChange, JobEdit, NewJob
+from mainspring.ports.store.schedule import NewFireRange
+
+
+def added_job(new: NewJob, now: datetime) -> Job:
+    """Return a job as the store holds it right after it was added."""
+    return Job(
+        id=new.id,
+        tenant=new.tenant,
+        spec=new.spec,
+        version=1,
+        revision=1,
+        is_paused=False,
+        next_fire_at=new.next_fire.fire_at if new.next_fire is not None else None,
+        fired_through=None,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def pause_clock(job: Job, spec: JobSpec, now: datetime) -> ClockChange:
+    del spec, now
+    # It starts at the first fire that is not made. That fire may be due already, and this is then its record (law 4).
+    fire_ranges = paused_fire_range(job, job.version, job.next_fire_at)
+    return ClockChange(
+        job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, fire_ranges=fire_ranges
+    )
+
+
+def paused_fire_range(job: Job, version: int, from_at: datetime | None) -> tuple[NewFireRange, ...]:
+    """Make the open fire range that records the fires of a pause, from the first one on. Empty if there are none."""
+    if from_at is None:
+        return ()
+    fire_range = NewFireRange(
+        job_id=job.id, version=version, kind=FireRangeKind.GAP, from_at=from_at, to_at=None, reason="paused"
+    )
+    return (fire_range,)
+
+
+def resume_clock(job: Job, spec: JobSpec, now: datetime) -> ClockChange:
+    trigger = spec.trigger
+    next_fire_at = job.next_fire_at
+    if job.is_paused:
+        # After `fired_through`, even if the store's clock was set back: an earlier fire could never be won.
+        after = now if job.fired_through is None else max(now, job.fired_through)
+        next_fire_at = clock_trigger(trigger).next_after(after) if trigger is not None else None
+    return ClockChange(
+        job_id=job.id,
+        revision=job.revision,
+        fire_at=job.next_fire_at,
+        next_fire=next_fire(spec, job.id, next_fire_at),
+    )
+
+
+def delete_clock(job: Job, spec: JobSpec, now: datetime) -> ClockChange:
+    overdue = overdue_range(spec.trigger, job.next_fire_at, now=now, kind=FireRangeKind.GAP, reason="deleted")
+    fire_ranges = (fire_range_of(overdue, job_id=job.id, version=job.version),) if overdue is not None else ()
+    return ClockChange(
+        job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, fire_ranges=fire_ranges
+    )
+
+
+def edit_clock(
+    job: Job, spec: JobSpec, *, before: JobSpec, after: JobSpec, calendars: CalendarUses | None, now: datetime
+) -> JobEdit:
+    """Decide an edit. A new trigger, or other calendars, set the clock again; then the old ones settle what was due.
+
+    Args:
+        spec: the new definition.
+        before, after: the old and the new definition, each with the trigger that its calendars make.
+    """
+    fire_ranges: tuple[NewFireRange, ...] = ()
+    fires_otherwise = spec.trigger != job.spec.trigger or spec.calendars != job.spec.calendars
+    if job.is_paused:
+        following = None
+        if fires_otherwise:
+            fire_ranges = paused_fire_range(job, job.version + 1, first_fire_at(after.trigger, now=now))
+    elif fires_otherwise:
+        owed = settle_overdue(before, job.id, job.next_fire_at, now=now, reason="edited")
+        fire_ranges = tuple(fire_range_of(planned, job_id=job.id, version=job.version) for planned in owed)
+        first_at = first_fire_at(after.trigger, now=now, fired_through=job.fired_through)
+        following = next_fire(after, job.id, first_at)
+    else:
+        following = kept_fire(before, after, job.id, job.next_fire_at, now=now)
+    return JobEdit(
+        job_id=job.id,
+        revision=job.revision,
+        fire_at=job.next_fire_at,
+        spec=spec,
+        next_fire=following,
+        fire_ranges=fire_ranges,
+        ends_gap=job.is_paused and fires_otherwise,
+        calendars=calendars,
+    )

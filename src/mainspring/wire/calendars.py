@@ -1,0 +1,155 @@
+"""Calendars and previews of fires, as the HTTP API takes and shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from mainspring.core.calendars.days import CalendarDay
+from mainspring.core.calendars.preview import Preview
+from mainspring.core.calendars.resolved import CalendarVersion
+from mainspring.wire.views import Instant
+
+_RULE = {
+    "type": "object",
+    "description": "One of: `date`; `from` and `to`; `yearly`; `weekly`, with or without `from` and `to`; `union`; "
+    "`intersect`; `minus`. Each may have a `note`.",
+    "examples": [{"date": "2026-12-24"}, {"weekly": ["SAT", "SUN"]}, {"minus": ["bridge-days"]}],
+}
+LocalTime = Annotated[datetime, Meta(tz=True, description="The same instant in the schedule's zone.")]
+
+
+class CalendarBody(Struct, kw_only=True):
+    """A calendar: the union of its rules, in a time zone of its own."""
+
+    rules: Annotated[list[Any], Meta(extra_json_schema={"items": _RULE, "minItems": 1})]
+    tz: Annotated[str, Meta(description="The zone's IANA name.", examples=["Europe/Berlin"])] = "UTC"
+    invert: Annotated[bool, Meta(description="It holds just what its rules do not.")] = False
+
+
+class CalendarView(Struct, kw_only=True):
+    """A version of a calendar."""
+
+    name: str
+    version: int
+    tz: str
+    rules: list[dict[str, Any]]
+    invert: bool
+    resolved: Annotated[
+        dict[str, int], Meta(description="The version of each calendar that its rules name without one.")
+    ]
+    is_deleted: bool
+    created_at: Instant
+
+
+class CalendarPage(Struct):
+    """A page of calendars; `next` is the value of `after`, or of `before`, for the page that follows."""
+
+    items: list[CalendarView]
+    next: str | None
+
+
+class CalendarWritten(Struct, kw_only=True):
+    """What a write of a calendar did."""
+
+    name: str
+    version: int
+    followers: Annotated[
+        list[str], Meta(description="Calendars that name this one, and so have a new version, too.")
+    ]
+    jobs: Annotated[int, Meta(description="Jobs whose clocks go by new versions now.")]
+    moved: Annotated[int, Meta(description="Those of them whose next fire is another one.")]
+
+
+class CalendarDayView(Struct, kw_only=True):
+    """A date that a calendar holds, wholly or in part."""
+
+    date: str
+    hours: Annotated[
+        list[tuple[str, str]],
+        Meta(description="From when to when, in the calendar's zone; empty for all day."),
+    ]
+
+
+class CalendarDays(Struct):
+    """The dates of a range that a calendar holds at least in part."""
+
+    items: list[CalendarDayView]
+
+
+class FireView(Struct, kw_only=True):
+    """A fire, and what calendars do with it."""
+
+    fire_at: Instant
+    local: LocalTime
+    excluded_by: Annotated[
+        str | None,
+        Meta(description="`NAME@VERSION` of the calendar that keeps it out; null if it makes a run."),
+    ]
+    rolled_from: Annotated[
+        Instant | None, Meta(description="The furthest fire time that moved here; null if none did.")
+    ]
+    dst: Annotated[
+        str | None,
+        Meta(description="`gap` right after clocks went ahead, `overlap` at a time shown twice; else null."),
+    ]
+
+
+class FireList(Struct):
+    """The next fires of a job."""
+
+    items: list[FireView]
+
+
+class TriggerPreview(Struct, kw_only=True):
+    """When a trigger fires."""
+
+    explanation: Annotated[str | None, Meta(description="A cron expression in words.")]
+    warnings: list[str]
+    fires: list[FireView]
+
+
+class TriggerBody(Struct, kw_only=True):
+    """A trigger in short or full form, and calendars, as in a job."""
+
+    cron: str | UnsetType | None = UNSET
+    tz: str | UnsetType = UNSET
+    dst: str | UnsetType = UNSET
+    every: Any = UNSET
+    run_at: str | UnsetType | None = UNSET
+    trigger: dict[str, Any] | UnsetType | None = UNSET
+    calendars: dict[str, Any] | UnsetType = UNSET
+
+
+def view_calendar(version: CalendarVersion) -> CalendarView:
+    """Show a version of a calendar."""
+    return CalendarView(
+        name=version.name,
+        version=version.version,
+        **version.spec.plain(),
+        resolved=dict(version.resolved),
+        is_deleted=version.is_deleted,
+        created_at=version.created_at,
+    )
+
+
+def view_days(days: Iterable[CalendarDay]) -> CalendarDays:
+    """Show the days of a calendar."""
+    return CalendarDays([CalendarDayView(date=one.day.isoformat(), hours=list(one.hours)) for one in days])
+
+
+def view_fires(fires: Iterable[Preview]) -> list[FireView]:
+    """Show the next fires of a job."""
+    return [
+        FireView(
+            fire_at=one.fire_at,
+            local=one.local,
+            excluded_by=one.excluded_by,
+            rolled_from=one.rolled_from,
+            dst=one.dst,
+        )
+        for one in fires
+    ]
