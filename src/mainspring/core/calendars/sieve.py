@@ -7,11 +7,10 @@ The calendars of a job make a trigger of its trigger. Without `roll`, the new on
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import lru_cache
 
-from mainspring.core.calendars.resolved import HORIZON, MOST_CHANGES, ResolvedCalendar, next_where
+from mainspring.core.calendars.resolved import MOST_CHANGES, ResolvedCalendar, next_where
 from mainspring.core.calendars.sets import Combined
 from mainspring.core.calendars.walls import DAY, epoch_at_wall, from_epoch, to_epoch, wall_at_epoch
 from mainspring.core.cron import Cron
@@ -23,13 +22,19 @@ _TICK = timedelta(microseconds=1)
 _DAY = timedelta(days=1)
 _LONG_DAY = timedelta(hours=28)
 """Longer than any day: in a stretch of that length, every wall time is shown."""
-_STEPS_BACK = (_DAY, 8 * _DAY, 64 * _DAY, 512 * _DAY, 4096 * _DAY, HORIZON)
+_STEPS_BACK = (_DAY, 8 * _DAY, 64 * _DAY, 512 * _DAY, 4096 * _DAY)
 REACH = 366
 """Days that a fire may move, at most. Beyond that, it is left out."""
 MOST_TRIES = 10_000
 """Fires that are looked at before a search gives up."""
-MOST_STUCK = 100
+_REACH = timedelta(days=REACH + 2)
+MOST_STUCK = 1000
 """Fires that no date lets through, within a search, before it gives up."""
+_PROBES = tuple(timedelta(hours=hours) for hours in (0, 7, 14, 21))
+"""Where a day is looked at first: hours of rest are found sooner than by a search."""
+_ROUNDS = 3
+_MOST_TIMES = 1000
+"""Wall times of which dates are remembered."""
 MOST_ROLLED = 24
 """Fires within a day that a job may have whose fires move to another date."""
 
@@ -40,12 +45,14 @@ class Sieve:
 
     Attributes:
         zone: where dates and wall times are those of a fire that moves.
+        closed: of a wall time, the numbers of dates at which it is known not to get through; see `_move`.
     """
 
     include: tuple[ResolvedCalendar, ...]
     exclude: tuple[ResolvedCalendar, ...]
     zone: Zone
     roll: Roll | None = None
+    closed: dict[tuple[int, timedelta], tuple[int, int]] = field(default_factory=dict)
 
     def excluded_by(self, instant: datetime) -> str | None:
         """Return `NAME@VERSION` of the calendar that keeps an instant out; None if none does."""
@@ -95,7 +102,7 @@ class SievedTrigger:
         return None
 
     def previous_before(self, instant: datetime) -> datetime | None:
-        """Return the last fire that gets through, strictly before an instant; None if there is none in sight."""
+        """Return the last fire that gets through, strictly before an instant; None if none is for eleven years."""
         fire = self.raw.previous_before(instant)
         if fire is None or self.sieve.excluded_by(fire) is None:
             return fire
@@ -126,7 +133,8 @@ class RolledTrigger:
     """Fires where its trigger does, but moves what its sieve keeps out to another date, at its wall time.
 
     The date is the nearest later one, or the nearest earlier one, at which that wall time gets through. Two fires that
-    meet are one.
+    meet are one. A fire moves no further than to the first date at which its wall time gets through. So a search passes
+    a wall time over once it has seen one of its fires find a date on the near side.
 
     Attributes:
         raw: the job's own trigger.
@@ -143,7 +151,7 @@ class RolledTrigger:
 
     def origins(self, fire: datetime) -> Iterator[datetime]:
         """Yield the instants from which a fire would move here, the nearest first."""
-        step = -DAY if self.sieve.roll is Roll.NEXT else DAY
+        step = -1 if self.sieve.roll is Roll.NEXT else 1
         for instant in _same_times(self.sieve, fire, step):
             if self.sieve.excluded_by(instant) is None:
                 return
@@ -153,94 +161,161 @@ class RolledTrigger:
         """Return the first fire strictly after an instant; None if there is none in sight."""
         is_next = self.sieve.roll is Roll.NEXT
         best = self._best_later(instant) if is_next else None
+        rounds, stuck = _Rounds(self), 0
         fire = self.raw.next_after(instant)
-        opened_at: datetime | None = None
-        stuck = 0
         for _ in range(MOST_TRIES):
-            if fire is None or (is_next and best is not None and fire >= best):
-                break
-            if (
-                opened_at is not None and fire >= opened_at + _LONG_DAY
-            ):  # it moves back no further than to then
+            if fire is None or (best is not None and fire >= (best if is_next else best + _REACH)):
                 break
             target = self.moved(fire)
-            if target is None:
+            is_in_time = target is not None and target > instant
+            if is_in_time and (best is None or target < best):
+                best = target
+            if best is not None:
+                is_done = is_in_time or (target is None and fire >= best)
+                if not is_next and rounds.end_with(fire, is_done=is_done, bound=best):
+                    break
+            elif target is None:
                 stuck += 1
                 opens_at = self.sieve.next_open(fire)
                 if opens_at is None or stuck > MOST_STUCK:
                     break
-                fire = self.raw.next_after(max(fire, opens_at - timedelta(days=REACH + 2)))
-                continue
-            if target > instant and (best is None or target < best):
-                best = target
-            if not is_next and opened_at is None and self._is_long_open(fire):
-                opened_at = fire
-            if best is not None and fire - timedelta(days=REACH + 2) >= best:
-                break
+                fire = max(fire, opens_at - (_REACH if is_next else _TICK))
             fire = self.raw.next_after(fire)
         return best
 
     def _best_later(self, instant: datetime) -> datetime | None:
         """Return the earliest target after an instant, of the fires up to it."""
         best: datetime | None = None
+        rounds = _Rounds(self)
         fire = self.raw.previous_before(instant + _TICK)
-        while fire is not None and fire + timedelta(days=REACH + 2) > instant:
+        while fire is not None and fire + _REACH > instant:
             target = self.moved(fire)
             if target is not None and target > instant and (best is None or target < best):
                 best = target
-            if self._is_long_open(fire) and fire + _LONG_DAY <= instant:
+            if rounds.end_with(fire, is_done=target is None or target <= instant, bound=instant):
                 break
             fire = self.raw.previous_before(fire)
         return best
 
     def previous_before(self, instant: datetime) -> datetime | None:
         """Return the last fire strictly before an instant; None if there is none in sight."""
-        best = self._best_earlier(instant) if self.sieve.roll is Roll.PREVIOUS else None
+        is_next = self.sieve.roll is Roll.NEXT
+        best = None if is_next else self._best_earlier(instant)
+        rounds, stuck = _Rounds(self), 0
         fire = self.raw.previous_before(instant)
-        reach = timedelta(days=REACH + 2) if self.sieve.roll is Roll.NEXT else timedelta(0)
         for _ in range(MOST_TRIES):
-            if fire is None or (best is not None and fire + reach <= best):
+            if fire is None or (best is not None and fire <= (best - _REACH if is_next else best)):
                 break
             target = self.moved(fire)
-            if target is not None and target < instant and (best is None or target > best):
+            is_in_time = target is not None and target < instant
+            if is_in_time and (best is None or target > best):
                 best = target
-            if best is not None and reach and self._is_long_open(fire) and fire + _LONG_DAY <= best:
-                break
+            if best is not None:
+                is_done = is_in_time or (target is None and fire <= best)
+                if is_next and rounds.end_with(fire, is_done=is_done, bound=best):
+                    break
+            elif target is None:
+                stuck += 1
+                if stuck > MOST_STUCK:
+                    break
             fire = self.raw.previous_before(fire)
         return best
 
     def _best_earlier(self, instant: datetime) -> datetime | None:
         """Return the latest target before an instant, of the fires from it on."""
         best: datetime | None = None
+        rounds = _Rounds(self)
         fire = self.raw.next_after(instant - _TICK)
-        opened_at: datetime | None = None
-        while fire is not None and fire - timedelta(days=REACH + 2) < instant:
-            if opened_at is not None and fire >= opened_at + _LONG_DAY:
-                break
+        while fire is not None and fire - _REACH < instant:
             target = self.moved(fire)
             if target is not None and target < instant and (best is None or target > best):
                 best = target
-            if opened_at is None and self._is_long_open(fire):
-                opened_at = fire
+            if rounds.end_with(fire, is_done=target is None or target >= instant, bound=instant):
+                break
             fire = self.raw.next_after(fire)
         return best
 
-    def _is_long_open(self, instant: datetime) -> bool:
-        """Say whether a whole day from this instant on gets through."""
-        if self.sieve.excluded_by(instant) is not None:
+    def is_long_open(self, instant: datetime) -> bool:
+        """Say whether a whole day from this instant on gets through, and so every wall time."""
+        if any(self.sieve.excluded_by(instant + step) is not None for step in _PROBES):
             return False
         closes_at = self.sieve.next_closed(instant)
         return closes_at is None or closes_at >= instant + _LONG_DAY
 
 
-@lru_cache(maxsize=8192)
+class _Rounds:
+    """Tells when a search through fires, one after the other, need not go on.
+
+    A cron expression fires at the same wall times on each of its dates. When all of them are done on three dates in a
+    row, all others are: of these dates, one may be seen in part, and one may have other times because clocks change.
+    With any trigger, a whole day that gets through ends a search on its far side.
+    """
+
+    __slots__ = ("_day", "_done", "_is_all", "_is_regular", "_opened", "_streak", "_trigger")
+
+    def __init__(self, trigger: RolledTrigger) -> None:
+        self._trigger = trigger
+        self._is_regular = isinstance(trigger.raw, Cron)
+        self._done: set[int] = set()
+        self._day: int | None = None
+        self._is_all = True
+        self._streak = 0
+        self._opened: datetime | None = None
+
+    def end_with(self, fire: datetime, *, is_done: bool, bound: datetime) -> bool:
+        """Note a fire, and say whether it is the last that is needed.
+
+        Args:
+            is_done: no fire at its wall time that comes later in the search needs to be looked at.
+            bound: what moves to beyond it, seen from here, is not wanted.
+        """
+        if not self._is_regular:
+            return self._is_cut_off(fire, bound)
+        day, time = divmod(wall_at_epoch(self._trigger.sieve.zone, to_epoch(fire)), DAY)
+        if day != self._day:
+            self._streak = self._streak + 1 if self._day is not None and self._is_all else 0
+            self._day, self._is_all = day, True
+        if is_done:
+            self._done.add(time)
+        self._is_all = self._is_all and time in self._done
+        return self._streak >= _ROUNDS
+
+    def _is_cut_off(self, fire: datetime, bound: datetime) -> bool:
+        """Say whether what comes next in the search moves no further than into a day that gets through as a whole."""
+        trigger = self._trigger
+        if trigger.sieve.roll is Roll.NEXT:  # the search goes back
+            return fire + _LONG_DAY <= bound and trigger.is_long_open(fire)
+        if self._opened is None and fire >= bound and trigger.is_long_open(fire):
+            self._opened = fire
+        return self._opened is not None and fire >= self._opened + _LONG_DAY
+
+
 def _move(sieve: Sieve, fire: datetime) -> datetime | None:
-    """Return the nearest instant at a fire's wall time, on another date, that gets through."""
-    step = DAY if sieve.roll is Roll.NEXT else -DAY
-    for target in _same_times(sieve, fire, step):
-        if sieve.excluded_by(target) is None:
-            return target
-    return None
+    """Return the nearest instant at a fire's wall time, on another date, that gets through.
+
+    Of each wall time, the dates that were looked at last are remembered: fires one day apart look at the same ones.
+    """
+    sign = 1 if sieve.roll is Roll.NEXT else -1
+    epoch = to_epoch(fire)
+    rest = fire - from_epoch(epoch)
+    date, time = divmod(wall_at_epoch(sieve.zone, epoch), DAY)
+    start = date * sign  # the dates that come closer have higher numbers, either way
+    low, high = sieve.closed.get((time, rest), (0, -1))
+    number = start + 1
+    target: datetime | None = None
+    while number <= start + REACH:
+        if low <= number <= high:
+            number = high + 1
+            continue
+        at = from_epoch(epoch_at_wall(sieve.zone, number * sign * DAY + time)) + rest
+        if sieve.excluded_by(at) is None:
+            target = at
+            break
+        number += 1
+    if len(sieve.closed) >= _MOST_TIMES:
+        sieve.closed.clear()
+    sieve.closed[time, rest] = (start, number - 1)
+    return target
 
 
 def _same_times(sieve: Sieve, fire: datetime, step: int) -> Iterator[datetime]:
@@ -248,7 +323,7 @@ def _same_times(sieve: Sieve, fire: datetime, step: int) -> Iterator[datetime]:
     rest = fire - from_epoch(to_epoch(fire))
     wall = wall_at_epoch(sieve.zone, to_epoch(fire))
     for _ in range(REACH):
-        wall += step
+        wall += step * DAY
         yield from_epoch(epoch_at_wall(sieve.zone, wall)) + rest
 
 

@@ -25,7 +25,7 @@ from mainspring.core.triggers import Interval, Trigger, UnknownTrigger
 from tests.unit.core.calendars.test_sets import make
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
-SPAN = timedelta(days=45)
+SPAN = timedelta(days=35)
 BERLIN = "Europe/Berlin"
 
 rules = st.one_of(
@@ -48,7 +48,7 @@ triggers: st.SearchStrategy[Trigger] = st.one_of(
             "0 12 L * *",
         ]
     ).map(lambda text: Cron(text, BERLIN)),
-    st.sampled_from([7, 25, 30]).map(lambda n: Interval(timedelta(hours=n), START - timedelta(days=400))),
+    st.sampled_from([25, 30]).map(lambda n: Interval(timedelta(hours=n), START - timedelta(days=400))),
 )
 
 
@@ -75,7 +75,7 @@ def both(body: dict[str, Any], is_include: bool) -> dict[str, tuple[ResolvedCale
     return {"include": (calendar,) if is_include else (), "exclude": () if is_include else (calendar,)}
 
 
-@settings(max_examples=80)
+@settings(max_examples=25, deadline=None)
 @given(triggers, bodies, st.booleans())
 def test_what_gets_through_are_the_own_fires_that_count(
     own: Trigger, body: dict[str, Any], is_include: bool
@@ -88,11 +88,11 @@ def test_what_gets_through_are_the_own_fires_that_count(
     expected = [fire for fire in fires_of(own, START, end) if calendar.contains(fire) is is_include]
     assert fires_of(trigger, START, end) == expected
     assert backwards(trigger, START, end) == expected
-    for fire in fires_of(own, START, START + timedelta(days=9)):
-        assert next_made(trigger, fire) == (fire if fire in expected else trigger.next_after(fire))
+    for fire in fires_of(own, START, expected[-1] if expected else START)[:5]:
+        assert next_made(trigger, fire) == next(each for each in expected if each >= fire)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(triggers, bodies, st.booleans(), st.sampled_from(list(Roll)))
 def test_moved_fires_are_where_each_own_fire_goes(
     own: Trigger, body: dict[str, Any], is_include: bool, roll: Roll
@@ -100,7 +100,7 @@ def test_moved_fires_are_where_each_own_fire_goes(
     sieve = make_sieve(own, **both(body, is_include), roll=roll)
     trigger = with_calendars(own, sieve)
     assert isinstance(trigger, RolledTrigger)
-    low, high = START, START + SPAN
+    low, high = START, START + timedelta(days=12)
     reach = timedelta(days=REACH + 5)
     moved = {trigger.moved(fire) for fire in fires_of(own, low - reach, high + reach)}
     expected = sorted(one for one in moved if one is not None and low < one < high)
@@ -109,20 +109,20 @@ def test_moved_fires_are_where_each_own_fire_goes(
     assert all(sieve.excluded_by(fire) is None for fire in expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(triggers, bodies, st.sampled_from(list(Roll)))
 def test_a_fire_moves_to_the_nearest_date_at_its_wall_time(
     own: Trigger, body: dict[str, Any], roll: Roll
 ) -> None:
     sieve = make_sieve(own, **both(body, is_include=False), roll=roll)
     trigger = RolledTrigger(own, sieve)
-    for one in preview_fires(trigger, START, 20):
+    for one in preview_fires(trigger, START, 8):
         if one.rolled_from is None:
             assert own.next_after(one.fire_at - timedelta(seconds=1)) == one.fire_at
             continue
         assert trigger.moved(one.rolled_from) == one.fire_at
         assert (one.rolled_from < one.fire_at) is (roll is Roll.NEXT)
-        between = [each for each in trigger.origins(one.fire_at)]
+        between = list(trigger.origins(one.fire_at))
         assert all(sieve.excluded_by(each) is not None for each in between)
 
 
