@@ -32,6 +32,8 @@ TABLES = (
     "idempotency",
     "tenant",
     "revision",
+    "calendar",
+    "calendar_use",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range"})
 """Tables whose new rows have ids that differ from order to order."""

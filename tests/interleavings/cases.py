@@ -2,21 +2,23 @@
 
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from mainspring.core import outcomes
-from mainspring.core.ids import FireRangeId, JobId, RunId, SessionId
+from mainspring.core.ids import DEFAULT_TENANT, FireRangeId, JobId, RunId, SessionId
 from mainspring.core.model import Job, LaneKey, Priority
 from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.outlines import RunOutline
 from mainspring.core.tenants import Tenant
+from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, CalendarUses, Replan
 from mainspring.ports.store.claims import ClaimResult, HeldRun
 from mainspring.ports.store.runs import IdempotencyKey, NewRun
 from mainspring.ports.store.schedule import DueClock, FireRangeStep
 from mainspring.ports.store.sessions import Beat
 from mainspring.stores.postgres import PostgresStore
+from mainspring.testing.conformance.calendars import make_calendar
 from mainspring.testing.factories import (
     START,
     add_job,
@@ -32,6 +34,7 @@ from mainspring.testing.factories import (
     make_fire_range,
     make_new_job,
     make_new_run,
+    make_next_fire,
     make_node,
     make_pause,
     make_scheduled_run,
@@ -50,6 +53,8 @@ EXPIRY = at(70)
 """When the waiting run expires."""
 
 SHARD = 7
+HOLIDAYS = CalendarUses(0, (CalendarUse("holidays", 1, is_pinned=False),))
+"""Uses by the revision that a fresh store has."""
 AGAIN = 1_000_000
 FIRST_NEW = 1_000_000 * 256
 """The first id that a run can get which the scene has not."""
@@ -171,6 +176,9 @@ _TOUCHES = tuple(
         "take take_batch release leave beat_node expire_node": "shard",
         "record_tzdata": "cluster",
         "set_tenants set_tenants_backwards": "policies",
+        "write_calendar write_other_calendar delete_calendar": "calendars",
+        "replan edit_calendars add_with_calendars": "job calendars",
+        "settle_calendars": "calendars",
         "prune_lanes": "lane run",
         "prune_keys": "key",
         "prune_sessions": "session run",
@@ -540,6 +548,53 @@ async def set_tenants(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def set_tenants_backwards(store: PostgresStore, scene: Scene) -> Any:
     return await store.write_tenants([Tenant(name="shop", weight=3), Tenant(name="acme")])
+
+
+@_verb(idle=False)
+async def write_calendar(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_calendars([make_calendar("holidays")], revision=0)
+
+
+@_verb(idle=False)
+async def write_other_calendar(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_calendars([make_calendar("office"), make_calendar("base")], revision=0)
+
+
+@_verb(idle=CalendarDeletion.MOVED)
+async def delete_calendar(store: PostgresStore, scene: Scene) -> Any:
+    """A delete of what is not there yet: it raises the revision, as any other."""
+    return await store.delete_calendar(DEFAULT_TENANT, "holidays", revision=0)
+
+
+@_verb()
+async def replan(store: PostgresStore, scene: Scene) -> Any:
+    plans = [
+        Replan(
+            job_id=job.id,
+            revision=job.revision,
+            fire_at=job.next_fire_at,
+            next_fire=make_next_fire(at(600)),
+            calendars=HOLIDAYS,
+        )
+        for job in (scene.quiet, scene.job)
+    ]
+    return await store.replan_jobs(plans, now=NOW)
+
+
+@_verb()
+async def edit_calendars(store: PostgresStore, scene: Scene) -> Any:
+    return await store.edit_jobs([make_edit(scene.job, calendars=HOLIDAYS)], now=NOW)
+
+
+@_verb()
+async def add_with_calendars(store: PostgresStore, scene: Scene) -> Any:
+    new = make_new_job(make_spec(name="with-calendars"), next_fire_at=at(600), shard=SHARD)
+    return await store.add_jobs([replace(new, calendars=HOLIDAYS)], now=NOW)
+
+
+@_verb()
+async def settle_calendars(store: PostgresStore, scene: Scene) -> Any:
+    return await store.settle_calendars()
 
 
 # -- the janitor -----------------------------------------------------------------------------------------------

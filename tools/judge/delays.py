@@ -87,7 +87,7 @@ def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator
 def _judge_fires(history: History, runs: Runs, troubled: Times, counts: Counter[str]) -> Iterator[Violation]:
     """L2: a fire becomes a run, or part of a fire range, at once.
 
-    A fire range's first fire is where the clock had stopped.
+    A fire range's first fire is where the clock had stopped; one of a calendar is recorded with its last fire.
     """
     owed = Owed(history)
     for run in history.runs:
@@ -100,7 +100,11 @@ def _judge_fires(history: History, runs: Runs, troubled: Times, counts: Counter[
             if late > BOUND:
                 yield runs.accuse("L2", run.id, f"fired {late} late, far from any fault")
     for fire_range in history.fire_ranges:
-        owed_at = owed.at_latest(fire_range.job_id, fire_range.version, fire_range.from_at)
+        is_closed = fire_range.reason.startswith("calendar:") and fire_range.to_at is not None
+        # What a calendar keeps out is recorded when the last of such fires in a row has passed.
+        since_at = fire_range.to_at if is_closed else fire_range.from_at
+        assert since_at is not None
+        owed_at = owed.at_latest(fire_range.job_id, fire_range.version, since_at)
         late = fire_range.created_at - owed_at
         if (
             fire_range.kind is not FireRangeKind.BACKFILL

@@ -11,6 +11,7 @@ from mainspring.core.ids import JobId, format_job_id, format_run_id
 from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Misfire, Run, RunKind
 from mainspring.core.states import RunState
 from tools.judge.model import ChangeKind, History, Violation
+from tools.judge.oracle import is_closed
 from tools.judge.owed import committed_at
 from tools.judge.runs import Runs
 from tools.judge.trigger_periods import TriggerPeriod, read_trigger_periods
@@ -91,14 +92,39 @@ def _judge_fire(
             yield _violation("S2", at, records, mine, [], history)
         return
     covering = [fire_range for fire_range in records.fire_ranges if _claims(fire_range, at, periods)]
+    if not mine and not covering and any(is_closed(period.trigger, at) for period in records.periods):
+        # What a calendar kept out of a catch-up has no run: the range itself is the record.
+        covering = [
+            found
+            for found in records.fire_ranges
+            if found.to_at is not None and found.from_at <= at <= found.to_at
+        ]
     holding = [fire_range for fire_range in covering if _holds(history, records, fire_range, at)]
     is_missed = is_sure and not mine and not holding
+    if mine and not _fits_calendars(records, mine[0], at):
+        yield _violation("S2", at, records, mine, covering, history)
+        return
     if is_missed or len(mine) > 1 or (mine and covering) or (len(covering) > 1 and is_sure):
         yield _violation("S1", at, records, mine, covering, history)
     elif covering:
         counts["fires_in_fire_ranges"] += 1
+        counts["fires_left_out_by_a_calendar"] += any(_is_calendars(one) for one in covering)
     elif mine:
+        counts["fires_left_out_by_a_calendar"] += mine[0].reason == "calendar"
         counts["fires_skipped" if mine[0].state is RunState.SKIPPED else "fires_run"] += 1
+
+
+def _fits_calendars(records: _Records, run: Run, at: datetime) -> bool:
+    """Say whether a calendar that was valid for the run's version did with the fire as the run says.
+
+    A new version of a calendar may come between the fire and its record, so any that was valid counts.
+    """
+    closed = {is_closed(period.trigger, at) for period in records.periods if run.version in period.versions}
+    return not closed or (run.reason == "calendar") in closed
+
+
+def _is_calendars(fire_range: FireRange) -> bool:
+    return fire_range.reason.split(":")[0] == "calendar" and fire_range.kind is FireRangeKind.GAP
 
 
 def _held_then(history: History, periods: list[TriggerPeriod], runs: list[Run], at: datetime) -> bool:
@@ -145,6 +171,8 @@ def _holds(history: History, records: _Records, fire_range: FireRange, at: datet
         )
     if fire_range.reason == "deleted":
         return records.deleted_at is not None and at <= records.deleted_at + slack
+    if _is_calendars(fire_range):
+        return any(is_closed(period.trigger, at) for period in records.periods)
     return fire_range.reason in {"misfire", "misfire_limit"}
 
 

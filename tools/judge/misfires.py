@@ -10,7 +10,7 @@ from mainspring.core.ids import format_job_id
 from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Misfire, Run, RunKind
 from mainspring.core.states import RunState
 from tools.judge.model import ChangeKind, History, Violation
-from tools.judge.oracle import expected_fires
+from tools.judge.oracle import ClosedFires, expected_fires
 from tools.judge.owed import Owed
 from tools.judge.runs import Runs
 from tools.judge.trigger_periods import read_trigger_periods
@@ -30,6 +30,7 @@ def judge_misfires(history: History, runs: Runs, counts: Counter[str]) -> Iterat
             or run.fire_at is None
             or run.kind is RunKind.BACKFILL
             or run.fire_range_id is not None
+            or isinstance(spec.trigger, ClosedFires)  # what was late depends on the version valid then
         ):
             continue
         if run.state is RunState.SKIPPED and run.reason in {"misfire", "misfire_limit"}:
@@ -45,6 +46,7 @@ def judge_misfires(history: History, runs: Runs, counts: Counter[str]) -> Iterat
             found is not None
             and fire_range.to_at is not None
             and fire_range.kind is not FireRangeKind.BACKFILL
+            and not isinstance(found.trigger, ClosedFires)
         ):
             owed_at = owed.at_latest(fire_range.job_id, fire_range.version, fire_range.from_at)
             yield from _judge_fire_range(fire_range, found, owed_at, fire_range.to_at, history.slack, counts)

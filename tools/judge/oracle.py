@@ -7,11 +7,42 @@ oracle that guesses makes false accusations.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from mainspring.core.cron import Cron
 from mainspring.core.triggers import Interval, Once, Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedFires:
+    """A trigger with a calendar that keeps its fires out of some windows: from an instant up to, but without, another.
+
+    A calendar is read in a way of its own here, too: it is nothing but such windows, in UTC.
+    """
+
+    own: Trigger
+    windows: tuple[tuple[datetime, datetime], ...]
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        """Refuse: an oracle is asked for all fires of a period."""
+        raise NotImplementedError
+
+    def previous_before(self, instant: datetime) -> datetime | None:
+        """Refuse likewise."""
+        raise NotImplementedError
+
+
+def is_closed(trigger: Trigger | None, at: datetime) -> bool:
+    """Say whether a calendar keeps a fire out."""
+    return isinstance(trigger, ClosedFires) and any(low <= at < high for low, high in trigger.windows)
+
+
+def every_fire(trigger: Trigger | None, after: datetime, through: datetime) -> list[datetime]:
+    """Return what `expected_fires` does, and the fires that a calendar keeps out."""
+    return expected_fires(trigger.own if isinstance(trigger, ClosedFires) else trigger, after, through)
+
 
 _SECOND = timedelta(seconds=1)
 _BOUNDS = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
@@ -21,6 +52,8 @@ def expected_fires(trigger: Trigger | None, after: datetime, through: datetime) 
     """Return every instant t of a trigger with `after < t <= through`, in order."""
     if trigger is None or through <= after:
         return []
+    if isinstance(trigger, ClosedFires):
+        return [at for at in expected_fires(trigger.own, after, through) if not is_closed(trigger, at)]
     if isinstance(trigger, Once):
         return [trigger.at] if after < trigger.at <= through else []
     if isinstance(trigger, Interval):

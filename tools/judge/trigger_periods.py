@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from mainspring.core.ids import JobId
 from mainspring.core.triggers import Once, Trigger
 from tools.judge.model import Change, ChangeKind, History
-from tools.judge.oracle import expected_fires
+from tools.judge.oracle import every_fire
 
 _FAR = datetime(9000, 1, 1, tzinfo=UTC)
 SETTLE = timedelta(seconds=3)
@@ -45,7 +45,7 @@ class TriggerPeriod:
             # An instant that has just passed when the job is created is owed; after a pause or an edit, it depends.
             is_sure = self._is_over(at, slack) and (self.is_first or at > self.began_by + slack)
             return ({at} if is_sure else set()), possible
-        widest = set(expected_fires(self.trigger, self.began_after - slack, self.ended_by + slack))
+        widest = set(every_fire(self.trigger, self.began_after - slack, self.ended_by + slack))
         sure = {at for at in widest if self.began_by + slack < at and self._is_over(at, slack)}
         return sure, widest
 

@@ -56,6 +56,8 @@ REQUIRED = (
     "fires_in_fire_ranges",
     "repeats_explained",
     "shares_compared",
+    "fires_left_out_by_a_calendar",
+    "job_set_by_a_new_calendar",
     *(f"crash_{moment}_{verb}" for verb in CRASH_VERBS for moment in ("before", "after")),
 )
 """What a campaign must meet, each at least once; otherwise it is void."""

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from mainspring.testing.factories import at
+from tools.simulator.closings import make_closings
 from tools.simulator.crowd import make_crowd
 from tools.simulator.plan import CRASH_VERBS, Action, FaultPlan, JobPlan, Plan
 
@@ -32,6 +33,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     jobs = tuple(_make_job(random, index) for index in range(random.randint(3, 9)))
     herd, changes, crashes = _make_herd(seed, servers, seconds)
     crowd, floods = make_crowd(seed, seconds)
+    closed, closings, failings = make_closings(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
     names += [f"worker-{index}" for index in range(len(workers))]
     return Plan(
@@ -45,7 +47,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         latency=random.choice([0.0005, 0.002, 0.02]),
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=(*jobs, *herd, *crowd),
+        jobs=(*jobs, *herd, *crowd, *closed),
         actions=tuple(
             sorted(
                 (
@@ -54,6 +56,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *_make_lone_submissions(seed, jobs, seconds),
                     *changes,
                     *floods,
+                    *closings,
                 ),
                 key=lambda action: action.at,
             )
@@ -66,6 +69,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *_make_unfit(seed, servers, seconds),
                     *_make_strangers(seed, servers, seconds),
                     *crashes,
+                    *failings,
                 ),
                 key=lambda fault: fault.at,
             )

@@ -35,10 +35,11 @@ class Action:
     """A client's request at an instant (in seconds from the start).
 
     Attributes:
-        kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh.
+        kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, calendar.
         job: the name of the job.
         body: the patch of an edit; for a submission `delay` (seconds), `key` and `priority`; for a flood of
-            submissions their `count`; the `weight` of the job's tenant.
+            submissions their `count`; the `weight` of the job's tenant; the definition of the
+            calendar `closed`.
     """
 
     at: float
@@ -126,6 +127,7 @@ CRASH_VERBS = (
         "apply",
     ),
     # clients
+    *("write_calendars", "replan_jobs", "read_calendar_uses"),
     *("add_jobs", "edit_jobs", "pause_jobs", "resume_jobs", "delete_jobs", "submit_runs", "cancel_runs"),
 )
 """Store calls at which a process can be made to crash, before or after their commit."""

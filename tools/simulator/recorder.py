@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from mainspring.core.admission import SubmissionVerdict
@@ -14,12 +15,20 @@ from mainspring.core.ids import JobId, RunId, SessionId, job_shard
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
+from mainspring.ports.store.calendars import CalendarUses
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimResult
 from mainspring.ports.store.jobs import AddResult
 from mainspring.ports.store.runs import SubmitResult
 from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus, fire_of
 from mainspring.ports.store.sessions import BeatResult
 from tools.judge import Change, ChangeKind, Effect, Event, Fault, Grant, Operation
+from tools.judge.oracle import ClosedFires
+
+Window = tuple[datetime, datetime]
+
+
+def _read_wall(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
 class Recorder:
@@ -50,6 +59,8 @@ class Recorder:
         self.workers: dict[SessionId, str] = {}
         self.leases: dict[RunId, tuple[int, SessionId]] = {}
         self._versions: dict[JobId, tuple[int, JobSpec]] = {}
+        self._windows: dict[tuple[str, int], tuple[Window, ...]] = {}
+        self._closed: dict[JobId, tuple[Window, ...]] = {}
         self._paused: set[JobId] = set()
         self._jobs: dict[RunId, JobId] = {}
         self._claimed: set[tuple[RunId, int]] = set()
@@ -63,6 +74,8 @@ class Recorder:
             "pause_jobs": self._note_paused,
             "resume_jobs": self._note_resumed,
             "delete_jobs": self._note_deleted,
+            "write_calendars": self._note_calendars,
+            "replan_jobs": self._note_replanned,
             "record_fires": self._note_fires,
             "fire_outlined": self._note_set,
             "advance_fire_ranges": self._note_fire_ranges,
@@ -96,6 +109,8 @@ class Recorder:
 
     def _change(self, job_id: JobId, kind: ChangeKind, now: datetime) -> None:
         version, spec = self._versions[job_id]
+        if spec.trigger is not None and spec.calendars:
+            spec = replace(spec, trigger=ClosedFires(spec.trigger, self._closed[job_id]))
         change = Change(job_id=job_id, kind=kind, at=now, until=now, version=version, spec=spec)
         self.changes.append(change)
         self.say(f"job {spec.name} {kind} version {version} {spec.trigger}")
@@ -104,6 +119,7 @@ class Recorder:
         for job, result in zip(jobs, results, strict=True):
             if result is AddResult.ADDED:
                 self._versions[job.id] = (1, job.spec)
+                self._use(job.id, job.calendars)
                 self._change(job.id, ChangeKind.CREATED, given["now"])
 
     def _note_edited(
@@ -112,9 +128,32 @@ class Recorder:
         for edit, result in zip(edits, results, strict=True):
             if result is ChangeVerdict.DONE:
                 self._versions[edit.job_id] = (self._versions[edit.job_id][0] + 1, edit.spec)
+                self._use(edit.job_id, edit.calendars)
                 self._change(edit.job_id, ChangeKind.EDITED, given["now"])
             elif result is ChangeVerdict.MOVED:
                 self.reached["edit_lost_to_another_change"] += 1
+
+    def _use(self, job_id: JobId, calendars: CalendarUses | None) -> None:
+        if calendars is not None:
+            used = (self._windows[use.name, use.version] for use in calendars.uses)
+            self._closed[job_id] = tuple(window for windows in used for window in windows)
+
+    def _note_calendars(self, actor: str, versions: Any, given: Mapping[str, Any], result: bool) -> None:
+        """Read calendars from what users wrote, in a way of its own. Simulated ones have windows in UTC only."""
+        for one in versions if result else ():
+            self._windows[one.name, one.version] = tuple(
+                (_read_wall(rule.plain["from"]), _read_wall(rule.plain["to"])) for rule in one.spec.rules
+            )
+            self.say(f"calendar {one.label} written")
+
+    def _note_replanned(
+        self, actor: str, plans: Any, given: Mapping[str, Any], results: list[ChangeVerdict]
+    ) -> None:
+        for plan, result in zip(plans, results, strict=True):
+            if result is ChangeVerdict.DONE:
+                self._use(plan.job_id, plan.calendars)
+                self._change(plan.job_id, ChangeKind.EDITED, given["now"])
+                self.reached["job_set_by_a_new_calendar"] += 1
 
     def _note_paused(
         self, actor: str, changes: Any, given: Mapping[str, Any], results: list[ChangeVerdict]

@@ -133,6 +133,10 @@ class Clients:
         await self._ask(lambda engine: engine.client.tenants.put(tenant, {"weight": weight}))
         self._world.recorder.weights[tenant] = weight
 
+    async def _calendar(self, action: Action) -> None:
+        tenant = self._tenant(action.job)
+        await self._ask(lambda engine: engine.client.calendars.put(tenant, "closed", action.body))
+
     async def _cancel(self, action: Action) -> None:
         job_id, tenant = await self._find(action.job), self._tenant(action.job)
         page = await self._ask(

@@ -196,6 +196,7 @@ class Engine:
             ),
             Janitor(store, waiter=tools.waiter(), retention=settings.retention),
             CalendarFollower(
+                store,
                 Replanner(store, calendars, clock=tools.clock, wakeups=self.wakeups),
                 ownership=ownership,
                 waiter=tools.waiter(),

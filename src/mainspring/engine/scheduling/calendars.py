@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
@@ -39,10 +39,12 @@ class Replanned:
     Attributes:
         jobs: those whose clocks go by the new versions now.
         moved: those of them whose next fire is another one.
+        is_done: no job is left behind.
     """
 
     jobs: int = 0
     moved: int = 0
+    is_done: bool = False
 
 
 class Replanner:
@@ -61,11 +63,15 @@ class Replanner:
             job_ids = await self._store.list_unsettled_jobs(limit=BATCH)
             if not job_ids:
                 await self._store.settle_calendars()
-                break
+                return replace(total, is_done=True)
             done = await self._replan(job_ids)
             stalls = 0 if done.jobs else stalls + 1
             total = Replanned(total.jobs + done.jobs, total.moved + done.moved)
         return total
+
+    async def replan_all(self) -> bool:
+        """Do the same, and say whether no job is left."""
+        return (await self.replan()).is_done
 
     async def _replan(self, job_ids: Sequence[JobId]) -> Replanned:
         found = [job for job in await self._store.get_jobs(job_ids) if job is not None]
@@ -125,14 +131,20 @@ class CalendarFollower:
 
     name = "calendars"
 
-    def __init__(self, replanner: Replanner, *, ownership: Ownership, waiter: Waiter) -> None:
+    def __init__(self, store: Store, replanner: Replanner, *, ownership: Ownership, waiter: Waiter) -> None:
+        self._store = store
         self._replanner = replanner
+        self._settled: int | None = None
         self._ownership = ownership
         self.waiter = waiter
 
     async def tick(self, now: datetime) -> float:
-        """Look for jobs that are behind. The owner of the first shard does so, for all."""
+        """Look for jobs that are behind, if a calendar was written. The owner of the first shard does so, for all."""
         del now
-        if 0 in self._ownership.epochs:
-            await self._replanner.replan()
+        if 0 not in self._ownership.epochs:
+            self._settled = None
+            return PERIOD
+        revision = await self._store.read_calendar_revision()
+        if revision != self._settled and await self._replanner.replan_all():
+            self._settled = revision
         return PERIOD
