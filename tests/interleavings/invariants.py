@@ -108,6 +108,8 @@ def judge_clocks(scene: Scene, verbs: Verbs, played: Played, tables: Tables) -> 
             "pause_quiet": [scene.quiet],
             "resume": [scene.paused],
             "edit_batch": [scene.paused, scene.quiet, scene.job],
+            "edit_calendars": [scene.job],
+            "replan": [scene.quiet, scene.job],
         }.get(verb.name, [])
         for changed, answer in zip(jobs, result if jobs else [], strict=True):
             took = answer is ChangeVerdict.DONE

@@ -34,7 +34,7 @@ def make_closings(
         actions.append(Action(at=round(random.uniform(2, 5), 3), kind="create", job=name))
         for kind in ("pause", "resume", "edit", "delete"):
             if random.random() < 0.15:
-                patch = {"calendars": {"exclude": []}} if kind == "edit" else {}
+                patch: dict[str, Any] = {"calendars": {"exclude": []}} if kind == "edit" else {}
                 at = round(random.uniform(6, seconds), 3)
                 actions.append(Action(at=at, kind=kind, job=name, body=patch))
     if not jobs:

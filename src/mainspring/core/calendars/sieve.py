@@ -167,9 +167,10 @@ class RolledTrigger:
             if fire is None or (best is not None and fire >= (best if is_next else best + _REACH)):
                 break
             target = self.moved(fire)
-            is_in_time = target is not None and target > instant
-            if is_in_time and (best is None or target < best):
-                best = target
+            is_in_time = False
+            if target is not None and target > instant:
+                is_in_time = True
+                best = target if best is None else min(target, best)
             if best is not None:
                 is_done = is_in_time or (target is None and fire >= best)
                 if not is_next and rounds.end_with(fire, is_done=is_done, bound=best):
@@ -207,9 +208,10 @@ class RolledTrigger:
             if fire is None or (best is not None and fire <= (best - _REACH if is_next else best)):
                 break
             target = self.moved(fire)
-            is_in_time = target is not None and target < instant
-            if is_in_time and (best is None or target > best):
-                best = target
+            is_in_time = False
+            if target is not None and target < instant:
+                is_in_time = True
+                best = target if best is None else max(target, best)
             if best is not None:
                 is_done = is_in_time or (target is None and fire <= best)
                 if is_next and rounds.end_with(fire, is_done=is_done, bound=best):
