@@ -84,8 +84,7 @@ async def test_jobs_keep_to_it_and_say_so(url: str, tmp_path: Path) -> None:
         assert edited.calendars == {"include": [], "exclude": ["closed"], "roll": None}
         fires = await app.client.list_job_fires(job.job_id, from_time="2026-12-23T12:00:00Z", count=2)
         assert [fire.excluded_by for fire in fires.items] == ["closed@1", None]
-        patch = {"calendars": {"roll": "next"}}
-        await app.client.edit_job(job.job_id, patch)
+        await app.client.edit_job(job.job_id, {"calendars": {"roll": "next"}})
         shown = run("job", "fires", "payout", "--from", "2026-12-23T12:00:00Z", "--server", url, cwd=tmp_path)
         assert "2026-12-25 09:00:00+01:00  moved from 2026-12-24 08:00:00+00:00" in shown.stdout
         with pytest.raises(Conflict, match="used by the job 'payout'"):
