@@ -25,6 +25,7 @@ if _typing.TYPE_CHECKING:
         Unreachable,
     )
     from mainspring.sdk.app import App
+    from mainspring.sdk.definitions import Limit
     from mainspring.signals import FailRun, RetryRun, SnoozeRun, current_attempt
 
     __version__: str
@@ -36,6 +37,7 @@ __all__ = [
     "CronError",
     "FailRun",
     "InvalidInput",
+    "Limit",
     "MainspringError",
     "NotFound",
     "PayloadTooLarge",
@@ -58,6 +60,7 @@ _HOMES = {
     "Cron": "mainspring.core.cron",
     "CronError": "mainspring.core.cron",
     "FailRun": "mainspring.signals",
+    "Limit": "mainspring.sdk.definitions",
     "Priority": "mainspring.core.model",
     "RetryRun": "mainspring.signals",
     "RunState": "mainspring.core.states",

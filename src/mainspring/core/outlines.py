@@ -38,7 +38,7 @@ def has_outline(spec: JobSpec) -> bool:
     Such a fire is the last of its job, and its run depends on no other run. Only a process that knows the target's type
     can tell the route.
     """
-    if type(spec.trigger) is not Once or spec.overlap is not Overlap.ALLOW:
+    if type(spec.trigger) is not Once or spec.overlap is not Overlap.ALLOW or spec.concurrency:
         return False
     return spec.target.type in TARGETS.by_name
 

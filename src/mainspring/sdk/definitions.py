@@ -17,6 +17,26 @@ Duration = timedelta | float | str
 """A `timedelta`, seconds, or text like `90s`."""
 
 
+class Limit(TypedDict, total=False):
+    """A limit under which runs start: `Limit(key="$.customer", limit=2)`.
+
+    Attributes:
+        limit: how many runs of one key may be under way at a time.
+        key: text, or a path into the payload, for one line for each value.
+        rate: how often they may start, like `10/s`.
+        burst: how many may start at once after a pause.
+        hold: `attempt` or `run`: until when a run counts.
+        use: the name of a limit that jobs share; it says all but the key.
+    """
+
+    limit: int
+    key: str
+    rate: str
+    burst: int
+    hold: str
+    use: str
+
+
 class JobOptions(TypedDict, total=False):
     """The arguments of `@app.job`, written out for editors and type checkers.
 
@@ -44,6 +64,7 @@ class JobOptions(TypedDict, total=False):
     jitter: Duration
     expires_after: Duration | None
     poison_limit: int
+    concurrency: int | Limit | Sequence[Limit]
 
 
 def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

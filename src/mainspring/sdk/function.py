@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+KEYED_OPTIONS = frozenset({"concurrency"})
+"""Options whose keys may be parts of the payload, which then has to have names."""
+_NAMELESS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 NO_PAYLOAD = object()
 """Stands for a submission without arguments, which uses the job's own payload."""
 
@@ -55,6 +58,8 @@ class Function(Generic[P, R]):
         self._app = app
         self._call = call
         self._signature = inspect.signature(call)
+        kinds = {parameter.kind for parameter in self._signature.parameters.values()}
+        self._is_keyed = not KEYED_OPTIONS.isdisjoint(definition) and kinds.isdisjoint(_NAMELESS)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._call(*args, **kwargs)
@@ -114,6 +119,8 @@ class Function(Generic[P, R]):
     def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Return these arguments as a payload: an object by names, or a list.
 
+        If the job has options whose keys are parts of the payload, all arguments go by names, with their defaults.
+
         Raises:
             InvalidInput: the arguments do not fit the function.
         """
@@ -123,23 +130,25 @@ class Function(Generic[P, R]):
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise InvalidInput("payload", f"does not fit {self.name!r}: {error}") from None
-        if not args:
+        if self._is_keyed:
+            bound.apply_defaults()
+        elif not args:
             return dict(kwargs) if kwargs else NO_PAYLOAD
-        if not kwargs:
+        elif not kwargs:
             return list(args)
         by_name: dict[str, Any] = {}
         for name, value in bound.arguments.items():
             kind = self._signature.parameters[name].kind
             if kind is inspect.Parameter.VAR_KEYWORD:
                 by_name |= value
-            elif kind in {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}:
+            elif kind in _NAMELESS:
                 message = (
                     f"{name!r} of {self.name!r} has no name in a call; give either positions or names only"
                 )
                 raise InvalidInput("payload", message)
             else:
                 by_name[name] = value
-        return by_name
+        return by_name or NO_PAYLOAD
 
 
 class Submitter(Generic[P]):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from mainspring.core.definition.limits import Limits
 from mainspring.core.definition.policies import MISFIRE, RETRY
 from mainspring.core.fields import DAY, MAX_NAME, read_text
 from mainspring.core.ids import looks_like_job_id, looks_like_run_id
@@ -147,6 +148,16 @@ OPTIONS = _job_options(
         name="poison_limit",
         kind=Whole(1, 100),
         summary="Fail a run after it has crashed this many workers, each while it was alone there.",
+    ),
+    Option(
+        name="concurrency",
+        kind=Limits(),
+        summary="How many of its runs may be under way at a time, and how often they may start.",
+        detail=(
+            "At most three [limits](../howto/limit-runs.md), each for the job or for a key out of the payload. "
+            "A run starts when all have room."
+        ),
+        example=[{"key": "$.customer", "limit": 2}],
     ),
 )
 """All others, in the order in which they are shown. Each has a default, that of `JobSpec`."""

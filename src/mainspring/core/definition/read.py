@@ -6,15 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from mainspring.core.definition.forms import read_target, read_trigger, replacing_only
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.fields import check_known, one_of, read_mapping, show
+from mainspring.core.ids import JobId
+from mainspring.core.limits import keys_of
 from mainspring.core.model import JobSpec
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS, Trigger
 from mainspring.errors import InvalidInput
 
+_ANY_JOB = JobId(UUID(int=0))
 OWN_FIELDS = frozenset({NAME.name, *OPTIONS.by_form, "trigger", "target"})
 """The fields of a job's body that belong to no type of trigger or target."""
 
@@ -102,6 +106,8 @@ def _one_target() -> str:
 
 def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
     """Refuse fields that do not go together."""
+    if spec.concurrency and spec.trigger is not None:
+        keys_of(_ANY_JOB, spec)  # its fires bring no payload of their own
     if spec.soft_timeout is not None and spec.soft_timeout >= spec.timeout:
         soft = one_of(body, "soft_timeout", "soft_timeout_seconds")
         hard = one_of(body, "timeout", "timeout_seconds")

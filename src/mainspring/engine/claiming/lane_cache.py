@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
 from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import LaneId
+from mainspring.core.limits import is_lined_up
 from mainspring.core.model import Lane, LaneKey
 from mainspring.core.triggers import EPOCH
 from mainspring.engine.claiming.abilities import Abilities
+from mainspring.engine.claiming.lines import LinesInView
 from mainspring.engine.common.scan_depth import Depth, ScanDepth
 from mainspring.ports.clock import Clock, RandomSource
 from mainspring.ports.store import Store
+from mainspring.ports.store.claims import ClaimRequest, ClaimResult
+from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineQuota
 
 POLL_PERIOD = 0.5
 """Seconds between two reads of the lanes without a hint, at most. Another process's commits are found by then."""
@@ -28,6 +32,8 @@ SCAN_DEPTHS = (
 """A run's `ready_at` is the instant at which its write started. A run that is committed later than a depth's lag is
 found only by a deeper scan, which comes later."""
 
+_PASSED_OVER = timedelta(seconds=2)
+"""How long quarantined runs without room under their limits are left alone."""
 _MOST_SPECULATIVE = 8
 """Lanes that a claim walks on the strength of a hint alone, and that are looked at for a submission."""
 
@@ -40,6 +46,7 @@ class LaneChoice:
         lanes: those with ready runs, in order of preference.
         lows: the lower bound of `ready_at` in each of them.
         quotas: the most runs to take of each; no bound where there is none.
+        lines: if the lanes are those of runs with limits, the lines to claim from; a choice has lanes of one kind.
         quarantined: the lanes with a quarantined run, the longest waiting first.
     """
 
@@ -47,6 +54,7 @@ class LaneChoice:
     lows: Mapping[LaneId, datetime]
     quarantined: tuple[LaneId, ...]
     quotas: Mapping[LaneId, int] = field(default_factory=dict)
+    lines: tuple[LineQuota, ...] = ()
 
 
 @dataclass(slots=True)
@@ -55,11 +63,13 @@ class LaneCache:
 
     Attributes:
         order: in which order they are to be served.
+        lines: what is known of the runs that wait under limits.
         period: seconds until they are read again if no hint comes.
     """
 
     lanes: list[Lane] = field(default_factory=list)
     order: LaneOrder = field(default_factory=LaneOrder)
+    lines: LinesInView = field(default_factory=LinesInView)
     period: float = POLL_PERIOD
     _ready: list[Lane] = field(default_factory=list)
     _quarantined: list[Lane] = field(default_factory=list)
@@ -68,16 +78,32 @@ class LaneCache:
     _settled: dict[LaneId, datetime] = field(default_factory=dict)  # no ready run is known before it
     _scans: ScanDepth = field(default_factory=lambda: ScanDepth(SCAN_DEPTHS))
     _few_served: dict[Abilities, tuple[Lane, ...]] = field(default_factory=dict)
+    _lined_up: frozenset[LaneId] = frozenset()  # lanes whose runs wait in lines
+    _passed_over: dict[LaneId, datetime] = field(
+        default_factory=dict
+    )  # lanes of quarantined runs without room
 
     def is_old(self, at: float, now: datetime) -> bool:
         """Return whether to read again: the last read was long ago, or a run has become ready since."""
-        return at - self._read_at >= self.period or any(
-            self._seen_at < ready_at <= now for ready_at in self.ready_instants()
+        return (
+            at - self._read_at >= self.period
+            or self.lines.is_due(at)
+            or any(self._seen_at < ready_at <= now for ready_at in self.ready_instants())
         )
 
     def expire(self) -> None:
         """Have the lanes read before the next use, because runs were taken."""
         self._read_at = -1.0e9
+
+    def note_claim(
+        self, request: ClaimRequest | LineClaim, result: ClaimResult | LineClaimResult, now: datetime
+    ) -> None:
+        """Take over what a claim has found out, and have the lanes read before the next use."""
+        self.expire()
+        if isinstance(request, LineClaim) and isinstance(result, LineClaimResult):
+            self.lines.note_claim(request, result, now)
+        elif isinstance(request, ClaimRequest) and request.is_quarantined and not result.runs:
+            self.pass_over(request.lanes, now)
 
     def has_ready(self, now: datetime) -> bool:
         """Return whether any run is ready, for any worker."""
@@ -109,6 +135,7 @@ class LaneCache:
             self._scans.charge(depth, begun=begun, ended=clock.monotonic())
             raise
         self._scans.note(depth, begun=begun, ended=clock.monotonic())
+        await self._read_lines(store, clock)
         self._ready = [lane for lane in self.lanes if lane.earliest_ready_at is not None]
         self._quarantined = [lane for lane in self.lanes if lane.earliest_quarantined_at is not None]
         self._settled = {lane.id: min(lane.earliest_ready_at or now, now) for lane in self.lanes}
@@ -116,6 +143,18 @@ class LaneCache:
         self.order.keep(self.lanes)
         self._read_at, self._seen_at = begun, now
         self.period = POLL_PERIOD * (1 - POLL_JITTER * random.random())
+
+    async def _read_lines(self, store: Store, clock: Clock) -> None:
+        """Look at the lines of the lanes whose runs have limits. Few lanes are of that kind, and mostly none is."""
+        self._lined_up = frozenset(lane.id for lane in self.lanes if is_lined_up(lane.key.route))
+        if self._lined_up:
+            await self.lines.read(store, clock)
+            self.lanes = [
+                replace(lane, earliest_ready_at=self.lines.head(lane.id))
+                if lane.id in self._lined_up
+                else lane
+                for lane in self.lanes
+            ]
 
     def _lows(self, lag: timedelta | None) -> dict[LaneId, datetime]:
         """Return where the next scan of each lane starts.
@@ -131,11 +170,30 @@ class LaneCache:
     def choose(self, abilities: Abilities, seats: int, now: datetime) -> LaneChoice:
         """Return the lanes from which sessions with these abilities get runs for so many seats."""
         quotas = self.order.choose(abilities.reach, seats, now)
+        if self._lined_up and not self._lined_up.isdisjoint(quotas):
+            return self._choose_kind(quotas, self.quarantined(abilities, now), now)
         return LaneChoice(
             lanes=tuple(quotas),
             lows={lane_id: self._settled[lane_id] for lane_id in quotas},
             quarantined=self.quarantined(abilities, now),
             quotas=quotas,
+        )
+
+    def _choose_kind(
+        self, quotas: Mapping[LaneId, int], quarantined: tuple[LaneId, ...], now: datetime
+    ) -> LaneChoice:
+        """Return the lanes with limits, or those without: a claim takes runs of one kind.
+
+        It is that of the lane that is to be served first. The others are behind it once it has been served.
+        """
+        are_lined_up = next(iter(quotas)) in self._lined_up
+        kept = {key: quota for key, quota in quotas.items() if (key in self._lined_up) is are_lined_up}
+        return LaneChoice(
+            lanes=tuple(kept),
+            lows={} if are_lined_up else {lane_id: self._settled[lane_id] for lane_id in kept},
+            quarantined=quarantined,
+            quotas=kept,
+            lines=self.lines.pick(kept, now) if are_lined_up else (),
         )
 
     def choose_speculatively(self, abilities: Abilities, now: datetime) -> LaneChoice | None:
@@ -182,6 +240,10 @@ class LaneCache:
         low = self._seen_at - (SCAN_DEPTHS[0].lag or timedelta(0))
         return LaneChoice(tuple(lane.id for lane in served), {lane.id: low for lane in served}, ())
 
+    def pass_over(self, lanes: Iterable[LaneId], now: datetime) -> None:
+        """Leave the quarantined runs of lanes alone for a while: there was no room for them under their limits."""
+        self._passed_over.update((key, now + _PASSED_OVER) for key in lanes if key in self._lined_up)
+
     def quarantined(self, abilities: Abilities, by: datetime) -> tuple[LaneId, ...]:
         """Return the lanes with a quarantined run that has been ready since `by`, the longest waiting first."""
         found = [
@@ -189,6 +251,7 @@ class LaneCache:
             for lane in self._quarantined
             if lane.earliest_quarantined_at is not None
             and lane.earliest_quarantined_at <= by
+            and self._passed_over.get(lane.id, EPOCH) <= self._seen_at
             and abilities.serve(lane.key.queue, lane.key.route)
         ]
         return tuple(lane_id for _, lane_id in sorted(found))

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from mainspring.core.ids import RunId, SessionId
+from mainspring.core.ids import KeyId, RunId, SessionId
 from mainspring.engine.claiming.abilities import Abilities, KnownSessions
 from mainspring.engine.claiming.lane_cache import POLL_PERIOD, LaneCache
 from mainspring.engine.claiming.numbers import LastNumbers
-from mainspring.engine.claiming.requests import Granted, LaneChoices, make_request
+from mainspring.engine.claiming.requests import (
+    Granted,
+    LaneChoices,
+    Request,
+    ask,
+    asks_for_work,
+    make_plain_request,
+)
 from mainspring.engine.claiming.turn import AskingTurn
 from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCalls
 from mainspring.engine.common.wakeups import Wakeups
@@ -20,6 +27,7 @@ from mainspring.ports.clock import Clock, RandomSource, Waiter
 from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
+from mainspring.ports.store.limits import LineClaim, LineClaimResult
 from mainspring.ports.store.policies import Policies
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.telemetry import Measure
@@ -113,6 +121,11 @@ class Matcher:
         """Note how long an attempt of a tenant held its slot."""
         self._lanes.order.times.learn(tenant, seconds)
 
+    def make_room(self, key_ids: Collection[KeyId]) -> None:
+        """Note that runs with these keys have ended, so there may be room for those that wait."""
+        if self._lanes.lines.open(key_ids):
+            self._lanes.expire()
+
     def close(self) -> None:
         """Answer the calls that wait, and refuse new ones, because the engine is stopping."""
         self._is_closed = True
@@ -147,8 +160,13 @@ class Matcher:
         asked, requests, passed = self._choose(self._concerned(at, now), now)
         for item in asked:
             self._put_in_doubt(item)
-        results = await self._store.claim_runs(requests, now=now)
-        self._take(asked, requests, results, now)
+        for kind in (ClaimRequest, LineClaim):
+            places = [place for place, request in enumerate(requests) if isinstance(request, kind)]
+            if places:
+                chosen = [requests[place] for place in places]
+                self._take(
+                    [asked[place] for place in places], chosen, await ask(self._store, chosen, now), now
+                )
         for item, may_be_next in passed:
             # Under load there is always news. It must not hold up calls for which nothing is ready.
             if not (may_be_next and self._has_news):
@@ -172,7 +190,7 @@ class Matcher:
         choice = self._lanes.choose_speculatively(abilities, now)
         if choice is None:
             return False
-        request = make_request(item.call, choice, item.call.limit)
+        request = make_plain_request(item.call, choice, item.call.limit)
         self._put_in_doubt(item)
         result = await self._store.try_claim(request, now=now)
         if result is None:
@@ -234,7 +252,7 @@ class Matcher:
             choice = self._lanes.choose_for_new(run.lane, abilities, now)
             if choice is not None:
                 # Whatever function it is for: abilities are without those that the call has no room for.
-                return item, make_request(item.call, choice, 1)
+                return item, make_plain_request(item.call, choice, 1)
         return None
 
     def _concerned(self, at: float, now: datetime) -> list[Waiting]:
@@ -253,13 +271,13 @@ class Matcher:
 
     def _choose(
         self, waiting: list[Waiting], now: datetime
-    ) -> tuple[list[Waiting], list[ClaimRequest], list[tuple[Waiting, bool]]]:
+    ) -> tuple[list[Waiting], list[Request], list[tuple[Waiting, bool]]]:
         """Return for which calls to ask the store, the requests, and the calls that are passed over.
 
         With each call passed over comes whether something is ready for it, so that only others go first.
         """
         asked: list[Waiting] = []
-        requests: list[ClaimRequest] = []
+        requests: list[Request] = []
         passed: list[tuple[Waiting, bool]] = []
         choices = LaneChoices(self._lanes, self._count_seats(waiting), now)
         turns: dict[Abilities, int] = {}
@@ -273,13 +291,14 @@ class Matcher:
                 continue
             self._waiting.line_up(item, abilities)
             request = choices.request(item.call, abilities)
-            is_due = bool(request.lanes) and turns.get(abilities, 0) < abilities.width
+            has_work = asks_for_work(request)
+            is_due = has_work and turns.get(abilities, 0) < abilities.width
             if is_due or self._numbers.may_repeat(item.call):
-                turns[abilities] = turns.get(abilities, 0) + bool(request.lanes)
+                turns[abilities] = turns.get(abilities, 0) + has_work
                 asked.append(item)
                 requests.append(request)
             else:
-                passed.append((item, bool(request.lanes)))
+                passed.append((item, has_work))
         return asked, requests, passed
 
     def _count_seats(self, waiting: list[Waiting]) -> dict[Abilities, int]:
@@ -296,9 +315,9 @@ class Matcher:
 
     def _take(
         self,
-        asked: list[Waiting],
-        requests: list[ClaimRequest],
-        results: list[ClaimResult],
+        asked: Sequence[Waiting],
+        requests: Sequence[Request],
+        results: Sequence[ClaimResult | LineClaimResult],
         now: datetime,
     ) -> None:
         lucky: dict[Abilities, int] = {}
@@ -307,8 +326,8 @@ class Matcher:
             abilities = self._sessions.find(item.call)
             if abilities is not None:
                 lucky[abilities] = lucky.get(abilities, 0) + bool(result.runs)
-            if request.lanes:
-                self._lanes.expire()
+            if asks_for_work(request):
+                self._lanes.note_claim(request, result, now)
                 if abilities is not None:
                     given.setdefault(abilities, Granted()).add(request, result)
                 if len(result.runs) == request.limit:
@@ -322,12 +341,14 @@ class Matcher:
             wider = 2 * count if count >= abilities.width else count
             abilities.width = min(max(wider, 1), MOST_ASKED)
 
-    def _answer(self, item: Waiting, result: ClaimResult, now: datetime) -> None:
+    def _answer(self, item: Waiting, result: ClaimResult | LineClaimResult, now: datetime) -> None:
         if result.is_session_live:
             self._numbers.note(item.call.session_id, item.call.number)
         else:
             self.forget(item.call.session_id)
-        answer = ClaimAnswer(result.runs, result.is_session_live, self._is_drain_wanted(item.call, now))
+        is_drain_wanted = self._is_drain_wanted(item.call, now)
+        keys = result.keys if isinstance(result, LineClaimResult) else {}
+        answer = ClaimAnswer(result.runs, result.is_session_live, is_drain_wanted, keys)
         self._resolve(item, answer)
 
     async def _know_sessions(self, at: float) -> None:
@@ -365,7 +386,9 @@ class Matcher:
         if self._has_news:
             return 0.0
         at = self._clock.monotonic()
-        delay = min(self._lanes.period, self._waiting.first_end() - at)
+        look_in = self._lanes.lines.due_in(at)
+        period = self._lanes.period if look_in is None else min(self._lanes.period, look_in)
+        delay = min(period, self._waiting.first_end() - at)
         ahead = [
             (ready_at - now).total_seconds() for ready_at in self._lanes.ready_instants() if ready_at > now
         ]

@@ -12,6 +12,7 @@ from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.fields import read_instant
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
+from mainspring.core.limits import KeyMaker
 from mainspring.core.model import INLINE_LIMIT, Attempt, Job, LaneKey, Priority, Run, RunKind
 from mainspring.core.states import RunState
 from mainspring.core.values import value
@@ -275,9 +276,10 @@ class _Form:
 
     Attributes:
         lane: the lane of runs without a priority of their own.
+        keys: makes what its runs are counted under; None if it has no limits.
     """
 
-    __slots__ = ("expires_after", "job", "key_lifetime", "lane", "timeout")
+    __slots__ = ("expires_after", "job", "key_lifetime", "keys", "lane", "timeout")
 
     def __init__(self, job: Job, key_lifetime: timedelta) -> None:
         spec = job.spec
@@ -286,6 +288,7 @@ class _Form:
         self.lane = LaneKey(spec.queue, spec.route, job.tenant, spec.priority)
         self.timeout = spec.timeout
         self.expires_after = spec.expires_after
+        self.keys = KeyMaker(job.id, spec) if spec.concurrency else None
 
 
 def _new_run(form: _Form, submission: Submission, *, now: datetime, must_be_newest: bool = False) -> NewRun:
@@ -310,6 +313,7 @@ def _new_run(form: _Form, submission: Submission, *, now: datetime, must_be_newe
         target_key=submission.idempotency_key,
         submit_key=_submit_key(submission, due_at, now, form.key_lifetime),
         must_be_newest=must_be_newest,
+        keys=form.keys.make(submission.payload) if form.keys is not None else (),
     )
 
 

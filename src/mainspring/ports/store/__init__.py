@@ -23,6 +23,7 @@ from mainspring.ports.store.browse import BrowseStore
 from mainspring.ports.store.census import CensusStore
 from mainspring.ports.store.claims import ClaimStore
 from mainspring.ports.store.jobs import JobStore
+from mainspring.ports.store.limits import LimitStore
 from mainspring.ports.store.nodes import NodeStore
 from mainspring.ports.store.policies import PolicyStore
 from mainspring.ports.store.runs import RunStore
@@ -42,6 +43,7 @@ class Store(
     BrowseStore,
     CensusStore,
     PolicyStore,
+    LimitStore,
     Protocol,
 ):
     """The durable truth."""

@@ -10,6 +10,7 @@ from typing import Protocol
 from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.ids import FireRangeId, JobId, RunId
+from mainspring.core.limits import RunKey
 from mainspring.core.model import Attempt, LaneKey, Run, RunKind
 from mainspring.core.values import value
 
@@ -34,6 +35,8 @@ class NewRun:
         target_key: the idempotency key passed to the target; None means the run's id.
         submit_key: the key that guards the submission itself.
         must_be_newest: submit the run only if `version` is the job's newest.
+        keys: what the run is counted under, that of its line first; at most three. A run with keys waits in that line,
+            and only `claim_lined_up` starts it.
     """
 
     job_id: JobId
@@ -50,11 +53,12 @@ class NewRun:
     submit_key: IdempotencyKey | None = None
     fire_range_id: FireRangeId | None = None
     must_be_newest: bool = False
+    keys: tuple[RunKey, ...] = ()
 
     @property
     def is_plain(self) -> bool:
-        """Whether its insertion depends on nothing but its job: no key guards it, and it is not skipped."""
-        return self.submit_key is None and self.skip_reason is None
+        """Whether it depends on nothing but its job: no key guards it or limits it, and it is not skipped."""
+        return self.submit_key is None and self.skip_reason is None and not self.keys
 
 
 @value()

@@ -4,22 +4,38 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
 from mainspring.core.admission import SubmissionVerdict, admit
 from mainspring.core.applying import settle
-from mainspring.core.claiming import Quotas, Turn, allowance, is_expired, judge_turn, may_start_at_once
+from mainspring.core.claiming import (
+    Quotas,
+    Turn,
+    allowance,
+    is_expired,
+    judge_turn,
+    may_start_at_once,
+    must_be_alone,
+)
 from mainspring.core.fencing import is_held, is_repeat
+from mainspring.core.holding import LineStop
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Attempt, Lane
 from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
+from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineKey
 from mainspring.ports.store.runs import NewRun
 from mainspring.stores.memory.index import LAST_ID
+from mainspring.stores.memory.lined_up import SPARE, line_of, pick
+from mainspring.stores.memory.lined_up import admit as admit_to_limits
 from mainspring.stores.memory.rows import LaneRow, RunRow, SessionRow
 from mainspring.stores.memory.tables import Tables
+
+_MOST_QUARANTINED = 16
+"""Quarantined runs that are looked at for one that has room under its limits."""
 
 
 class MemoryClaimStore:
@@ -46,7 +62,8 @@ class MemoryClaimStore:
         quotas = Quotas()
         return [self._claim(request, quotas, now) for request in requests]
 
-    def _claim(self, request: ClaimRequest, quotas: Quotas, now: datetime) -> ClaimResult:
+    def _judge(self, request: ClaimRequest | LineClaim) -> SessionRow | ClaimResult:
+        """Return the session of a new request, or the answer to any other."""
         tables = self._tables
         session = tables.sessions.get(request.session_id)
         if session is None or not session.is_live:
@@ -55,12 +72,54 @@ class MemoryClaimStore:
         if turn is Turn.REPEAT:
             before = (lease for lease in session.claimed if tables.is_held(lease[0], lease[1], session.id))
             return ClaimResult(tuple(_view_claim(tables.runs[run_id]) for run_id, _ in before))
-        if turn is Turn.LATE:
-            return ClaimResult(())
+        return ClaimResult(()) if turn is Turn.LATE else session
+
+    def _claim(self, request: ClaimRequest, quotas: Quotas, now: datetime) -> ClaimResult:
+        tables, session = self._tables, self._judge(request)
+        if isinstance(session, ClaimResult):
+            return session
         left = quotas.left(request.quotas, is_quarantined=request.is_quarantined)
-        ready = self._candidates(request, left, now)
-        taken = list(islice(ready, self._allowance(request, session)))
+        ready, allowed = self._candidates(request, left, now), self._allowance(request, session)
+        if request.is_quarantined:
+            taken = admit_to_limits(tables, list(islice(ready, _MOST_QUARANTINED)), allowed, now).runs
+        else:
+            taken = list(islice(ready, allowed))
         return self._give(taken, session, request, now)
+
+    async def claim_lined_up(self, requests: Sequence[LineClaim], *, now: datetime) -> list[LineClaimResult]:
+        left: dict[int, dict[LineKey, int]] = {}
+        stops: dict[int, dict[LineKey, LineStop]] = {}
+        results = []
+        for request in requests:
+            shared = id(request.lines)
+            quotas = left.setdefault(shared, {line.key: line.quota for line in request.lines})
+            result = self._claim_lined_up(request, quotas, now)
+            for key, count in result.taken.items():
+                quotas[key] -= count
+            stops.setdefault(shared, {}).update(result.stops)
+            results.append(result)
+        return [
+            replace(result, stops=stops[id(request.lines)])
+            for request, result in zip(requests, results, strict=True)
+        ]
+
+    def _claim_lined_up(
+        self, request: LineClaim, quotas: Mapping[LineKey, int], now: datetime
+    ) -> LineClaimResult:
+        tables = self._tables
+        found = self._judge(request)
+        if isinstance(found, ClaimResult):
+            return LineClaimResult(found.runs, found.is_session_live)
+        allowed = self._allowance(request, found)
+        picked = pick(tables, request.lines, quotas, allowed + SPARE, now) if allowed else []
+        admitted = admit_to_limits(tables, picked, allowed, now, lines=quotas.keys())
+        given = self._give(admitted.runs, found, request, now)
+        return LineClaimResult(
+            given.runs,
+            taken=Counter(map(line_of, admitted.runs)),
+            keys={run.id: run.keys for run in admitted.runs},
+            stops=admitted.stops,
+        )
 
     async def try_claim(self, request: ClaimRequest, *, now: datetime) -> ClaimResult | None:
         if self._find_claimer(request) is None or not self._is_anything_ready(request, now):
@@ -101,7 +160,7 @@ class MemoryClaimStore:
         return next(self._candidates(request, {}, now), None) is not None
 
     def _give(
-        self, runs: Sequence[RunRow], session: SessionRow, request: ClaimRequest, now: datetime
+        self, runs: Sequence[RunRow], session: SessionRow, request: ClaimRequest | LineClaim, now: datetime
     ) -> ClaimResult:
         for run in runs:
             self._start(run, session, request, now)
@@ -110,12 +169,12 @@ class MemoryClaimStore:
         taken = Counter(run.lane.id for run in runs)
         return ClaimResult(tuple(_view_claim(run) for run in runs), taken=taken)
 
-    def _allowance(self, request: ClaimRequest, session: SessionRow) -> int:
+    def _allowance(self, request: ClaimRequest | LineClaim, session: SessionRow) -> int:
         """Return how many runs the session may be given."""
         first = session.running.first()  # a session with a quarantined run has no other run
         return allowance(
             request.limit,
-            is_quarantined=request.is_quarantined,
+            is_quarantined=isinstance(request, ClaimRequest) and request.is_quarantined,
             is_busy=first is not None,
             is_busy_with_quarantined=first is not None and self._tables.runs[first[0]].is_quarantined,
         )
@@ -138,7 +197,9 @@ class MemoryClaimStore:
                     left[lane_id] -= 1
                 yield run
 
-    def _start(self, run: RunRow, session: SessionRow, request: ClaimRequest, now: datetime) -> None:
+    def _start(
+        self, run: RunRow, session: SessionRow, request: ClaimRequest | LineClaim, now: datetime
+    ) -> None:
         self._tables.unindex(run)
         run.state = RunState.RUNNING
         run.token += 1
@@ -146,7 +207,7 @@ class MemoryClaimStore:
         run.claim_number = request.number
         run.started_at = now
         run.deadline_at = now + run.timeout
-        run.is_quarantined = request.is_quarantined
+        run.is_quarantined = must_be_alone(run.crashes)
         self._tables.index(run)
 
     # -- the ends of attempts ----------------------------------------------------------------------------------

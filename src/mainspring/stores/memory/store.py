@@ -13,6 +13,7 @@ from mainspring.stores.memory.browse import MemoryBrowseStore
 from mainspring.stores.memory.census import MemoryCensusStore
 from mainspring.stores.memory.claims import MemoryClaimStore
 from mainspring.stores.memory.jobs import MemoryJobStore
+from mainspring.stores.memory.limits import MemoryLimitStore
 from mainspring.stores.memory.nodes import MemoryNodeStore
 from mainspring.stores.memory.policies import MemoryPolicyStore
 from mainspring.stores.memory.runs import MemoryRunStore
@@ -37,6 +38,7 @@ class MemoryStore(
     MemoryBrowseStore,
     MemoryCensusStore,
     MemoryPolicyStore,
+    MemoryLimitStore,
 ):
     """A `Store` that lasts as long as the process.
 

@@ -15,7 +15,18 @@ from mainspring.core.admission import skip_overlaps
 from mainspring.core.census import Census
 from mainspring.core.clocks import NextFire
 from mainspring.core.fencing import is_held
-from mainspring.core.ids import SHARDS, FireRangeId, JobId, LaneId, RunId, SessionId, job_shard, make_run_id
+from mainspring.core.ids import (
+    SHARDS,
+    FireRangeId,
+    JobId,
+    KeyId,
+    LaneId,
+    RunId,
+    SessionId,
+    job_shard,
+    make_run_id,
+)
+from mainspring.core.limits import LimitRule, RunKey, job_of_limit
 from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Priority
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
 from mainspring.core.tenants import Tenant
@@ -29,6 +40,7 @@ from mainspring.stores.memory.rows import (
     JobRow,
     KeyRow,
     LaneRow,
+    LimitKeyRow,
     NodeRow,
     RunIndex,
     RunRow,
@@ -76,9 +88,15 @@ class Tables:
         self.tenant_settings: dict[str, Tenant] = {}
         self.policy_revision = 0
 
+        self.limits: dict[tuple[str, str], LimitRule] = {}
+        self.limit_users: dict[tuple[str, str], set[JobId]] = defaultdict(set)
+        self.limit_keys: dict[KeyId, LimitKeyRow] = {}
+        self.key_ids: dict[tuple[str, RunKey], KeyId] = {}
+
         self._run_sequence = count(1)
         self._fire_range_sequence = count(1)
         self._lane_sequence = count(1)
+        self._key_sequence = count(1)
         self.session_sequence = count(1)
 
     # -- clocks and fire ranges --------------------------------------------------------------------------------------
@@ -156,6 +174,7 @@ class Tables:
             fire_range_id=new.fire_range_id,
             finished_at=None if reason is None else now,
             reason=reason,
+            keys=tuple(self.key_of(new.lane.tenant, key).id for key in new.keys) if reason is None else (),
         )
         self.runs[run.id] = run
         self.runs_of_tenant[run.tenant].add((run.id,))
@@ -177,6 +196,17 @@ class Tables:
             self.add_run(new, now=now, skip_reason=reason) for new, reason in zip(runs, reasons, strict=True)
         ]
         return tuple(run.id for run in added if run.state is RunState.PENDING)
+
+    def key_of(self, tenant: str, key: RunKey) -> LimitKeyRow:
+        """Return the row of a key. Intern it if it is new, and its limit as one without bounds."""
+        key_id = self.key_ids.get((tenant, key))
+        if key_id is None:
+            rule = LimitRule(name=key.limit, job_id=job_of_limit(key.limit))
+            self.limits.setdefault((tenant, key.limit), rule)
+            key_id = KeyId(next(self._key_sequence))
+            self.key_ids[tenant, key] = key_id
+            self.limit_keys[key_id] = LimitKeyRow(id=key_id, tenant=tenant, limit=key.limit, key=key.key)
+        return self.limit_keys[key_id]
 
     def lane_of(self, key: LaneKey) -> LaneRow:
         """Return the lane with this key. Intern it if it is new."""
@@ -203,8 +233,8 @@ class Tables:
             self.sessions[run.session_id].running.add((run.id,))
             self.deadlines.add((run.deadline_at, run.id))
             return
-        if run.is_ready:
-            run.ready_index.add((run.ready_at, run.id))
+        if run.state in READY_STATES:
+            run.waiting_index.add((run.ready_at, run.id))
         if run.expires_at is not None and run.state in READY_STATES:
             self.expiring.add((run.expires_at, run.id))
 
@@ -219,8 +249,10 @@ class Tables:
             self.sessions[run.session_id].running.discard((run.id,))
             self.deadlines.discard((run.deadline_at, run.id))
             return
-        if run.is_ready:
-            run.ready_index.discard((run.ready_at, run.id))
+        if run.state in READY_STATES:
+            run.waiting_index.discard((run.ready_at, run.id))
+            if run.keys and not run.lane.lines.get(run.keys[0], True):
+                del run.lane.lines[run.keys[0]]
         if run.expires_at is not None and run.state in READY_STATES:
             self.expiring.discard((run.expires_at, run.id))
 

@@ -12,7 +12,7 @@ from typing import Any
 from asyncpg import Record
 
 from mainspring.core.admission import SubmissionVerdict
-from mainspring.core.claiming import Quotas, may_start_at_once
+from mainspring.core.claiming import Quotas, allowance, may_start_at_once
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane, LaneKey, Priority
 from mainspring.core.outcomes import Transition
@@ -24,6 +24,7 @@ from mainspring.ports.store.claims import (
     HeldRun,
     claimed_at_once,
 )
+from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineKey
 from mainspring.ports.store.runs import NewRun, SubmitResult
 from mainspring.stores.postgres.completion import (
     answer,
@@ -35,6 +36,7 @@ from mainspring.stores.postgres.completion import (
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.inserts import LaneIds
+from mainspring.stores.postgres.lined_up import Started, claim_lined_up, start_admitted
 from mainspring.stores.postgres.rows import EVER, held_of, values_of_run
 
 _Rows = list[Record]
@@ -45,6 +47,8 @@ _LANE = _FIELDS
 _READY_AT = _FIELDS + 1
 _NOT_LIVE = ClaimResult((), is_session_live=False)
 _MOST_TENANTS = 100_000
+_MOST_QUARANTINED = 16
+"""Quarantined runs that are looked at for one that has room under its limits."""
 
 _by_ready_at = itemgetter(_READY_AT, 0)
 _lane = itemgetter(_LANE)
@@ -168,6 +172,34 @@ class PostgresClaimStore:
 
         return await self._connections.transact(Role.CLAIM, work, is_repeatable=True)
 
+    async def claim_lined_up(self, requests: Sequence[LineClaim], *, now: datetime) -> list[LineClaimResult]:
+        if not requests:
+            return []
+
+        async def work(transaction: Transaction) -> list[tuple[_Rows | None, Started]]:
+            answers: list[tuple[_Rows | None, Started]] = []
+            for request, rows, started in await claim_lined_up(transaction, requests, now):
+                again = await _repeat(transaction, request) if rows is None else rows
+                answers.append((again, started if rows is not None else Started()))
+            return answers
+
+        answers = await self._connections.transact(Role.CAPPED, work, is_repeatable=True)
+        await self._learn_tenants({_lane(row) for rows, _ in answers if rows for row in rows})
+        return [
+            LineClaimResult((), is_session_live=False) if rows is None else self._line_result(rows, started)
+            for rows, started in answers
+        ]
+
+    def _line_result(self, rows: _Rows, started: Started) -> LineClaimResult:
+        known = [row for row in rows if _lane(row) in self._tenants]
+        keys = {row["id"]: started.keys[row["id"]] for row in known if row["id"] in started.keys}
+        return LineClaimResult(
+            tuple([_claimed(row, self._tenants) for row in known]),
+            taken=Counter(LineKey(keys[row["id"]][0], _lane(row)) for row in known if row["id"] in keys),
+            keys=keys,
+            stops=started.stops,
+        )
+
     async def _learn_tenants(self, lane_ids: set[LaneId]) -> None:
         if lane_ids <= self._tenants.keys():
             return
@@ -224,7 +256,7 @@ async def _claim(transaction: Transaction, request: ClaimRequest, left: _Left, n
     """
     values = _values_of(request, now)
     if request.is_quarantined:
-        rows = await transaction.fetch("claim_quarantined", **values)
+        rows = await _claim_quarantined(transaction, request, now)
     else:
         quotas = _quotas_of(request, left, request.limit)
         rows = await transaction.fetch("claim_runs", **values, quotas=quotas)
@@ -232,7 +264,20 @@ async def _claim(transaction: Transaction, request: ClaimRequest, left: _Left, n
     return rows or await _repeat(transaction, request)
 
 
-async def _repeat(transaction: Transaction, request: ClaimRequest) -> _Rows | None:
+async def _claim_quarantined(transaction: Transaction, request: ClaimRequest, now: datetime) -> _Rows:
+    """Claim a run that crashed a worker, for a session whose row is locked, and that runs nothing."""
+    rows = await transaction.fetch("begin_claims", session_ids=[request.session_id], numbers=[request.number])
+    if not rows:
+        return []
+    is_busy = rows[0]["is_busy"]
+    seats = allowance(request.limit, is_quarantined=True, is_busy=is_busy, is_busy_with_quarantined=is_busy)
+    values = _values_of(request, now) | {"limit": _MOST_QUARANTINED}
+    picked = await transaction.fetch("pick_quarantined", **values)
+    started = await start_admitted(transaction, picked, [(request.session_id, request.number)] * seats, now)
+    return started.rows
+
+
+async def _repeat(transaction: Transaction, request: ClaimRequest | LineClaim) -> _Rows | None:
     rows = await transaction.fetch("repeat_claim", session_id=request.session_id, number=request.number)
     if not rows:
         return None
@@ -310,5 +355,9 @@ def _result_of(rows: _Rows, request: ClaimRequest, tenants: Mapping[LaneId, str]
     places = {lane_id: place for place, lane_id in enumerate(dict.fromkeys(request.lanes))}
     if len(places) > 1:
         rows.sort(key=lambda row: places.get(_lane(row), 0))
-    runs = tuple([ClaimedRun(*(*row[:_FIELDS], tenants[row[_LANE]])) for row in rows])
+    runs = tuple([_claimed(row, tenants) for row in rows])
     return ClaimResult(runs, taken={} if isinstance(rows, _Repeated) else Counter(map(_lane, rows)))
+
+
+def _claimed(row: Record, tenants: Mapping[LaneId, str]) -> ClaimedRun:
+    return ClaimedRun(*(*row[:_FIELDS], tenants[row[_LANE]]))

@@ -26,6 +26,7 @@ from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
+from mainspring.stores.postgres.limits import keep_limits
 from mainspring.stores.postgres.rows import columns_of_fire_ranges, columns_of_next_fires, job_of, sparse
 
 _BEFORE_ALL = UUID(int=0)
@@ -92,6 +93,9 @@ class PostgresJobStore:
                 run_outlines=sparse([encode_outline(job.spec, 1) for job in added]),
                 **columns_of_next_fires([job.next_fire for job in added]),
             )
+            limited = [(job.id, job.tenant, job.spec) for job in added if job.spec.concurrency]
+            if limited:
+                await keep_limits(transaction, limited, are_new=True)
             return [AddResult.ADDED if job.id in ids else AddResult.NAME_TAKEN for job in jobs]
 
         return await self._connections.transact(Role.EDIT, work)
@@ -111,6 +115,9 @@ class PostgresJobStore:
             await _keep_versions(transaction, [edit for edit, _ in done], locked, now)
             versions = {edit.job_id: locked[edit.job_id].version + 1 for edit, _ in done}
             await _move_clocks(transaction, done, now, versions)
+            edited = [(edit.job_id, locked[edit.job_id].tenant, edit.spec) for edit, _ in done]
+            if edited:
+                await keep_limits(transaction, edited, are_new=False)
             return [decision.verdict for _, decision in decided]
 
         # If another caller took the name since it was looked up, the unique index refuses it; the next try sees it.
@@ -277,6 +284,7 @@ async def _delete(
     await transaction.execute("close_fire_ranges", job_ids=job_ids, now=now)
     await transaction.execute("delete_jobs", job_ids=job_ids, now=now)
     await transaction.execute("delete_clocks", job_ids=job_ids)
+    await transaction.execute("drop_limit_uses", job_ids=job_ids)
 
 
 async def _keep_versions(

@@ -23,6 +23,7 @@ from mainspring.ports.codec import decode_spec, encode_outline, encode_spec
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import insert_fire_ranges
+from mainspring.stores.sqlite.limits import keep_limits
 from mainspring.stores.sqlite.rows import (
     make_job,
     make_job_id,
@@ -92,6 +93,7 @@ class SqliteJobStore:
             "run_outline": encode_outline(edit.spec, job.version + 1),
         }
         self._move(db, edit, decision.move, now, outline)
+        keep_limits(db, edit.job_id, job.tenant, edit.spec, is_new=False)
         return decision.verdict
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
@@ -148,6 +150,7 @@ class SqliteJobStore:
         execute(db, "close_fire_range", values)
         execute(db, "delete_clock", {"job_id": change.job_id.bytes})
         execute(db, "delete_job", values)
+        execute(db, "drop_limit_uses", {"job_id": change.job_id.bytes})
 
     async def _change(
         self,
@@ -219,6 +222,8 @@ def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
         "run_outline": encode_outline(job.spec, 1),
     }
     execute(db, "add_clock", clock | values_of_next_fire(job.next_fire))
+    if job.spec.concurrency:
+        keep_limits(db, job.id, job.tenant, job.spec, is_new=True)
     return AddResult.ADDED
 
 

@@ -25,6 +25,7 @@ from mainspring.core.model import (
     Run,
     RunKind,
 )
+from mainspring.core.rates import Rate
 from mainspring.core.shards import Refusal
 from mainspring.core.states import RunState
 from mainspring.ports.codec import decode_spec
@@ -136,6 +137,11 @@ def make_lane(row: NamedRow) -> Lane:
     )
 
 
+def make_rate(row: NamedRow) -> Rate | None:
+    """Make the rate of a limit's rule."""
+    return None if row.per_count is None else Rate(row.per_count, timedelta(milliseconds=row.per_ms))
+
+
 def make_held(row: NamedRow) -> HeldRun:
     """Make a RUNNING run from the fragment `held_columns`."""
     return HeldRun(
@@ -200,12 +206,11 @@ def make_run(row: NamedRow) -> Run:
     )
 
 
-def make_claimed(row: Row, *, is_repeat: bool, is_quarantined: bool = False) -> ClaimedRun:
+def make_claimed(row: Row, *, is_repeat: bool) -> ClaimedRun:
     """Make a lease from the fragment `claimed_columns`, `is_cancel_requested` and the tenant.
 
     Args:
         is_repeat: whether the row was read after its claim. Before the claim, its token is one behind.
-        is_quarantined: whether the new claim is of quarantined runs; the row says so for a repeat.
     """
     (
         run_id,
@@ -231,7 +236,7 @@ def make_claimed(row: Row, *, is_repeat: bool, is_quarantined: bool = False) -> 
         to_instant(due_at),
         payload,
         key,
-        bool(was_quarantined) if is_repeat else is_quarantined,
+        bool(was_quarantined) and is_repeat,
         bool(is_cancelled),
         tenant,
     )

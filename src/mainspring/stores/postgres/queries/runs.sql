@@ -94,6 +94,17 @@ SELECT
 FROM unnest(:run_ids::bigint[], {new_arrays}) AS new (id, {new_names})
 RETURNING id;
 
+-- name: insert_lined_up
+-- The same for runs of which some have keys, whose ids are held.
+INSERT INTO run ({new_columns}, is_parked, key_id, second_key_id, third_key_id)
+SELECT
+    coalesce(new.id, nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1])),
+    {new_values}, new.key_id IS NOT NULL, new.key_id, new.second_key_id, new.third_key_id
+FROM unnest(
+    :run_ids::bigint[], {new_arrays}, :key_ids::bigint[], :second_keys::bigint[], :third_keys::bigint[]
+) AS new (id, {new_names}, key_id, second_key_id, third_key_id)
+RETURNING id;
+
 -- name: insert_skipped
 -- Law 4: a fire that does not become work leaves a record in the history.
 INSERT INTO run_history (
