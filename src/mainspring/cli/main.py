@@ -17,6 +17,7 @@ _COMMANDS = {
     "config": ("config", "config_group", "Show and check the settings of processes."),
     "import": ("importing", "import_group", "Import the jobs of another tool."),
     "job": ("job", "job_group", "Add, show, change and run jobs."),
+    "limit": ("limit", "limit_group", "Set limits that jobs share."),
     "next": ("next", "next_command", "Show when a cron expression fires; needs no server."),
     "run": ("run", "run_group", "Show, count and cancel runs."),
     "server": ("server", "server_command", "Run API and scheduler; several share one PostgreSQL."),

@@ -73,7 +73,7 @@ class KeyState:
 
 
 @dataclass(slots=True)
-class Admission:
+class KeyAdmission:
     """What was decided.
 
     Attributes:
@@ -103,7 +103,7 @@ class Admission:
 
 def admit_to_keys(
     candidates: Sequence[Candidate], keys: Mapping[KeyId, KeyState], limit: int, now: datetime
-) -> Admission:
+) -> KeyAdmission:
     """Decide which candidates start: as many as there is room for under all their keys, in their order.
 
     Once a run of a line is stopped, those behind it wait too.
@@ -114,7 +114,7 @@ def admit_to_keys(
         keys: those that are locked. A run with another key waits: somebody else is deciding about it.
         limit: the most runs to start.
     """
-    admission = Admission()
+    admission = KeyAdmission()
     rooms = {key_id: _Room(state, now) for key_id, state in keys.items()}
     for place in sorted(range(len(candidates)), key=lambda place: not _is_holder(candidates[place], keys)):
         candidate = candidates[place]

@@ -9,6 +9,7 @@ from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
 from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
 from mainspring.wire.health import HealthView
+from mainspring.wire.limits import KeyPage, LimitPage, LimitView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
 from mainspring.wire.policies import TenantPage, TenantView
 from mainspring.wire.views import (
@@ -135,6 +136,26 @@ class AsyncClient(Transport, AsyncLists):
     async def put_tenant(self, tenant: str, body: Mapping[str, Any]) -> TenantView:
         """Set a tenant's `weight`: its share of the workers among those that wait. 1 is the default."""
         return await self.call(operations.UPSERT_TENANT, tenant, body=body)
+
+    async def list_limits(self, *, after: str | None = None, limit: int = 100) -> LimitPage:
+        """Return a page of the limits that jobs share."""
+        return await self.call(operations.LIST_LIMITS, query={"after": after, "limit": limit})
+
+    async def get_limit(self, name: str) -> LimitView:
+        """Return a limit that jobs share."""
+        return await self.call(operations.GET_LIMIT, name)
+
+    async def put_limit(self, name: str, body: Mapping[str, Any]) -> LimitView:
+        """Set a limit for jobs to use: `max_running`, `rate`, `burst`, `hold`."""
+        return await self.call(operations.UPSERT_LIMIT, name, body=body)
+
+    async def delete_limit(self, name: str) -> Deleted:
+        """Delete a limit that no job uses."""
+        return await self.call(operations.DELETE_LIMIT, name)
+
+    async def list_limit_keys(self, name: str, *, after: str | None = None, limit: int = 100) -> KeyPage:
+        """Return a page of the keys of a limit, with how much of each is taken."""
+        return await self.call(operations.LIST_LIMIT_KEYS, name, query={"after": after, "limit": limit})
 
     async def list_workers(self, *, after: str | None = None, limit: int = _USUAL_LIMIT) -> WorkerPage:
         """Return a page of live worker sessions; `workers` goes through all pages."""

@@ -10,15 +10,15 @@ from mainspring.core.options import Options
 from mainspring.core.tenants import TENANT_OPTIONS, Tenant
 
 
-def _body_of(name: str, doc: str, options: Options) -> type[Struct]:
+def body_of(name: str, doc: str, options: Options, *, module: str = __name__) -> type[Struct]:
     """Make a struct that documents options; `core` reads them."""
     fields: list[Any] = [
         (option.name, Annotated[Any, Meta(extra_json_schema=option.schema())], UNSET) for option in options
     ]
-    return defstruct(name, fields, module=__name__, namespace={"__doc__": doc}, kw_only=True)
+    return defstruct(name, fields, module=module, namespace={"__doc__": doc}, kw_only=True)
 
 
-TenantBody: Any = _body_of("TenantBody", "What is to be set for a tenant.", TENANT_OPTIONS)
+TenantBody: Any = body_of("TenantBody", "What is to be set for a tenant.", TENANT_OPTIONS)
 
 
 class TenantView(Struct, kw_only=True):

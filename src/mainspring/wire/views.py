@@ -182,7 +182,7 @@ class LedgerView(Struct, kw_only=True):
 
 
 class Deleted(Struct):
-    """The job is gone."""
+    """It is gone."""
 
     deleted: bool = True
 

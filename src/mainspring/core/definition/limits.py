@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from mainspring.core.fields import check_known, kind
 from mainspring.core.keypath import LONGEST_KEY, parse
-from mainspring.core.kinds import Choice, Kind, Schema, Whole, Word
-from mainspring.core.limits import MOST_LIMITS, MOST_RUNNING, Hold, JobLimit
+from mainspring.core.kinds import Kind, Schema, Word
+from mainspring.core.limit_settings import BURST, HOLD, MAX_RUNNING, RATE
+from mainspring.core.limits import MOST_LIMITS, JobLimit
 from mainspring.core.options import Option, Options
-from mainspring.core.rates import MOST_PER_PERIOD, RateText
 from mainspring.errors import InvalidInput
 
 
@@ -41,37 +41,7 @@ class KeyText(Kind):
         return "text, or a path into the payload like `$.customer`"
 
 
-CAP = Option(
-    name="limit",
-    kind=Whole(1, MOST_RUNNING),
-    default=None,
-    is_nullable=True,
-    summary="How many runs of one key may be under way at a time.",
-)
-RATE = Option(
-    name="rate",
-    kind=RateText(),
-    default=None,
-    is_nullable=True,
-    summary="How often runs of one key may start.",
-    detail="In any time, at most `burst` and what the rate gives in that time.",
-    example="10/s",
-)
-BURST = Option(
-    name="burst",
-    kind=Whole(1, MOST_PER_PERIOD),
-    default=None,
-    is_nullable=True,
-    summary="How many may start at once after a pause.",
-    detail="As many as the rate gives in a second, and at least one, if nothing is said.",
-)
-HOLD = Option(
-    name="hold",
-    kind=Choice(Hold),
-    default=Hold.ATTEMPT,
-    summary="Until when a run counts.",
-    detail="`attempt`: while an attempt is under way. `run`: until the run has ended, its retries included.",
-)
+CAP = replace(MAX_RUNNING, name="limit")
 ENTRY = Options(
     CAP,
     Option(
@@ -98,7 +68,7 @@ _OWN = ("limit", "rate", "burst", "hold")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits(Kind):
+class LimitList(Kind):
     """A list of limits; one alone may stand without a list, and a cap as a number."""
 
     is_nested: ClassVar[bool] = True

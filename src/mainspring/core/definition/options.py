@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from mainspring.core.definition.limits import Limits
+from mainspring.core.definition.limits import LimitList
 from mainspring.core.definition.policies import MISFIRE, RETRY
 from mainspring.core.fields import DAY, MAX_NAME, read_text
 from mainspring.core.ids import looks_like_job_id, looks_like_run_id
@@ -151,7 +151,7 @@ OPTIONS = _job_options(
     ),
     Option(
         name="concurrency",
-        kind=Limits(),
+        kind=LimitList(),
         summary="How many of its runs may be under way at a time, and how often they may start.",
         detail=(
             "At most three [limits](../howto/limit-runs.md), each for the job or for a key out of the payload. "

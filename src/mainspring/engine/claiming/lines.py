@@ -19,7 +19,7 @@ are read again."""
 SLICE_SHARE = 0.05
 """The share of the time that rounds of looks may take."""
 FULL_PERIOD = timedelta(seconds=5)
-"""A line without room is tried again after this time, if nothing is heard of the end of a run that stands in its way."""
+"""A line without room is tried again after this time, if nothing is heard of the end of a run in its way."""
 BUSY_PERIOD = timedelta(milliseconds=20)
 """The same if another claim is just deciding about its key."""
 _MOST_LINES = 256

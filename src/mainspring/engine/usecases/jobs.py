@@ -11,8 +11,8 @@ from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.definition import edit_definition, read_definition
 from mainspring.core.ids import JobId, RunId, format_job_id
 from mainspring.core.ledger import Ledger
-from mainspring.core.model import FireRange, FireRangeKind, Job, JobSpec, JobStatus
-from mainspring.core.planning import first_fire_at, kept_fire, next_fire, overdue_range, settle_overdue
+from mainspring.core.model import FireRange, Job, JobSpec, JobStatus
+from mainspring.core.planning import first_fire_at, kept_fire, next_fire, settle_overdue
 from mainspring.core.states import LIVE_STATES, RunState
 from mainspring.core.targets import accepted_types
 from mainspring.core.triggers import Trigger
@@ -20,7 +20,9 @@ from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.reading import WINDOW
 from mainspring.engine.scheduling.run_factory import fire_range_of
+from mainspring.engine.usecases import clock_changes
 from mainspring.engine.usecases.ledger import read_ledger
+from mainspring.engine.usecases.limits import check_limits
 from mainspring.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
@@ -74,6 +76,7 @@ class Jobs:
         """
         now = self._clock.now()
         spec = self._read(body, now=now, functions=await self._known_functions([body]))
+        await check_limits(self._store, tenant, [spec])
         (job,) = await self._adds([(tenant, spec)])
         if job is None:
             name = body["name"]
@@ -93,6 +96,7 @@ class Jobs:
         specs = [
             self._read(body, now=now, functions=functions, index=index) for index, body in enumerate(bodies)
         ]
+        await check_limits(self._store, tenant, specs, are_numbered=True)
         # Not in a group commit: a call that fills a transaction by itself would only wait for others.
         return await self._add_all([(tenant, spec) for spec in specs])
 
@@ -124,6 +128,7 @@ class Jobs:
             # An interval that names no anchor keeps its own.
             old = job.spec.trigger if job is not None else None
             spec = self._read(body, now=now, functions=functions, old=old)
+            await check_limits(self._store, tenant, [spec])
             if job is None:
                 (added,) = await self._adds([(tenant, spec)])
                 if added is not None:
@@ -146,6 +151,7 @@ class Jobs:
             spec = edit_definition(
                 job.spec, patch, now=self._clock.now(), types=self._accepted.types, functions=functions
             )
+            await check_limits(self._store, tenant, [spec])
             self._check_target(spec, "callback_url" if patch.get("target") is None else "target.url")
             if spec == job.spec or await self._try_edit(job, spec):
                 return (await self._existing([job_id]))[0]
@@ -158,7 +164,9 @@ class Jobs:
         has_other_trigger = spec.trigger != job.spec.trigger
         if job.is_paused:
             if has_other_trigger:
-                fire_ranges = _paused_fire_range(job, job.version + 1, first_fire_at(spec.trigger, now=now))
+                fire_ranges = clock_changes.paused_fire_range(
+                    job, job.version + 1, first_fire_at(spec.trigger, now=now)
+                )
         elif has_other_trigger:
             owed = settle_overdue(job.spec, job.id, job.next_fire_at, now=now, reason="edited")
             fire_ranges = tuple(
@@ -185,11 +193,11 @@ class Jobs:
 
     async def pause(self, tenant: str, job_id: JobId) -> Job:
         """Stop a job's clock. One fire range with the reason `paused` records the fires that do not happen."""
-        return await self._change(tenant, job_id, self._store.pause_jobs, _pause)
+        return await self._change(tenant, job_id, self._store.pause_jobs, clock_changes.pause)
 
     async def resume(self, tenant: str, job_id: JobId) -> Job:
         """Start a job's clock again, from now on."""
-        return await self._change(tenant, job_id, self._store.resume_jobs, _resume)
+        return await self._change(tenant, job_id, self._store.resume_jobs, clock_changes.resume)
 
     async def _change(
         self,
@@ -212,7 +220,7 @@ class Jobs:
         for _ in range(_TRIES):
             job = await self.get(tenant, job_id)
             now = self._clock.now()
-            (result,) = await self._store.delete_jobs([_delete(job, now)], now=now)
+            (result,) = await self._store.delete_jobs([clock_changes.delete(job, now)], now=now)
             if result is ChangeVerdict.DONE:
                 self._wakeups.clocks_changed()
                 await self._cancel_waiting(tenant, job_id)
@@ -344,48 +352,4 @@ def _added(new: NewJob, now: datetime) -> Job:
         fired_through=None,
         created_at=now,
         updated_at=now,
-    )
-
-
-def _pause(job: Job, now: datetime) -> ClockChange:
-    del now
-    # It starts at the first fire that is not made. That fire may be due already, and this is then its record (law 4).
-    fire_ranges = _paused_fire_range(job, job.version, job.next_fire_at)
-    return ClockChange(
-        job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, fire_ranges=fire_ranges
-    )
-
-
-def _paused_fire_range(job: Job, version: int, from_at: datetime | None) -> tuple[NewFireRange, ...]:
-    """Make the open fire range that records the fires of a pause, from the first one on. Empty if there are none."""
-    if from_at is None:
-        return ()
-    fire_range = NewFireRange(
-        job_id=job.id, version=version, kind=FireRangeKind.GAP, from_at=from_at, to_at=None, reason="paused"
-    )
-    return (fire_range,)
-
-
-def _resume(job: Job, now: datetime) -> ClockChange:
-    trigger = job.spec.trigger
-    next_fire_at = job.next_fire_at
-    if job.is_paused:
-        # After `fired_through`, even if the store's clock was set back: an earlier fire could never be won.
-        after = now if job.fired_through is None else max(now, job.fired_through)
-        next_fire_at = trigger.next_after(after) if trigger is not None else None
-    return ClockChange(
-        job_id=job.id,
-        revision=job.revision,
-        fire_at=job.next_fire_at,
-        next_fire=next_fire(job.spec, job.id, next_fire_at),
-    )
-
-
-def _delete(job: Job, now: datetime) -> ClockChange:
-    overdue = overdue_range(
-        job.spec.trigger, job.next_fire_at, now=now, kind=FireRangeKind.GAP, reason="deleted"
-    )
-    fire_ranges = (fire_range_of(overdue, job_id=job.id, version=job.version),) if overdue is not None else ()
-    return ClockChange(
-        job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, fire_ranges=fire_ranges
     )

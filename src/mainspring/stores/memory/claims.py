@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
@@ -13,23 +11,19 @@ from mainspring.core.applying import settle
 from mainspring.core.claiming import (
     Quotas,
     Turn,
-    allowance,
     is_expired,
     judge_turn,
     may_start_at_once,
-    must_be_alone,
 )
 from mainspring.core.fencing import is_held, is_repeat
-from mainspring.core.holding import LineStop
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Attempt, Lane
 from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
-from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineKey
 from mainspring.ports.store.runs import NewRun
 from mainspring.stores.memory.index import LAST_ID
-from mainspring.stores.memory.lined_up import SPARE, line_of, pick
+from mainspring.stores.memory.leases import allow, give, judge
 from mainspring.stores.memory.lined_up import admit as admit_to_limits
 from mainspring.stores.memory.rows import LaneRow, RunRow, SessionRow
 from mainspring.stores.memory.tables import Tables
@@ -62,64 +56,17 @@ class MemoryClaimStore:
         quotas = Quotas()
         return [self._claim(request, quotas, now) for request in requests]
 
-    def _judge(self, request: ClaimRequest | LineClaim) -> SessionRow | ClaimResult:
-        """Return the session of a new request, or the answer to any other."""
-        tables = self._tables
-        session = tables.sessions.get(request.session_id)
-        if session is None or not session.is_live:
-            return ClaimResult((), is_session_live=False)
-        turn = judge_turn(request.number, session.claim_number)
-        if turn is Turn.REPEAT:
-            before = (lease for lease in session.claimed if tables.is_held(lease[0], lease[1], session.id))
-            return ClaimResult(tuple(_view_claim(tables.runs[run_id]) for run_id, _ in before))
-        return ClaimResult(()) if turn is Turn.LATE else session
-
     def _claim(self, request: ClaimRequest, quotas: Quotas, now: datetime) -> ClaimResult:
-        tables, session = self._tables, self._judge(request)
+        tables, session = self._tables, judge(self._tables, request)
         if isinstance(session, ClaimResult):
             return session
         left = quotas.left(request.quotas, is_quarantined=request.is_quarantined)
-        ready, allowed = self._candidates(request, left, now), self._allowance(request, session)
+        ready, allowed = self._candidates(request, left, now), allow(self._tables, request, session)
         if request.is_quarantined:
             taken = admit_to_limits(tables, list(islice(ready, _MOST_QUARANTINED)), allowed, now).runs
         else:
             taken = list(islice(ready, allowed))
-        return self._give(taken, session, request, now)
-
-    async def claim_lined_up(self, requests: Sequence[LineClaim], *, now: datetime) -> list[LineClaimResult]:
-        left: dict[int, dict[LineKey, int]] = {}
-        stops: dict[int, dict[LineKey, LineStop]] = {}
-        results = []
-        for request in requests:
-            shared = id(request.lines)
-            quotas = left.setdefault(shared, {line.key: line.quota for line in request.lines})
-            result = self._claim_lined_up(request, quotas, now)
-            for key, count in result.taken.items():
-                quotas[key] -= count
-            stops.setdefault(shared, {}).update(result.stops)
-            results.append(result)
-        return [
-            replace(result, stops=stops[id(request.lines)])
-            for request, result in zip(requests, results, strict=True)
-        ]
-
-    def _claim_lined_up(
-        self, request: LineClaim, quotas: Mapping[LineKey, int], now: datetime
-    ) -> LineClaimResult:
-        tables = self._tables
-        found = self._judge(request)
-        if isinstance(found, ClaimResult):
-            return LineClaimResult(found.runs, found.is_session_live)
-        allowed = self._allowance(request, found)
-        picked = pick(tables, request.lines, quotas, allowed + SPARE, now) if allowed else []
-        admitted = admit_to_limits(tables, picked, allowed, now, lines=quotas.keys())
-        given = self._give(admitted.runs, found, request, now)
-        return LineClaimResult(
-            given.runs,
-            taken=Counter(map(line_of, admitted.runs)),
-            keys={run.id: run.keys for run in admitted.runs},
-            stops=admitted.stops,
-        )
+        return give(self._tables, taken, session, request, now)
 
     async def try_claim(self, request: ClaimRequest, *, now: datetime) -> ClaimResult | None:
         if self._find_claimer(request) is None or not self._is_anything_ready(request, now):
@@ -146,38 +93,18 @@ class MemoryClaimStore:
             or self._is_anything_ready(request, now)
         ):
             return None
-        [claimed] = self._give([tables.add_run(run, now=now)], session, request, now).runs
+        [claimed] = give(tables, [tables.add_run(run, now=now)], session, request, now).runs
         return claimed
 
     def _find_claimer(self, request: ClaimRequest) -> SessionRow | None:
         """Return the request's session if it is live, may get runs, and has not used the request's number."""
         session = self._tables.sessions.get(request.session_id)
-        if session is not None and session.is_live and self._allowance(request, session) > 0:
+        if session is not None and session.is_live and allow(self._tables, request, session) > 0:
             return session if judge_turn(request.number, session.claim_number) is Turn.NEW else None
         return None
 
     def _is_anything_ready(self, request: ClaimRequest, now: datetime) -> bool:
         return next(self._candidates(request, {}, now), None) is not None
-
-    def _give(
-        self, runs: Sequence[RunRow], session: SessionRow, request: ClaimRequest | LineClaim, now: datetime
-    ) -> ClaimResult:
-        for run in runs:
-            self._start(run, session, request, now)
-        session.claim_number = request.number
-        session.claimed = tuple((run.id, run.token) for run in runs)
-        taken = Counter(run.lane.id for run in runs)
-        return ClaimResult(tuple(_view_claim(run) for run in runs), taken=taken)
-
-    def _allowance(self, request: ClaimRequest | LineClaim, session: SessionRow) -> int:
-        """Return how many runs the session may be given."""
-        first = session.running.first()  # a session with a quarantined run has no other run
-        return allowance(
-            request.limit,
-            is_quarantined=isinstance(request, ClaimRequest) and request.is_quarantined,
-            is_busy=first is not None,
-            is_busy_with_quarantined=first is not None and self._tables.runs[first[0]].is_quarantined,
-        )
 
     def _candidates(self, request: ClaimRequest, left: dict[LaneId, int], now: datetime) -> Iterator[RunRow]:
         """Yield what a request may get, in order; `left` is reduced by what is taken."""
@@ -196,19 +123,6 @@ class MemoryClaimStore:
                 if lane_id in left:
                     left[lane_id] -= 1
                 yield run
-
-    def _start(
-        self, run: RunRow, session: SessionRow, request: ClaimRequest | LineClaim, now: datetime
-    ) -> None:
-        self._tables.unindex(run)
-        run.state = RunState.RUNNING
-        run.token += 1
-        run.session_id = session.id
-        run.claim_number = request.number
-        run.started_at = now
-        run.deadline_at = now + run.timeout
-        run.is_quarantined = must_be_alone(run.crashes)
-        self._tables.index(run)
 
     # -- the ends of attempts ----------------------------------------------------------------------------------
 
@@ -281,23 +195,6 @@ class MemoryClaimStore:
     async def list_overdue(self, *, now: datetime, limit: int) -> list[HeldRun]:
         overdue = islice(self._tables.deadlines.between(None, (now, LAST_ID)), limit)
         return [self._tables.runs[run_id].held() for _, run_id in overdue]
-
-
-def _view_claim(run: RunRow) -> ClaimedRun:
-    return ClaimedRun(
-        run.id,
-        run.token,
-        run.job_id,
-        run.version,
-        run.attempt,
-        run.fire_at,
-        run.due_at,
-        run.payload,
-        run.target_key,
-        run.is_quarantined,
-        run.is_cancel_requested,
-        run.tenant,
-    )
 
 
 def _view_lane(lane: LaneRow, low: datetime | None) -> Lane:

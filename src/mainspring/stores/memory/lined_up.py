@@ -43,16 +43,16 @@ def admit(
         lines: from which runs are picked. Those that kept a place there come first.
     """
     keys = {
-        key_id: _state_of(tables, tables.limit_keys[key_id])
+        key_id: _state_of(tables, tables.limits.keys[key_id])
         for key_id in {one for run in picked for one in run.keys}
     }
     picked = [*picked, *_pick_holders(tables, keys, picked, now, lines)]
     candidates = [Candidate(run.id, run.keys) for run in picked]
     admission = admit_to_keys(candidates, keys, seats, now)
     for key_id, run_id in admission.holds:
-        tables.limit_keys[key_id].holds[run_id] = tables.runs[run_id].token + 1
+        tables.limits.keys[key_id].holds[run_id] = tables.runs[run_id].token + 1
     for key_id, bucket in admission.buckets.items():
-        row = tables.limit_keys[key_id]
+        row = tables.limits.keys[key_id]
         row.level, row.level_at = bucket.level, bucket.level_at
     stops = {
         line_of(run): stop
@@ -85,7 +85,7 @@ def pick(
 
 def bucket_of(tables: Tables, key: LimitKeyRow) -> Bucket | None:
     """Return the permits of a key; None if its limit has no rate."""
-    rule = tables.limits[key.tenant, key.limit]
+    rule = tables.limits.rules[key.tenant, key.limit]
     if rule.rate is None:
         return None
     return Bucket(rule.rate, rule.burst or rule.rate.usual_burst, key.level, key.level_at)
@@ -96,12 +96,12 @@ def is_counted(tables: Tables, key: LimitKeyRow, run_id: RunId, token: int) -> b
     run = tables.runs.get(run_id)
     if run is None or run.state in FINAL_STATES:
         return False
-    is_by_run = tables.limits[key.tenant, key.limit].hold is Hold.RUN
+    is_by_run = tables.limits.rules[key.tenant, key.limit].hold is Hold.RUN
     return is_by_run or (run.state is RunState.RUNNING and run.token == token)
 
 
 def _state_of(tables: Tables, key: LimitKeyRow) -> KeyState:
-    rule = tables.limits[key.tenant, key.limit]
+    rule = tables.limits.rules[key.tenant, key.limit]
     for run_id, token in list(key.holds.items()):
         if not is_counted(tables, key, run_id, token):
             del key.holds[run_id]

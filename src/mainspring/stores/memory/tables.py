@@ -19,14 +19,12 @@ from mainspring.core.ids import (
     SHARDS,
     FireRangeId,
     JobId,
-    KeyId,
     LaneId,
     RunId,
     SessionId,
     job_shard,
     make_run_id,
 )
-from mainspring.core.limits import LimitRule, RunKey, job_of_limit
 from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Priority
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
 from mainspring.core.tenants import Tenant
@@ -34,13 +32,13 @@ from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores.memory.index import OrderedIndex
+from mainspring.stores.memory.limit_tables import LimitTables
 from mainspring.stores.memory.rows import (
     FireRangeRow,
     JobIndex,
     JobRow,
     KeyRow,
     LaneRow,
-    LimitKeyRow,
     NodeRow,
     RunIndex,
     RunRow,
@@ -87,16 +85,9 @@ class Tables:
         self.census: Census | None = None
         self.tenant_settings: dict[str, Tenant] = {}
         self.policy_revision = 0
+        self.limits = LimitTables()
 
-        self.limits: dict[tuple[str, str], LimitRule] = {}
-        self.limit_users: dict[tuple[str, str], set[JobId]] = defaultdict(set)
-        self.limit_keys: dict[KeyId, LimitKeyRow] = {}
-        self.key_ids: dict[tuple[str, RunKey], KeyId] = {}
-
-        self._run_sequence = count(1)
-        self._fire_range_sequence = count(1)
-        self._lane_sequence = count(1)
-        self._key_sequence = count(1)
+        self._run_sequence, self._fire_range_sequence, self._lane_sequence = count(1), count(1), count(1)
         self.session_sequence = count(1)
 
     # -- clocks and fire ranges --------------------------------------------------------------------------------------
@@ -174,7 +165,9 @@ class Tables:
             fire_range_id=new.fire_range_id,
             finished_at=None if reason is None else now,
             reason=reason,
-            keys=tuple(self.key_of(new.lane.tenant, key).id for key in new.keys) if reason is None else (),
+            keys=tuple(self.limits.key_of(new.lane.tenant, key).id for key in new.keys)
+            if reason is None
+            else (),
         )
         self.runs[run.id] = run
         self.runs_of_tenant[run.tenant].add((run.id,))
@@ -196,17 +189,6 @@ class Tables:
             self.add_run(new, now=now, skip_reason=reason) for new, reason in zip(runs, reasons, strict=True)
         ]
         return tuple(run.id for run in added if run.state is RunState.PENDING)
-
-    def key_of(self, tenant: str, key: RunKey) -> LimitKeyRow:
-        """Return the row of a key. Intern it if it is new, and its limit as one without bounds."""
-        key_id = self.key_ids.get((tenant, key))
-        if key_id is None:
-            rule = LimitRule(name=key.limit, job_id=job_of_limit(key.limit))
-            self.limits.setdefault((tenant, key.limit), rule)
-            key_id = KeyId(next(self._key_sequence))
-            self.key_ids[tenant, key] = key_id
-            self.limit_keys[key_id] = LimitKeyRow(id=key_id, tenant=tenant, limit=key.limit, key=key.key)
-        return self.limit_keys[key_id]
 
     def lane_of(self, key: LaneKey) -> LaneRow:
         """Return the lane with this key. Intern it if it is new."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime
 from operator import itemgetter
 from typing import Any
@@ -24,7 +23,6 @@ from mainspring.ports.store.claims import (
     HeldRun,
     claimed_at_once,
 )
-from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineKey
 from mainspring.ports.store.runs import NewRun, SubmitResult
 from mainspring.stores.postgres.completion import (
     answer,
@@ -36,26 +34,25 @@ from mainspring.stores.postgres.completion import (
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.inserts import LaneIds
-from mainspring.stores.postgres.lined_up import Started, claim_lined_up, start_admitted
+from mainspring.stores.postgres.leases import (
+    LANE,
+    LaneTenants,
+    RepeatedRows,
+    claimed_of,
+    lane_of,
+    repeat_claim,
+)
+from mainspring.stores.postgres.lined_up import start_admitted
 from mainspring.stores.postgres.rows import EVER, held_of, values_of_run
 
 _Rows = list[Record]
 _Left = dict[LaneId, int]
-_FIELDS = len(fields(ClaimedRun)) - 1
-"""How many of a row's first columns are fields of `ClaimedRun`. The tenant comes from the lane."""
-_LANE = _FIELDS
-_READY_AT = _FIELDS + 1
+_READY_AT = LANE + 1
 _NOT_LIVE = ClaimResult((), is_session_live=False)
-_MOST_TENANTS = 100_000
 _MOST_QUARANTINED = 16
 """Quarantined runs that are looked at for one that has room under its limits."""
 
 _by_ready_at = itemgetter(_READY_AT, 0)
-_lane = itemgetter(_LANE)
-
-
-class _Repeated(list[Record]):
-    """The rows of an answer that was given before."""
 
 
 class PostgresClaimStore:
@@ -63,11 +60,7 @@ class PostgresClaimStore:
 
     _connections: Connections
     _lane_ids: LaneIds
-    _tenants: dict[LaneId, str]
-    """Tenants of the lanes that were claimed from.
-
-    Only after a failover can an id belong to another lane, and a failover clears this.
-    """
+    _tenants: LaneTenants
 
     async def read_lanes(
         self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
@@ -94,13 +87,14 @@ class PostgresClaimStore:
         if not requests:
             return []
         answers = await self._claim(requests, now)
-        lane_ids = {_lane(row) for rows in answers if rows for row in rows}
-        await self._learn_tenants(lane_ids)
+        lane_ids = {lane_of(row) for rows in answers if rows for row in rows}
+        await self._tenants.learn(self._connections, lane_ids)
         if (
             not lane_ids <= self._tenants.keys()
         ):  # a repeated answer: the runs of the other lanes have ended since
             answers = [
-                rows and _Repeated(row for row in rows if _lane(row) in self._tenants) for rows in answers
+                rows and RepeatedRows(row for row in rows if lane_of(row) in self._tenants)
+                for rows in answers
             ]
         return [
             _NOT_LIVE if rows is None else _result_of(rows, request, self._tenants)
@@ -118,7 +112,7 @@ class PostgresClaimStore:
         )
         if not rows:
             return None
-        await self._learn_tenants({_lane(row) for row in rows})
+        await self._tenants.learn(self._connections, {lane_of(row) for row in rows})
         return _result_of(rows, request, self._tenants)
 
     async def submit_claimed(self, run: NewRun, *, request: ClaimRequest, now: datetime) -> ClaimedRun | None:
@@ -172,45 +166,6 @@ class PostgresClaimStore:
 
         return await self._connections.transact(Role.CLAIM, work, is_repeatable=True)
 
-    async def claim_lined_up(self, requests: Sequence[LineClaim], *, now: datetime) -> list[LineClaimResult]:
-        if not requests:
-            return []
-
-        async def work(transaction: Transaction) -> list[tuple[_Rows | None, Started]]:
-            answers: list[tuple[_Rows | None, Started]] = []
-            for request, rows, started in await claim_lined_up(transaction, requests, now):
-                again = await _repeat(transaction, request) if rows is None else rows
-                answers.append((again, started if rows is not None else Started()))
-            return answers
-
-        answers = await self._connections.transact(Role.CAPPED, work, is_repeatable=True)
-        await self._learn_tenants({_lane(row) for rows, _ in answers if rows for row in rows})
-        return [
-            LineClaimResult((), is_session_live=False) if rows is None else self._line_result(rows, started)
-            for rows, started in answers
-        ]
-
-    def _line_result(self, rows: _Rows, started: Started) -> LineClaimResult:
-        known = [row for row in rows if _lane(row) in self._tenants]
-        keys = {row["id"]: started.keys[row["id"]] for row in known if row["id"] in started.keys}
-        return LineClaimResult(
-            tuple([_claimed(row, self._tenants) for row in known]),
-            taken=Counter(LineKey(keys[row["id"]][0], _lane(row)) for row in known if row["id"] in keys),
-            keys=keys,
-            stops=started.stops,
-        )
-
-    async def _learn_tenants(self, lane_ids: set[LaneId]) -> None:
-        if lane_ids <= self._tenants.keys():
-            return
-        if len(self._tenants) > _MOST_TENANTS:
-            self._tenants.clear()
-        # A lane lasts as long as it has live runs.
-        for row in await self._connections.fetch(
-            Role.WATCH, "list_tenants", is_repeatable=True, lane_ids=sorted(lane_ids)
-        ):
-            self._tenants[row["id"]] = row["tenant"]
-
     async def apply(self, transitions: Sequence[Transition], *, now: datetime) -> list[ApplyResult]:
         if not transitions:
             return []
@@ -261,7 +216,7 @@ async def _claim(transaction: Transaction, request: ClaimRequest, left: _Left, n
         quotas = _quotas_of(request, left, request.limit)
         rows = await transaction.fetch("claim_runs", **values, quotas=quotas)
         _take_off(left, rows)
-    return rows or await _repeat(transaction, request)
+    return rows or await repeat_claim(transaction, request)
 
 
 async def _claim_quarantined(transaction: Transaction, request: ClaimRequest, now: datetime) -> _Rows:
@@ -275,13 +230,6 @@ async def _claim_quarantined(transaction: Transaction, request: ClaimRequest, no
     picked = await transaction.fetch("pick_quarantined", **values)
     started = await start_admitted(transaction, picked, [(request.session_id, request.number)] * seats, now)
     return started.rows
-
-
-async def _repeat(transaction: Transaction, request: ClaimRequest | LineClaim) -> _Rows | None:
-    rows = await transaction.fetch("repeat_claim", session_id=request.session_id, number=request.number)
-    if not rows:
-        return None
-    return [] if rows[0]["id"] is None else _Repeated(rows)
 
 
 def _groups(requests: Sequence[ClaimRequest]) -> list[list[int]]:
@@ -321,7 +269,7 @@ async def _claim_together(
             mine.append(row)
             _take_off(left, [row])
     return [
-        found[request.session_id] if request.session_id in found else await _repeat(transaction, request)
+        found[request.session_id] if request.session_id in found else await repeat_claim(transaction, request)
         for request in requests
     ]
 
@@ -345,8 +293,8 @@ def _quotas_of(request: ClaimRequest, left: Mapping[LaneId, int], seats: int) ->
 
 def _take_off(left: _Left, rows: _Rows) -> None:
     for row in rows if left else ():
-        if _lane(row) in left:
-            left[_lane(row)] -= 1
+        if lane_of(row) in left:
+            left[lane_of(row)] -= 1
 
 
 def _result_of(rows: _Rows, request: ClaimRequest, tenants: Mapping[LaneId, str]) -> ClaimResult:
@@ -354,10 +302,6 @@ def _result_of(rows: _Rows, request: ClaimRequest, tenants: Mapping[LaneId, str]
     rows.sort(key=_by_ready_at)
     places = {lane_id: place for place, lane_id in enumerate(dict.fromkeys(request.lanes))}
     if len(places) > 1:
-        rows.sort(key=lambda row: places.get(_lane(row), 0))
-    runs = tuple([_claimed(row, tenants) for row in rows])
-    return ClaimResult(runs, taken={} if isinstance(rows, _Repeated) else Counter(map(_lane, rows)))
-
-
-def _claimed(row: Record, tenants: Mapping[LaneId, str]) -> ClaimedRun:
-    return ClaimedRun(*(*row[:_FIELDS], tenants[row[_LANE]]))
+        rows.sort(key=lambda row: places.get(lane_of(row), 0))
+    runs = tuple([claimed_of(row, tenants) for row in rows])
+    return ClaimResult(runs, taken={} if isinstance(rows, RepeatedRows) else Counter(map(lane_of, rows)))

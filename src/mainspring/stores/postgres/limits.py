@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -11,9 +12,18 @@ from mainspring.core.ids import JobId, KeyId, LaneId
 from mainspring.core.limits import Hold, LimitRule, rules_of, used_limits
 from mainspring.core.model import JobSpec
 from mainspring.core.rates import Bucket
-from mainspring.ports.store.limits import KeyUse, LimitDeletion, Line, LineKey
+from mainspring.ports.store.limits import (
+    KeyUse,
+    LimitDeletion,
+    Line,
+    LineClaim,
+    LineClaimResult,
+    LineKey,
+)
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
+from mainspring.stores.postgres.leases import LaneTenants, claimed_of, lane_of, repeat_claim
+from mainspring.stores.postgres.lined_up import Started, claim_in_lines
 from mainspring.stores.postgres.rows import milliseconds, rate_of
 
 _MOST_USERS = 5
@@ -23,6 +33,7 @@ class PostgresLimitStore:
     """`LimitStore` on PostgreSQL."""
 
     _connections: Connections
+    _tenants: LaneTenants
 
     async def write_limits(self, tenant: str, rules: Sequence[LimitRule]) -> list[bool]:
         if not rules:
@@ -89,6 +100,36 @@ class PostgresLimitStore:
             lane_ids=[key.lane_id for key in keys],
         )
         return [_line_of(row) for row in rows]
+
+    async def claim_lined_up(self, requests: Sequence[LineClaim], *, now: datetime) -> list[LineClaimResult]:
+        if not requests:
+            return []
+
+        async def work(transaction: Transaction) -> list[tuple[list[Record] | None, Started]]:
+            answers: list[tuple[list[Record] | None, Started]] = []
+            for request, rows, started in await claim_in_lines(transaction, requests, now):
+                again = await repeat_claim(transaction, request) if rows is None else rows
+                answers.append((again, started if rows is not None else Started()))
+            return answers
+
+        answers = await self._connections.transact(Role.CAPPED, work, is_repeatable=True)
+        await self._tenants.learn(
+            self._connections, {lane_of(row) for rows, _ in answers if rows for row in rows}
+        )
+        return [
+            LineClaimResult((), is_session_live=False) if rows is None else self._line_result(rows, started)
+            for rows, started in answers
+        ]
+
+    def _line_result(self, rows: list[Record], started: Started) -> LineClaimResult:
+        known = [row for row in rows if lane_of(row) in self._tenants]
+        keys = {row["id"]: started.keys[row["id"]] for row in known if row["id"] in started.keys}
+        return LineClaimResult(
+            tuple([claimed_of(row, self._tenants) for row in known]),
+            taken=Counter(LineKey(keys[row["id"]][0], lane_of(row)) for row in known if row["id"] in keys),
+            keys=keys,
+            stops=started.stops,
+        )
 
     async def prune_limits(self, *, now: datetime, limit: int) -> int:
         async def work(transaction: Transaction) -> int:

@@ -127,8 +127,20 @@ async def start_admitted(
         if stop is not None:
             started.stops[LineKey(row["key_id"], row["lane_id"])] = stop
     changes = keys.note_changes(admission.buckets)
-    if not taken and not changes["changed_keys"]:
-        return started
+    if taken or changes["changed_keys"]:
+        started.rows = await _start(transaction, taken, seats, admission.holds, changes, now)
+    return started
+
+
+async def _start(
+    transaction: Transaction,
+    taken: Sequence[Record],
+    seats: Sequence[Seat],
+    holds: Sequence[tuple[KeyId, RunId]],
+    changes: Mapping[str, list[Any]],
+    now: datetime,
+) -> list[Record]:
+    """Start runs, and write their places and what changes of their keys. Return their rows in order."""
     tokens = {row["id"]: row["token"] + 1 for row in taken}
     seated = sorted(zip(tokens, seats, strict=False))
     rows = await transaction.fetch(
@@ -137,15 +149,14 @@ async def start_admitted(
         run_ids=[run_id for run_id, _ in seated],
         run_sessions=[session_id for _, (session_id, _) in seated],
         run_numbers=[number for _, (_, number) in seated],
-        hold_keys=[key_id for key_id, _ in admission.holds],
-        hold_runs=[run_id for _, run_id in admission.holds],
-        hold_tokens=[tokens[run_id] for _, run_id in admission.holds],
+        hold_keys=[key_id for key_id, _ in holds],
+        hold_runs=[run_id for _, run_id in holds],
+        hold_tokens=[tokens[run_id] for _, run_id in holds],
         now=now,
         **changes,
     )
     places = {run_id: place for place, run_id in enumerate(tokens)}
-    started.rows = sorted(rows, key=lambda row: places[row["id"]])
-    return started
+    return sorted(rows, key=lambda row: places[row["id"]])
 
 
 async def _pick_holders(
@@ -169,7 +180,7 @@ def _keys_of(row: Record) -> tuple[KeyId, ...]:
     return tuple(key_id for key_id in found if key_id is not None)
 
 
-async def claim_lined_up(
+async def claim_in_lines(
     transaction: Transaction, requests: Sequence[LineClaim], now: datetime
 ) -> list[tuple[LineClaim, list[Record] | None, Started]]:
     """Claim for sessions. Return for each request the rows of its runs; None if it used its number for nothing new."""

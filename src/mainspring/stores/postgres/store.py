@@ -19,6 +19,7 @@ from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.connection import Connections
 from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.jobs import PostgresJobStore
+from mainspring.stores.postgres.leases import LaneTenants
 from mainspring.stores.postgres.limits import PostgresLimitStore
 from mainspring.stores.postgres.nodes import PostgresNodeStore
 from mainspring.stores.postgres.policies import PostgresPolicyStore
@@ -67,7 +68,7 @@ class PostgresStore(
         self._queries = load_queries(PACKAGE)
         self._connections = Connections(self._options, self._queries, random)
         self._lane_ids = LaneIds()
-        self._tenants = {}
+        self._tenants = LaneTenants()
         self._connections.servers.on_failover += [self._lane_ids.clear, self._tenants.clear]
         self._reads = 0
 

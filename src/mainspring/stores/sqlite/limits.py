@@ -95,7 +95,7 @@ class SqliteLimitStore:
             return []
 
         def work(db: apsw.Connection) -> list[NamedRow]:
-            return [row for key in keys for row in fetch_rows(db, "read_line", key._asdict())]
+            return [row for key in keys for row in fetch_rows(db, "read_some_line", key._asdict())]
 
         return [_make_line(row) for row in await self._reader.call(work)]
 

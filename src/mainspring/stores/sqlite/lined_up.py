@@ -10,7 +10,7 @@ from datetime import datetime
 import apsw
 
 from mainspring.core.claiming import Turn, allowance, judge_turn
-from mainspring.core.holding import Admission, Candidate, KeyState, LineStop, admit_to_keys
+from mainspring.core.holding import Candidate, KeyAdmission, KeyState, LineStop, admit_to_keys
 from mainspring.core.ids import KeyId, LaneId, SessionId
 from mainspring.core.limits import Hold
 from mainspring.core.rates import Bucket
@@ -42,7 +42,7 @@ Seat = tuple[SessionId, int]
 
 
 @dataclass(slots=True)
-class Started:
+class _Started:
     """What was started: the runs, each with its keys, its lane and its seat, and why lines were stopped."""
 
     runs: list[tuple[ClaimedRun, tuple[KeyId, ...], LaneId, Seat]] = field(default_factory=list)
@@ -56,7 +56,7 @@ def start_admitted(
     now: datetime,
     *,
     lines: Collection[LineKey] = (),
-) -> Started:
+) -> _Started:
     """Start those of the picked runs that have room under their keys, at most one for each seat.
 
     Args:
@@ -68,7 +68,7 @@ def start_admitted(
         picked = [*picked, *(row for row in holders if LineKey(row.key_id, row.lane_id) in lines)]
     admission = admit_to_keys([Candidate(row.id, _keys_of(row)) for row in picked], keys, len(seats), now)
     taken = [picked[place] for place in admission.taken]
-    started = Started()
+    started = _Started()
     for row in picked:
         stop = admission.stop_of(row.key_id, keys, now)
         if stop is not None:
@@ -133,7 +133,7 @@ def _pick_holders(
     return [row for row in rows if row.ready_at <= at]
 
 
-def _write(db: apsw.Connection, taken: Sequence[NamedRow], admission: Admission) -> None:
+def _write(db: apsw.Connection, taken: Sequence[NamedRow], admission: KeyAdmission) -> None:
     tokens = {row.id: row.token + 1 for row in taken}
     holds = [
         {"key_id": key_id, "run_id": run_id, "token": tokens[run_id]} for key_id, run_id in admission.holds

@@ -89,7 +89,7 @@ WITH RECURSIVE line (run_id, position) AS (
 )
 SELECT run.key_id, run.lane_id, run.ready_at FROM line CROSS JOIN run ON run.id = line.run_id;
 
--- name: read_line
+-- name: read_some_line
 SELECT run.key_id, run.lane_id, run.ready_at FROM run INDEXED BY run_line
 WHERE {is_in_line} AND run.key_id = :key_id AND run.lane_id = :lane_id
 ORDER BY run.ready_at LIMIT 1;
