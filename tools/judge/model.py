@@ -145,6 +145,7 @@ class History:
         lease: how long a worker may be silent before it is declared dead.
         slots: how many attempts all workers together can run at a time.
         weights: the shares of tenants, of those that were set before they had anything to run.
+        limits: the bounds of limits that jobs share, by name.
         claim: how many attempts one worker can run at a time.
         matchers: how many processes give out runs, each by what it knows.
     """
@@ -164,6 +165,7 @@ class History:
     lease: timedelta
     slots: int
     weights: Mapping[str, int] = field(default_factory=dict)
+    limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     claim: int = 1
     matchers: int = 1
 

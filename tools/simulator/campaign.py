@@ -56,6 +56,7 @@ REQUIRED = (
     "fires_in_fire_ranges",
     "repeats_explained",
     "shares_compared",
+    *("caps_reached", "places_kept", "starts_under_rates", "line_stopped_by_a_cap", "line_stopped_by_a_rate"),
     *(f"crash_{moment}_{verb}" for verb in CRASH_VERBS for moment in ("before", "after")),
 )
 """What a campaign must meet, each at least once; otherwise it is void."""

@@ -35,10 +35,11 @@ class Action:
     """A client's request at an instant (in seconds from the start).
 
     Attributes:
-        kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh.
+        kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, limit.
         job: the name of the job.
         body: the patch of an edit; for a submission `delay` (seconds), `key` and `priority`; for a flood of
-            submissions their `count`; the `weight` of the job's tenant.
+            submissions their `count`, and among how many `customers`; the `weight` of the job's tenant; the `name` and
+            `rule` of a limit.
     """
 
     at: float
@@ -120,6 +121,8 @@ CRASH_VERBS = (
         "submit_claimed",
         "try_claim",
         "claim_runs",
+        "read_lines",
+        "claim_lined_up",
         "add_sessions",
         "beat_sessions",
         "read_held",

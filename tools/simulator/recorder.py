@@ -16,6 +16,7 @@ from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimResult
 from mainspring.ports.store.jobs import AddResult
+from mainspring.ports.store.limits import LineClaimResult
 from mainspring.ports.store.runs import SubmitResult
 from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus, fire_of
 from mainspring.ports.store.sessions import BeatResult
@@ -39,6 +40,7 @@ class Recorder:
         self.changes: list[Change] = []
         self.operations: list[Operation] = []
         self.weights: dict[str, int] = {}
+        self.limits: dict[str, Mapping[str, Any]] = {}
         self.effects: list[Effect] = []
         self.events: list[Event] = []
         self.faults: list[Fault] = []
@@ -68,6 +70,7 @@ class Recorder:
             "advance_fire_ranges": self._note_fire_ranges,
             "submit_runs": self._note_submitted,
             "claim_runs": self._note_claims,
+            "claim_lined_up": self._note_line_claims,
             "try_claim": self._note_speculative_claim,
             "submit_claimed": self._note_submitted_claimed,
             "apply": self._note_ends,
@@ -251,8 +254,20 @@ class Recorder:
             )
             self._note_claims(actor, [given["request"]], given, [ClaimResult((result,))])
 
+    def _note_line_claims(
+        self, actor: str, requests: Any, given: Mapping[str, Any], results: list[LineClaimResult]
+    ) -> None:
+        self._note_claims(actor, requests, given, results)
+        for result in results:
+            for stop in result.stops.values():
+                self.reached["line_stopped_by_a_rate" if stop.until else "line_stopped_by_a_cap"] += 1
+
     def _note_claims(
-        self, actor: str, requests: Any, given: Mapping[str, Any], results: list[ClaimResult]
+        self,
+        actor: str,
+        requests: Any,
+        given: Mapping[str, Any],
+        results: Sequence[ClaimResult | LineClaimResult],
     ) -> None:
         for request, result in zip(requests, results, strict=True):
             if not result.is_session_live:

@@ -185,6 +185,7 @@ async def _read(world: World, healed_at: datetime) -> History:
         slack=2 * world.worst_clock + timedelta(milliseconds=1),
         slots=world.plan.slots * len(world.plan.workers),
         weights=recorder.weights,
+        limits=recorder.limits,
         claim=world.plan.slots,
         matchers=world.plan.servers + sum(world.plan.workers),
         lease=margin(world.plan.beat_period),

@@ -118,7 +118,12 @@ class Clients:
         """Submit many runs at once. If no answer comes, they are not submitted again: they may be there."""
         job_id, tenant = await self._find(action.job), self._tenant(action.job)
         asked_at = self._world.time()
-        runs = [Submission(job_id=job_id)] * action.body["count"]
+        customers = action.body.get("customers", 0)
+        payloads = [
+            b'{"customer":"%d"}' % (place % customers) if customers else None
+            for place in range(action.body["count"])
+        ]
+        runs = [Submission(job_id=job_id, payload=payload) for payload in payloads]
         try:
             results = await self._ask(lambda engine: engine.client.runs.submit_many(tenant, runs))
         except MainspringError as error:
@@ -132,6 +137,11 @@ class Clients:
         tenant, weight = self._tenant(action.job), action.body["weight"]
         await self._ask(lambda engine: engine.client.tenants.put(tenant, {"weight": weight}))
         self._world.recorder.weights[tenant] = weight
+
+    async def _limit(self, action: Action) -> None:
+        tenant, name, rule = self._tenant(action.job), action.body["name"], action.body["rule"]
+        await self._ask(lambda engine: engine.client.limits.put(tenant, name, rule))
+        self._world.recorder.limits[name] = rule
 
     async def _cancel(self, action: Action) -> None:
         job_id, tenant = await self._find(action.job), self._tenant(action.job)
