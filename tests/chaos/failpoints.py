@@ -28,6 +28,7 @@ COUNTS = {
     "prune_keys": 1,
     "prune_sessions": 1,
     "prune_lanes": 1,
+    "prune_limits": 1,
     "record_fires": 6,
     "fire_outlined": 1,
     "advance_fire_ranges": 1,

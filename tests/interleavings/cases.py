@@ -8,11 +8,13 @@ from typing import Any
 
 from mainspring.core import outcomes
 from mainspring.core.ids import FireRangeId, JobId, RunId, SessionId
+from mainspring.core.limits import JobLimit, LimitRule
 from mainspring.core.model import Job, LaneKey, Priority
 from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.outlines import RunOutline
 from mainspring.core.tenants import Tenant
 from mainspring.ports.store.claims import ClaimResult, HeldRun
+from mainspring.ports.store.limits import LineQuota
 from mainspring.ports.store.runs import IdempotencyKey, NewRun
 from mainspring.ports.store.schedule import DueClock, FireRangeStep
 from mainspring.ports.store.sessions import Beat
@@ -23,6 +25,7 @@ from mainspring.testing.factories import (
     add_session,
     all_lanes,
     at,
+    claim_lined_up,
     facts_of,
     lane_of,
     make_change,
@@ -64,6 +67,8 @@ class Scene:
         quiet: due now too, with an open fire range and an interned lane without runs; skips fires while it has a live
             run.
         paused: has an open gap.
+        limited: may have one run at a time by itself, and three by the limit `crm`; `first` holds `limited_held`, and
+            two more wait in `lines`.
         first: the session that holds `held` and `other`.
         second: another one, without runs.
         node_beats: the counter of node-1.
@@ -77,6 +82,9 @@ class Scene:
     held: HeldRun
     other: HeldRun
     quarantined: RunId
+    limited: Job
+    limited_held: HeldRun
+    lines: tuple[LineQuota, ...]
     first: SessionId
     second: SessionId
     beats: int
@@ -109,6 +117,12 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
     key = IdempotencyKey(key="old", request_hash=b"before", expires_at=at(5))
     ended = await submit(store, quiet, submit_key=key)
     await store.cancel_runs(ended, reason="test", now=START)
+    await store.write_limits("default", [LimitRule(name="crm", max_running=3)])
+    limits = (JobLimit(limit=1), JobLimit(use="crm"))
+    limited = await add_job(store, make_spec(name="limited", queue="limited", concurrency=limits))
+    await submit(store, limited, 3)
+    [limited_run] = (await claim_lined_up(store, first)).runs
+    lines = tuple(LineQuota(line.key, START, 3) for line in await store.read_lines(limit=9))
     await execute("SELECT setval('run_sequence', 1000000)")
     lanes = await store.read_lanes([])
     [beats] = [facts.beats for facts in await store.list_sessions() if facts.id == first]
@@ -120,6 +134,9 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
         held=await read_held(store, held.run_id),
         other=await read_held(store, other.run_id),
         quarantined=crashed.run_id,
+        limited=limited,
+        limited_held=await read_held(store, limited_run.run_id),
+        lines=lines,
         first=first,
         second=second,
         beats=beats,
@@ -160,6 +177,11 @@ _TOUCHES = tuple(
     for names, kinds in {
         "claim claim_again claim_first speculative_claim claim_quarantined claim_batch": "run session",
         "succeed fail bury hand_back lose apply_batch apply_backwards": "run",
+        "claim_lined_up_second claim_lined_up_first": "run session limit",
+        "end_limited lose_limited": "run limit",
+        "submit_lined_up": "job lane limit",
+        "set_limit": "limit",
+        "prune_limits": "limit",
         "beat beat_batch": "run session",
         "expire_session close_sessions": "session",
         "cancel cancel_batch expire_runs": "run",
@@ -540,6 +562,52 @@ async def set_tenants(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def set_tenants_backwards(store: PostgresStore, scene: Scene) -> Any:
     return await store.write_tenants([Tenant(name="shop", weight=3), Tenant(name="acme")])
+
+
+# -- limits ----------------------------------------------------------------------------------------------------
+
+
+async def _claim_lined_up(store: PostgresStore, scene: Scene, session_id: SessionId) -> Any:
+    result = await claim_lined_up(store, session_id, now=NOW, limit=2, lines=scene.lines)
+    return [ClaimResult(result.runs, result.is_session_live)]
+
+
+@_verb()
+async def claim_lined_up_second(store: PostgresStore, scene: Scene) -> Any:
+    return await _claim_lined_up(store, scene, scene.second)
+
+
+@_verb()
+async def claim_lined_up_first(store: PostgresStore, scene: Scene) -> Any:
+    return await _claim_lined_up(store, scene, scene.first)
+
+
+@_verb()
+async def end_limited(store: PostgresStore, scene: Scene) -> Any:
+    held = scene.limited_held
+    return await store.apply([outcomes.succeeded(held.run_id, held.token, held.session_id)], now=NOW)
+
+
+@_verb()
+async def lose_limited(store: PostgresStore, scene: Scene) -> Any:
+    return await store.apply(
+        [outcomes.lost(facts_of(scene.limited_held), scene.limited.spec, now=NOW)], now=NOW
+    )
+
+
+@_verb()
+async def submit_lined_up(store: PostgresStore, scene: Scene) -> Any:
+    return await store.submit_runs([make_new_run(scene.limited, due_at=NOW)], now=NOW)
+
+
+@_verb()
+async def set_limit(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_limits("default", [LimitRule(name="crm", max_running=1)])
+
+
+@_verb(idle=0)
+async def prune_limits(store: PostgresStore, scene: Scene) -> Any:
+    return await store.prune_limits(now=NOW, limit=10)
 
 
 # -- the janitor -----------------------------------------------------------------------------------------------

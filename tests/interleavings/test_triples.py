@@ -31,6 +31,11 @@ TRIPLES = (
     "claim claim_again close_sessions",
     "claim_quarantined claim_first cancel_batch",
     "claim_quarantined beat expire_session",
+    # one place under a limit, two who want it, and an end that makes room for another
+    "claim_lined_up_first claim_lined_up_second end_limited",
+    "claim_lined_up_first claim_lined_up_second lose_limited",
+    "claim_lined_up_second end_limited prune_limits",
+    "claim_lined_up_second set_limit submit_lined_up",
     # one fire, two who record it, and a change of its job or of its shard
     "fire fire edit",
     "fire fire pause",

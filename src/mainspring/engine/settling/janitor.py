@@ -1,4 +1,4 @@
-"""Keeps the store small: removes old history, expired keys, old sessions and empty lanes."""
+"""Keeps the store small: removes old history, expired keys, old sessions, empty lanes and what is over of limits."""
 
 from __future__ import annotations
 
@@ -38,5 +38,6 @@ class Janitor:
             await self._store.prune_keys(now=now, limit=BATCH),
             await self._store.prune_sessions(before=now - self._retention.sessions, limit=BATCH),
             await self._store.prune_lanes(limit=BATCH),
+            await self._store.prune_limits(now=now, limit=BATCH),
         )
         return 0.5 if max(removed) >= BATCH else self._period
