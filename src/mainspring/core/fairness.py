@@ -147,6 +147,10 @@ class LaneOrder:
         if not queue.pools:
             del self._queues[key.queue, key.priority]
 
+    def priority_of(self, lane_id: LaneId) -> Priority:
+        """Return the tier of a lane that has something to run."""
+        return self._keys[lane_id].priority
+
     def find_pools(self, priority: Priority, serves: Callable[[str, str], bool]) -> list[Pool]:
         """Return the pools of one tier that a worker serves."""
         return [

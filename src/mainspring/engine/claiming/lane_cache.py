@@ -171,7 +171,7 @@ class LaneCache:
         """Return the lanes from which sessions with these abilities get runs for so many seats."""
         quotas = self.order.choose(abilities.reach, seats, now)
         if self._lined_up and not self._lined_up.isdisjoint(quotas):
-            return self._choose_kind(quotas, self.quarantined(abilities, now), now)
+            return self._choose_kind(abilities, quotas, now)
         return LaneChoice(
             lanes=tuple(quotas),
             lows={lane_id: self._settled[lane_id] for lane_id in quotas},
@@ -179,21 +179,27 @@ class LaneCache:
             quotas=quotas,
         )
 
-    def _choose_kind(
-        self, quotas: Mapping[LaneId, int], quarantined: tuple[LaneId, ...], now: datetime
-    ) -> LaneChoice:
+    def _choose_kind(self, abilities: Abilities, quotas: Mapping[LaneId, int], now: datetime) -> LaneChoice:
         """Return the lanes with limits, or those without: a claim takes runs of one kind.
 
-        It is that of the lane that is to be served first. The others are behind it once it has been served.
+        It is that of the lane that goes first. If lanes of both kinds wait in its tier, they take turns, each with what
+        was dealt to them.
         """
+        tier = self.order.priority_of(next(iter(quotas)))
+        first = {key in self._lined_up for key in quotas if self.order.priority_of(key) is tier}
         are_lined_up = next(iter(quotas)) in self._lined_up
-        kept = {key: quota for key, quota in quotas.items() if (key in self._lined_up) is are_lined_up}
+        if len(first) > 1:
+            abilities.is_turn_of_lines = are_lined_up = not abilities.is_turn_of_lines
+        lined_up = {key: quota for key, quota in quotas.items() if key in self._lined_up}
+        lines = self.lines.pick(lined_up, now) if are_lined_up else ()
+        plain = {key: quota for key, quota in quotas.items() if key not in self._lined_up}
+        kept = lined_up if lines else plain
         return LaneChoice(
             lanes=tuple(kept),
-            lows={} if are_lined_up else {lane_id: self._settled[lane_id] for lane_id in kept},
-            quarantined=quarantined,
+            lows={} if lines else {lane_id: self._settled[lane_id] for lane_id in kept},
+            quarantined=self.quarantined(abilities, now),
             quotas=kept,
-            lines=self.lines.pick(kept, now) if are_lined_up else (),
+            lines=lines,
         )
 
     def choose_speculatively(self, abilities: Abilities, now: datetime) -> LaneChoice | None:
