@@ -65,7 +65,7 @@ async def test_plain_runs_and_those_with_limits_share_a_worker(bench: Bench) -> 
     await submit(runtime, limited, *[of(str(number)) for number in range(50)])
     worker = await runtime.worker()
     leases = [lease for _ in range(50) for lease in await worker.claim(5)]
-    assert Counter(lease.job_id for lease in leases[:40]) == {plain: 20, limited: 20}
+    assert 18 <= Counter(lease.job_id for lease in leases[:40])[limited] <= 22
     assert Counter(lease.job_id for lease in leases) == {plain: 50, limited: 50}
 
 
