@@ -26,6 +26,7 @@ from mainspring.wire.views import (
     StatusView,
     SubmittedView,
 )
+from mainspring.wire.why import WhyView
 
 _USUAL_LIMIT = 100
 
@@ -116,6 +117,10 @@ class AsyncClient(Transport, AsyncLists):
     async def get_run(self, run_id: str) -> RunDetail:
         """Return a run with its attempts."""
         return await self.call(operations.GET_RUN, run_id)
+
+    async def get_run_why(self, run_id: str) -> WhyView:
+        """Say in one sentence why a run has not started, or what became of it."""
+        return await self.call(operations.GET_RUN_WHY, run_id)
 
     async def cancel_run(self, run_id: str) -> CancelView:
         """Cancel a run."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mainspring.sdk.app import App
     from mainspring.sdk.client import AsyncClient
     from mainspring.wire.views import RunView
+    from mainspring.wire.why import WhyView
 
 _FIRST_PAUSE = 0.02
 _LAST_PAUSE = 1.0
@@ -46,6 +47,14 @@ class RunHandle:
     def get_sync(self) -> RunView:
         """Like `get`, for code without an event loop."""
         return self._app.perform_sync(lambda client: client.get_run(self.id))
+
+    async def why(self) -> WhyView:
+        """Say in one sentence why the run has not started, or what became of it."""
+        return await self._app.perform(lambda client: client.get_run_why(self.id))
+
+    def why_sync(self) -> WhyView:
+        """Like `why`, for code without an event loop."""
+        return self._app.perform_sync(lambda client: client.get_run_why(self.id))
 
     async def wait(self, timeout: float | timedelta | None = None) -> RunView:
         """Wait until the run has ended, in any final state, and return it.

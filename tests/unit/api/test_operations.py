@@ -202,7 +202,7 @@ def test_rights_are_those_of_the_design() -> None:
                 "list_job_runs",
             ),
             *("list_runs", "get_run", "count_runs", "list_workers", "preview_cron"),
-            *("list_limits", "get_limit", "list_limit_keys"),
+            *("list_limits", "get_limit", "list_limit_keys", "get_run_why"),
         },
         Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run"},
         Right.OPERATE: {"pause_job", "resume_job"},

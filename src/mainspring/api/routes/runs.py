@@ -43,6 +43,7 @@ from mainspring.wire.views import (
     view_run,
     view_run_detail,
 )
+from mainspring.wire.why import WhyView, view_why
 
 
 @handles(operations.SUBMIT_RUN)
@@ -165,6 +166,11 @@ async def get_run(call: Call) -> RunDetail:
     return view_run_detail(await runs.get(tenant, key), await runs.attempts(tenant, key))
 
 
+@handles(operations.GET_RUN_WHY)
+async def get_run_why(call: Call) -> WhyView:
+    return view_why(await call.engine.runs.why(call.tenant, path_run_id(call.key)))
+
+
 @handles(operations.CANCEL_RUN)
 async def cancel_run(call: Call) -> CancelView:
     result = await call.engine.runs.cancel(call.tenant, path_run_id(call.key))
@@ -184,6 +190,7 @@ ROUTES: list[Endpoint] = [
     list_job_runs,
     list_runs,
     get_run,
+    get_run_why,
     cancel_run,
     count_runs,
 ]

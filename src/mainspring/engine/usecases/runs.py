@@ -16,8 +16,10 @@ from mainspring.core.limits import KeyMaker
 from mainspring.core.model import INLINE_LIMIT, Attempt, Job, LaneKey, Priority, Run, RunKind
 from mainspring.core.states import RunState
 from mainspring.core.values import value
+from mainspring.core.why import Why, explain
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.usecases.abilities import can_execute
 from mainspring.engine.usecases.browsing import BUDGET, FoundRuns, RunBrowser, RunFilter
 from mainspring.errors import Conflict, InvalidInput, NotFound, PayloadTooLarge, TookTooLong
 from mainspring.ports.clock import Clock
@@ -218,6 +220,17 @@ class Runs:
         if run is None or run.tenant != tenant:
             raise NotFound("run", format_run_id(run_id))
         return run
+
+    async def why(self, tenant: str, run_id: RunId) -> Why:
+        """Say why a run has not started, or what became of it.
+
+        Raises:
+            NotFound: this tenant has no run with that id.
+        """
+        run, now = await self.get(tenant, run_id), self._clock.now()
+        wait = await self._store.read_wait(run_id, now=now)
+        offers = [] if wait is None else await self._store.list_sessions()
+        return explain(run, wait, has_worker=any(can_execute(offer, run.lane) for offer in offers), now=now)
 
     async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
         """Return a run's attempt rows. A run that succeeded at the first attempt has none."""

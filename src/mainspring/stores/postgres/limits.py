@@ -11,7 +11,6 @@ from asyncpg import Record
 from mainspring.core.ids import JobId, KeyId, LaneId
 from mainspring.core.limits import Hold, LimitRule, rules_of, used_limits
 from mainspring.core.model import JobSpec
-from mainspring.core.rates import Bucket
 from mainspring.ports.store.limits import (
     KeyUse,
     LimitDeletion,
@@ -24,7 +23,7 @@ from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.leases import LaneTenants, claimed_of, lane_of, repeat_claim
 from mainspring.stores.postgres.lined_up import Started, claim_in_lines
-from mainspring.stores.postgres.rows import milliseconds, rate_of
+from mainspring.stores.postgres.rows import bucket_of, milliseconds, rate_of
 
 _MOST_USERS = 5
 
@@ -202,14 +201,11 @@ def _line_of(row: Record) -> Line:
 
 
 def _use_of(row: Record, now: datetime) -> KeyUse:
-    rate = rate_of(row)
-    bucket = None
-    if rate is not None:
-        bucket = Bucket(rate, row["burst"] or rate.usual_burst, row["level"], row["level_at"]).at(now)
+    bucket = bucket_of(row)
     return KeyUse(
         key=row["key"],
         held=row["held"],
         run_ids=tuple(row["run_ids"] or ()),
-        next_permit_at=None if bucket is None else bucket.next_permit_at(),
+        next_permit_at=None if bucket is None else bucket.at(now).next_permit_at(),
         waiting_since=row["waiting_since"],
     )

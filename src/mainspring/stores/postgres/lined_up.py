@@ -15,7 +15,7 @@ from mainspring.core.limits import Hold
 from mainspring.core.rates import Bucket
 from mainspring.ports.store.limits import LineClaim, LineKey
 from mainspring.stores.postgres.connection import Transaction
-from mainspring.stores.postgres.rows import rate_of
+from mainspring.stores.postgres.rows import bucket_of
 
 _SPARE = 64
 """Candidates beyond the seats of a claim, for those that are stopped."""
@@ -34,14 +34,10 @@ class _Keys:
     async def lock(self, transaction: Transaction, key_ids: Sequence[KeyId]) -> None:
         """Lock the keys that nobody else decides about, and count what is held of them."""
         for row in await transaction.fetch("lock_keys", key_ids=key_ids):
-            key_id, rate = row["id"], rate_of(row)
-            burst = row["burst"] or (rate.usual_burst if rate is not None else 0)
-            self.states[key_id] = KeyState(
-                max_running=row["max_running"],
-                hold=Hold(row["hold"]),
-                bucket=None if rate is None else Bucket(rate, burst, row["level"], row["level_at"]),
+            self.states[row["id"]] = KeyState(
+                max_running=row["max_running"], hold=Hold(row["hold"]), bucket=bucket_of(row)
             )
-            self._held_from[key_id] = row["held_from"]
+            self._held_from[row["id"]] = row["held_from"]
         counted = [
             key_id
             for key_id, state in self.states.items()

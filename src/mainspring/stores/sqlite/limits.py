@@ -11,7 +11,6 @@ import apsw
 from mainspring.core.ids import JobId, KeyId, LaneId, RunId
 from mainspring.core.limits import Hold, LimitRule, rules_of, used_limits
 from mainspring.core.model import JobSpec
-from mainspring.core.rates import Bucket
 from mainspring.ports.store.limits import (
     KeyUse,
     LimitDeletion,
@@ -24,6 +23,7 @@ from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.lined_up import claim_lined_up
 from mainspring.stores.sqlite.rows import (
     NamedRow,
+    make_bucket,
     make_job_id,
     make_rate,
     to_instant,
@@ -165,14 +165,11 @@ def _make_line(row: NamedRow) -> Line:
 
 
 def _make_use(row: NamedRow, now: datetime) -> KeyUse:
-    rate, run_ids, bucket = make_rate(row), json.loads(row.run_ids), None
-    if rate is not None:
-        level_at = to_optional_instant(row.level_at)
-        bucket = Bucket(rate, row.burst or rate.usual_burst, row.level, level_at).at(now)
+    run_ids, bucket = json.loads(row.run_ids), make_bucket(row)
     return KeyUse(
         key=row.key,
         held=len(run_ids),
         run_ids=tuple(map(RunId, run_ids[:_MOST_SHOWN])),
-        next_permit_at=None if bucket is None else bucket.next_permit_at(),
+        next_permit_at=None if bucket is None else bucket.at(now).next_permit_at(),
         waiting_since=to_optional_instant(row.waiting_since),
     )

@@ -13,17 +13,15 @@ from mainspring.core.claiming import Turn, allowance, judge_turn
 from mainspring.core.holding import Candidate, KeyAdmission, KeyState, LineStop, admit_to_keys
 from mainspring.core.ids import KeyId, LaneId, SessionId
 from mainspring.core.limits import Hold
-from mainspring.core.rates import Bucket
 from mainspring.ports.store.claims import ClaimedRun
 from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineKey, LineQuota
 from mainspring.stores.sqlite.rows import (
     NamedRow,
+    make_bucket,
     make_claimed,
-    make_rate,
     to_instant,
     to_json,
     to_micros,
-    to_optional_instant,
     to_optional_micros,
 )
 from mainspring.stores.sqlite.statements import (
@@ -94,11 +92,7 @@ def _read_keys(db: apsw.Connection, key_ids: set[KeyId]) -> dict[KeyId, KeyState
     if not key_ids:
         return states
     for row in fetch_rows(db, "read_keys_of_claim", {"key_ids": to_json(sorted(key_ids))}):
-        rate, bucket = make_rate(row), None
-        if rate is not None:
-            level_at = to_optional_instant(row.level_at)
-            bucket = Bucket(rate, row.burst or rate.usual_burst, row.level, level_at)
-        state = KeyState(max_running=row.max_running, hold=Hold(row.hold), bucket=bucket)
+        state = KeyState(max_running=row.max_running, hold=Hold(row.hold), bucket=make_bucket(row))
         if state.max_running is not None or state.hold is Hold.RUN:
             state = _count(db, row.id, state, is_compared=state.is_compared_at_once)
             if state.is_full and not state.is_compared_at_once:

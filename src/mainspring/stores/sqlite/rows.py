@@ -25,7 +25,7 @@ from mainspring.core.model import (
     Run,
     RunKind,
 )
-from mainspring.core.rates import Rate
+from mainspring.core.rates import Bucket, Rate
 from mainspring.core.shards import Refusal
 from mainspring.core.states import RunState
 from mainspring.ports.codec import decode_spec
@@ -140,6 +140,14 @@ def make_lane(row: NamedRow) -> Lane:
 def make_rate(row: NamedRow) -> Rate | None:
     """Make the rate of a limit's rule."""
     return None if row.per_count is None else Rate(row.per_count, timedelta(milliseconds=row.per_ms))
+
+
+def make_bucket(row: NamedRow) -> Bucket | None:
+    """Make the permits of a key with its limit's rule; None if that has no rate."""
+    rate = make_rate(row)
+    if rate is None:
+        return None
+    return Bucket(rate, row.burst or rate.usual_burst, row.level, to_optional_instant(row.level_at))
 
 
 def make_held(row: NamedRow) -> HeldRun:

@@ -8,6 +8,7 @@ from collections import Counter
 from mainspring.core import outcomes
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.limits import Hold, JobLimit, LimitRule
+from mainspring.core.why import WaitFacts
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimedRun
 from mainspring.ports.store.limits import LineClaim, LineQuota
@@ -251,3 +252,48 @@ class Rules:
         results = await store.submit_runs(runs, now=at(0))
         found = await store.get_runs([result.run_id for result in results if result.run_id is not None])
         assert [run.job_id for run in found if run is not None] == [run.job_id for run in runs]
+
+
+class Waits:
+    """What a waiting run waits for: its place, and its keys."""
+
+    __test__ = False
+
+    async def test_place_of_a_plain_run(self, store: Store) -> None:
+        job = await add_job(store)
+        runs = await submit(store, job, 3)
+        await submit(store, await add_job(store, make_spec(queue="other")), 2)
+        waits = [await store.read_wait(run_id, now=at(0)) for run_id in runs]
+        assert waits == [WaitFacts(ahead=number) for number in range(3)]
+        [run] = await claim(store, await add_session(store))
+        assert await store.read_wait(run.run_id, now=at(0)) is None
+        assert await store.read_wait(runs[2], now=at(0)) == WaitFacts(ahead=1)
+        assert await store.read_wait(RunId(10**12), now=at(0)) is None
+
+    async def test_place_and_keys_of_a_run_in_a_line(self, store: Store) -> None:
+        await store.write_limits("default", [LimitRule(name="crm", rate=TEN_A_SECOND, burst=1)])
+        job = await limited(store, by_customer(limit=1), JobLimit(use="crm", key="eu"))
+        runs = await submit(store, job, 3, payload=payload("a"))
+        await submit(store, job, payload=payload("b"))
+        await claim_lined_up(store, await add_session(store))
+        wait = await store.read_wait(runs[2], now=at(0))
+        assert wait is not None
+        assert wait.ahead == 1
+        own, shared = wait.keys
+        assert (own.key, own.max_running, own.held, own.holders, own.is_full) == ("a", 1, 1, (runs[0],), True)
+        assert (shared.limit, shared.key, shared.rate, shared.held) == ("crm", "eu", TEN_A_SECOND, 1)
+        assert own.next_permit_at is None
+        assert shared.next_permit_at is not None
+        assert at(0.1) <= shared.next_permit_at <= at(0.101)
+
+    async def test_place_of_a_quarantined_run(self, store: Store) -> None:
+        job = await limited(store, JobLimit(limit=9))
+        runs = await submit(store, job, 2)
+        for second in range(2):
+            session_id = await add_session(store)
+            [run] = (await claim_lined_up(store, session_id)).runs
+            held = await read_held(store, run.run_id)
+            await store.apply([outcomes.lost(facts_of(held), job.spec, now=at(second))], now=at(second))
+        await submit(store, job, 3)
+        found = [await store.read_wait(run_id, now=at(2)) for run_id in runs]
+        assert [wait.ahead for wait in found if wait is not None] == [0, 1]

@@ -81,6 +81,7 @@ SUITE: tuple[type, ...] = (
     lines.Lines,
     lines.LineClaims,
     lines.Rules,
+    lines.Waits,
     edges.Precision,
     edges.SizesAndText,
     edges.EmptyLists,

@@ -8,6 +8,7 @@ from mainspring.wire.operation import BULK_LIMIT, Body, Operation, Parameter
 from mainspring.wire.operations.common import API, BEFORE, LIMIT, RUN_FILTERS, STATE
 from mainspring.wire.pages import BriefPage, RunPage
 from mainspring.wire.views import BulkRunView, CancelView, CountsView, RunDetail, SubmittedView
+from mainspring.wire.why import WhyView
 
 _JOB = f"{API}/jobs/{{job_id}}"
 _RUN = f"{API}/runs/{{run_id}}"
@@ -82,6 +83,15 @@ GET_RUN = Operation(
     summary="Get a run",
     description="Return a run with its attempts, output and result.",
     answer=RunDetail,
+)
+GET_RUN_WHY = Operation(
+    id="get_run_why",
+    method="GET",
+    path=f"{_RUN}/why",
+    right=Right.READ,
+    summary="Say why a run waits",
+    description="Say in one sentence why a run has not started, or what became of it.",
+    answer=WhyView,
 )
 CANCEL_RUN = Operation(
     id="cancel_run",

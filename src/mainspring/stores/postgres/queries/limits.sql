@@ -65,6 +65,49 @@ LEFT JOIN LATERAL (
 WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name AND concurrency_key.key > :after
 ORDER BY concurrency_key.key LIMIT :limit;
 
+-- name: read_wait_keys
+-- The keys of a waiting run, that of its line first.
+SELECT
+    limit_rule.name, concurrency_key.key, concurrency_key.level, concurrency_key.level_at, limit_rule.max_running,
+    limit_rule.per_count, limit_rule.per_ms, limit_rule.burst, held.count AS held, held.run_ids[1:5] AS run_ids
+FROM run
+CROSS JOIN LATERAL unnest(ARRAY[run.key_id, run.second_key_id, run.third_key_id])
+    WITH ORDINALITY AS own (key_id, position)
+JOIN concurrency_key ON concurrency_key.id = own.key_id
+JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
+CROSS JOIN LATERAL (
+    SELECT count(*) AS count, array_agg(holder.id ORDER BY key_hold.id) AS run_ids
+    FROM key_hold JOIN run AS holder ON holder.id = key_hold.run_id
+    WHERE key_hold.key_id = concurrency_key.id
+      AND (limit_rule.hold = 'run' OR holder.token = key_hold.token AND holder.session_id IS NOT NULL)
+) AS held
+WHERE run.id = :run_id
+ORDER BY own.position;
+
+-- name: count_ahead
+-- How many stand before a waiting run: of its lane, of its line, or of its lane's quarantined runs. No row: it does not
+-- wait.
+SELECT
+    (SELECT count(*) FROM (
+        SELECT FROM run
+        WHERE mine.crashes = 0 AND NOT mine.is_parked AND run.lane_id = mine.lane_id AND {is_ready} AND run.crashes = 0
+          AND run.ready_at <= mine.ready_at AND (run.ready_at < mine.ready_at OR run.id < mine.id)
+        ORDER BY run.ready_at LIMIT :limit
+    ) AS ready) + (SELECT count(*) FROM (
+        SELECT FROM run
+        WHERE mine.crashes = 0 AND mine.is_parked AND {is_in_line} AND run.key_id = mine.key_id
+          AND run.lane_id = mine.lane_id
+          AND run.ready_at <= mine.ready_at AND (run.ready_at < mine.ready_at OR run.id < mine.id)
+        ORDER BY run.ready_at LIMIT :limit
+    ) AS line) + (SELECT count(*) FROM (
+        SELECT FROM run
+        WHERE mine.crashes > 0 AND run.lane_id = mine.lane_id AND {is_waiting} AND run.crashes > 0
+          AND run.ready_at <= mine.ready_at AND (run.ready_at < mine.ready_at OR run.id < mine.id)
+        ORDER BY run.ready_at LIMIT :limit
+    ) AS quarantined) AS ahead
+FROM run AS mine
+WHERE mine.id = :run_id AND mine.session_id IS NULL;
+
 -- name: intern_rules
 -- A rule that is not there, because a limit was deleted meanwhile, is one without bounds. The arguments are sorted.
 INSERT INTO limit_rule (tenant, name, job_id, hold)

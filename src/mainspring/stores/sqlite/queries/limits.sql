@@ -57,6 +57,48 @@ CROSS JOIN concurrency_key ON concurrency_key.rule_id = limit_rule.id
 WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name AND concurrency_key.key > :after
 ORDER BY concurrency_key.key LIMIT :limit;
 
+-- name: read_wait_keys
+-- The keys of a waiting run, that of its line first.
+SELECT
+    limit_rule.name, concurrency_key.key, concurrency_key.level, concurrency_key.level_at, limit_rule.max_running,
+    limit_rule.per_count, limit_rule.per_ms, limit_rule.burst,
+    (
+        SELECT json_group_array(holder.id)
+        FROM key_hold CROSS JOIN run AS holder ON holder.id = key_hold.run_id
+        WHERE key_hold.key_id = concurrency_key.id
+          AND (limit_rule.hold = 'run' OR (holder.token = key_hold.token AND holder.session_id IS NOT NULL))
+    ) AS run_ids
+FROM run
+CROSS JOIN json_each(json_array(run.key_id, run.second_key_id, run.third_key_id)) AS own
+CROSS JOIN concurrency_key ON concurrency_key.id = own.value
+CROSS JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
+WHERE run.id = :run_id
+ORDER BY own.key;
+
+-- name: count_ahead
+-- How many stand before a waiting run: of its lane, of its line, or of its lane's quarantined runs. No row: it does not
+-- wait.
+SELECT
+    (SELECT count(*) FROM (
+        SELECT 1 FROM run INDEXED BY run_ready
+        WHERE mine.crashes = 0 AND NOT mine.is_parked AND run.lane_id = mine.lane_id AND {is_ready} AND run.crashes = 0
+          AND run.ready_at <= mine.ready_at AND (run.ready_at < mine.ready_at OR run.id < mine.id)
+        LIMIT :limit
+    )) + (SELECT count(*) FROM (
+        SELECT 1 FROM run INDEXED BY run_line
+        WHERE mine.crashes = 0 AND mine.is_parked AND {is_in_line} AND run.key_id = mine.key_id
+          AND run.lane_id = mine.lane_id
+          AND run.ready_at <= mine.ready_at AND (run.ready_at < mine.ready_at OR run.id < mine.id)
+        LIMIT :limit
+    )) + (SELECT count(*) FROM (
+        SELECT 1 FROM run INDEXED BY run_quarantined
+        WHERE mine.crashes > 0 AND run.lane_id = mine.lane_id AND {is_waiting} AND run.crashes > 0
+          AND run.ready_at <= mine.ready_at AND (run.ready_at < mine.ready_at OR run.id < mine.id)
+        LIMIT :limit
+    )) AS ahead
+FROM run AS mine
+WHERE mine.id = :run_id AND mine.session_id IS NULL;
+
 -- name: find_rule
 SELECT id FROM limit_rule WHERE tenant = :tenant AND name = :name;
 
