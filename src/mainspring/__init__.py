@@ -25,6 +25,7 @@ if _typing.TYPE_CHECKING:
         Unreachable,
     )
     from mainspring.sdk.app import App
+    from mainspring.sdk.once import Debounce, Throttle, Unique
     from mainspring.signals import FailRun, RetryRun, SnoozeRun, current_attempt
 
     __version__: str
@@ -34,6 +35,7 @@ __all__ = [
     "Conflict",
     "Cron",
     "CronError",
+    "Debounce",
     "FailRun",
     "InvalidInput",
     "MainspringError",
@@ -47,6 +49,8 @@ __all__ = [
     "SnoozeRun",
     "StoreLocked",
     "StoreUnavailable",
+    "Throttle",
+    "Unique",
     "UnknownType",
     "Unreachable",
     "__version__",
@@ -57,11 +61,14 @@ _HOMES = {
     "App": "mainspring.sdk.app",
     "Cron": "mainspring.core.cron",
     "CronError": "mainspring.core.cron",
+    "Debounce": "mainspring.sdk.once",
     "FailRun": "mainspring.signals",
     "Priority": "mainspring.core.model",
     "RetryRun": "mainspring.signals",
     "RunState": "mainspring.core.states",
     "SnoozeRun": "mainspring.signals",
+    "Throttle": "mainspring.sdk.once",
+    "Unique": "mainspring.sdk.once",
     "current_attempt": "mainspring.signals",
 }
 

@@ -11,7 +11,7 @@ from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Priority
 from mainspring.engine.assembly import Engine
 from mainspring.engine.usecases.browsing import RunFilter
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound, StoreUnavailable, Unreachable
 from tools.judge import Operation
 from tools.simulator.nodes import ServerNode

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mainspring.core.fields import MAX_PAYLOAD
 from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
+from mainspring.core.once import DebounceRule, ThrottleRule, UniqueRule
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.states import RunState
 from mainspring.core.targets import TARGETS
@@ -120,6 +121,7 @@ class JobSpec:
         jitter: each start is delayed by 0 to this much, by a hash of job and fire time.
         expires_after: a run not started this long after its due instant is skipped as expired.
         poison_limit: how many worker crashes while this run is quarantined make it FAILED.
+        unique, debounce, throttle: which submissions make a run of their own; at most one of the three.
     """
 
     name: str
@@ -138,6 +140,9 @@ class JobSpec:
     jitter: timedelta = timedelta(0)
     expires_after: timedelta | None = None
     poison_limit: int = 3
+    unique: UniqueRule | None = None
+    debounce: DebounceRule | None = None
+    throttle: ThrottleRule | None = None
 
     @property
     def route(self) -> str:

@@ -76,11 +76,14 @@ def make_identify(options: Options) -> Callable[[Mapping[str, Any]], Hashable]:
     insides = [(key, *_split(inner)) for key, inner in groups]
 
     def identify(plain: Mapping[str, Any]) -> Hashable:
-        found = [scalars(plain)]
+        found: list[Hashable] = [scalars(plain)]
         for key in lists:
             found.append(tuple(plain[key]))  # noqa: PERF401 - dearer for one
         for group, inner_scalars, inner_lists in insides:
             inside = plain[group]
+            if inside is None:  # a rule that this job has not
+                found.append(None)
+                continue
             found.append(inner_scalars(inside))
             for key in inner_lists:
                 found.append(tuple(inside[key]))  # noqa: PERF401 - the same

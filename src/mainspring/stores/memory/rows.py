@@ -280,3 +280,11 @@ class KeyRow:
 
     run_id: RunId
     known: KnownKey
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueKeyRow:
+    """A key of what runs once, with the run that took it last."""
+
+    run_id: RunId
+    expires_at: datetime | None

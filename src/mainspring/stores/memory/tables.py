@@ -34,6 +34,7 @@ from mainspring.stores.memory.rows import (
     RunRow,
     SessionRow,
     ShardRow,
+    UniqueKeyRow,
 )
 
 
@@ -67,6 +68,7 @@ class Tables:
         self.history: OrderedIndex[tuple[datetime, RunId]] = OrderedIndex()
         self.attempts: dict[RunId, list[Attempt]] = {}
         self.keys: dict[tuple[str, str], KeyRow] = {}
+        self.unique_keys: dict[tuple[str, JobId, bytes], UniqueKeyRow] = {}
 
         self.sessions: dict[SessionId, SessionRow] = {}
         self.nodes: dict[str, NodeRow] = {}
@@ -75,7 +77,6 @@ class Tables:
         self.census: Census | None = None
         self.tenant_settings: dict[str, Tenant] = {}
         self.policy_revision = 0
-
         self._run_sequence = count(1)
         self._fire_range_sequence = count(1)
         self._lane_sequence = count(1)
