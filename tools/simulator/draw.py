@@ -9,6 +9,7 @@ from typing import Any
 
 from mainspring.testing.factories import at
 from tools.simulator.crowd import make_crowd
+from tools.simulator.once import make_once
 from tools.simulator.plan import CRASH_VERBS, Action, FaultPlan, JobPlan, Plan
 
 
@@ -32,6 +33,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     jobs = tuple(_make_job(random, index) for index in range(random.randint(3, 9)))
     herd, changes, crashes = _make_herd(seed, servers, seconds)
     crowd, floods = make_crowd(seed, seconds)
+    once, bursts = make_once(seed, seconds)
     names = [f"server-{index}" for index in range(servers)]
     names += [f"worker-{index}" for index in range(len(workers))]
     return Plan(
@@ -45,7 +47,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         latency=random.choice([0.0005, 0.002, 0.02]),
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=(*jobs, *herd, *crowd),
+        jobs=(*jobs, *herd, *crowd, *once),
         actions=tuple(
             sorted(
                 (
@@ -54,6 +56,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *_make_lone_submissions(seed, jobs, seconds),
                     *changes,
                     *floods,
+                    *bursts,
                 ),
                 key=lambda action: action.at,
             )

@@ -138,7 +138,8 @@ class OnceDecision:
     Attributes:
         verdict: `SUBMITTED` makes it the key's holder. With `REPLACED` and `DEBOUNCED`, the holder gets its payload.
         expires_at: what the key keeps, if it is `SUBMITTED`.
-        shift: how much later the holder may start. Its due instant and its expiry move as far.
+        shift: how much later the holder may start. Its expiry moves as far, and so does its due instant, unless it was
+            started before.
     """
 
     verdict: SubmissionVerdict

@@ -53,7 +53,8 @@ def _replace_waiting(tables: Tables, run: RunRow, payload: bytes | None, shift: 
     tables.unindex(run)
     run.payload = payload
     run.ready_at += shift
-    run.due_at += shift
+    if run.token == 0:
+        run.due_at += shift
     if run.expires_at is not None:
         run.expires_at += shift
     tables.index(run)

@@ -310,9 +310,11 @@ class Debounces:
         first = await make_holder(store, job, DEBOUNCE, due_at=START)
         await start(store, first)
         await store.apply([fail(await read_held(store, first), now=1)], now=at(1))
-        ready_at = (await read_run(store, first)).ready_at
+        before = await read_run(store, first)
         assert await self._edit(store, job, 1) == SubmitResult(_V.DEBOUNCED, first)
-        assert (await read_run(store, first)).ready_at == max(ready_at, at(6))
+        after = await read_run(store, first)
+        assert after.ready_at == max(before.ready_at, at(6))
+        assert after.due_at == before.due_at  # it has been started, so it was due by then
 
     async def test_expiry_moves_as_far(self, store: Store) -> None:
         job = await add_job(store)

@@ -37,12 +37,15 @@ FROM unnest(
 ON CONFLICT (tenant, job_id, key) DO UPDATE SET run_id = excluded.run_id, expires_at = excluded.expires_at;
 
 -- name: replace_waiting
--- The runs are locked. A debounced run is only put off, so no reader that begins at an older `ready_at` misses it.
+-- The runs are locked. A debounced run is only put off, so no reader that begins at an older `ready_at` misses it. When
+-- it was due stays as it is once it was started.
 UPDATE run SET
     payload = (:payloads::bytea[])[width_bucket(run.id, :run_ids::bigint[])],
     ready_at = run.ready_at
         + (:shifts::bigint[])[width_bucket(run.id, :run_ids::bigint[])] * interval '1 microsecond',
-    due_at = run.due_at + (:shifts::bigint[])[width_bucket(run.id, :run_ids::bigint[])] * interval '1 microsecond',
+    due_at = run.due_at + CASE WHEN run.token = 0 THEN
+        (:shifts::bigint[])[width_bucket(run.id, :run_ids::bigint[])] * interval '1 microsecond'
+    ELSE interval '0' END,
     expires_at = run.expires_at
         + (:shifts::bigint[])[width_bucket(run.id, :run_ids::bigint[])] * interval '1 microsecond'
 WHERE run.id = ANY(:run_ids::bigint[]) AND run.session_id IS NULL;

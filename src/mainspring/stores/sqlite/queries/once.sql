@@ -14,9 +14,11 @@ VALUES (:tenant, :job_id, :unique_key, :run_id, :expiry_at)
 ON CONFLICT (tenant, job_id, key) DO UPDATE SET run_id = excluded.run_id, expires_at = excluded.expires_at;
 
 -- name: replace_waiting
--- A debounced run is only put off, so no reader that begins at an older `ready_at` misses it.
+-- A debounced run is only put off, so no reader that begins at an older `ready_at` misses it. When it was due stays as
+-- it is once it was started.
 UPDATE run SET
-    payload = :payload, ready_at = ready_at + :shift, due_at = due_at + :shift, expires_at = expires_at + :shift
+    payload = :payload, ready_at = ready_at + :shift, due_at = due_at + iif(token = 0, :shift, 0),
+    expires_at = expires_at + :shift
 WHERE id = :run_id AND session_id IS NULL;
 
 -- name: find_unique_keys
