@@ -75,16 +75,17 @@ DELETE FROM idempotency WHERE ctid = ANY(ARRAY(
 ));
 
 -- name: find_unique_keys
+-- LIMIT 1 keeps the planner from hashing all runs.
 SELECT
-    run_unique.tenant, run_unique.job_id, run_unique.key,
-    CASE
-        WHEN run_unique.expires_at IS NULL THEN NOT EXISTS (SELECT FROM run WHERE run.id = run_unique.run_id)
-        ELSE run_unique.expires_at <= :now
-    END AS is_void
-FROM run_unique
-WHERE (tenant, job_id, key) > (:tenant::text, :job_id::uuid, :unique_key::bytea)
-ORDER BY tenant, job_id, key
-LIMIT :limit;
+    held.tenant, held.job_id, held.key, coalesce(held.expires_at <= :now, live.id IS NULL) AS is_void
+FROM (
+    SELECT * FROM run_unique
+    WHERE (tenant, job_id, key) > (:tenant::text, :job_id::uuid, :unique_key::bytea)
+    ORDER BY tenant, job_id, key
+    LIMIT :limit
+) AS held
+LEFT JOIN LATERAL (SELECT run.id FROM run WHERE run.id = held.run_id LIMIT 1) AS live ON true
+ORDER BY held.tenant, held.job_id, held.key;
 
 -- name: lock_void_keys
 SELECT held.tenant, held.job_id, held.key
@@ -106,8 +107,6 @@ DELETE FROM run_unique WHERE ctid = ANY(ARRAY(
           AND run_unique.key = wanted.key
         LIMIT 1
     ) AS held
-    WHERE CASE
-        WHEN held.expires_at IS NULL THEN NOT EXISTS (SELECT FROM run WHERE run.id = held.run_id)
-        ELSE held.expires_at <= :now
-    END
+    LEFT JOIN LATERAL (SELECT run.id FROM run WHERE run.id = held.run_id LIMIT 1) AS live ON true
+    WHERE coalesce(held.expires_at <= :now, live.id IS NULL)
 ));

@@ -3,10 +3,11 @@
 -- name: read_unique_key
 -- With its holder, as far as that is live.
 SELECT
-    held.run_id, held.expires_at, run.state, run.ready_at, run.created_at, run.expires_at AS run_expires_at
-FROM run_unique AS held
-LEFT JOIN run ON run.id = held.run_id
-WHERE held.tenant = :tenant AND held.job_id = :job_id AND held.key = :unique_key;
+    run_unique.run_id, run_unique.expires_at, run.state, run.ready_at, run.created_at,
+    run.expires_at AS run_expires_at
+FROM run_unique
+LEFT JOIN run ON run.id = run_unique.run_id
+WHERE run_unique.tenant = :tenant AND run_unique.job_id = :job_id AND run_unique.key = :unique_key;
 
 -- name: take_unique_key
 INSERT INTO run_unique (tenant, job_id, key, run_id, expires_at)
