@@ -58,7 +58,17 @@ UPDATE pg_class SET reltuples = 1000000 WHERE relkind = 'i' AND relname ~ '^(run
 """What ANALYZE would say of full tables; the planner scales it by the pages that there are."""
 PAGE = {"tenant": "'default'", "lowest": "0", "before": "9223372036854775807", "limit": "100"}
 JOB = "md5('7')::uuid"
-BIG = {"run", "job_clock", "job", "job_version", "run_history", "lane", "idempotency", "session", "run_unique"}
+BIG = {
+    "run",
+    "job_clock",
+    "job",
+    "job_version",
+    "run_history",
+    "lane",
+    "idempotency",
+    "session",
+    "run_unique",
+}
 
 
 @pytest.fixture(scope="module", params=["empty", "backlog", "drained", "large"])

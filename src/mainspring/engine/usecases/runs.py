@@ -133,7 +133,14 @@ class Runs:
                 raise NotFound("job", format_job_id(submission.job_id))
             self._remember(form)
             (result,) = await self._submits([make_submitted_run(form, submission, now=now)])
-        if result.status is SubmissionVerdict.JOB_MISSING or result.run_id is None:
+        if result.run_id is not None and result.status is SubmissionVerdict.SUBMITTED:  # as nearly always
+            return Submitted(result.run_id, is_new=True)
+        return self._answer(submission, result)
+
+    def _answer(self, submission: Submission, result: SubmitResult) -> Submitted:
+        """Return the answer to a submission that made no run, or raise why it is refused."""
+        self._count_held_back([result])
+        if result.run_id is None:
             raise NotFound("job", format_job_id(submission.job_id))
         if result.status is SubmissionVerdict.KEY_MISMATCH:
             message = f"key {submission.idempotency_key!r} was used for another request; use a new key"
@@ -141,10 +148,8 @@ class Runs:
         if result.status is SubmissionVerdict.REJECTED:
             holder = format_run_id(result.run_id)
             raise Conflict("unique", f"{holder} has the same key, and the job lets no second run in")
-        if result.status is SubmissionVerdict.DUPLICATE:
-            return Submitted(result.run_id, is_new=False, status=result.first)
-        is_new = result.status is SubmissionVerdict.SUBMITTED
-        return Submitted(result.run_id, is_new, result.status)
+        is_repeat = result.status is SubmissionVerdict.DUPLICATE
+        return Submitted(result.run_id, is_new=False, status=result.first if is_repeat else result.status)
 
     async def submit_many(self, tenant: str, submissions: Sequence[Submission]) -> list[SubmitResult]:
         """Insert runs in one transaction. A repeated or mismatched key, or a rejected run, affects only its own item.
@@ -165,7 +170,10 @@ class Runs:
                 runs.append(make_submitted_run(form, submission, now=now))
             except InvalidInput as error:
                 raise type(error)(f"[{index}].{error.field}", error.message) from None
-        return list(await self._submits(runs))
+        results = list(await self._submits(runs))
+        if any(form.once is not None for form in forms.values()):
+            self._count_held_back(results)
+        return results
 
     async def _submit_all(self, runs: Sequence[NewRun]) -> list[SubmitResult]:
         now = self._clock.now()
@@ -184,14 +192,12 @@ class Runs:
             if notice is not None and not is_told:
                 self._wakeups.take_back_notice()
         self._wakeups.runs_ready(is_told=is_told)
-        self._count_held_back(runs, results)
         return results
 
-    def _count_held_back(self, runs: Sequence[NewRun], results: Sequence[SubmitResult]) -> None:
-        if any(run.once is not None for run in runs):
-            for result in results:
-                if result.status in self._held_back:
-                    self._held_back[result.status] += 1
+    def _count_held_back(self, results: Sequence[SubmitResult]) -> None:
+        for result in results:
+            if result.status in self._held_back:
+                self._held_back[result.status] += 1
 
     async def _read_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
         wanted = list(dict.fromkeys(job_ids))
