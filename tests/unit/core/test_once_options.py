@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.definition import edit_definition, plain_from_spec, read_definition, spec_from_plain
+from mainspring.core.definition.plain import options_from_plain
 from mainspring.core.model import JobSpec
 from mainspring.core.once import DebounceRule, OnConflict, ThrottleRule, UniqueRule, UniqueScope
 from mainspring.core.once_keys import once_keys_of
@@ -56,6 +57,14 @@ def test_rule_is_read_and_kept(fields: dict[str, Any], rule: object) -> None:
     plain = plain_from_spec(spec)
     assert spec_from_plain(plain) == spec == spec_from_plain(plain)
     assert edit_definition(spec, {name: None}, now=NOW) == read()
+
+
+def test_definition_of_a_release_before_the_rules_is_read_once_for_all() -> None:
+    plain = plain_from_spec(read(poison_limit=7))
+    for name in ("unique", "debounce", "throttle"):
+        del plain[name]
+    assert options_from_plain(plain) is options_from_plain(dict(plain))
+    assert spec_from_plain(plain) == read(poison_limit=7)
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,8 @@ def make_identify(options: Options) -> Callable[[Mapping[str, Any]], Hashable]:
         for key in lists:
             found.append(tuple(plain[key]))  # noqa: PERF401 - dearer for one
         for group, inner_scalars, inner_lists in insides:
-            inside = plain[group]
-            if inside is None:  # a rule that this job has not
+            inside = plain.get(group)
+            if inside is None:  # a rule that this job has not, or that is younger than what is kept
                 found.append(None)
                 continue
             found.append(inner_scalars(inside))

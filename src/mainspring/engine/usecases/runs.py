@@ -100,6 +100,8 @@ class Runs:
         self._slots = slots
         # Many clients may submit one run each. One commit for each of them would take up all the time there is.
         self._submits: GroupCommit[NewRun, SubmitResult] = GroupCommit(self._submit_all, most=MOST_TOGETHER)
+        # What waits for the holder of a key holds up no others.
+        self._guarded: GroupCommit[NewRun, SubmitResult] = GroupCommit(self._submit_all, most=MOST_TOGETHER)
         self._reads: GroupCommit[JobId, Job | None] = GroupCommit(self._read_jobs, most=MOST_TOGETHER)
         self._held_back = dict.fromkeys(HELD_BACK, 0)
         # They may be outdated; the store says so if a job has changed since.
@@ -108,6 +110,7 @@ class Runs:
     def measures(self) -> Iterator[Measure]:
         """Yield how many submissions, and how many reads for them, shared a call."""
         yield Measure("group_commit_items", self._submits.sizes.read(), ("submit",))
+        yield Measure("group_commit_items", self._guarded.sizes.read(), ("submit_once",))
         yield Measure("group_commit_items", self._reads.sizes.read(), ("read_jobs",))
         for verdict, count in self._held_back.items():
             yield Measure("submissions_held_back_total", count, (verdict.value,))
@@ -124,15 +127,15 @@ class Runs:
         result = _JOB_CHANGED
         form = self._known.get(submission.job_id)
         if form is not None and form.job.tenant == tenant:
-            (result,) = await self._submits(
-                [make_submitted_run(form, submission, now=now, must_be_newest=True)]
-            )
+            run = make_submitted_run(form, submission, now=now, must_be_newest=True)
+            (result,) = await (self._submits if run.once is None else self._guarded)([run])
         if result.status is SubmissionVerdict.JOB_CHANGED:
             form = (await self._forms(tenant, [submission])).get(submission.job_id)
             if form is None:
                 raise NotFound("job", format_job_id(submission.job_id))
             self._remember(form)
-            (result,) = await self._submits([make_submitted_run(form, submission, now=now)])
+            run = make_submitted_run(form, submission, now=now)
+            (result,) = await (self._submits if run.once is None else self._guarded)([run])
         if result.run_id is not None and result.status is SubmissionVerdict.SUBMITTED:  # as nearly always
             return Submitted(result.run_id, is_new=True)
         return self._answer(submission, result)
@@ -170,9 +173,10 @@ class Runs:
                 runs.append(make_submitted_run(form, submission, now=now))
             except InvalidInput as error:
                 raise type(error)(f"[{index}].{error.field}", error.message) from None
-        results = list(await self._submits(runs))
-        if any(form.once is not None for form in forms.values()):
-            self._count_held_back(results)
+        if all(form.once is None for form in forms.values()):
+            return list(await self._submits(runs))
+        results = list(await self._guarded(runs))
+        self._count_held_back(results)
         return results
 
     async def _submit_all(self, runs: Sequence[NewRun]) -> list[SubmitResult]:
