@@ -41,9 +41,9 @@ class UpkeepStore(Protocol):
     async def prune_unique_keys(
         self, *, now: datetime, after: UniqueKeyPlace | None, limit: int
     ) -> tuple[int, UniqueKeyPlace | None]:
-        """Look at the next keys of what runs once, in order, and remove those that have no effect any more.
+        """Look at the next keys of what runs once, and remove those that have no effect any more.
 
-        These are the ones whose time is over, and of those without a time the ones whose run has ended. A key that a
+        The order is the store's own. Without effect are the ones whose time is over, and of those without a time the ones whose run has ended. A key that a
         submission takes meanwhile stays.
 
         Args:

@@ -73,8 +73,11 @@ class OnceBook:
         expires_at = None if run.expires_at is None else run.expires_at + shift
         return replace(run, payload=payload, due_at=run.due_at + shift, expires_at=expires_at)
 
-    async def write(self, transaction: Transaction) -> None:
+    async def write(self, transaction: Transaction, now: datetime) -> None:
         """Store who holds the keys, and the payloads of holders that are not of this call."""
+        unused = sorted(self._stored.keys() - self._kept.keys())
+        if unused:  # they were taken for runs that an idempotency key of this call decided
+            await transaction.execute("delete_unique_keys", **_columns(unused), now=now)
         changed = sorted(
             (place, kept) for place, kept in self._kept.items() if self._stored.get(place) != kept
         )

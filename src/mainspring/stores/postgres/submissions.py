@@ -56,7 +56,7 @@ async def submit_carefully(
         results.append(result)
     await keys.write(transaction)
     if once is not None:
-        await once.write(transaction)
+        await once.write(transaction, now)
         new = [(once.final(run, run_id), run_id) for run, run_id in new]
     await insert_decided(
         transaction,
