@@ -43,8 +43,8 @@ class UpkeepStore(Protocol):
     ) -> tuple[int, UniqueKeyPlace | None]:
         """Look at the next keys of what runs once, and remove those that have no effect any more.
 
-        The order is the store's own. Without effect are the ones whose time is over, and of those without a time the ones whose run has ended. A key that a
-        submission takes meanwhile stays.
+        The order is the store's own. Without effect are the keys whose time is over, and of those without a time the
+        ones whose run has ended. A key that a submission takes meanwhile stays.
 
         Args:
             after: the last key that was looked at; None begins from the front.
