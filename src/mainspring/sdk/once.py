@@ -48,7 +48,7 @@ class Throttle:
     Attributes:
         key: text, or a path into the payload; None is all submissions of the job.
         limit: how many runs there may be at once in that time.
-        per: the time in which the limit is given out anew, evenly.
+        per: the time in which the whole limit comes back, evenly.
     """
 
     key: str | None = None

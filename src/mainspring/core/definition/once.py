@@ -139,7 +139,7 @@ def check_once(spec: JobSpec, body: Mapping[str, Any]) -> None:
     if spec.trigger is None:
         return
     if spec.debounce is not None:
-        message = "does not go with a trigger: a fire comes once, with nothing to wait for"
+        message = "does not go with a trigger; a fire comes once, with nothing to wait for"
         raise InvalidInput("debounce", message)
     keys = once_keys_of(spec)
     assert keys is not None, "there is a rule"
@@ -223,7 +223,7 @@ THROTTLE = _rule(
     Option(
         name="per",
         kind=Duration(timedelta(seconds=1), 30 * DAY),
-        summary="The time in which the limit is given out anew, evenly.",
+        summary="The time in which the whole limit comes back, evenly.",
         example="1h",
     ),
 )
