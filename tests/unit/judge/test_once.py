@@ -33,7 +33,8 @@ NEWER = b'{"key":"a","number":2}'
 
 def job_of(story: Story, rule: OnceRule, **spec: Any) -> JobId:
     name = {UniqueRule: "unique", DebounceRule: "debounce", ThrottleRule: "throttle"}[type(rule)]
-    return story.job(**{name: rule}, **spec)
+    rules: dict[str, Any] = {name: rule}
+    return story.job(**rules, **spec)
 
 
 def broken(story: Story) -> set[str]:
