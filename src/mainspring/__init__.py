@@ -26,6 +26,7 @@ if _typing.TYPE_CHECKING:
     )
     from mainspring.sdk.app import App
     from mainspring.sdk.definitions import Limit
+    from mainspring.sdk.once import Debounce, Throttle, Unique
     from mainspring.signals import FailRun, RetryRun, SnoozeRun, current_attempt
 
     __version__: str
@@ -35,6 +36,7 @@ __all__ = [
     "Conflict",
     "Cron",
     "CronError",
+    "Debounce",
     "FailRun",
     "InvalidInput",
     "Limit",
@@ -49,6 +51,8 @@ __all__ = [
     "SnoozeRun",
     "StoreLocked",
     "StoreUnavailable",
+    "Throttle",
+    "Unique",
     "UnknownType",
     "Unreachable",
     "__version__",
@@ -59,12 +63,15 @@ _HOMES = {
     "App": "mainspring.sdk.app",
     "Cron": "mainspring.core.cron",
     "CronError": "mainspring.core.cron",
+    "Debounce": "mainspring.sdk.once",
     "FailRun": "mainspring.signals",
     "Limit": "mainspring.sdk.definitions",
     "Priority": "mainspring.core.model",
     "RetryRun": "mainspring.signals",
     "RunState": "mainspring.core.states",
     "SnoozeRun": "mainspring.signals",
+    "Throttle": "mainspring.sdk.once",
+    "Unique": "mainspring.sdk.once",
     "current_attempt": "mainspring.signals",
 }
 

@@ -26,6 +26,7 @@ COUNTS = {
     "expire_sessions": 1,
     "prune_history": 1,
     "prune_keys": 1,
+    "prune_unique_keys": 1,
     "prune_sessions": 1,
     "prune_lanes": 1,
     "prune_limits": 1,

@@ -43,18 +43,32 @@ INSERT INTO run_history (id, job_id, version, queue, route, tenant, priority, ki
 SELECT (n + 100000) * 256, md5((n % 5000 + 1)::text)::uuid, 1, 'q1', 'http', 'default', 1, 'manual', 'SUCCEEDED', now(),
     now(), now(), 1, 1, 0
 FROM generate_series(1, 20000) AS n;
+INSERT INTO run_unique (tenant, job_id, key, run_id)
+SELECT 'default', md5((n % 5000 + 1)::text)::uuid, decode(md5(n::text), 'hex'), n * 256
+FROM generate_series(1, 20000) AS n;
 """
 LARGE = """
 UPDATE pg_class SET reltuples = 1000000 WHERE relkind = 'r' AND relname IN ('run', 'job', 'job_version', 'job_clock');
 UPDATE pg_class SET reltuples = 10000000 WHERE relkind = 'r' AND relname ~ '^run_history_[0-9]';
 UPDATE pg_class SET reltuples = 100000 WHERE relkind = 'r' AND relname IN ('dead_run', 'idempotency', 'lane');
+UPDATE pg_class SET reltuples = 1000000 WHERE relkind = 'r' AND relname = 'run_unique';
 UPDATE pg_class SET reltuples = 1000 WHERE relkind = 'r' AND relname = 'session';
 UPDATE pg_class SET reltuples = 1000000 WHERE relkind = 'i' AND relname ~ '^(run|job)_' AND relname !~ '^run_history';
 """
 """What ANALYZE would say of full tables; the planner scales it by the pages that there are."""
 PAGE = {"tenant": "'default'", "lowest": "0", "before": "9223372036854775807", "limit": "100"}
 JOB = "md5('7')::uuid"
-BIG = {"run", "job_clock", "job", "job_version", "run_history", "lane", "idempotency", "session"}
+BIG = {
+    "run",
+    "job_clock",
+    "job",
+    "job_version",
+    "run_history",
+    "lane",
+    "idempotency",
+    "session",
+    "run_unique",
+}
 
 
 @pytest.fixture(scope="module", params=["empty", "backlog", "drained", "large"])
@@ -110,6 +124,10 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.SUBMIT, "hold_lanes", {"lane_pkey"}),
         (Role.SUBMIT, "find_lanes", {"lane_key"}),
         (Role.SUBMIT, "read_keys", {"idempotency_pkey"}),
+        (Role.SUBMIT, "lock_unique_keys", {"run_unique_pkey"}),
+        (Role.SUBMIT, "lock_holders", {"run_pkey"}),
+        (Role.SUBMIT, "replace_waiting", {"run_pkey"}),
+        (Role.SUBMIT, "release_keys", {"idempotency_pkey"}),
         (Role.CLAIM, "claim_runs", {"session_pkey", "run_ready", "run_held_quarantined"}),
         (Role.CLAIM, "try_claim", {"session_pkey", "run_ready", "run_held_quarantined"}),
         (
@@ -171,6 +189,7 @@ async def test_hot_query_walks_its_indexes_and_sorts_nothing(
         (Role.FIRE, "fire_clocks"),
         (Role.FIRE, "fire_outlined"),
         (Role.APPLY, "lock_runs"),
+        (Role.SUBMIT, "lock_holders"),
     ],
 )
 async def test_rows_are_locked_in_the_order_of_the_arguments(dsn: str, role: Role, name: str) -> None:

@@ -30,6 +30,7 @@ TABLES = (
     "shard_lease",
     "cluster",
     "idempotency",
+    "run_unique",
     "tenant",
     "revision",
     "limit_rule",

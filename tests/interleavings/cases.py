@@ -10,6 +10,7 @@ from mainspring.core import outcomes
 from mainspring.core.ids import FireRangeId, JobId, RunId, SessionId
 from mainspring.core.limits import JobLimit, LimitRule
 from mainspring.core.model import Job, LaneKey, Priority
+from mainspring.core.once import OnceGuard, OnConflict, UniqueRule, UniqueScope
 from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.outlines import RunOutline
 from mainspring.core.tenants import Tenant
@@ -111,11 +112,15 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
     first, second = await add_session(store), await add_session(store, worker="worker-2")
     crashed = await running_run(store, job, session_id=first, lane=_lane("quarantined"))
     await store.apply([outcomes.lost(facts_of(crashed), job.spec, now=START)], now=START)
-    held = await running_run(store, job, session_id=first, lane=_lane("held"))
+    held = await running_run(
+        store, job, session_id=first, lane=_lane("held"), once=_guard("held", UniqueRule())
+    )
     other = await running_run(store, job, session_id=first, lane=_lane("other"))
-    [waiting] = await submit(store, job, lane=_lane("waiting"), expires_at=EXPIRY)
+    [waiting] = await submit(
+        store, job, lane=_lane("waiting"), expires_at=EXPIRY, once=_guard("waiting", REPLACE)
+    )
     key = IdempotencyKey(key="old", request_hash=b"before", expires_at=at(5))
-    ended = await submit(store, quiet, submit_key=key)
+    ended = await submit(store, quiet, submit_key=key, once=_guard("over", UniqueRule()))
     await store.cancel_runs(ended, reason="test", now=START)
     await store.write_limits("default", [LimitRule(name="crm", max_running=3)])
     limits = (JobLimit(limit=1), JobLimit(use="crm"))
@@ -188,6 +193,9 @@ _TOUCHES = tuple(
         "submit_plain": "job lane",
         "submit_straight submit_straight_first": "job lane run session",
         "submit_keyed submit_old_key submit_new_lanes": "job lane key",
+        "submit_once submit_successor": "job lane unique",
+        "submit_beside_held submit_replacing submit_once_batch": "job lane unique run",
+        "prune_unique_keys": "unique",
         "edit edit_batch rename rename_other add_fresh pause pause_quiet resume delete delete_batch": "job",
         "fire fire_batch fire_outlined fire_outlined_batch advance": "job lane shard",
         "take take_batch release leave beat_node expire_node": "shard",
@@ -388,6 +396,54 @@ async def submit_new_lanes(store: PostgresStore, scene: Scene) -> Any:
 
 def _key(key: str) -> IdempotencyKey:
     return IdempotencyKey(key=key, request_hash=b"hash", expires_at=at(3600))
+
+
+REPLACE = UniqueRule(scope=UniqueScope.QUEUED, on_conflict=OnConflict.REPLACE)
+
+
+def _guard(key: str, rule: UniqueRule) -> OnceGuard:
+    return OnceGuard(key.encode().ljust(16, b"-"), rule)
+
+
+def _guarded(scene: Scene, key: str, rule: UniqueRule, job: Job) -> NewRun:
+    return make_new_run(
+        job, due_at=NOW, lane=lane_of(scene.quiet), payload=b'"newer"', once=_guard(key, rule)
+    )
+
+
+@_verb()
+async def submit_once(store: PostgresStore, scene: Scene) -> Any:
+    """A key that is free."""
+    return await store.submit_runs([_guarded(scene, "fresh", UniqueRule(), scene.quiet)], now=NOW)
+
+
+@_verb()
+async def submit_successor(store: PostgresStore, scene: Scene) -> Any:
+    """A key whose holder has ended."""
+    return await store.submit_runs([_guarded(scene, "over", UniqueRule(), scene.quiet)], now=NOW)
+
+
+@_verb()
+async def submit_beside_held(store: PostgresStore, scene: Scene) -> Any:
+    """A key whose holder is running."""
+    return await store.submit_runs([_guarded(scene, "held", UniqueRule(), scene.job)], now=NOW)
+
+
+@_verb()
+async def submit_replacing(store: PostgresStore, scene: Scene) -> Any:
+    """A key whose holder waits, and gets the payload."""
+    return await store.submit_runs([_guarded(scene, "waiting", REPLACE, scene.job)], now=NOW)
+
+
+@_verb()
+async def submit_once_batch(store: PostgresStore, scene: Scene) -> Any:
+    runs = [
+        _guarded(scene, "waiting", REPLACE, scene.job),
+        _guarded(scene, "held", UniqueRule(), scene.job),
+        _guarded(scene, "over", UniqueRule(), scene.quiet),
+        _guarded(scene, "fresh", UniqueRule(), scene.quiet),
+    ]
+    return await store.submit_runs(runs, now=NOW)
 
 
 # -- jobs ------------------------------------------------------------------------------------------------------
@@ -621,6 +677,11 @@ async def prune_lanes(store: PostgresStore, scene: Scene) -> Any:
 @_verb(idle=0)
 async def prune_keys(store: PostgresStore, scene: Scene) -> Any:
     return await store.prune_keys(now=NOW, limit=10)
+
+
+@_verb(idle=(0, None))
+async def prune_unique_keys(store: PostgresStore, scene: Scene) -> Any:
+    return await store.prune_unique_keys(now=NOW, after=None, limit=10)
 
 
 @_verb(idle=0)

@@ -64,6 +64,14 @@ TRIPLES = (
     "submit_new_lanes submit_keyed prune_lanes",
     "submit_old_key submit_old_key prune_keys",
     "submit_plain delete_batch prune_lanes",
+    # keys of what runs once, their holders, and who else wants these
+    "submit_once submit_once submit_once",
+    "submit_successor submit_successor prune_unique_keys",
+    "submit_once_batch submit_successor prune_unique_keys",
+    "submit_beside_held succeed prune_unique_keys",
+    "submit_beside_held submit_beside_held lose",
+    "submit_replacing claim cancel",
+    "submit_replacing submit_replacing expire_runs",
     # a run that goes straight to a session, and what happens to its lane, its job and the session
     "submit_straight submit_plain claim",
     "submit_straight claim close_sessions",

@@ -170,6 +170,28 @@ GUARDS: tuple[Guard, ...] = (
         ),
     ),
     Guard(
+        "holder of a key",
+        "a key of what runs once has one run at a time",
+        (
+            Edit(
+                "mainspring.stores.memory.once",
+                "HeldKey(row.run_id, row.expires_at, _holder_of(run))",
+                "HeldKey(row.run_id, None, None)",
+            ),
+        ),
+    ),
+    Guard(
+        "no other payload for a run under way",
+        "a run that a worker has taken keeps its payload",
+        (
+            Edit(
+                "mainspring.core.once",
+                "return holder is not None and not holder.is_running and not is_expired(holder.expires_at, now)",
+                "return holder is not None and not is_expired(holder.expires_at, now)",
+            ),
+        ),
+    ),
+    Guard(
         "jitter outside of the fire key",
         "every node names a fire by its nominal time",
         (

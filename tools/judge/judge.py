@@ -11,6 +11,7 @@ from tools.judge.fires import judge_fires, judge_instants
 from tools.judge.limits import judge_limits, judge_lines
 from tools.judge.misfires import judge_catch_ups, judge_misfires
 from tools.judge.model import History, Verdict
+from tools.judge.once import judge_once
 from tools.judge.order import judge_deaths, judge_grants, judge_order, judge_passed_over
 from tools.judge.runs import Runs
 from tools.judge.shares import judge_shares
@@ -31,6 +32,7 @@ RULES = {
     "S12": "legal steps only",
     "S13": "what failed for good had used up its attempts",
     "S14": "limits hold: what is under way at a time, and how often it starts",
+    "S15": "one holder per key and scope, and the newest payload in the one that waits",
     "S18": "the overlap policy holds",
     "S19": "nothing starts before it is due",
     "S20": "the misfire policy holds",
@@ -56,6 +58,7 @@ def judge(history: History) -> Verdict:
         *judge_misfires(history, runs, counts),
         *judge_catch_ups(history, counts),
         *judge_submissions(history, runs, counts),
+        *judge_once(history, runs, counts),
         *judge_effects(history, runs, counts),
         *judge_ends(history, runs, counts),
         *judge_cancels(history, runs, counts),

@@ -10,6 +10,7 @@ from typing import Any
 from mainspring.testing.factories import at
 from tools.simulator.crowd import make_crowd
 from tools.simulator.limited import make_limited
+from tools.simulator.once import make_once
 from tools.simulator.plan import CRASH_VERBS, Action, FaultPlan, JobPlan, Plan
 
 
@@ -34,6 +35,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     herd, changes, crashes = _make_herd(seed, servers, seconds)
     crowd, floods = make_crowd(seed, seconds)
     limited, limits = make_limited(seed, seconds)
+    once, bursts = make_once(seed, seconds)
     names = [f"server-{index}" for index in range(servers)]
     names += [f"worker-{index}" for index in range(len(workers))]
     return Plan(
@@ -47,7 +49,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         latency=random.choice([0.0005, 0.002, 0.02]),
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=(*jobs, *herd, *crowd, *limited),
+        jobs=(*jobs, *herd, *crowd, *limited, *once),
         actions=tuple(
             sorted(
                 (
@@ -57,6 +59,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *changes,
                     *floods,
                     *limits,
+                    *bursts,
                 ),
                 key=lambda action: action.at,
             )

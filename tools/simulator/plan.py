@@ -37,7 +37,7 @@ class Action:
     Attributes:
         kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, limit.
         job: the name of the job.
-        body: the patch of an edit; for a submission `delay` (seconds), `key` and `priority`; for a flood of
+        body: the patch of an edit; for a submission `delay` (seconds), `key`, `payload` and `priority`; for a flood of
             submissions their `count`, and among how many `customers`; the `weight` of the job's tenant; the `name` and
             `rule` of a limit.
     """

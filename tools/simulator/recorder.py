@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.admission import HELD_BACK, SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.ids import JobId, RunId, SessionId, job_shard
@@ -20,7 +20,7 @@ from mainspring.ports.store.limits import LineClaimResult
 from mainspring.ports.store.runs import SubmitResult
 from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus, fire_of
 from mainspring.ports.store.sessions import BeatResult
-from tools.judge import Change, ChangeKind, Effect, Event, Fault, Grant, Operation
+from tools.judge import Change, ChangeKind, Effect, Event, Fault, Grant, Operation, Replacement
 
 
 class Recorder:
@@ -43,6 +43,7 @@ class Recorder:
         self.limits: dict[str, Mapping[str, Any]] = {}
         self.effects: list[Effect] = []
         self.events: list[Event] = []
+        self.replacements: list[Replacement] = []
         self.faults: list[Fault] = []
         self.grants: list[Grant] = []
         self.alive: set[str] = set()
@@ -219,6 +220,7 @@ class Recorder:
             actor=actor,
             session_id=session_id,
             is_stale=is_stale,
+            committed_at=self._time(),
         )
         self.events.append(event)
         self.say(f"run {run_id} {what} {target} token {token} by {actor}{' refused' if is_stale else ''}")
@@ -232,6 +234,16 @@ class Recorder:
                 self._event(result.run_id, RunState.PENDING, 0, "inserted", actor, given["now"])
             elif result.status is SubmissionVerdict.DUPLICATE:
                 self.reached["submission_repeated"] += 1
+                self.reached["submission_repeated_that_made_no_run"] += result.first in HELD_BACK
+            elif result.status in HELD_BACK:
+                self.reached[f"submission_{result.status}"] += 1
+                self.say(f"run {result.run_id} {result.status} by {actor}")
+                if result.status in {SubmissionVerdict.REPLACED, SubmissionVerdict.DEBOUNCED}:
+                    assert result.run_id is not None
+                    replacement = Replacement(
+                        at=given["now"], run_id=result.run_id, payload=run.payload, place=len(self.events)
+                    )
+                    self.replacements.append(replacement)
 
     def _note_speculative_claim(
         self, actor: str, request: Any, given: Mapping[str, Any], result: ClaimResult | None

@@ -175,6 +175,7 @@ async def _read(world: World, healed_at: datetime) -> History:
         operations=recorder.operations,
         effects=recorder.effects,
         events=recorder.events,
+        replacements=recorder.replacements,
         grants=recorder.grants,
         faults=recorder.faults,
         runs=runs,

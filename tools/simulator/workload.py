@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from mainspring.core.fields import read_payload
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Priority
 from mainspring.engine.assembly import Engine
 from mainspring.engine.usecases.browsing import RunFilter
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound, StoreUnavailable, Unreachable
 from tools.judge import Operation
 from tools.simulator.nodes import ServerNode
@@ -105,6 +106,7 @@ class Clients:
             run_at=asked_at + timedelta(seconds=delay) if delay is not None else None,
             priority=Priority[action.body["priority"]] if "priority" in action.body else None,
             idempotency_key=action.body.get("key"),
+            payload=read_payload(action.body.get("payload")),
         )
         try:
             submitted = await self._ask(lambda engine: engine.client.runs.submit(tenant, submission))
@@ -112,7 +114,15 @@ class Clients:
             self._note("submit", job_id, asked_at, _outcome(error), key=submission.idempotency_key)
             raise
         self._runs.append((job_id, submitted.run_id))
-        self._note("submit", job_id, asked_at, "ok", key=submission.idempotency_key, run_id=submitted.run_id)
+        self._note(
+            "submit",
+            job_id,
+            asked_at,
+            "ok",
+            key=submission.idempotency_key,
+            run_id=submitted.run_id,
+            status=submitted.status.value,
+        )
 
     async def _flood(self, action: Action) -> None:
         """Submit many runs at once. If no answer comes, they are not submitted again: they may be there."""
@@ -169,6 +179,7 @@ class Clients:
         key: str | None = None,
         run_id: RunId | None = None,
         answer: str | None = None,
+        status: str = "submitted",
     ) -> None:
         operation = Operation(
             kind=kind,
@@ -179,6 +190,7 @@ class Clients:
             key=key,
             run_id=run_id,
             answer=answer,
+            status=status,
         )
         self._world.recorder.operations.append(operation)
         self._world.recorder.say(f"client {kind} run {run_id}: {outcome} {answer or ''}")

@@ -111,7 +111,7 @@ def _descend(found: object, step: str | int, field: str, needed_by: str) -> tupl
     raise InvalidInput(field, f"must be {right}, not {kind(found)}; {needed_by} needs {inner}")
 
 
-def _text_of(scalar: str | float) -> str:
+def _text_of(scalar: object) -> str:
     if isinstance(scalar, str):
         return scalar
     if isinstance(scalar, bool):

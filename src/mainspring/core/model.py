@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mainspring.core.fields import MAX_PAYLOAD
 from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
 from mainspring.core.limits import LINED_UP, JobLimit
+from mainspring.core.once import DebounceRule, ThrottleRule, UniqueRule
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.states import RunState
 from mainspring.core.targets import TARGETS
@@ -122,6 +123,7 @@ class JobSpec:
         expires_after: a run not started this long after its due instant is skipped as expired.
         poison_limit: how many worker crashes while this run is quarantined make it FAILED.
         concurrency: the limits under which its runs start, at most three.
+        unique, debounce, throttle: which submissions make a run of their own; at most one of the three.
     """
 
     name: str
@@ -141,6 +143,9 @@ class JobSpec:
     expires_after: timedelta | None = None
     poison_limit: int = 3
     concurrency: tuple[JobLimit, ...] = ()
+    unique: UniqueRule | None = None
+    debounce: DebounceRule | None = None
+    throttle: ThrottleRule | None = None
 
     @property
     def route(self) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from mainspring.core.fields import read_choice, read_delay, read_instant
 from mainspring.core.model import Priority
-from mainspring.errors import InvalidInput
+from mainspring.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:
     from mainspring.sdk.app import App
@@ -71,7 +71,9 @@ class Function(Generic[P, R]):
         """Submit a run with these arguments; return when it is durably stored.
 
         Raises:
-            InvalidInput: the arguments do not fit the function or are not JSON.
+            InvalidInput: the arguments do not fit the function or are not JSON, or lack a part that the job's key
+                needs.
+            Conflict: the job's `unique` rejects a second run with the same key.
             NotFound: the server has no job of this name; did you start it with this app?
             Unreachable: the server did not answer.
         """
@@ -163,13 +165,13 @@ class Submitter(Generic[P]):
         """Submit a run with these arguments; return when it is durably stored."""
         payload = self._function.payload(args, kwargs)
         (handle,) = await self._app.submit(self._function.name, [payload], self._options)
-        return handle
+        return _accepted(handle)
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle:
         """Like `enqueue`, for code without an event loop."""
         payload = self._function.payload(args, kwargs)
         (handle,) = self._app.submit_sync(self._function.name, [payload], self._options)
-        return handle
+        return _accepted(handle)
 
     async def enqueue_many(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle]:
         """Submit many runs in few requests."""
@@ -192,6 +194,12 @@ class Submitter(Generic[P]):
                 message = f"must be a mapping or a list of arguments, not {type(call).__name__}"
                 raise InvalidInput(f"calls[{index}]", message)
         return payloads
+
+
+def _accepted(handle: RunHandle) -> RunHandle:
+    if handle.status == "rejected":
+        raise Conflict("unique", f"{handle.id} has the same key, and the job lets no second run in")
+    return handle
 
 
 def _read_priority(value: Priority | str | None) -> Priority | None:

@@ -23,13 +23,17 @@ class RunHandle:
 
     Attributes:
         id: the run's id in its text form, `run_…`.
+        status: what became of the submission. `submitted`: it made this run. If the job says what runs once, it may
+            also have joined this run (`existing`, `replaced`, `debounced`), or have been dropped (`throttled`, and
+            from `enqueue_many` also `rejected`); this run is then the one that has the key.
     """
 
-    __slots__ = ("_app", "id")
+    __slots__ = ("_app", "id", "status")
 
-    def __init__(self, app: App, run_id: str) -> None:
+    def __init__(self, app: App, run_id: str, status: str = "submitted") -> None:
         self._app = app
         self.id = run_id
+        self.status = status
 
     def __repr__(self) -> str:
         return f"RunHandle({self.id!r})"

@@ -22,6 +22,7 @@ JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r
 RunIdText = Annotated[str, Meta(description="A run's id.", examples=["run_00000000009z4"])]
 Instant = Annotated[datetime, Meta(tz=True, description="An instant in UTC, ISO 8601.")]
 NEXT_FIRES = 5
+_STATUS = "`submitted`, `existing`, `replaced`, `debounced` or `throttled`."
 
 
 class _JobHead(Struct, kw_only=True):
@@ -188,19 +189,26 @@ class Deleted(Struct):
 
 
 class SubmittedView(Struct, kw_only=True):
-    """The run of a submission."""
+    """What became of a submission."""
 
-    run_id: RunIdText
-    is_new: Annotated[
-        bool, Meta(description="False: the idempotency key was used before; this is the first run.")
+    run_id: Annotated[
+        str,
+        Meta(
+            description="The run that it made or joined; with `throttled`, the run that was let through last.",
+            examples=["run_00000000009z4"],
+        ),
     ]
+    is_new: Annotated[
+        bool, Meta(description="False: no run was made; the answer says which run there is already.")
+    ]
+    status: Annotated[str, Meta(description=_STATUS)] = "submitted"
 
 
 class BulkRunView(Struct, kw_only=True):
     """The result of one submission of many."""
 
     run_id: str | None
-    status: str
+    status: Annotated[str, Meta(description=f"{_STATUS} Besides `duplicate`, `key_mismatch` and `rejected`.")]
 
 
 class BulkJobView(Struct, kw_only=True):

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from mainspring.core.definition.limits import LimitList
+from mainspring.core.definition.once import DEBOUNCE, THROTTLE, UNIQUE
 from mainspring.core.definition.policies import MISFIRE, RETRY
 from mainspring.core.fields import DAY, MAX_NAME, read_text
 from mainspring.core.ids import looks_like_job_id, looks_like_run_id
@@ -158,6 +159,30 @@ OPTIONS = _job_options(
             "A run starts when all have room."
         ),
         example=[{"key": "$.customer", "limit": 2}],
+    ),
+    Option(
+        name="unique",
+        kind=UNIQUE,
+        summary="Make no second run of the same thing.",
+        detail="It guards submissions, not fires. [Run it once](../howto/run-once.md) has examples.",
+        is_nullable=True,
+        example={"key": "$.order"},
+    ),
+    Option(
+        name="debounce",
+        kind=DEBOUNCE,
+        summary="Make one run of many submissions, when no more have come for a while.",
+        detail="The newest payload is used. Not with a trigger.",
+        is_nullable=True,
+        example={"key": "$.document", "wait": "5s"},
+    ),
+    Option(
+        name="throttle",
+        kind=THROTTLE,
+        summary="Make at most so many runs in a time, and drop the other submissions.",
+        detail="It guards submissions, not fires.",
+        is_nullable=True,
+        example={"key": "$.customer", "limit": 1, "per": "1h"},
     ),
 )
 """All others, in the order in which they are shown. Each has a default, that of `JobSpec`."""

@@ -85,7 +85,10 @@ def make_identify(options: Options) -> Callable[[Mapping[str, Any]], Hashable]:
         for key in nested:
             found.append(_freeze(plain[key]) if plain[key] else ())  # noqa: PERF401 - the same
         for group, inner_scalars, inner_lists in insides:
-            inside = plain[group]
+            inside = plain.get(group)
+            if inside is None:  # a rule that this job has not, or that is younger than what is kept
+                found.append(None)
+                continue
             found.append(inner_scalars(inside))
             for key in inner_lists:
                 found.append(tuple(inside[key]))  # noqa: PERF401 - the same

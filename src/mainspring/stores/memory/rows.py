@@ -301,3 +301,11 @@ class LimitKeyRow:
     level: float | None = None
     level_at: datetime | None = None
     holds: dict[RunId, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueKeyRow:
+    """A key of what runs once, with the run that took it last."""
+
+    run_id: RunId
+    expires_at: datetime | None

@@ -44,6 +44,7 @@ from mainspring.stores.memory.rows import (
     RunRow,
     SessionRow,
     ShardRow,
+    UniqueKeyRow,
 )
 
 
@@ -77,6 +78,7 @@ class Tables:
         self.history: OrderedIndex[tuple[datetime, RunId]] = OrderedIndex()
         self.attempts: dict[RunId, list[Attempt]] = {}
         self.keys: dict[tuple[str, str], KeyRow] = {}
+        self.unique_keys: dict[tuple[str, JobId, bytes], UniqueKeyRow] = {}
 
         self.sessions: dict[SessionId, SessionRow] = {}
         self.nodes: dict[str, NodeRow] = {}

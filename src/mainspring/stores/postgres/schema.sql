@@ -103,6 +103,7 @@ CREATE TABLE idempotency (
     run_id bigint NOT NULL,
     request_hash bytea NOT NULL,
     expires_at timestamp with time zone NOT NULL,
+    verdict text,
     CONSTRAINT idempotency_pkey PRIMARY KEY (tenant, key)
 );
 CREATE INDEX idempotency_expiring ON public.idempotency USING btree (expires_at);
@@ -319,6 +320,15 @@ CREATE TABLE run_tally (
     state text NOT NULL,
     runs bigint NOT NULL,
     CONSTRAINT run_tally_pkey PRIMARY KEY (tenant, day, state)
+);
+
+CREATE TABLE run_unique (
+    tenant text NOT NULL,
+    job_id uuid NOT NULL,
+    key bytea NOT NULL,
+    run_id bigint NOT NULL,
+    expires_at timestamp with time zone,
+    CONSTRAINT run_unique_pkey PRIMARY KEY (tenant, job_id, key)
 );
 
 CREATE TABLE session (

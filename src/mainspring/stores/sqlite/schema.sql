@@ -94,7 +94,7 @@ CREATE TABLE idempotency (
     key TEXT NOT NULL,
     run_id INTEGER NOT NULL,
     request_hash BLOB NOT NULL,
-    expires_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL, verdict TEXT,
     PRIMARY KEY (tenant, key)
 ) STRICT;
 
@@ -317,6 +317,15 @@ CREATE TABLE run_tally (
     state TEXT NOT NULL,
     runs INTEGER NOT NULL,
     PRIMARY KEY (tenant, day, state)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE run_unique (
+    tenant TEXT NOT NULL,
+    job_id BLOB NOT NULL,
+    key BLOB NOT NULL,                     -- blake2b-128 of the rule and its key
+    run_id INTEGER NOT NULL,
+    expires_at INTEGER,                       -- scope 'period' and throttle; NULL for all others
+    PRIMARY KEY (tenant, job_id, key)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE session (

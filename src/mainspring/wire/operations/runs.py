@@ -25,7 +25,7 @@ RUN_JOB_NOW = Operation(
     body=_SUBMISSION,
     headers=(_KEY,),
     answer=SubmittedView,
-    statuses=(202, 200),
+    statuses=(201, 200),
     is_conflicting=True,
 )
 SUBMIT_RUN = Operation(
@@ -34,11 +34,12 @@ SUBMIT_RUN = Operation(
     path=f"{_JOB}/runs",
     right=Right.SUBMIT,
     summary="Submit a run of a job",
-    description="Submit a run (202). A repeated Idempotency-Key returns the first run (200).",
+    description="Submit a run (201). No run is made (200) for a repeated Idempotency-Key, "
+    "or if a rule of the job says so.",
     body=_SUBMISSION,
     headers=(_KEY,),
     answer=SubmittedView,
-    statuses=(202, 200),
+    statuses=(201, 200),
     is_conflicting=True,
 )
 LIST_JOB_RUNS: Operation[RunPage | BriefPage] = Operation(
@@ -59,7 +60,7 @@ SUBMIT_RUNS = Operation(
     right=Right.SUBMIT,
     summary="Submit many runs",
     description=f"Submit up to {BULK_LIMIT:,} runs in one transaction. "
-    "An invalid run refuses all; a used key only that run.",
+    "An invalid run refuses all; a used key, or a rule of the job, only that run.",
     body=Body(list[BulkSubmitItem], list[BulkSubmitItem]),
     answer=list[BulkRunView],
 )

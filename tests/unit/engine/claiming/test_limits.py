@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.ids import JobId
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import Conflict, InvalidInput, NotFound
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Lease, Report

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from mainspring.core.ids import JobId
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Report
 from mainspring.testing.manual import ManualRuntime, ManualWorker

@@ -10,7 +10,7 @@ import pytest
 
 from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
 from mainspring.testing.factories import at, make_new_run, read_job

@@ -143,11 +143,12 @@ FROM unnest(
     :tenants::text[], :keys::text[], :run_ids::bigint[], :request_hashes::bytea[], :expiries_at::timestamptz[]
 ) AS new (tenant, key, run_id, request_hash, expires_at)
 ON CONFLICT (tenant, key) DO UPDATE
-SET run_id = excluded.run_id, request_hash = excluded.request_hash, expires_at = excluded.expires_at
+SET run_id = excluded.run_id, request_hash = excluded.request_hash, expires_at = excluded.expires_at,
+    verdict = NULL
 WHERE known.expires_at <= :now;
 
 -- name: read_keys
-SELECT known.tenant, known.key, known.run_id, known.request_hash, known.expires_at
+SELECT known.tenant, known.key, known.run_id, known.request_hash, known.expires_at, known.verdict
 FROM unnest(:tenants::text[], :keys::text[]) AS wanted (tenant, key)
 CROSS JOIN LATERAL (
     SELECT * FROM idempotency
