@@ -22,6 +22,8 @@ JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r
 RunIdText = Annotated[str, Meta(description="A run's id.", examples=["run_00000000009z4"])]
 Instant = Annotated[datetime, Meta(tz=True, description="An instant in UTC, ISO 8601.")]
 NEXT_FIRES = 5
+_YOUNG = frozenset({"unique", "debounce", "throttle"})
+"""Fields of a job that servers of earlier releases do not send."""
 _STATUS = "`submitted`, `existing`, `replaced`, `debounced` or `throttled`."
 
 
@@ -47,7 +49,10 @@ else:
     # The core describes the fields of a definition, once for all.
     JobView = defstruct(
         "JobView",
-        [(field, Annotated[Any, Meta(extra_json_schema=schema)]) for field, schema in view_schemas().items()],
+        [
+            (field, Annotated[Any, Meta(extra_json_schema=schema)], *([None] if field in _YOUNG else []))
+            for field, schema in view_schemas().items()
+        ],
         bases=(_JobHead,),
         module=__name__,
         namespace={"__doc__": "A job: its full definition and the state of its clock."},

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from httpx import AsyncClient
+
+from mainspring.wire.views import JobView
 
 
 async def make_job(http: AsyncClient, **fields: Any) -> str:
@@ -74,3 +77,12 @@ async def test_rule_is_shown_in_full_form(http: AsyncClient) -> None:
     shown = (await http.get(f"/api/v1/jobs/{job_id}")).json()
     assert shown["debounce"] == {"key": None, "wait_seconds": 5, "max_wait_seconds": None}
     assert (shown["unique"], shown["throttle"]) == (None, None)
+
+
+async def test_client_reads_a_job_of_a_server_that_does_not_know_the_rules(http: AsyncClient) -> None:
+    job_id = await make_job(http)
+    shown = (await http.get(f"/api/v1/jobs/{job_id}")).json()
+    for rule in ("unique", "debounce", "throttle"):
+        assert shown.pop(rule) is None
+    read = msgspec.json.decode(msgspec.json.encode(shown), type=JobView)
+    assert (read.unique, read.debounce, read.throttle) == (None, None, None)
