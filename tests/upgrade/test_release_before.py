@@ -50,7 +50,7 @@ COLUMNS = {
     "run_history": {"span_id": "fire_range_id"},
     "dead_run": {"span_id": "fire_range_id"},
 }
-NEW_OPTIONS = frozenset({"unique", "debounce", "throttle"})
+NEW_OPTIONS = frozenset({"concurrency", "unique", "debounce", "throttle"})
 OWN = ("migration", "migration_compatibility")
 """What the runner of migrations writes for itself."""
 
@@ -171,7 +171,10 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
     before, after = renamed(upgraded.known.tables), upgraded.tables
     before["session"] = ended(before["session"])
     before["job_clock"] = [ordered_by_due(clock, before) for clock in before["job_clock"]]
-    assert after.keys() - before.keys() == {"census", "revision", "run_tally", "run_unique"}
+    assert after.keys() - before.keys() == {
+        *("census", "revision", "run_tally", "run_unique"),
+        *("limit_rule", "limit_use", "concurrency_key", "key_hold"),
+    }
     before["idempotency"] = [row | {"verdict": None} for row in before["idempotency"]]
     before["tenant"] = []  # what it said of the default tenant holds without it
     assert after.keys() >= before.keys()
@@ -290,7 +293,7 @@ def _without_new_options(answer: Any) -> Any:
         return answer
     if "items" in answer:
         return answer | {"items": _without_new_options(answer["items"])}
-    return {name: value for name, value in answer.items() if name not in NEW_OPTIONS or value is not None}
+    return {name: value for name, value in answer.items() if name not in NEW_OPTIONS or value}
 
 
 def test_what_waited_is_carried_out_once(upgraded: Upgraded, copy: Place, tmp_path: Path) -> None:

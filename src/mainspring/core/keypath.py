@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
-from mainspring.core.fields import is_unicode, kind
+from mainspring.core.fields import decode_payload, is_unicode, kind
 from mainspring.core.values import value
 from mainspring.errors import InvalidInput
 
@@ -90,6 +90,20 @@ def parse(text: str) -> KeyPath:
     if len(text) > LONGEST_KEY or not text.isprintable():
         raise ValueError(f"must have 1 to {LONGEST_KEY} characters that can be printed")
     return KeyPath(text, tuple(steps))
+
+
+def decode_for_key(payload: bytes | None) -> object:
+    """Return what a payload's JSON text stands for, to take keys out of it; None if there is no payload.
+
+    Raises:
+        InvalidInput: it holds a number that is too long to be read.
+    """
+    if payload is None:
+        return None
+    try:
+        return decode_payload(payload)
+    except (ValueError, RecursionError):
+        raise InvalidInput("payload", "cannot be searched for a key: it holds too long a number") from None
 
 
 def _descend(found: object, step: str | int, field: str, needed_by: str) -> tuple[str, object]:

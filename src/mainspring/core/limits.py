@@ -5,7 +5,6 @@ A run with limits has up to three keys. It waits in the line of the first one, a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from mainspring.core.ids import JobId
-from mainspring.core.keypath import KeyPath, parse
+from mainspring.core.keypath import KeyPath, decode_for_key, parse
 from mainspring.core.rates import Rate
 from mainspring.core.values import value
 
@@ -155,8 +154,7 @@ class KeyMaker:
             InvalidInput: the payload has not what a key is made of.
         """
         if self._made is None:
-            text = self._job_payload if payload is None else payload
-            return self._make(None if text is None else json.loads(text))
+            return self._make(decode_for_key(self._job_payload if payload is None else payload))
         return self._made
 
     def _make(self, payload: object) -> tuple[RunKey, ...]:

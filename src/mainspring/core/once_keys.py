@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 
-from mainspring.core.fields import decode_payload
-from mainspring.core.keypath import KeyPath, parse
+from mainspring.core.keypath import KeyPath, decode_for_key, parse
 from mainspring.core.model import JobSpec
 from mainspring.core.once import OnceGuard, OnceRule, UniqueRule
-from mainspring.errors import InvalidInput
 
 _RULES = ("unique", "debounce", "throttle")
 _PARSED = 1024
@@ -44,7 +42,7 @@ class OnceKeys:
         sort = self.rule.scope.value if isinstance(self.rule, UniqueRule) else ""
         digest = blake2b(f"{self.option}|{sort}|{key}|".encode(), digest_size=16)
         if key is not None:
-            text = _parse(key).extract(_decoded(used), f"{self.option}.key")
+            text = _parse(key).extract(decode_for_key(used), f"{self.option}.key")
             digest.update(text.encode())
         elif isinstance(self.rule, UniqueRule):
             digest.update(b"" if used is None else canonical(used))
@@ -66,15 +64,6 @@ def canonical(payload: bytes) -> bytes:
         return json.dumps(json.loads(payload), sort_keys=True, separators=(",", ":")).encode()
     except (ValueError, RecursionError):  # numbers with thousands of digits, or too deep a nesting
         return payload
-
-
-def _decoded(payload: bytes | None) -> object:
-    if payload is None:
-        return None
-    try:
-        return decode_payload(payload)
-    except (ValueError, RecursionError):
-        raise InvalidInput("payload", "cannot be searched for a key: it holds too long a number") from None
 
 
 @lru_cache(maxsize=_PARSED)

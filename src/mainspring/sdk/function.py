@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-KEYED_OPTIONS = frozenset({"concurrency"})
+KEYED_OPTIONS = frozenset({"concurrency", "unique", "debounce", "throttle"})
 """Options whose keys may be parts of the payload, which then has to have names."""
 _NAMELESS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 NO_PAYLOAD = object()
@@ -59,7 +59,7 @@ class Function(Generic[P, R]):
         self._call = call
         self._signature = inspect.signature(call)
         kinds = {parameter.kind for parameter in self._signature.parameters.values()}
-        self._is_keyed = not KEYED_OPTIONS.isdisjoint(definition) and kinds.isdisjoint(_NAMELESS)
+        self._is_keyed = _names_arguments(definition) and kinds.isdisjoint(_NAMELESS)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._call(*args, **kwargs)
@@ -121,7 +121,7 @@ class Function(Generic[P, R]):
     def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Return these arguments as a payload: an object by names, or a list.
 
-        If the job has options whose keys are parts of the payload, all arguments go by names, with their defaults.
+        If a key of the job is an argument by its name, all go by names, with their defaults.
 
         Raises:
             InvalidInput: the arguments do not fit the function.
@@ -200,6 +200,17 @@ def _accepted(handle: RunHandle) -> RunHandle:
     if handle.status == "rejected":
         raise Conflict("unique", f"{handle.id} has the same key, and the job lets no second run in")
     return handle
+
+
+def _names_arguments(definition: Mapping[str, Any]) -> bool:
+    """Say whether a key of the job is an argument by its name."""
+    for option in KEYED_OPTIONS:
+        given = definition.get(option)
+        for rule in given if isinstance(given, list | tuple) else [given]:
+            key = rule.get("key") if isinstance(rule, Mapping) else rule
+            if isinstance(key, str) and key.startswith("$."):
+                return True
+    return False
 
 
 def _read_priority(value: Priority | str | None) -> Priority | None:

@@ -22,7 +22,7 @@ JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r
 RunIdText = Annotated[str, Meta(description="A run's id.", examples=["run_00000000009z4"])]
 Instant = Annotated[datetime, Meta(tz=True, description="An instant in UTC, ISO 8601.")]
 NEXT_FIRES = 5
-_YOUNG = frozenset({"unique", "debounce", "throttle"})
+_YOUNG = frozenset({"concurrency", "unique", "debounce", "throttle"})
 """Fields of a job that servers of earlier releases do not send."""
 _STATUS = "`submitted`, `existing`, `replaced`, `debounced` or `throttled`."
 

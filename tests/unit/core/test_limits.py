@@ -130,3 +130,24 @@ def test_a_shared_limit_that_makes_no_sense_is_refused(body: dict[str, Any], fie
     with pytest.raises(InvalidInput) as refused:
         read_limit("crm", body)
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"debounce": {"key": "$.doc", "wait": "5s"}},
+        {"unique": {"key": "$.doc", "scope": "queued", "on_conflict": "replace"}},
+    ],
+)
+def test_a_key_must_not_change_while_its_run_waits(rule: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read([{"limit": 1}, {"limit": 1, "key": "$.customer"}], **rule)
+    assert refused.value.field == "concurrency[1].key"
+    assert read([{"limit": 1, "key": "$.doc"}], **rule).concurrency
+    assert read({"limit": 1, "key": "fixed"}, **rule).concurrency
+
+
+def test_a_number_that_nobody_can_read_is_no_key() -> None:
+    spec = make_spec(concurrency=(JobLimit(key="$.a", limit=1),))
+    with pytest.raises(InvalidInput, match="too long a number"):
+        keys_of(JOB, spec, b'{"a": ' + b"1" * 5000 + b"}")

@@ -6,40 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from mainspring.core.definition.once import KeyText
 from mainspring.core.fields import check_known, kind
-from mainspring.core.keypath import LONGEST_KEY, parse
 from mainspring.core.kinds import Kind, Schema, Word
 from mainspring.core.limit_settings import BURST, HOLD, MAX_RUNNING, RATE
 from mainspring.core.limits import MOST_LIMITS, JobLimit
+from mainspring.core.model import JobSpec
+from mainspring.core.once import OnConflict
 from mainspring.core.options import Option, Options
 from mainspring.errors import InvalidInput
-
-
-@dataclass(frozen=True, slots=True)
-class KeyText(Kind):
-    """A key: text, or a path into the payload."""
-
-    metavar: ClassVar[str] = "KEY"
-    is_json: ClassVar[bool] = False
-
-    def read(self, value: object, path: str, old: Any) -> str:
-        """Read a key."""
-        del old
-        if not isinstance(value, str):
-            raise InvalidInput(path, f"must be text or a path like $.customer, not {kind(value)}")
-        try:
-            return parse(value).text
-        except ValueError as error:
-            raise InvalidInput(path, str(error)) from None
-
-    def schema(self) -> Schema:
-        """Return a string's schema."""
-        return {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY}
-
-    def limits(self) -> str:
-        """Say its form."""
-        return "text, or a path into the payload like `$.customer`"
-
 
 CAP = replace(MAX_RUNNING, name="limit")
 ENTRY = Options(
@@ -133,3 +108,23 @@ class LimitList(Kind):
     def limits(self) -> str:
         """Say its forms."""
         return f"a number, an object, or a list of at most {MOST_LIMITS} objects"
+
+
+def check_keys_stay(spec: JobSpec) -> None:
+    """Refuse limits by parts of a payload that may change while a run waits: it would stand in the wrong line.
+
+    Raises:
+        InvalidInput: a limit's key is another part of the payload than that of the rule that replaces it.
+    """
+    rule = spec.debounce
+    option = "debounce"
+    if spec.unique is not None and spec.unique.on_conflict is OnConflict.REPLACE:
+        rule, option = spec.unique, "unique"
+    if rule is None:
+        return
+    for place, limit in enumerate(spec.concurrency):
+        if limit.key is not None and limit.key.startswith("$") and limit.key != rule.key:
+            message = (
+                f"may change while a run waits, because {option} replaces payloads; use the key of {option}"
+            )
+            raise InvalidInput(f"concurrency[{place}].key", message)
