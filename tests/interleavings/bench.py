@@ -30,6 +30,7 @@ TABLES = (
     "shard_lease",
     "cluster",
     "idempotency",
+    "queue",
     "tenant",
     "revision",
 )

@@ -11,6 +11,7 @@ from mainspring.core.ids import FireRangeId, JobId, RunId, SessionId
 from mainspring.core.model import Job, LaneKey, Priority
 from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.outlines import RunOutline
+from mainspring.core.queues import Queue, QueueOrder
 from mainspring.core.tenants import Tenant
 from mainspring.ports.store.claims import ClaimResult, HeldRun
 from mainspring.ports.store.runs import IdempotencyKey, NewRun
@@ -170,7 +171,7 @@ _TOUCHES = tuple(
         "fire fire_batch fire_outlined fire_outlined_batch advance": "job lane shard",
         "take take_batch release leave beat_node expire_node": "shard",
         "record_tzdata": "cluster",
-        "set_tenants set_tenants_backwards": "policies",
+        "set_tenants set_tenants_backwards set_queues set_queues_backwards": "policies",
         "prune_lanes": "lane run",
         "prune_keys": "key",
         "prune_sessions": "session run",
@@ -540,6 +541,18 @@ async def set_tenants(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def set_tenants_backwards(store: PostgresStore, scene: Scene) -> Any:
     return await store.write_tenants([Tenant(name="shop", weight=3), Tenant(name="acme")])
+
+
+@_verb()
+async def set_queues(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_queues(
+        [Queue(name="bulk", order=QueueOrder.FIFO), Queue(name="mail", aging_share=0.2)]
+    )
+
+
+@_verb()
+async def set_queues_backwards(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_queues([Queue(name="mail"), Queue(name="bulk", order=QueueOrder.ROUND_ROBIN)])
 
 
 # -- the janitor -----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
 from mainspring.wire.health import HealthView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
-from mainspring.wire.policies import TenantPage, TenantView
+from mainspring.wire.policies import QueuePage, QueueView, TenantPage, TenantView
 from mainspring.wire.views import (
     BulkJobView,
     BulkRunView,
@@ -135,6 +135,18 @@ class AsyncClient(Transport, AsyncLists):
     async def put_tenant(self, tenant: str, body: Mapping[str, Any]) -> TenantView:
         """Set a tenant's `weight`: its share of the workers among those that wait. 1 is the default."""
         return await self.call(operations.UPSERT_TENANT, tenant, body=body)
+
+    async def list_queues(self, *, after: str | None = None, limit: int = 100) -> QueuePage:
+        """Return a page of the queues for which something was set."""
+        return await self.call(operations.LIST_QUEUES, query={"after": after, "limit": limit})
+
+    async def get_queue(self, queue: str) -> QueueView:
+        """Return what is set for a queue; the defaults if nothing was set."""
+        return await self.call(operations.GET_QUEUE, queue)
+
+    async def put_queue(self, queue: str, body: Mapping[str, Any]) -> QueueView:
+        """Set a queue's `order`, `aging` and `aging_share`. What is left out gets its default."""
+        return await self.call(operations.UPSERT_QUEUE, queue, body=body)
 
     async def list_workers(self, *, after: str | None = None, limit: int = _USUAL_LIMIT) -> WorkerPage:
         """Return a page of live worker sessions; `workers` goes through all pages."""

@@ -206,7 +206,10 @@ def test_rights_are_those_of_the_design() -> None:
         Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run"},
         Right.OPERATE: {"pause_job", "resume_job"},
         Right.EDIT: {"create_job", "create_jobs", "upsert_job", "edit_job", "delete_job"},
-        Right.ADMIN: {"list_tenants", "get_tenant", "upsert_tenant"},
+        Right.ADMIN: {
+            *("list_tenants", "get_tenant", "upsert_tenant"),
+            *("list_queues", "get_queue", "upsert_queue"),
+        },
         Right.WORK: {f"worker_{verb}" for verb in ("register", "claim", "beat", "report", "leave")},
     }
 

@@ -72,6 +72,7 @@ def client(ids: dict[str, str]) -> Iterator[Blocking]:
         ids["job_id"] = client.ask("POST", "/api/v1/jobs", json=job).json()["job_id"]
         ids["run_id"] = client.ask("POST", f"/api/v1/jobs/{ids['job_id']}/runs").json()["run_id"]
         ids["tenant"] = "acme"
+        ids["queue"] = "mail"
         yield client
 
 

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from operator import attrgetter
 
+from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import RunId, SessionId
 from mainspring.engine.claiming.abilities import Abilities, KnownSessions
-from mainspring.engine.claiming.lane_cache import POLL_PERIOD, LaneCache
+from mainspring.engine.claiming.lane_cache import LaneCache
+from mainspring.engine.claiming.lane_rounds import POLL_PERIOD
 from mainspring.engine.claiming.numbers import LastNumbers
 from mainspring.engine.claiming.requests import Granted, LaneChoices, make_request
 from mainspring.engine.claiming.turn import AskingTurn
 from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCalls
-from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.common.wakeups import RunsNews, Wakeups
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
 from mainspring.ports.gateway import ClaimCall, Registration
@@ -63,6 +65,11 @@ class Matcher:
         wakeups.subscribe_runs(self._on_runs_ready)
 
     @property
+    def order(self) -> LaneOrder:
+        """In which order lanes are served, and what tenants have been given."""
+        return self._lanes.order
+
+    @property
     def waiting(self) -> int:
         """How many calls wait for work."""
         return len(self._waiting)
@@ -72,8 +79,11 @@ class Matcher:
         yield Measure("claims_waiting", self.waiting)
         yield Measure("runs_submitted_claimed_total", self._straight)
 
-    def _on_runs_ready(self) -> None:
+    def _on_runs_ready(self, news: RunsNews) -> None:
         self._has_news = self._has_hint = True
+        if news.lanes is not None:
+            self._lanes.hear(news.lanes)
+        self._lanes.hear_marks(news.marks)
         if self._waiting:
             self.waiter.signal()
 
@@ -106,8 +116,9 @@ class Matcher:
             self._waiting.remove(mine)
 
     def follow(self, policies: Policies) -> None:
-        """Give tenants the shares that are set for them from now on."""
+        """Give tenants the shares that are set for them, and serve queues in their orders, from now on."""
         self._lanes.order.weigh({tenant.name: tenant.weight for tenant in policies.tenants.values()})
+        self._lanes.order.rule(policies.queues)
 
     def learn(self, tenant: str, seconds: float) -> None:
         """Note how long an attempt of a tenant held its slot."""
@@ -140,9 +151,10 @@ class Matcher:
         at = self._clock.monotonic()
         if self._has_hint and await self._claim_speculatively(now):
             return 0.0  # there may be more, and others may wait for it
-        if self._has_news or self._lanes.is_old(at, now):
+        if self._has_news or self._lanes.is_old(at):
             self._has_news = False
             await self._lanes.read(self._store, self._clock, self._random, now)
+        await self._lanes.peek(self._store, now)
         await self._know_sessions(at)
         asked, requests, passed = self._choose(self._concerned(at, now), now)
         for item in asked:
@@ -308,7 +320,7 @@ class Matcher:
             if abilities is not None:
                 lucky[abilities] = lucky.get(abilities, 0) + bool(result.runs)
             if request.lanes:
-                self._lanes.expire()
+                self._lanes.expire(request, result)
                 if abilities is not None:
                     given.setdefault(abilities, Granted()).add(request, result)
                 if len(result.runs) == request.limit:
@@ -365,11 +377,8 @@ class Matcher:
         if self._has_news:
             return 0.0
         at = self._clock.monotonic()
-        delay = min(self._lanes.period, self._waiting.first_end() - at)
-        ahead = [
-            (ready_at - now).total_seconds() for ready_at in self._lanes.ready_instants() if ready_at > now
-        ]
-        return max(min([delay, *ahead]), 0.0)
+        delays = [self._lanes.due_in(at), self._waiting.first_end() - at, self._lanes.ready_in(now)]
+        return max(min(delay for delay in delays if delay is not None), 0.0)
 
 
 _arrival = attrgetter("arrival")

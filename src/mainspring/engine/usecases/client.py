@@ -8,6 +8,7 @@ from mainspring.core.ids import SessionId
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.jobs import Accepted, Jobs
+from mainspring.engine.usecases.queues import Queues
 from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs, WaitingSlots
 from mainspring.engine.usecases.tenants import Tenants
 from mainspring.ports.clock import Clock, IdSource
@@ -16,7 +17,7 @@ from mainspring.ports.store.sessions import SessionFacts
 
 
 class Client:
-    """Use cases on jobs (`client.jobs`), runs (`client.runs`) and tenants (`client.tenants`)."""
+    """Use cases on jobs (`client.jobs`), runs (`client.runs`), tenants (`client.tenants`), queues (`client.queues`)."""
 
     def __init__(
         self,
@@ -35,6 +36,7 @@ class Client:
         wakeups = wakeups or Wakeups()
         self.jobs = Jobs(store, clock=clock, ids=ids, wakeups=wakeups, accepted=accepted)
         self.tenants = Tenants(store)
+        self.queues = Queues(store)
         self.runs = Runs(
             store,
             clock=clock,

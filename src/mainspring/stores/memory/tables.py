@@ -17,6 +17,7 @@ from mainspring.core.clocks import NextFire
 from mainspring.core.fencing import is_held
 from mainspring.core.ids import SHARDS, FireRangeId, JobId, LaneId, RunId, SessionId, job_shard, make_run_id
 from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Priority
+from mainspring.core.queues import Queue
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
 from mainspring.core.tenants import Tenant
 from mainspring.ports.store.nodes import Epochs
@@ -74,8 +75,8 @@ class Tables:
         self.tzdata: str | None = None
         self.census: Census | None = None
         self.tenant_settings: dict[str, Tenant] = {}
+        self.queue_settings: dict[str, Queue] = {}
         self.policy_revision = 0
-
         self._run_sequence = count(1)
         self._fire_range_sequence = count(1)
         self._lane_sequence = count(1)

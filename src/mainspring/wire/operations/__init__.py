@@ -24,8 +24,11 @@ from mainspring.wire.operations.jobs import (
     UPSERT_JOB,
 )
 from mainspring.wire.operations.policies import (
+    GET_QUEUE,
     GET_TENANT,
+    LIST_QUEUES,
     LIST_TENANTS,
+    UPSERT_QUEUE,
     UPSERT_TENANT,
 )
 from mainspring.wire.operations.runs import (
@@ -77,6 +80,9 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     LIST_TENANTS,
     GET_TENANT,
     UPSERT_TENANT,
+    LIST_QUEUES,
+    GET_QUEUE,
+    UPSERT_QUEUE,
     GET_HEALTH,
     GET_OPENAPI,
     LIST_WORKERS,
@@ -102,11 +108,13 @@ __all__ = [
     "GET_JOB_LEDGER",
     "GET_JOB_STATUS",
     "GET_OPENAPI",
+    "GET_QUEUE",
     "GET_RUN",
     "GET_TENANT",
     "LIST_JOBS",
     "LIST_JOB_FIRE_RANGES",
     "LIST_JOB_RUNS",
+    "LIST_QUEUES",
     "LIST_RUNS",
     "LIST_TENANTS",
     "LIST_WORKERS",
@@ -118,6 +126,7 @@ __all__ = [
     "SUBMIT_RUN",
     "SUBMIT_RUNS",
     "UPSERT_JOB",
+    "UPSERT_QUEUE",
     "UPSERT_TENANT",
     "WORKER_BEAT",
     "WORKER_CLAIM",

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import SHARDS
 from mainspring.core.shards import Refusal, find_owners
+from mainspring.engine.common.exchange import ServedExchange
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
@@ -55,6 +57,7 @@ class Node:
         self.skew = 0.0
         self.at = cluster.clock.monotonic()
         self.gone = False
+        self.order = LaneOrder()
         self.shards = Shards(
             cluster.store,
             node=replace(make_node(name), tzdata=tzdata),
@@ -64,6 +67,7 @@ class Node:
             settings=ShardSettings(period=timedelta(seconds=period), clock_limit=timedelta(seconds=5)),
             write_health=WriteHealth(),
             host_time=lambda: cluster.clock.now() + timedelta(seconds=self.skew),
+            served=ServedExchange(self.order),
         )
 
     @property
