@@ -171,7 +171,7 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
     before["session"] = ended(before["session"])
     before["job_clock"] = [ordered_by_due(clock, before) for clock in before["job_clock"]]
     assert after.keys() - before.keys() == {"census", "revision", "run_tally"}
-    before["tenant"] = []  # what it said of the default tenant holds without it
+    before["tenant"] = before["queue"] = []  # what they said of the default ones holds without it
     assert after.keys() >= before.keys()
     for table in before.keys() - set(OWN):
         assert ordered(before[table]) == ordered(after[table]), table

@@ -33,7 +33,7 @@ class _Turns:
     order: list[tuple[float, int, str]] = field(default_factory=list)
     waiting: int = 0
 
-    def add(self, pool: Pool, most: int) -> None:
+    def add(self, pool: Pool | QueueTier, most: int) -> None:
         """Take the lanes of a pool that are to be served first into the deal."""
         self.waiting += pool.awake
         for head in pool.first(most):
@@ -100,17 +100,19 @@ class _Line(_Turns):
 
 
 def deal(
-    queues: Shares, pools: Sequence[Pool], seats: int, most: int, *, times: SlotTimes
+    queues: Shares, pools: Sequence[Pool | QueueTier], seats: int, most: int, *, times: SlotTimes
 ) -> dict[LaneId, int]:
     """Return the lanes that get portions of the seats, and further ones for what they leave over, each with its quota.
 
     Args:
         queues: the shares of the queues. Their weights are set here.
-        pools: those with something ready; at least one.
+        pools: those with something ready; at least one. A queue may stand for all its pools.
         most: the most lanes to return.
         times: how long attempts take.
     """
-    turns = _gather(queues, pools, most)
+    turns = _gather(queues, pools, min(most, max(seats, PORTIONS)))
+    for turn in turns.values():
+        turn.queue.advance()
     heads = [head for turn in turns.values() for head in turn.heads()]
     if len(heads) == 1:
         return {heads[0].lane_id: seats}
@@ -144,24 +146,25 @@ def _deal(queues: Shares, turns: Mapping[str, _Turns], seats: int, times: SlotTi
     return dealt
 
 
-def _gather(queues: Shares, pools: Sequence[Pool], most: int) -> dict[str, _Turns]:
+def _gather(queues: Shares, pools: Sequence[Pool | QueueTier], most: int) -> dict[str, _Turns]:
     """Return by queue the lanes that are to be served first."""
     if len(pools) > PORTIONS:
         pools = _nearest(queues, pools, most)
     each = max(min(most, PORTIONS) // len(pools), 1)
+    of_queue = max(most // len(pools), 1)
     turns: dict[str, _Turns] = {}
     for pool in pools:
         name = pool.queue.name
         turn = turns.get(name)
         if turn is None:
             turn = turns[name] = (_Line if pool.queue.is_fifo else _Turns)(pool.queue)
-        turn.add(pool, each)
+        turn.add(pool, of_queue if pool is pool.queue else each)
     for turn in turns.values():
         turn.line_up()
     return turns
 
 
-def _nearest(queues: Shares, pools: Sequence[Pool], most: int) -> list[Pool]:
+def _nearest(queues: Shares, pools: Sequence[Pool | QueueTier], most: int) -> list[Pool | QueueTier]:
     """Return the pools that are to be served first: by the shares of queues, then of tenants, then by age."""
     at = {pool.queue.name: 0.0 for pool in pools}
     for name in at:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from heapq import heapify, heappop, heappush
@@ -22,6 +23,8 @@ MOST_AGED = 64
 """Lanes of one claim from which runs are taken that have waited for long, at most."""
 TIERS = tuple(sorted(Priority))
 _MOST_GIVEN = 10_000
+Source = Pool | QueueTier
+"""What a worker serves: the lanes of one route, or those of all routes of a queue."""
 _SPARE = 64
 
 
@@ -39,7 +42,7 @@ class Reach:
         is_cut: the last choice left lower tiers out, because lanes of higher ones may have more than their quotas.
     """
 
-    __slots__ = ("_changes", "_pools", "_serves", "aged", "aging_share", "credit", "is_cut", "queues")
+    __slots__ = ("_changes", "_serves", "_sources", "aged", "aging_share", "credit", "is_cut", "queues")
 
     def __init__(self, serves: Callable[[str, str], bool]) -> None:
         self.queues = {priority: Shares() for priority in TIERS}
@@ -49,14 +52,15 @@ class Reach:
         self.is_cut = False
         self._serves = serves
         self._changes = -1
-        self._pools: list[tuple[Priority, list[Pool]]] = []
+        self._sources: list[tuple[Priority, list[Pool], list[Source]]] = []
 
-    def pools(self, order: LaneOrder) -> list[tuple[Priority, list[Pool]]]:
-        """Return the pools that they serve, tier by tier."""
+    def sources(self, order: LaneOrder) -> list[tuple[Priority, list[Pool], list[Source]]]:
+        """Return the pools that they serve, tier by tier, and the same where whole queues stand for many pools."""
         if self._changes != order.changes:
             self._changes = order.changes
-            self._pools = [(priority, order.find_pools(priority, self._serves)) for priority in TIERS]
-        return self._pools
+            found = [(priority, order.find_pools(priority, self._serves)) for priority in TIERS]
+            self._sources = [(priority, pools, _merge(pools)) for priority, pools in found]
+        return self._sources
 
 
 class LaneOrder:
@@ -96,6 +100,7 @@ class LaneOrder:
         self._rules = dict(queues)
         for (name, _), queue in self._queues.items():
             queue.rule(rules_of(self._rules, name), self._weights)
+        self.changes += 1
 
     # -- what is known of the lanes ------------------------------------------------------------------------------------
 
@@ -143,6 +148,7 @@ class LaneOrder:
         pool = queue.pools.get(key.route)
         if pool is None:
             pool = queue.pools[key.route] = Pool(queue, key.route)
+            queue.note_pools()
             self.changes += 1
         return pool
 
@@ -178,6 +184,7 @@ class LaneOrder:
         if pool.heads:
             return
         del queue.pools[pool.route]
+        queue.note_pools()
         self.changes += 1
         if not queue.pools:
             del self._queues[queue.name, queue.priority]
@@ -238,15 +245,15 @@ class LaneOrder:
         """
         self.wake(now)
         tiers = [
-            (priority, found)
-            for priority, pools in reach.pools(self)
-            if (found := [pool for pool in pools if pool.awake])
+            (priority, pools, found)
+            for priority, pools, sources in reach.sources(self)
+            if (found := [source for source in sources if source.awake])
         ]
-        reach.aged = self._choose_aged(reach, [pool for _, found in tiers[1:] for pool in found], seats, now)
+        lower = [pool for _, pools, _ in tiers[1:] for pool in pools if pool.awake]
+        reach.aged = self._choose_aged(reach, lower, seats, now)
         reach.is_cut = False
         chosen = dict(reach.aged)
-        for place, (priority, found) in enumerate(tiers):
-            _advance(found)
+        for place, (priority, _, found) in enumerate(tiers):
             quotas = deal(reach.queues[priority], found, seats, MOST_LANES - len(chosen), times=self.times)
             chosen = chosen | quotas | chosen
             # Lower tiers get nothing while a lane may have more than its quota.
@@ -326,11 +333,12 @@ class LaneOrder:
             queue.tenants.charge(tenant, 1.0, amount)
 
 
-def _advance(pools: Sequence[Pool]) -> None:
-    """Let the tenants' shares in the queues of these pools know who is furthest behind.
-
-    Those who wait for other workers count, too. Or what a worker of its own does for one tenant would seem to be what
-    everybody has got, and newcomers would start there.
-    """
-    for queue in {pool.queue for pool in pools}:
-        queue.tenants.advance(queue.least())
+def _merge(pools: Sequence[Pool]) -> list[Source]:
+    """Return the queues of which all of many routes are served, and all other pools."""
+    counts = Counter(pool.queue for pool in pools)
+    whole = {
+        queue: None
+        for queue, number in counts.items()
+        if queue.is_wide and number == len(queue.pools) and not queue.is_fifo
+    }
+    return [*whole, *(pool for pool in pools if pool.queue not in whole)]

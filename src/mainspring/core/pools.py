@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heapify, heappop, heappush, heapreplace
@@ -16,6 +16,10 @@ from mainspring.core.shares import Shares
 from mainspring.core.slot_times import SlotTimes
 
 _SPARE = 64
+_WIDE = 16
+"""From so many routes on, a queue keeps its lanes by tenant, too, so that not all routes have to be compared."""
+
+_Ages = list[tuple[datetime, int, "Head"]]
 
 
 @dataclass(eq=False, slots=True)
@@ -63,6 +67,7 @@ class QueueTier:
         pools: by route.
         lanes: how many lanes of each tenant have something to run, now or later.
         waiting: how many lanes of each tenant have something that is ready.
+        awake: how many lanes have something ready.
         peek: what was seen of its runs, where the oldest of them goes first.
     """
 
@@ -73,9 +78,22 @@ class QueueTier:
     pools: dict[str, Pool] = field(default_factory=dict)
     lanes: Counter[str] = field(default_factory=Counter)
     waiting: Counter[str] = field(default_factory=Counter)
+    awake: int = 0
     peek: Peek | None = None
     _front: list[tuple[float, str]] = field(default_factory=list)
     _lined: set[str] = field(default_factory=set)
+    _ages: dict[str, _Ages] | None = None
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    @property
+    def queue(self) -> QueueTier:
+        """Itself: workers that serve all its routes take from it as from one pool."""
+        return self
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether its lanes are kept by tenant, too."""
+        return self._ages is not None
 
     @property
     def is_fifo(self) -> bool:
@@ -96,8 +114,52 @@ class QueueTier:
                 pool.line_up()
         self.rules = rules
 
+    def note_pools(self) -> None:
+        """Keep lanes by tenant if there are many routes, and else not."""
+        if self._ages is not None and len(self.pools) < _WIDE // 2:
+            self._ages = None
+        elif self._ages is None and len(self.pools) >= _WIDE:
+            self._ages = {}
+            for pool in self.pools.values():
+                for head in pool.heads.values():
+                    if head.is_awake:
+                        self.age(head)
+
+    def age(self, head: Head) -> None:
+        """Note since when a ready head has been ready."""
+        if self._ages is None:
+            return
+        ages = self._ages.setdefault(head.tenant, [])
+        heappush(ages, (head.ready_at, next(self._numbers), head))
+        if len(ages) > 2 * self.lanes[head.tenant] + _SPARE:
+            ages[:] = [entry for entry in ages if _is_aged(entry)]
+            heapify(ages)
+
+    def first(self, most: int) -> list[Head]:
+        """Return ready heads of the tenants that are furthest behind, the oldest ones of each."""
+        taken: list[tuple[float, str]] = []
+        while len(taken) < most:
+            self.least()
+            if not self._front:
+                break
+            taken.append(heappop(self._front))
+        for entry in taken:
+            heappush(self._front, entry)
+        return [head for _, tenant in taken for head in self._oldest(tenant, max(most // len(taken), 1))]
+
+    def _oldest(self, tenant: str, most: int) -> list[Head]:
+        assert self._ages is not None, "it is wide"
+        return _first_ages(self._ages[tenant], None, most)
+
+    def urgency(self) -> tuple[float, datetime]:
+        """Return by what it is compared with pools, if something is ready: the least goes first."""
+        least = self.least()
+        [head] = self._oldest(self._front[0][1], 1)
+        return least, head.ready_at
+
     def rouse(self, tenant: str) -> None:
         """Note that one more lane of a tenant has something ready."""
+        self.awake += 1
         self.waiting[tenant] += 1
         if tenant not in self._lined:
             self._lined.add(tenant)
@@ -105,9 +167,12 @@ class QueueTier:
 
     def rest(self, tenant: str) -> None:
         """Note that one lane less has."""
+        self.awake -= 1
         self.waiting[tenant] -= 1
         if not self.waiting[tenant]:
             del self.waiting[tenant]
+            if self._ages is not None:
+                self._ages.pop(tenant, None)
 
     def least(self) -> float:
         """Return the virtual time of the tenant that is furthest behind of those that have something ready."""
@@ -122,6 +187,15 @@ class QueueTier:
             else:
                 return at
         return 0.0
+
+    def advance(self) -> None:
+        """Let the tenants' shares know who is furthest behind of those that wait.
+
+        Those who wait for other workers count, too. Or what a worker of its own does for one tenant would seem to be
+        what everybody has got, and newcomers would start there.
+        """
+        if self.waiting:
+            self.tenants.advance(self.least())
 
 
 def shares_for(rules: Queue, weights: dict[str, float]) -> Shares:
@@ -149,7 +223,7 @@ class Pool:
         self.awake = 0
         self._numbers = count()  # entries of equal keys keep their order of arrival
         self._by_share: list[tuple[float, int, Head]] = []
-        self._by_age: list[tuple[datetime, int, Head]] = []
+        self._by_age: _Ages = []
 
     def rouse(self, head: Head) -> None:
         """Note that a lane has something ready."""
@@ -169,6 +243,7 @@ class Pool:
 
     def age(self, head: Head) -> None:
         """Note since when a ready head has been ready."""
+        self.queue.age(head)
         heappush(self._by_age, (head.ready_at, next(self._numbers), head))
         if len(self._by_age) > 2 * len(self.heads) + _SPARE:
             self._by_age = [entry for entry in self._by_age if _is_aged(entry)]
@@ -221,17 +296,22 @@ class Pool:
 
     def ready_since(self, until: datetime | None, most: int) -> list[Head]:
         """Return the heads that have been ready since then or longer, the oldest first."""
-        taken: list[tuple[datetime, int, Head]] = []
-        while len(taken) < most and self._by_age:
-            if not _is_aged(self._by_age[0]):
-                heappop(self._by_age)
-            elif until is None or self._by_age[0][0] <= until:
-                taken.append(heappop(self._by_age))
-            else:
-                break
-        for entry in taken:
-            heappush(self._by_age, entry)
-        return list(dict.fromkeys(head for _, _, head in taken))
+        return _first_ages(self._by_age, until, most)
+
+
+def _first_ages(ages: _Ages, until: datetime | None, most: int) -> list[Head]:
+    """Return the oldest heads, up to those that have been ready since an instant."""
+    taken: _Ages = []
+    while len(taken) < most and ages:
+        if not _is_aged(ages[0]):
+            heappop(ages)
+        elif until is None or ages[0][0] <= until:
+            taken.append(heappop(ages))
+        else:
+            break
+    for entry in taken:
+        heappush(ages, entry)
+    return list(dict.fromkeys(head for _, _, head in taken))
 
 
 def _is_aged(entry: tuple[datetime, int, Head]) -> bool:
