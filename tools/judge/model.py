@@ -145,6 +145,7 @@ class History:
         lease: how long a worker may be silent before it is declared dead.
         slots: how many attempts all workers together can run at a time.
         weights: the shares of tenants, of those that were set before they had anything to run.
+        is_by_age: the queue of these tenants serves the oldest run first, so their weights do not count.
         claim: how many attempts one worker can run at a time.
         matchers: how many processes give out runs, each by what it knows.
     """
@@ -164,6 +165,7 @@ class History:
     lease: timedelta
     slots: int
     weights: Mapping[str, int] = field(default_factory=dict)
+    is_by_age: bool = False
     claim: int = 1
     matchers: int = 1
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tools.simulator.draw import make_plan
-from tools.simulator.plan import CRASH_VERBS
+from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS
 from tools.simulator.run import simulate
 
 REQUIRED = (
@@ -56,7 +56,8 @@ REQUIRED = (
     "fires_in_fire_ranges",
     "repeats_explained",
     "shares_compared",
-    *(f"crash_{moment}_{verb}" for verb in CRASH_VERBS for moment in ("before", "after")),
+    "ages_compared",
+    *(f"crash_{moment}_{verb}" for verb in (*CRASH_VERBS, *LOOK_VERBS) for moment in ("before", "after")),
 )
 """What a campaign must meet, each at least once; otherwise it is void."""
 NEEDS_SEVERAL_NODES = {

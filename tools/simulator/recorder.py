@@ -39,6 +39,7 @@ class Recorder:
         self.changes: list[Change] = []
         self.operations: list[Operation] = []
         self.weights: dict[str, int] = {}
+        self.order = "fair"
         self.effects: list[Effect] = []
         self.events: list[Event] = []
         self.faults: list[Fault] = []

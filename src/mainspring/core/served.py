@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from heapq import nlargest
 
 from mainspring.core.model import Priority
@@ -14,8 +15,26 @@ Given = tuple[str, Priority, str]
 """A queue, a tier, and a tenant that has been given something there."""
 
 
-def pack_served(given: Mapping[Given, float]) -> bytes | None:
-    """Return what a heartbeat tells: seconds of slots, or turns where tenants take turns; None if it is nothing."""
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a tenant has been given by another server.
+
+    Attributes:
+        amount: seconds of slots, or turns where tenants take turns.
+        mean: what an attempt of the tenant takes there, in seconds.
+    """
+
+    amount: float
+    mean: float
+
+
+def pack_served(given: Mapping[Given, float], mean: Callable[[str], float]) -> bytes | None:
+    """Return what a heartbeat tells; None if it is nothing.
+
+    Args:
+        given: seconds of slots, or turns where tenants take turns.
+        mean: tells what an attempt of a tenant takes.
+    """
     told = (
         given.items()
         if len(given) <= MOST_TOLD
@@ -23,16 +42,19 @@ def pack_served(given: Mapping[Given, float]) -> bytes | None:
     )
     if not told:
         return None
-    entries = [[queue, int(tier), tenant, round(amount, 6)] for (queue, tier, tenant), amount in told]
+    entries = [
+        [queue, int(tier), tenant, round(amount, 6), round(mean(tenant), 6)]
+        for (queue, tier, tenant), amount in told
+    ]
     return json.dumps(entries, separators=(",", ":")).encode()
 
 
-def unpack_served(told: bytes) -> dict[Given, float]:
+def unpack_served(told: bytes) -> dict[Given, Served]:
     """Return what a heartbeat of another server has told; nothing if a newer release has told it in another way."""
     try:
         return {
-            (str(queue), Priority(tier), str(tenant)): float(amount)
-            for queue, tier, tenant, amount in json.loads(told)
+            (str(queue), Priority(tier), str(tenant)): Served(float(amount), float(mean))
+            for queue, tier, tenant, amount, mean in json.loads(told)
         }
     except (ValueError, TypeError):
         return {}

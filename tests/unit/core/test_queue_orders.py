@@ -13,7 +13,7 @@ from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane, LaneKey, Priority
 from mainspring.core.pools import Peek
 from mainspring.core.queues import Queue, QueueOrder
-from mainspring.core.served import MOST_TOLD, pack_served, unpack_served
+from mainspring.core.served import MOST_TOLD, Served, pack_served, unpack_served
 from mainspring.testing.factories import at
 
 HIGH, MEDIUM, LOW = Priority
@@ -165,21 +165,24 @@ def test_what_ages_in_several_queues_shares_the_largest_share() -> None:
 
 def test_what_a_server_tells_is_read_by_another() -> None:
     given = {("q", MEDIUM, "a"): 1.25, ("mail", LOW, "b"): 3.0}
-    told = pack_served(given)
+    told = pack_served(given, {"a": 0.5, "b": 2.0}.__getitem__)
     assert told is not None
-    assert unpack_served(told) == given
-    assert pack_served({}) is None
+    assert unpack_served(told) == {
+        ("q", MEDIUM, "a"): Served(1.25, 0.5),
+        ("mail", LOW, "b"): Served(3.0, 2.0),
+    }
+    assert pack_served({}, float) is None
 
 
 def test_of_too_many_tenants_those_are_told_that_got_the_most() -> None:
-    told = pack_served({("q", MEDIUM, f"t{n}"): float(n) for n in range(5000)})
+    told = pack_served({("q", MEDIUM, f"t{n}"): float(n) for n in range(5000)}, lambda tenant: 1.0)
     assert told is not None
     found = unpack_served(told)
     assert len(found) == MOST_TOLD
-    assert min(found.values()) == 4000.0
+    assert min(served.amount for served in found.values()) == 4000.0
 
 
-@pytest.mark.parametrize("told", [b"", b"{}", b"[1]", b'[["q",9,"a",1]]', b'[["q",1,"a","x"]]', b"\xff"])
+@pytest.mark.parametrize("told", [b"", b"{}", b"[1]", b'[["q",9,"a",1,1]]', b'[["q",1,"a","x",1]]', b"\xff"])
 def test_what_cannot_be_read_counts_as_nothing(told: bytes) -> None:
     assert unpack_served(told) == {}
 

@@ -29,16 +29,17 @@ class ServedExchange:
     def take(self, *, is_alone: bool) -> bytes | None:
         """Return what has been given since the last time, for the others."""
         given, self._order.given = self._order.given, {}
-        return None if is_alone or not given else pack_served(given)
+        return None if is_alone or not given else pack_served(given, self._order.times.mean)
 
     def hear(self, others: Sequence[NodeState]) -> None:
         """Charge tenants with what other servers have given since their last heartbeats that were seen."""
         known, self._beats = self._beats, {}
         for node in others:
             self._beats[node.facts.id] = node.beats
-            before = known.get(node.facts.id, node.beats)
-            if node.served is None or before >= node.beats:
+            missed = node.beats - known.get(node.facts.id, node.beats)
+            if node.served is None or (node.facts.id in known and missed <= 0):
                 continue
-            times = min(node.beats - before, _MOST_MISSED)
-            for given, amount in unpack_served(node.served).items():
-                self._order.charge_elsewhere(given, amount * times)
+            for given, served in unpack_served(node.served).items():
+                self._order.times.suggest(given[2], served.mean)
+                if missed > 0:
+                    self._order.charge_elsewhere(given, served.amount * min(missed, _MOST_MISSED))
