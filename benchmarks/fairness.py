@@ -4,8 +4,8 @@ Three tenants have more to run than the workers can do. Their attempts take 200,
 number of runs and shares of the time of slots are far apart. Worker processes stand straight on the store, and each is
 a scheduler node. The one that is oldest is killed (SIGKILL, by its pid) every few seconds, and another one takes its
 place. Measured is which share of the slots' time each tenant has got: for how long its runs that succeeded in the
-window held their slots. With split workers, one of the three executes only a function of the heaviest tenant, so the others
-have to know what that tenant gets there.
+window held their slots. With split workers, one of the three executes only a function of the heaviest tenant, so the
+others have to know what that tenant gets there.
 
 With `--starve`, there is an endless backlog of HIGH runs beside one of LOW runs, in a queue whose aging is ten seconds.
 Measured is when the k-th LOW run starts, against the bound: the aging, and the time that the workers take for 10 x k

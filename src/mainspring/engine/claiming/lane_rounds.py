@@ -29,7 +29,8 @@ class LaneRounds:
     """Goes round all lanes, a slice at a time. Each round has one depth.
 
     While there are few lanes, a round is one slice, and comes whenever something may have changed. Otherwise slices
-    take at most a twentieth of the time, apart from the first round.
+    take at most a twentieth of the time, apart from the first round. Where a slice takes long because the store is far
+    away, there is one each half second all the same, as there would be with few lanes.
 
     Attributes:
         after: the slice that comes next has the lanes above this one; None: it is the first of a round.
@@ -62,7 +63,8 @@ class LaneRounds:
         """Note that a slice was read up to a lane; None: it was the last one of its round."""
         self._cost += ended - begun
         self.after = last
-        self._due = ended if self._is_first else ended + (ended - begun) / SHARE
+        pause = 0.0 if self._is_first else min((ended - begun) / SHARE, POLL_PERIOD)
+        self._due = ended + pause
         if last is None:
             self._is_first = False
             self._scans.note(self._depth, begun=ended - self._cost, ended=ended)
