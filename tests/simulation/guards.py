@@ -267,7 +267,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "oldest first",
         "in a queue that goes by age, no tenant's run waits behind younger ones of others",
-        (Edit("mainspring.core.pools", "return self.rules.order is QueueOrder.FIFO", "return False"),),
+        (Edit("mainspring.core.pools", "return rules.order is QueueOrder.FIFO", "return False"),),
     ),
     Guard(
         "no claim after a silence",

@@ -19,7 +19,7 @@ import structlog
 from mainspring.core.ids import SHARDS, RunId
 from mainspring.core.model import Attempt, FireRange, Run
 from mainspring.core.states import FINAL_STATES
-from mainspring.engine.claiming import lane_cache
+from mainspring.engine.claiming import lane_rounds
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.factories import START
 from tools.judge import History, Verdict, judge
@@ -129,11 +129,11 @@ def _quiet() -> Iterator[None]:
 @contextmanager
 def _few_lanes(count: int) -> Iterator[None]:
     """Let processes count as having many lanes from another number on."""
-    before, lane_cache.FEW = lane_cache.FEW, count
+    before, lane_rounds.FEW = lane_rounds.FEW, count
     try:
         yield
     finally:
-        lane_cache.FEW = before
+        lane_rounds.FEW = before
 
 
 async def _live(world: World) -> History:

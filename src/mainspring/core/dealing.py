@@ -148,8 +148,11 @@ def _deal(queues: Shares, turns: Mapping[str, _Turns], seats: int, times: SlotTi
 
 def _gather(queues: Shares, pools: Sequence[Pool | QueueTier], most: int) -> dict[str, _Turns]:
     """Return by queue the lanes that are to be served first."""
-    if len(pools) > PORTIONS:
-        pools = _nearest(queues, pools, most)
+    # Where the oldest run goes first, all pools have to be compared.
+    fifo = [pool for pool in pools if pool.queue.is_fifo]
+    if len(pools) - len(fifo) > PORTIONS:
+        others = [pool for pool in pools if not pool.queue.is_fifo] if fifo else pools
+        pools = [*fifo, *_nearest(queues, others, most)]
     each = max(min(most, PORTIONS) // len(pools), 1)
     of_queue = max(most // len(pools), 1)
     turns: dict[str, _Turns] = {}
@@ -158,7 +161,10 @@ def _gather(queues: Shares, pools: Sequence[Pool | QueueTier], most: int) -> dic
         turn = turns.get(name)
         if turn is None:
             turn = turns[name] = (_Line if pool.queue.is_fifo else _Turns)(pool.queue)
-        turn.add(pool, of_queue if pool is pool.queue else each)
+        if turn.queue.is_fifo:
+            turn.add(pool, PORTIONS)
+        else:
+            turn.add(pool, of_queue if pool is pool.queue else each)
     for turn in turns.values():
         turn.line_up()
     return turns

@@ -69,6 +69,7 @@ class QueueTier:
         waiting: how many lanes of each tenant have something that is ready.
         awake: how many lanes have something ready.
         peek: what was seen of its runs, where the oldest of them goes first.
+        is_fifo: the oldest run goes first, whoever it belongs to.
     """
 
     name: str
@@ -80,10 +81,14 @@ class QueueTier:
     waiting: Counter[str] = field(default_factory=Counter)
     awake: int = 0
     peek: Peek | None = None
+    is_fifo: bool = field(init=False)
     _front: list[tuple[float, str]] = field(default_factory=list)
     _lined: set[str] = field(default_factory=set)
     _ages: dict[str, _Ages] | None = None
     _numbers: Iterator[int] = field(default_factory=count)
+
+    def __post_init__(self) -> None:
+        self.is_fifo = goes_by_age(self.rules)
 
     @property
     def queue(self) -> QueueTier:
@@ -94,11 +99,6 @@ class QueueTier:
     def is_wide(self) -> bool:
         """Whether its lanes are kept by tenant, too."""
         return self._ages is not None
-
-    @property
-    def is_fifo(self) -> bool:
-        """Whether the oldest run goes first, whoever it belongs to."""
-        return self.rules.order is QueueOrder.FIFO
 
     def unit(self, tenant: str, times: SlotTimes) -> float:
         """Return what a run of a tenant counts: its time, or a turn."""
@@ -113,6 +113,7 @@ class QueueTier:
             for pool in self.pools.values():
                 pool.line_up()
         self.rules = rules
+        self.is_fifo = goes_by_age(rules)
 
     def note_pools(self) -> None:
         """Keep lanes by tenant if there are many routes, and else not."""
@@ -196,6 +197,11 @@ class QueueTier:
         """
         if self.waiting:
             self.tenants.advance(self.least())
+
+
+def goes_by_age(rules: Queue) -> bool:
+    """Return whether the oldest run of a queue goes first."""
+    return rules.order is QueueOrder.FIFO
 
 
 def shares_for(rules: Queue, weights: dict[str, float]) -> Shares:

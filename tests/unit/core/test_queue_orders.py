@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,8 @@ from mainspring.testing.factories import at
 
 HIGH, MEDIUM, LOW = Priority
 NOW = at(1000)
+PEEKED = 20
+"""Lanes whose runs are seen."""
 
 
 class Store:
@@ -41,9 +44,12 @@ class Store:
         """See so many runs of each lane, as the engine does."""
         self.order.wake(NOW)
         for queue in self.order.fifo_queues():
-            ids = [head.lane_id for pool in queue.pools.values() for head in pool.heads.values()]
+            heads = [head for pool in queue.pools.values() for head in pool.heads.values()]
+            heads.sort(key=lambda head: head.ready_at)
+            ids = [head.lane_id for head in heads[:PEEKED]]
             seen = {lane_id: self.runs[lane_id][:depth] for lane_id in ids}
             ends = [instants[-1] for instants in seen.values() if len(instants) == depth]
+            ends += [head.ready_at for head in heads[PEEKED : PEEKED + 1]]
             runs = sorted((instant, lane_id) for lane_id in ids for instant in seen[lane_id])
             queue.peek = Peek(tuple(runs), min(ends, default=NOW))
 
@@ -90,6 +96,22 @@ def test_fifo_fills_all_seats_if_enough_was_seen(made: Mapping[LaneKey, Sequence
     store = Store(made, Queue(name="q", order=QueueOrder.FIFO))
     count = sum(map(len, store.runs.values()))
     assert len(store.claim(200)) == count
+
+
+@given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 4))
+def test_fifo_holds_over_many_tenants_and_routes(seed: int, seats: int, depth: int) -> None:
+    random = Random(seed)
+    made = {
+        key(f"t{number % 23}", f"r{number % random.choice([1, 7, 97])}"): random.sample(range(999), 3)
+        for number in range(180)
+    }
+    store = Store(made, Queue(name="q", order=QueueOrder.FIFO))
+    left = sorted(instant for runs in store.runs.values() for instant in runs)
+    for _ in range(6):
+        taken = sorted(at for at, _ in store.claim(seats, depth))
+        assert taken
+        assert taken == left[: len(taken)]
+        left = left[len(taken) :]
 
 
 def test_fifo_holds_within_its_queue_and_tier_only() -> None:

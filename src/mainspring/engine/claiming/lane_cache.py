@@ -11,10 +11,10 @@ from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane, LaneKey
 from mainspring.core.pools import Peek
+from mainspring.engine.claiming import lane_rounds
 from mainspring.engine.claiming.abilities import Abilities
 from mainspring.engine.claiming.known_lanes import KnownLane, KnownLanes
 from mainspring.engine.claiming.lane_rounds import (
-    FEW,
     POLL_JITTER,
     POLL_PERIOD,
     SCAN_DEPTHS,
@@ -76,7 +76,7 @@ class LaneCache:
 
     @property
     def _are_few(self) -> bool:
-        return len(self._lanes) <= FEW and self._rounds.after is None
+        return len(self._lanes) <= lane_rounds.FEW and self._rounds.after is None
 
     def hear(self, keys: Callable[[], Iterable[LaneKey]]) -> None:
         """Have lanes looked at before the next use, because runs of them may have become ready."""

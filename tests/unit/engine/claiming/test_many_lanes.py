@@ -11,7 +11,7 @@ import pytest
 from mainspring.core.ids import JobId, LaneId
 from mainspring.core.lane_marks import mark_of
 from mainspring.core.model import Lane, LaneKey, Priority
-from mainspring.engine.claiming import lane_cache
+from mainspring.engine.claiming import lane_cache, lane_rounds
 from mainspring.engine.common.wakeups import RunsNews
 from mainspring.engine.usecases.runs import Submission
 from mainspring.ports.hints import Hint
@@ -46,7 +46,7 @@ class Looks:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane_cache, "FEW", 3)
+    monkeypatch.setattr(lane_rounds, "FEW", 3)
     monkeypatch.setattr(lane_cache, "SLICE", 5)
 
 
