@@ -31,7 +31,7 @@ from benchmarks.engine import CHUNK, fresh_database, settings_for
 from benchmarks.report import Row, publish
 from mainspring.core.ids import JobId
 from mainspring.engine.usecases.client import Client
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.registry import FunctionRegistry
 from mainspring.runtime import make_worker, open_engine
 

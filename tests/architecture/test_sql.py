@@ -148,6 +148,9 @@ OTHER_PARAMETERS = {
         },
         "SQLite starts the runs of each session apart, and writes places and keys before",
     ),
+    "read_some_lane": (set(), {"low"}, "likewise: lower bounds spare dead index entries"),
+    "read_ready_instant": ({"lane_id"}, {"lane"}, "on SQLite a statement for each lane"),
+    "write_queue": ({"queue"}, {"name", "order", "aging", "share"}, "JSON lists here, four arrays there"),
     "write_tenant": ({"tenant"}, {"name", "weight"}, "JSON pairs here, two arrays there"),
     "submit_claimed": (
         {"expiry_at", "run_id", "run_lane"},

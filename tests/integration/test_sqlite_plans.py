@@ -85,6 +85,8 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("find_busy_job", ["SEARCH run run_job"]),
         ("read_due", ["SEARCH job_clock job_clock_due", JOB_KEY]),
         ("read_lanes", ["SEARCH run run_ready", "SEARCH run run_quarantined"]),
+        ("read_some_lanes", ["SEARCH run run_ready", "SEARCH run run_quarantined"]),
+        ("read_ready_instants", ["SEARCH run run_ready"]),
         ("list_orphans", ["SEARCH run run_held"]),
         ("held_by_session", ["SEARCH run run_held"]),
         ("read_held", [f"SEARCH run {KEY}"]),

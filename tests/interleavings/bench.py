@@ -31,6 +31,7 @@ TABLES = (
     "cluster",
     "idempotency",
     "run_unique",
+    "queue",
     "tenant",
     "revision",
     "limit_rule",

@@ -13,6 +13,7 @@ from mainspring.core.model import Job, LaneKey, Priority
 from mainspring.core.once import OnceGuard, OnConflict, UniqueRule, UniqueScope
 from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.outlines import RunOutline
+from mainspring.core.queues import Queue, QueueOrder
 from mainspring.core.tenants import Tenant
 from mainspring.ports.store.claims import ClaimResult, HeldRun
 from mainspring.ports.store.limits import LineQuota
@@ -200,7 +201,7 @@ _TOUCHES = tuple(
         "fire fire_batch fire_outlined fire_outlined_batch advance": "job lane shard",
         "take take_batch release leave beat_node expire_node": "shard",
         "record_tzdata": "cluster",
-        "set_tenants set_tenants_backwards": "policies",
+        "set_tenants set_tenants_backwards set_queues set_queues_backwards": "policies",
         "prune_lanes": "lane run",
         "prune_keys": "key",
         "prune_sessions": "session run",
@@ -618,6 +619,18 @@ async def set_tenants(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def set_tenants_backwards(store: PostgresStore, scene: Scene) -> Any:
     return await store.write_tenants([Tenant(name="shop", weight=3), Tenant(name="acme")])
+
+
+@_verb()
+async def set_queues(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_queues(
+        [Queue(name="bulk", order=QueueOrder.FIFO), Queue(name="mail", aging_share=0.2)]
+    )
+
+
+@_verb()
+async def set_queues_backwards(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_queues([Queue(name="mail"), Queue(name="bulk", order=QueueOrder.ROUND_ROBIN)])
 
 
 # -- limits ----------------------------------------------------------------------------------------------------

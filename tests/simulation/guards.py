@@ -337,6 +337,11 @@ GUARDS: tuple[Guard, ...] = (
         (Edit("mainspring.core.shares", "return self.weights.get(party, 1.0)", "return 1.0"),),
     ),
     Guard(
+        "oldest first",
+        "in a queue that goes by age, no tenant's run waits behind younger ones of others",
+        (Edit("mainspring.core.pools", "return rules.order is QueueOrder.FIFO", "return False"),),
+    ),
+    Guard(
         "no claim after a silence",
         "a worker that may have been declared dead does not claim runs that it can only hand back",
         (

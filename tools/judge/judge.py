@@ -42,7 +42,7 @@ RULES = {
     "L1": "what is due starts at once",
     "L2": "what is due is fired at once",
     "L3": "what a worker lost is given back in time",
-    "L5": "tenants that wait get shares by weight",
+    "L5": "tenants that wait get shares by weight, or go by age",
     "L10": "a line with room does not wait",
 }
 """The rules, by their names in the reliability notes."""

@@ -166,6 +166,7 @@ class History:
         slots: how many attempts all workers together can run at a time.
         weights: the shares of tenants, of those that were set before they had anything to run.
         limits: the bounds of limits that jobs share, by name.
+        is_by_age: the queue of these tenants serves the oldest run first, so their weights do not count.
         claim: how many attempts one worker can run at a time.
         matchers: how many processes give out runs, each by what it knows.
     """
@@ -187,6 +188,7 @@ class History:
     slots: int
     weights: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    is_by_age: bool = False
     claim: int = 1
     matchers: int = 1
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tools.simulator.draw import make_plan
-from tools.simulator.plan import CRASH_VERBS
+from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS
 from tools.simulator.run import simulate
 
 REQUIRED = (
@@ -67,8 +67,9 @@ REQUIRED = (
     "fires_in_fire_ranges",
     "repeats_explained",
     "shares_compared",
+    "ages_compared",
     *("caps_reached", "places_kept", "starts_under_rates", "line_stopped_by_a_cap", "line_stopped_by_a_rate"),
-    *(f"crash_{moment}_{verb}" for verb in CRASH_VERBS for moment in ("before", "after")),
+    *(f"crash_{moment}_{verb}" for verb in (*CRASH_VERBS, *LOOK_VERBS) for moment in ("before", "after")),
 )
 """What a campaign must meet, each at least once; otherwise it is void."""
 NEEDS_SEVERAL_NODES = {

@@ -41,6 +41,7 @@ class Recorder:
         self.operations: list[Operation] = []
         self.weights: dict[str, int] = {}
         self.limits: dict[str, Mapping[str, Any]] = {}
+        self.order = "fair"
         self.effects: list[Effect] = []
         self.events: list[Event] = []
         self.replacements: list[Replacement] = []

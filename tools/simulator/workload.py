@@ -153,6 +153,10 @@ class Clients:
         await self._ask(lambda engine: engine.client.limits.put(tenant, name, rule))
         self._world.recorder.limits[name] = rule
 
+    async def _order(self, action: Action) -> None:
+        await self._ask(lambda engine: engine.client.queues.put("crowd", action.body))
+        self._world.recorder.order = action.body["order"]
+
     async def _cancel(self, action: Action) -> None:
         job_id, tenant = await self._find(action.job), self._tenant(action.job)
         page = await self._ask(

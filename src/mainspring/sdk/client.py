@@ -11,7 +11,7 @@ from mainspring.wire import operations
 from mainspring.wire.health import HealthView
 from mainspring.wire.limits import KeyPage, LimitPage, LimitView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
-from mainspring.wire.policies import TenantPage, TenantView
+from mainspring.wire.policies import QueuePage, QueueView, TenantPage, TenantView
 from mainspring.wire.views import (
     BulkJobView,
     BulkRunView,
@@ -161,6 +161,18 @@ class AsyncClient(Transport, AsyncLists):
     async def list_limit_keys(self, name: str, *, after: str | None = None, limit: int = 100) -> KeyPage:
         """Return a page of the keys of a limit, with how much of each is taken."""
         return await self.call(operations.LIST_LIMIT_KEYS, name, query={"after": after, "limit": limit})
+
+    async def list_queues(self, *, after: str | None = None, limit: int = 100) -> QueuePage:
+        """Return a page of the queues for which something was set."""
+        return await self.call(operations.LIST_QUEUES, query={"after": after, "limit": limit})
+
+    async def get_queue(self, queue: str) -> QueueView:
+        """Return what is set for a queue; the defaults if nothing was set."""
+        return await self.call(operations.GET_QUEUE, queue)
+
+    async def put_queue(self, queue: str, body: Mapping[str, Any]) -> QueueView:
+        """Set a queue's `order`, `aging` and `aging_share`. What is left out gets its default."""
+        return await self.call(operations.UPSERT_QUEUE, queue, body=body)
 
     async def list_workers(self, *, after: str | None = None, limit: int = _USUAL_LIMIT) -> WorkerPage:
         """Return a page of live worker sessions; `workers` goes through all pages."""

@@ -215,7 +215,10 @@ def test_rights_are_those_of_the_design() -> None:
             "upsert_limit",
             "delete_limit",
         },
-        Right.ADMIN: {"list_tenants", "get_tenant", "upsert_tenant"},
+        Right.ADMIN: {
+            *("list_tenants", "get_tenant", "upsert_tenant"),
+            *("list_queues", "get_queue", "upsert_queue"),
+        },
         Right.WORK: {f"worker_{verb}" for verb in ("register", "claim", "beat", "report", "leave")},
     }
 

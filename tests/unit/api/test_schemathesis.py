@@ -73,6 +73,7 @@ def client(ids: dict[str, str]) -> Iterator[Blocking]:
         ids["run_id"] = client.ask("POST", f"/api/v1/jobs/{ids['job_id']}/runs").json()["run_id"]
         ids["tenant"] = "acme"
         ids["limit"] = "crm"
+        ids["queue"] = "mail"
         yield client
 
 

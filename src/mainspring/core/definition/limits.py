@@ -116,14 +116,14 @@ def check_keys_stay(spec: JobSpec) -> None:
     Raises:
         InvalidInput: a limit's key is another part of the payload than that of the rule that replaces it.
     """
-    rule = spec.debounce
-    option = "debounce"
-    if spec.unique is not None and spec.unique.on_conflict is OnConflict.REPLACE:
-        rule, option = spec.unique, "unique"
-    if rule is None:
+    if spec.debounce is not None:
+        option, key = "debounce", spec.debounce.key
+    elif spec.unique is not None and spec.unique.on_conflict is OnConflict.REPLACE:
+        option, key = "unique", spec.unique.key
+    else:
         return
     for place, limit in enumerate(spec.concurrency):
-        if limit.key is not None and limit.key.startswith("$") and limit.key != rule.key:
+        if limit.key is not None and limit.key.startswith("$") and limit.key != key:
             message = (
                 f"may change while a run waits, because {option} replaces payloads; use the key of {option}"
             )

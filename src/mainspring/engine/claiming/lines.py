@@ -72,9 +72,17 @@ class LinesInView:
         lines = self._lanes.get(lane_id)
         return min((line.opens_at for line in lines.values()), default=None) if lines else None
 
-    def is_due(self, at: float) -> bool:
-        """Return whether the looks are going round, and the next one is due at `at`, in monotonic seconds."""
-        return self._after is not None and at >= self._next_slice_at
+    def instants(self, lane_ids: Iterable[LaneId], now: datetime, limit: int) -> dict[LaneId, list[datetime]]:
+        """Return by lane since when its runs have been ready, as far as there seems to be room; the oldest first."""
+        return {
+            lane_id: sorted(
+                line.ready_at
+                for line in self._lanes.get(lane_id, {}).values()
+                if line.opens_at <= now
+                for _ in range(min(line.quota, limit))
+            )[:limit]
+            for lane_id in lane_ids
+        }
 
     def due_in(self, at: float) -> float | None:
         """Return the seconds until the next look of a round; None if the looks are not going round."""

@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
 
+from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import KeyId, RunId, SessionId
 from mainspring.engine.claiming.abilities import Abilities, KnownSessions
-from mainspring.engine.claiming.lane_cache import POLL_PERIOD, LaneCache
+from mainspring.engine.claiming.lane_cache import LaneCache
+from mainspring.engine.claiming.lane_rounds import POLL_PERIOD
 from mainspring.engine.claiming.numbers import LastNumbers
 from mainspring.engine.claiming.requests import (
     Granted,
@@ -21,7 +23,7 @@ from mainspring.engine.claiming.requests import (
 )
 from mainspring.engine.claiming.turn import AskingTurn
 from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCalls
-from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.common.wakeups import RunsNews, Wakeups
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
 from mainspring.ports.gateway import ClaimCall, Registration
@@ -71,6 +73,11 @@ class Matcher:
         wakeups.subscribe_runs(self._on_runs_ready)
 
     @property
+    def order(self) -> LaneOrder:
+        """In which order lanes are served, and what tenants have been given."""
+        return self._lanes.order
+
+    @property
     def waiting(self) -> int:
         """How many calls wait for work."""
         return len(self._waiting)
@@ -80,8 +87,11 @@ class Matcher:
         yield Measure("claims_waiting", self.waiting)
         yield Measure("runs_submitted_claimed_total", self._straight)
 
-    def _on_runs_ready(self) -> None:
+    def _on_runs_ready(self, news: RunsNews) -> None:
         self._has_news = self._has_hint = True
+        if news.lanes is not None:
+            self._lanes.hear(news.lanes)
+        self._lanes.hear_marks(news.marks)
         if self._waiting:
             self.waiter.signal()
 
@@ -114,8 +124,9 @@ class Matcher:
             self._waiting.remove(mine)
 
     def follow(self, policies: Policies) -> None:
-        """Give tenants the shares that are set for them from now on."""
+        """Give tenants the shares that are set for them, and serve queues in their orders, from now on."""
         self._lanes.order.weigh({tenant.name: tenant.weight for tenant in policies.tenants.values()})
+        self._lanes.order.rule(policies.queues)
 
     def learn(self, tenant: str, seconds: float) -> None:
         """Note how long an attempt of a tenant held its slot."""
@@ -124,7 +135,7 @@ class Matcher:
     def make_room(self, key_ids: Collection[KeyId]) -> None:
         """Note that runs with these keys have ended, so there may be room for those that wait."""
         if self._lanes.lines.open(key_ids):
-            self._lanes.expire()
+            self._lanes.expire_lines()
 
     def close(self) -> None:
         """Answer the calls that wait, and refuse new ones, because the engine is stopping."""
@@ -153,9 +164,10 @@ class Matcher:
         at = self._clock.monotonic()
         if self._has_hint and await self._claim_speculatively(now):
             return 0.0  # there may be more, and others may wait for it
-        if self._has_news or self._lanes.is_old(at, now):
+        if self._has_news or self._lanes.is_old(at):
             self._has_news = False
             await self._lanes.read(self._store, self._clock, self._random, now)
+        await self._lanes.peek(self._store, now)
         await self._know_sessions(at)
         asked, requests, passed = self._choose(self._concerned(at, now), now)
         for item in asked:
@@ -327,7 +339,7 @@ class Matcher:
             if abilities is not None:
                 lucky[abilities] = lucky.get(abilities, 0) + bool(result.runs)
             if asks_for_work(request):
-                self._lanes.note_claim(request, result, now)
+                self._lanes.expire(request, result, now)
                 if abilities is not None:
                     given.setdefault(abilities, Granted()).add(request, result)
                 if len(result.runs) == request.limit:
@@ -386,13 +398,8 @@ class Matcher:
         if self._has_news:
             return 0.0
         at = self._clock.monotonic()
-        look_in = self._lanes.lines.due_in(at)
-        period = self._lanes.period if look_in is None else min(self._lanes.period, look_in)
-        delay = min(period, self._waiting.first_end() - at)
-        ahead = [
-            (ready_at - now).total_seconds() for ready_at in self._lanes.ready_instants() if ready_at > now
-        ]
-        return max(min([delay, *ahead]), 0.0)
+        delays = [self._lanes.due_in(at), self._waiting.first_end() - at, self._lanes.ready_in(now)]
+        return max(min(delay for delay in delays if delay is not None), 0.0)
 
 
 _arrival = attrgetter("arrival")

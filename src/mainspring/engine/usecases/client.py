@@ -9,6 +9,7 @@ from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.jobs import Accepted, Jobs
 from mainspring.engine.usecases.limits import Limits
+from mainspring.engine.usecases.queues import Queues
 from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs, WaitingSlots
 from mainspring.engine.usecases.tenants import Tenants
 from mainspring.ports.clock import Clock, IdSource
@@ -17,7 +18,7 @@ from mainspring.ports.store.sessions import SessionFacts
 
 
 class Client:
-    """Use cases on jobs (`client.jobs`), runs (`client.runs`), and what is set: `client.limits`, `client.tenants`."""
+    """Use cases on jobs (`client.jobs`), on runs (`client.runs`), and on what is set for tenants, queues and limits."""
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class Client:
         self.jobs = Jobs(store, clock=clock, ids=ids, wakeups=wakeups, accepted=accepted)
         self.tenants = Tenants(store)
         self.limits = Limits(store, clock=clock)
+        self.queues = Queues(store)
         self.runs = Runs(
             store,
             clock=clock,

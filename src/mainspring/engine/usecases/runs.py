@@ -14,7 +14,7 @@ from mainspring.core.states import RunState
 from mainspring.core.values import value
 from mainspring.core.why import Why, explain
 from mainspring.engine.common.group_commit import GroupCommit
-from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.usecases.abilities import can_execute
 from mainspring.engine.usecases.browsing import BUDGET, FoundRuns, RunBrowser, RunFilter
 from mainspring.engine.usecases.submissions import JobForm, Submission, make_submitted_run
@@ -187,7 +187,8 @@ class Runs:
             run_id = await self._slots.submit_claimed(runs[0], now=now)
             if run_id is not None:  # nobody else has to hear of it
                 return [SubmitResult(SubmissionVerdict.SUBMITTED, run_id)]
-        notice = self._wakeups.notice_of_runs()
+        lanes = lanes_of(runs)
+        notice = self._wakeups.notice_of_runs(lanes)
         is_told = False
         try:
             results = await self._store.submit_runs(runs, now=self._clock.now(), notice=notice)
@@ -197,7 +198,7 @@ class Runs:
         finally:
             if notice is not None and not is_told:
                 self._wakeups.take_back_notice()
-        self._wakeups.runs_ready(is_told=is_told)
+        self._wakeups.runs_ready(lanes, is_told=is_told)
         return results
 
     def _count_held_back(self, results: Sequence[SubmitResult]) -> None:

@@ -38,13 +38,41 @@ class MemoryClaimStore:
     _tables: Tables
 
     async def read_lanes(
-        self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
+        self,
+        queues: Sequence[str],
+        *,
+        lows: Mapping[LaneId, datetime] | None = None,
+        after: LaneId | None = None,
+        limit: int | None = None,
     ) -> list[Lane]:
         bounds = lows or {}
-        lanes = self._tables.lanes.values()
-        return [
-            _view_lane(lane, bounds.get(lane.id)) for lane in lanes if not queues or lane.key.queue in queues
-        ]
+        lanes = sorted(self._tables.lanes.values(), key=lambda lane: lane.id)
+        found = (
+            lane
+            for lane in lanes
+            if (not queues or lane.key.queue in queues) and (after is None or lane.id > after)
+        )
+        return [_view_lane(lane, bounds.get(lane.id)) for lane in islice(found, limit)]
+
+    async def read_some_lanes(
+        self, lanes: Sequence[LaneId], *, lows: Mapping[LaneId, datetime]
+    ) -> list[Lane]:
+        rows = [self._tables.lanes.get(lane_id) for lane_id in lanes]
+        return [_view_lane(row, lows.get(row.id)) for row in rows if row is not None]
+
+    async def read_ready_instants(
+        self, lanes: Sequence[LaneId], *, lows: Mapping[LaneId, datetime], now: datetime, limit: int
+    ) -> dict[LaneId, list[datetime]]:
+        return {
+            lane_id: list(islice(self._instants(lane_id, lows.get(lane_id), now), limit)) for lane_id in lanes
+        }
+
+    def _instants(self, lane_id: LaneId, low: datetime | None, now: datetime) -> Iterator[datetime]:
+        lane = self._tables.lanes.get(lane_id)
+        if lane is not None:
+            for ready_at, run_id in lane.ready.between(None if low is None else (low,), (now, LAST_ID)):
+                if not is_expired(self._tables.runs[run_id].expires_at, now):
+                    yield ready_at
 
     async def read_held(self, run_ids: Sequence[RunId]) -> list[HeldRun | None]:
         rows = (self._tables.runs.get(run_id) for run_id in run_ids)

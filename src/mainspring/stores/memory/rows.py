@@ -260,6 +260,7 @@ class NodeRow:
     refusal: Refusal | None
     started_at: datetime
     last_beat_at: datetime
+    served: bytes | None
     beats: int = 0
 
     def view(self) -> NodeState:
@@ -271,6 +272,7 @@ class NodeRow:
             refusal=self.refusal,
             started_at=self.started_at,
             last_beat_at=self.last_beat_at,
+            served=self.served,
         )
 
 

@@ -26,6 +26,7 @@ from mainspring.core.ids import (
     make_run_id,
 )
 from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Priority
+from mainspring.core.queues import Queue
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
 from mainspring.core.tenants import Tenant
 from mainspring.ports.store.nodes import Epochs
@@ -86,6 +87,7 @@ class Tables:
         self.tzdata: str | None = None
         self.census: Census | None = None
         self.tenant_settings: dict[str, Tenant] = {}
+        self.queue_settings: dict[str, Queue] = {}
         self.policy_revision = 0
         self.limits = LimitTables()
 

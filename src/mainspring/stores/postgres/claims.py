@@ -63,25 +63,56 @@ class PostgresClaimStore:
     _tenants: LaneTenants
 
     async def read_lanes(
-        self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
+        self,
+        queues: Sequence[str],
+        *,
+        lows: Mapping[LaneId, datetime] | None = None,
+        after: LaneId | None = None,
+        limit: int | None = None,
     ) -> list[Lane]:
         bounds = sorted((lows or {}).items())
         values = {
             "queues": queues,
             "is_all": not queues,
+            "after": 0 if after is None else after,
+            "limit": limit,
             "lane_ids": [lane_id for lane_id, _ in bounds],
             "lows": [low for _, low in bounds],
         }
         rows = await self._connections.fetch(Role.WATCH, "read_lanes", is_repeatable=True, **values)
-        return [
-            Lane(
-                LaneId(row["id"]),
-                LaneKey(row["queue"], row["route"], row["tenant"], Priority(row["priority"])),
-                row["earliest_ready_at"],
-                row["earliest_quarantined_at"],
+        return [_lane_of(row) for row in rows]
+
+    async def read_some_lanes(
+        self, lanes: Sequence[LaneId], *, lows: Mapping[LaneId, datetime]
+    ) -> list[Lane]:
+        if not lanes:
+            return []
+        rows = await self._connections.fetch(
+            Role.WATCH,
+            "read_some_lanes",
+            is_repeatable=True,
+            lanes=lanes,
+            lows=[lows.get(lane_id, EVER) for lane_id in lanes],
+        )
+        return [_lane_of(row) for row in rows]
+
+    async def read_ready_instants(
+        self, lanes: Sequence[LaneId], *, lows: Mapping[LaneId, datetime], now: datetime, limit: int
+    ) -> dict[LaneId, list[datetime]]:
+        found: dict[LaneId, list[datetime]] = {lane_id: [] for lane_id in lanes}
+        if lanes:
+            rows = await self._connections.fetch(
+                Role.WATCH,
+                "read_ready_instants",
+                is_repeatable=True,
+                lanes=lanes,
+                lows=[lows.get(lane_id, EVER) for lane_id in lanes],
+                now=now,
+                limit=limit,
             )
-            for row in rows
-        ]
+            for row in rows:
+                found[row["lane_id"]].append(row["ready_at"])
+        return found
 
     async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
         if not requests:
@@ -272,6 +303,15 @@ async def _claim_together(
         found[request.session_id] if request.session_id in found else await repeat_claim(transaction, request)
         for request in requests
     ]
+
+
+def _lane_of(row: Record) -> Lane:
+    return Lane(
+        LaneId(row["id"]),
+        LaneKey(row["queue"], row["route"], row["tenant"], Priority(row["priority"])),
+        row["earliest_ready_at"],
+        row["earliest_quarantined_at"],
+    )
 
 
 def _values_of(request: ClaimRequest, now: datetime) -> dict[str, Any]:

@@ -213,12 +213,17 @@ CREATE TABLE node (
     last_beat_at timestamp with time zone NOT NULL,
     refusal text,
     period interval,
+    served bytea,
     CONSTRAINT node_pkey PRIMARY KEY (id)
 );
 
 CREATE TABLE queue (
     name text NOT NULL,
     is_paused boolean NOT NULL DEFAULT false,
+    ordering text NOT NULL DEFAULT 'fair'::text,
+    aging_ms bigint NOT NULL DEFAULT 300000,
+    aging_share double precision NOT NULL DEFAULT 0.1,
+    CONSTRAINT queue_ordering CHECK ((ordering = ANY (ARRAY['fair'::text, 'round_robin'::text, 'fifo'::text]))),
     CONSTRAINT queue_pkey PRIMARY KEY (name)
 );
 

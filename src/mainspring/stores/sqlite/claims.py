@@ -53,13 +53,53 @@ class SqliteClaimStore:
     _lane_ids: InternedLanes
 
     async def read_lanes(
-        self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
+        self,
+        queues: Sequence[str],
+        *,
+        lows: Mapping[LaneId, datetime] | None = None,
+        after: LaneId | None = None,
+        limit: int | None = None,
     ) -> list[Lane]:
         """See `ClaimStore`."""
         del lows  # there are no dead entries to skip
-        values = {"queues": to_json(list(queues)), "is_all": not queues}
+        values = {
+            "queues": to_json(list(queues)),
+            "is_all": not queues,
+            "after": 0 if after is None else after,
+            "limit": -1 if limit is None else limit,
+        }
         rows = await self._reader.call(lambda db: fetch_rows(db, "read_lanes", values))
         return [make_lane(row) for row in rows]
+
+    async def read_some_lanes(
+        self, lanes: Sequence[LaneId], *, lows: Mapping[LaneId, datetime]
+    ) -> list[Lane]:
+        """See `ClaimStore`."""
+        del lows
+        values = {"lanes": to_json(list(lanes))}
+        rows = await self._reader.call(lambda db: fetch_rows(db, "read_some_lanes", values))
+        return [make_lane(row) for row in rows]
+
+    async def read_ready_instants(
+        self, lanes: Sequence[LaneId], *, lows: Mapping[LaneId, datetime], now: datetime, limit: int
+    ) -> dict[LaneId, list[datetime]]:
+        """See `ClaimStore`."""
+        at, bounds = to_micros(now), {lane_id: to_micros(low) for lane_id, low in lows.items()}
+
+        def read(db: apsw.Connection) -> dict[LaneId, list[datetime]]:
+            found = {}
+            for lane_id in lanes:
+                values = {
+                    "lane_id": lane_id,
+                    "low": bounds.get(lane_id, _EARLIEST),
+                    "now": at,
+                    "limit": limit,
+                }
+                rows = fetch_tuples(db, "read_ready_instants", values)
+                found[lane_id] = [to_instant(ready_at) for (ready_at,) in rows]
+            return found
+
+        return await self._reader.call(read)
 
     async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
         """See `ClaimStore`."""

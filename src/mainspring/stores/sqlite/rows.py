@@ -301,4 +301,5 @@ def make_node(row: NamedRow) -> NodeState:
         refusal=None if row.refusal is None else Refusal(row.refusal),
         started_at=to_instant(row.started_at),
         last_beat_at=to_instant(row.last_beat_at),
+        served=row.served,
     )

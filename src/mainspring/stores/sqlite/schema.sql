@@ -197,12 +197,12 @@ CREATE TABLE node (
     beats INTEGER NOT NULL DEFAULT 0,
     started_at INTEGER NOT NULL,
     last_beat_at INTEGER NOT NULL
-, refusal TEXT, period INTEGER) STRICT;
+, refusal TEXT, period INTEGER, served BLOB) STRICT;
 
 CREATE TABLE queue (
     name TEXT PRIMARY KEY,
     is_paused INTEGER NOT NULL DEFAULT 0
-) STRICT;
+, ordering TEXT NOT NULL DEFAULT 'fair' CHECK (ordering IN ('fair', 'round_robin', 'fifo')), aging_ms INTEGER NOT NULL DEFAULT 300000, aging_share REAL NOT NULL DEFAULT 0.1) STRICT;
 
 CREATE TABLE revision (
     name TEXT PRIMARY KEY,

@@ -31,8 +31,11 @@ from mainspring.wire.operations.limits import (
     UPSERT_LIMIT,
 )
 from mainspring.wire.operations.policies import (
+    GET_QUEUE,
     GET_TENANT,
+    LIST_QUEUES,
     LIST_TENANTS,
+    UPSERT_QUEUE,
     UPSERT_TENANT,
 )
 from mainspring.wire.operations.runs import (
@@ -91,6 +94,9 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     LIST_TENANTS,
     GET_TENANT,
     UPSERT_TENANT,
+    LIST_QUEUES,
+    GET_QUEUE,
+    UPSERT_QUEUE,
     GET_HEALTH,
     GET_OPENAPI,
     LIST_WORKERS,
@@ -118,6 +124,7 @@ __all__ = [
     "GET_JOB_STATUS",
     "GET_LIMIT",
     "GET_OPENAPI",
+    "GET_QUEUE",
     "GET_RUN",
     "GET_RUN_WHY",
     "GET_TENANT",
@@ -126,6 +133,7 @@ __all__ = [
     "LIST_JOB_RUNS",
     "LIST_LIMITS",
     "LIST_LIMIT_KEYS",
+    "LIST_QUEUES",
     "LIST_RUNS",
     "LIST_TENANTS",
     "LIST_WORKERS",
@@ -138,6 +146,7 @@ __all__ = [
     "SUBMIT_RUNS",
     "UPSERT_JOB",
     "UPSERT_LIMIT",
+    "UPSERT_QUEUE",
     "UPSERT_TENANT",
     "WORKER_BEAT",
     "WORKER_CLAIM",

@@ -5,7 +5,11 @@
 -- transaction is open elsewhere, they cannot be removed. Quarantined runs are few, and scanned from the beginning.
 SELECT lane.id, lane.queue, lane.route, lane.tenant, lane.priority, ready.ready_at AS earliest_ready_at,
        quarantined.ready_at AS earliest_quarantined_at
-FROM lane
+FROM (
+    SELECT lane.id, lane.queue, lane.route, lane.tenant, lane.priority FROM lane
+    WHERE lane.id > :after AND (:is_all OR lane.queue = ANY(:queues::text[]))
+    ORDER BY lane.id LIMIT :limit
+) AS lane
 LEFT JOIN LATERAL (
     SELECT run.ready_at FROM run
     WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes = 0
@@ -20,8 +24,35 @@ LEFT JOIN LATERAL (
     SELECT run.ready_at FROM run
     WHERE run.lane_id = lane.id AND {is_waiting} AND run.crashes > 0
     ORDER BY run.ready_at LIMIT 1
-) AS quarantined ON true
-WHERE :is_all OR lane.queue = ANY(:queues::text[]);
+) AS quarantined ON true;
+
+-- name: read_some_lanes
+-- The same for lanes that are named, each with its lower bound.
+SELECT lane.id, lane.queue, lane.route, lane.tenant, lane.priority, ready.ready_at AS earliest_ready_at,
+       quarantined.ready_at AS earliest_quarantined_at
+FROM unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
+CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = wanted.lane_id LIMIT 1) AS lane
+LEFT JOIN LATERAL (
+    SELECT run.ready_at FROM run
+    WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes = 0 AND run.ready_at >= wanted.low
+    ORDER BY run.ready_at LIMIT 1
+) AS ready ON true
+LEFT JOIN LATERAL (
+    SELECT run.ready_at FROM run
+    WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes > 0
+    ORDER BY run.ready_at LIMIT 1
+) AS quarantined ON true;
+
+-- name: read_ready_instants
+-- Since when the first runs of each lane have been ready, as claim_runs would take them.
+SELECT wanted.lane_id, ready.ready_at
+FROM unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
+CROSS JOIN LATERAL (
+    SELECT run.ready_at FROM run
+    WHERE run.lane_id = wanted.lane_id AND {is_ready} AND {is_unexpired}
+      AND run.crashes = 0 AND run.ready_at BETWEEN wanted.low AND :now
+    ORDER BY run.ready_at LIMIT :limit
+) AS ready;
 
 -- name: lock_claimers
 -- For calls with several requests: the sessions' rows in id order, before the first claim.

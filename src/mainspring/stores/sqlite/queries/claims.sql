@@ -15,8 +15,29 @@ SELECT
         ORDER BY run.ready_at LIMIT 1
     ) AS earliest_quarantined_at
 FROM lane
-WHERE :is_all OR lane.queue IN (SELECT value FROM json_each(:queues))
-ORDER BY lane.id;
+WHERE lane.id > :after AND (:is_all OR lane.queue IN (SELECT value FROM json_each(:queues)))
+ORDER BY lane.id LIMIT :limit;
+
+-- name: read_some_lanes
+SELECT
+    lane.id, lane.queue, lane.route, lane.tenant, lane.priority,
+    (
+        SELECT run.ready_at FROM run INDEXED BY run_ready
+        WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes = 0
+        ORDER BY run.ready_at LIMIT 1
+    ) AS earliest_ready_at,
+    (
+        SELECT run.ready_at FROM run INDEXED BY run_quarantined
+        WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes > 0
+        ORDER BY run.ready_at LIMIT 1
+    ) AS earliest_quarantined_at
+FROM json_each(:lanes) AS wanted CROSS JOIN lane ON lane.id = wanted.value;
+
+-- name: read_ready_instants
+-- For one lane.
+SELECT run.ready_at FROM run INDEXED BY run_ready
+WHERE run.lane_id = :lane_id AND {is_ready} AND {is_unexpired} AND run.crashes = 0 AND run.ready_at BETWEEN :low AND :now
+ORDER BY run.ready_at LIMIT :limit;
 
 -- name: read_claimer
 SELECT claim_number FROM session WHERE id = :session_id AND state = 'live';
