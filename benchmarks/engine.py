@@ -25,7 +25,7 @@ import uvloop
 from mainspring.config import Settings, StoreLocation
 from mainspring.config.table import SETTINGS
 from mainspring.engine.assembly import Engine
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.host.process import settle_memory
 from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.registry import FunctionRegistry

@@ -37,7 +37,7 @@ from mainspring.core.ids import JobId
 from mainspring.core.model import JobSpec, Target
 from mainspring.core.triggers import Interval
 from mainspring.engine.assembly import Engine
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.ports.codec import encode_spec
 from mainspring.runtime import open_engine
 

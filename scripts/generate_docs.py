@@ -15,6 +15,7 @@ from typing import Any
 
 from mainspring.config.setting import PROCESSES, Setting
 from mainspring.config.table import GROUPS
+from mainspring.core.definition.once import DEBOUNCE, THROTTLE, UNIQUE
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.definition.policies import MISFIRE, RETRY, Group
 from mainspring.core.options import REQUIRED, Option
@@ -197,6 +198,9 @@ def job_definition() -> str:
         "options": lambda: _table([NAME, *OPTIONS]),
         "retry": lambda: _table(RETRY.options),
         "misfire": lambda: _table(MISFIRE.options),
+        "unique": lambda: _table(UNIQUE.options),
+        "debounce": lambda: _table(DEBOUNCE.options),
+        "throttle": lambda: _table(THROTTLE.options),
     }
     return DESCRIBED.sub(lambda found: found[1] + tables[found[2]]() + found[3], page)
 
@@ -213,10 +217,10 @@ def _table(options: Iterable[Option]) -> str:
 def _default(option: Option) -> str:
     if option.default is REQUIRED:
         return "required"
-    if isinstance(option.kind, Group):
-        return "see below"
     if option.default is None:
         return "none"
+    if isinstance(option.kind, Group):
+        return "see below"
     shown = option.kind.show(option.default)
     return f"`{shown}`" if isinstance(shown, str) else f"`{json.dumps(shown)}`"
 

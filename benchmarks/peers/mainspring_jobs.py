@@ -18,7 +18,7 @@ from benchmarks.peers import notes
 from mainspring import App
 from mainspring.core.ids import JobId
 from mainspring.engine.assembly import Engine
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.host.process import settle_memory
 from mainspring.runtime import make_worker, open_engine
 

@@ -22,7 +22,7 @@ from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.jobs import Accepted
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Registration, Report

@@ -25,6 +25,8 @@ if _typing.TYPE_CHECKING:
         Unreachable,
     )
     from mainspring.sdk.app import App
+    from mainspring.sdk.definitions import Limit
+    from mainspring.sdk.once import Debounce, Throttle, Unique
     from mainspring.signals import FailRun, RetryRun, SnoozeRun, current_attempt
 
     __version__: str
@@ -34,8 +36,10 @@ __all__ = [
     "Conflict",
     "Cron",
     "CronError",
+    "Debounce",
     "FailRun",
     "InvalidInput",
+    "Limit",
     "MainspringError",
     "NotFound",
     "PayloadTooLarge",
@@ -47,6 +51,8 @@ __all__ = [
     "SnoozeRun",
     "StoreLocked",
     "StoreUnavailable",
+    "Throttle",
+    "Unique",
     "UnknownType",
     "Unreachable",
     "__version__",
@@ -57,11 +63,15 @@ _HOMES = {
     "App": "mainspring.sdk.app",
     "Cron": "mainspring.core.cron",
     "CronError": "mainspring.core.cron",
+    "Debounce": "mainspring.sdk.once",
     "FailRun": "mainspring.signals",
+    "Limit": "mainspring.sdk.definitions",
     "Priority": "mainspring.core.model",
     "RetryRun": "mainspring.signals",
     "RunState": "mainspring.core.states",
     "SnoozeRun": "mainspring.signals",
+    "Throttle": "mainspring.sdk.once",
+    "Unique": "mainspring.sdk.once",
     "current_attempt": "mainspring.signals",
 }
 

@@ -127,7 +127,7 @@ class Load:
             outcome, run = "unknown", None
             try:
                 answer = await self.client.ask("POST", f"/jobs/{job_id}/runs", body, key=key)
-                if answer.status not in {200, 202}:
+                if answer.status not in {200, 201, 202}:  # 202 is what earlier releases say
                     raise RuntimeError(f"a submission answered {answer.status}: {answer.body}")
                 outcome, run = "ok", answer.body["run_id"]
             except Refused:

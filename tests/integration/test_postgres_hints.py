@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -13,16 +13,17 @@ import pytest
 
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time
 from mainspring.core.ids import DEFAULT_TENANT, JobId, SessionId
+from mainspring.core.lane_marks import MOST_MARKS
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.common.hints import HintExchange
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
 from mainspring.engine.usecases.jobs import Accepted
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import StoreUnavailable
 from mainspring.executors.egress import check_url
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Registration
-from mainspring.ports.hints import Hint
+from mainspring.ports.hints import Hear, Hint
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.stores.postgres import PostgresHints
 from mainspring.testing import factories
@@ -174,12 +175,12 @@ async def test_channel_does_not_hear_itself_nor_strange_words(dsn: str) -> None:
     heard: dict[str, list[Hint]] = {"first": [], "second": []}
     is_told = asyncio.Event()
 
-    def hear(hint: Hint) -> None:
+    def hear(hint: Hint, marks: Collection[str]) -> None:
         heard["first"].append(hint)
         is_told.set()
 
     await first.connect(hear, lambda: None)
-    await second.connect(heard["second"].append, lambda: None)
+    await second.connect(lambda hint, marks: heard["second"].append(hint), lambda: None)
     await first.send([Hint.RUNS])
     watch = await asyncpg.connect(dsn)
     await watch.execute("NOTIFY mainspring, 'later,words'")
@@ -203,7 +204,7 @@ async def test_commit_carries_a_notice_to_the_others(dsn: str, count: int, is_kn
         if is_known:
             await store.submit_runs([factories.make_new_run(job)], now=factories.START)
         for channel in (sender, other):
-            await channel.connect(heard[channel].append, lambda: None)
+            await channel.connect(_noting(heard[channel]), lambda: None)
         runs = [factories.make_new_run(job)] * count
         gone = [replace(run, job_id=UNKNOWN) for run in runs]
         for some in (gone, runs):
@@ -219,10 +220,10 @@ async def test_commit_carries_a_notice_to_the_others(dsn: str, count: int, is_kn
 async def test_channel_without_a_server_is_unavailable_and_says_when_it_is_lost(dsn: str) -> None:
     nowhere = PostgresHints("postgresql://postgres@127.0.0.1:1/nowhere")
     with pytest.raises(StoreUnavailable):
-        await nowhere.connect(lambda hint: None, lambda: None)
+        await nowhere.connect(lambda hint, marks: None, lambda: None)
     channel = PostgresHints(dsn)
     is_lost = asyncio.Event()
-    await channel.connect(lambda hint: None, is_lost.set)
+    await channel.connect(lambda hint, marks: None, is_lost.set)
     watch = await asyncpg.connect(dsn)
     await watch.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -257,3 +258,28 @@ async def test_shards_of_a_node_that_stops_are_taken_at_once(dsn: str) -> None:
         assert len(staying.ownership.epochs) == 0
         await leaving.stop()
         await until(lambda: len(staying.ownership.epochs) == 256)
+
+
+def _noting(heard: list[Hint]) -> Hear:
+    def hear(hint: Hint, marks: Collection[str]) -> None:
+        del marks
+        heard.append(hint)
+
+    return hear
+
+
+async def test_hint_of_runs_names_their_lanes(dsn: str) -> None:
+    sender, other = PostgresHints(dsn), PostgresHints(dsn)
+    heard: list[tuple[Hint, Collection[str]]] = []
+    marks = [f"{number:012x}" for number in range(MOST_MARKS)]
+    try:
+        await sender.connect(lambda hint, marks: None, lambda: None)
+        await other.connect(lambda hint, marks: heard.append((hint, marks)), lambda: None)
+        await sender.send([Hint.RUNS, Hint.CLOCKS], marks)
+        await sender.send([Hint.RUNS])
+        await until(lambda: len(heard) == 3)
+        assert heard == [(Hint.RUNS, marks), (Hint.CLOCKS, ()), (Hint.RUNS, [])]
+        assert sender.notice([Hint.RUNS], marks[:2]).startswith(f"runs,lane.{marks[0]},lane.{marks[1]},by.")
+    finally:
+        await sender.close()
+        await other.close()

@@ -88,7 +88,7 @@ async def test_claimed_runs_are_not_passed_again_by_the_look_at_the_lanes(dsn: s
             low = at(99)
             [seen] = await store.read_lanes([], lows={lane.id: low})
             assert seen.earliest_ready_at == at(100)
-            lists = {"queues": "'{}'", "is_all": "true"}
+            lists = {"queues": "'{}'", "is_all": "true", "after": "0", "limit": "NULL"}
             bounded = {"lane_ids": f"'{{{lane.id}}}'", "lows": f"ARRAY['{low.isoformat()}'::timestamptz]"}
             everything = {"lane_ids": "'{}'", "lows": "'{}'"}
             from_low = await buffers(dsn, Role.WATCH, "read_lanes", **lists, **bounded)

@@ -43,18 +43,32 @@ INSERT INTO run_history (id, job_id, version, queue, route, tenant, priority, ki
 SELECT (n + 100000) * 256, md5((n % 5000 + 1)::text)::uuid, 1, 'q1', 'http', 'default', 1, 'manual', 'SUCCEEDED', now(),
     now(), now(), 1, 1, 0
 FROM generate_series(1, 20000) AS n;
+INSERT INTO run_unique (tenant, job_id, key, run_id)
+SELECT 'default', md5((n % 5000 + 1)::text)::uuid, decode(md5(n::text), 'hex'), n * 256
+FROM generate_series(1, 20000) AS n;
 """
 LARGE = """
 UPDATE pg_class SET reltuples = 1000000 WHERE relkind = 'r' AND relname IN ('run', 'job', 'job_version', 'job_clock');
 UPDATE pg_class SET reltuples = 10000000 WHERE relkind = 'r' AND relname ~ '^run_history_[0-9]';
 UPDATE pg_class SET reltuples = 100000 WHERE relkind = 'r' AND relname IN ('dead_run', 'idempotency', 'lane');
+UPDATE pg_class SET reltuples = 1000000 WHERE relkind = 'r' AND relname = 'run_unique';
 UPDATE pg_class SET reltuples = 1000 WHERE relkind = 'r' AND relname = 'session';
 UPDATE pg_class SET reltuples = 1000000 WHERE relkind = 'i' AND relname ~ '^(run|job)_' AND relname !~ '^run_history';
 """
 """What ANALYZE would say of full tables; the planner scales it by the pages that there are."""
 PAGE = {"tenant": "'default'", "lowest": "0", "before": "9223372036854775807", "limit": "100"}
 JOB = "md5('7')::uuid"
-BIG = {"run", "job_clock", "job", "job_version", "run_history", "lane", "idempotency", "session"}
+BIG = {
+    "run",
+    "job_clock",
+    "job",
+    "job_version",
+    "run_history",
+    "lane",
+    "idempotency",
+    "session",
+    "run_unique",
+}
 
 
 @pytest.fixture(scope="module", params=["empty", "backlog", "drained", "large"])
@@ -110,6 +124,10 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.SUBMIT, "hold_lanes", {"lane_pkey"}),
         (Role.SUBMIT, "find_lanes", {"lane_key"}),
         (Role.SUBMIT, "read_keys", {"idempotency_pkey"}),
+        (Role.SUBMIT, "lock_unique_keys", {"run_unique_pkey"}),
+        (Role.SUBMIT, "lock_holders", {"run_pkey"}),
+        (Role.SUBMIT, "replace_waiting", {"run_pkey"}),
+        (Role.SUBMIT, "release_keys", {"idempotency_pkey"}),
         (Role.CLAIM, "claim_runs", {"session_pkey", "run_ready", "run_held_quarantined"}),
         (Role.CLAIM, "try_claim", {"session_pkey", "run_ready", "run_held_quarantined"}),
         (
@@ -118,7 +136,17 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
             {"session_pkey", "lane_pkey", "job_pkey", "run_ready", "run_held_quarantined"},
         ),
         (Role.CLAIM, "claim_together", {"session_pkey", "run_ready", "run_held_quarantined"}),
-        (Role.CLAIM, "claim_quarantined", {"session_pkey", "run_quarantined", "run_claimed"}),
+        (Role.CLAIM, "begin_claims", {"session_pkey", "run_claimed", "run_held_quarantined"}),
+        (Role.CLAIM, "pick_quarantined", {"run_quarantined"}),
+        (Role.CAPPED, "pick_lined_up", {"run_line"}),
+        (Role.CAPPED, "read_lines", {"run_line"}),
+        (Role.CAPPED, "read_some_lines", {"run_line"}),
+        (Role.CAPPED, "lock_keys", {"concurrency_key_pkey", "limit_rule_pkey"}),
+        (Role.CAPPED, "count_holds", {"key_hold_pkey", "run_pkey"}),
+        (Role.CAPPED, "pick_holders", {"run_pkey"}),
+        (Role.CAPPED, "start_lined_up", {"concurrency_key_pkey"}),
+        (Role.SUBMIT, "find_keys", {"limit_rule_name", "concurrency_key_key"}),
+        (Role.SUBMIT, "intern_keys", {"limit_rule_name"}),
         (Role.APPLY, "apply_successes", {"run_pkey", "lane_pkey"}),
         (Role.APPLY, "lock_runs", {"run_pkey"}),
         (Role.APPLY, "finish_runs", {"run_pkey", "lane_pkey"}),
@@ -161,6 +189,7 @@ async def test_hot_query_walks_its_indexes_and_sorts_nothing(
         (Role.FIRE, "fire_clocks"),
         (Role.FIRE, "fire_outlined"),
         (Role.APPLY, "lock_runs"),
+        (Role.SUBMIT, "lock_holders"),
     ],
 )
 async def test_rows_are_locked_in_the_order_of_the_arguments(dsn: str, role: Role, name: str) -> None:
@@ -320,8 +349,15 @@ async def test_look_at_everything_reads_a_small_table_whole_and_runs_by_index(
         (Role.CLAIM, "try_claim", "run_ready", ("ready_at >=", "ready_at <=")),
         (Role.SUBMIT, "submit_claimed", "run_ready", ("ready_at >=", "ready_at <=")),
         (Role.WATCH, "read_lanes", "run_ready", ("ready_at >=",)),
+        (Role.WATCH, "read_lanes", "lane_pkey", ("id >",)),
+        (Role.WATCH, "read_some_lanes", "run_ready", ("ready_at >=",)),
+        (Role.WATCH, "read_some_lanes", "lane_pkey", ("id =",)),
+        (Role.WATCH, "read_some_lanes", "run_quarantined", ("lane_id =",)),
+        (Role.WATCH, "read_ready_instants", "run_ready", ("ready_at >=", "ready_at <=")),
         (Role.PLAN, "read_due", "job_clock_due", ("priority =", "due_at >=", "due_at <=")),
-        (Role.CLAIM, "claim_quarantined", "run_claimed", ("claim_number >=",)),
+        (Role.CLAIM, "begin_claims", "run_claimed", ("claim_number >=",)),
+        (Role.CAPPED, "pick_lined_up", "run_line", ("key_id =", "lane_id =", "ready_at >=", "ready_at <=")),
+        (Role.CAPPED, "count_holds", "key_hold_pkey", ("key_id =", "id >=")),
         (Role.BEAT, "held_by_sessions", "run_claimed", ("claim_number >=",)),
         (Role.WATCH, "list_orphans", "run_claimed", ("claim_number >=",)),
         (Role.WATCH, "list_overdue", "run_claimed", ("claim_number >=",)),

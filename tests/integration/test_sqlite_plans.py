@@ -11,7 +11,7 @@ from mainspring.stores.sqlite.store import migrate
 
 QUERIES = load_queries("mainspring.stores.sqlite")
 KEY = "INTEGER PRIMARY KEY"
-BIG = ("run", "run_history", "dead_run", "job_clock", "job", "attempt", "idempotency")
+BIG = ("run", "run_history", "dead_run", "job_clock", "job", "attempt", "idempotency", "run_unique")
 BACKLOG = """
 WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 2000)
 INSERT INTO run (id, job_id, version, lane_id, kind, state, due_at, ready_at, created_at, timeout_ms, session_id)
@@ -85,6 +85,8 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("find_busy_job", ["SEARCH run run_job"]),
         ("read_due", ["SEARCH job_clock job_clock_due", JOB_KEY]),
         ("read_lanes", ["SEARCH run run_ready", "SEARCH run run_quarantined"]),
+        ("read_some_lanes", ["SEARCH run run_ready", "SEARCH run run_quarantined"]),
+        ("read_ready_instants", ["SEARCH run run_ready"]),
         ("list_orphans", ["SEARCH run run_held"]),
         ("held_by_session", ["SEARCH run run_held"]),
         ("read_held", [f"SEARCH run {KEY}"]),
@@ -107,6 +109,9 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("prune_history", [f"SEARCH run_history {KEY}", "SEARCH run_history run_history_finished"]),
         ("find_settling_end", ["SEARCH run_history run_history_finished"]),
         ("prune_keys", [f"SEARCH idempotency {KEY}", "SEARCH idempotency idempotency_expiring"]),
+        ("read_unique_key", ["SEARCH run_unique PRIMARY KEY", f"SEARCH run {KEY}"]),
+        ("replace_waiting", [f"SEARCH run {KEY}"]),
+        ("find_unique_keys", ["SEARCH run_unique PRIMARY KEY", f"SEARCH run {KEY}"]),
         # The whole of a partial index: as many rows as are RUNNING (or waiting), not the backlog.
         ("find_held", ["SCAN run run_held"]),
         ("find_held_of_job", ["SCAN run run_held"]),

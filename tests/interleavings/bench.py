@@ -30,12 +30,18 @@ TABLES = (
     "shard_lease",
     "cluster",
     "idempotency",
+    "run_unique",
+    "queue",
     "tenant",
     "revision",
+    "limit_rule",
+    "limit_use",
+    "concurrency_key",
+    "key_hold",
     "calendar",
     "calendar_use",
 )
-_OWN_IDS = frozenset({"job", "lane", "fire_range"})
+_OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key"})
 """Tables whose new rows have ids that differ from order to order."""
 
 _COUNTED_UP = frozenset({"claim_number", "held_from"})
@@ -58,7 +64,7 @@ class Bench:
         self._controller = controller
         self._kept: Tables = {}
         self._plays = 0
-        self._known_jobs = {str(job.id) for job in (scene.job, scene.quiet, scene.paused)}
+        self._known_jobs = {str(job.id) for job in (scene.job, scene.quiet, scene.paused, scene.limited)}
 
     async def play(self, verbs: tuple[Verb, ...], order: str) -> tuple[Played, Tables]:
         """Put the scene back and carry out two or three verbs in an order."""

@@ -8,12 +8,16 @@ from typing import Any
 
 from mainspring.core import outcomes
 from mainspring.core.ids import DEFAULT_TENANT, FireRangeId, JobId, RunId, SessionId
+from mainspring.core.limits import JobLimit, LimitRule
 from mainspring.core.model import Job, LaneKey, Priority
+from mainspring.core.once import OnceGuard, OnConflict, UniqueRule, UniqueScope
 from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.outlines import RunOutline
+from mainspring.core.queues import Queue, QueueOrder
 from mainspring.core.tenants import Tenant
 from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, CalendarUses, Replan
 from mainspring.ports.store.claims import ClaimResult, HeldRun
+from mainspring.ports.store.limits import LineQuota
 from mainspring.ports.store.runs import IdempotencyKey, NewRun
 from mainspring.ports.store.schedule import DueClock, FireRangeStep
 from mainspring.ports.store.sessions import Beat
@@ -25,6 +29,7 @@ from mainspring.testing.factories import (
     add_session,
     all_lanes,
     at,
+    claim_lined_up,
     facts_of,
     lane_of,
     make_change,
@@ -69,6 +74,8 @@ class Scene:
         quiet: due now too, with an open fire range and an interned lane without runs; skips fires while it has a live
             run.
         paused: has an open gap.
+        limited: may have one run at a time by itself, and three by the limit `crm`; `first` holds `limited_held`, and
+            two more wait in `lines`.
         first: the session that holds `held` and `other`.
         second: another one, without runs.
         node_beats: the counter of node-1.
@@ -82,6 +89,9 @@ class Scene:
     held: HeldRun
     other: HeldRun
     quarantined: RunId
+    limited: Job
+    limited_held: HeldRun
+    lines: tuple[LineQuota, ...]
     first: SessionId
     second: SessionId
     beats: int
@@ -108,12 +118,22 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
     first, second = await add_session(store), await add_session(store, worker="worker-2")
     crashed = await running_run(store, job, session_id=first, lane=_lane("quarantined"))
     await store.apply([outcomes.lost(facts_of(crashed), job.spec, now=START)], now=START)
-    held = await running_run(store, job, session_id=first, lane=_lane("held"))
+    held = await running_run(
+        store, job, session_id=first, lane=_lane("held"), once=_guard("held", UniqueRule())
+    )
     other = await running_run(store, job, session_id=first, lane=_lane("other"))
-    [waiting] = await submit(store, job, lane=_lane("waiting"), expires_at=EXPIRY)
+    [waiting] = await submit(
+        store, job, lane=_lane("waiting"), expires_at=EXPIRY, once=_guard("waiting", REPLACE)
+    )
     key = IdempotencyKey(key="old", request_hash=b"before", expires_at=at(5))
-    ended = await submit(store, quiet, submit_key=key)
+    ended = await submit(store, quiet, submit_key=key, once=_guard("over", UniqueRule()))
     await store.cancel_runs(ended, reason="test", now=START)
+    await store.write_limits("default", [LimitRule(name="crm", max_running=3)])
+    limits = (JobLimit(limit=1), JobLimit(use="crm"))
+    limited = await add_job(store, make_spec(name="limited", queue="limited", concurrency=limits))
+    await submit(store, limited, 3)
+    [limited_run] = (await claim_lined_up(store, first)).runs
+    lines = tuple(LineQuota(line.key, START, 3) for line in await store.read_lines(limit=9))
     await execute("SELECT setval('run_sequence', 1000000)")
     lanes = await store.read_lanes([])
     [beats] = [facts.beats for facts in await store.list_sessions() if facts.id == first]
@@ -125,6 +145,9 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
         held=await read_held(store, held.run_id),
         other=await read_held(store, other.run_id),
         quarantined=crashed.run_id,
+        limited=limited,
+        limited_held=await read_held(store, limited_run.run_id),
+        lines=lines,
         first=first,
         second=second,
         beats=beats,
@@ -165,17 +188,25 @@ _TOUCHES = tuple(
     for names, kinds in {
         "claim claim_again claim_first speculative_claim claim_quarantined claim_batch": "run session",
         "succeed fail bury hand_back lose apply_batch apply_backwards": "run",
+        "claim_lined_up_second claim_lined_up_first": "run session limit",
+        "end_limited lose_limited": "run limit",
+        "submit_lined_up": "job lane limit",
+        "set_limit": "limit",
+        "prune_limits": "limit",
         "beat beat_batch": "run session",
         "expire_session close_sessions": "session",
         "cancel cancel_batch expire_runs": "run",
         "submit_plain": "job lane",
         "submit_straight submit_straight_first": "job lane run session",
         "submit_keyed submit_old_key submit_new_lanes": "job lane key",
+        "submit_once submit_successor": "job lane unique",
+        "submit_beside_held submit_replacing submit_once_batch": "job lane unique run",
+        "prune_unique_keys": "unique",
         "edit edit_batch rename rename_other add_fresh pause pause_quiet resume delete delete_batch": "job",
         "fire fire_batch fire_outlined fire_outlined_batch advance": "job lane shard",
         "take take_batch release leave beat_node expire_node": "shard",
         "record_tzdata": "cluster",
-        "set_tenants set_tenants_backwards": "policies",
+        "set_tenants set_tenants_backwards set_queues set_queues_backwards": "policies",
         "write_calendar write_other_calendar delete_calendar": "calendars",
         "replan edit_calendars add_with_calendars": "job calendars",
         "settle_calendars": "calendars",
@@ -374,6 +405,54 @@ async def submit_new_lanes(store: PostgresStore, scene: Scene) -> Any:
 
 def _key(key: str) -> IdempotencyKey:
     return IdempotencyKey(key=key, request_hash=b"hash", expires_at=at(3600))
+
+
+REPLACE = UniqueRule(scope=UniqueScope.QUEUED, on_conflict=OnConflict.REPLACE)
+
+
+def _guard(key: str, rule: UniqueRule) -> OnceGuard:
+    return OnceGuard(key.encode().ljust(16, b"-"), rule)
+
+
+def _guarded(scene: Scene, key: str, rule: UniqueRule, job: Job) -> NewRun:
+    return make_new_run(
+        job, due_at=NOW, lane=lane_of(scene.quiet), payload=b'"newer"', once=_guard(key, rule)
+    )
+
+
+@_verb()
+async def submit_once(store: PostgresStore, scene: Scene) -> Any:
+    """A key that is free."""
+    return await store.submit_runs([_guarded(scene, "fresh", UniqueRule(), scene.quiet)], now=NOW)
+
+
+@_verb()
+async def submit_successor(store: PostgresStore, scene: Scene) -> Any:
+    """A key whose holder has ended."""
+    return await store.submit_runs([_guarded(scene, "over", UniqueRule(), scene.quiet)], now=NOW)
+
+
+@_verb()
+async def submit_beside_held(store: PostgresStore, scene: Scene) -> Any:
+    """A key whose holder is running."""
+    return await store.submit_runs([_guarded(scene, "held", UniqueRule(), scene.job)], now=NOW)
+
+
+@_verb()
+async def submit_replacing(store: PostgresStore, scene: Scene) -> Any:
+    """A key whose holder waits, and gets the payload."""
+    return await store.submit_runs([_guarded(scene, "waiting", REPLACE, scene.job)], now=NOW)
+
+
+@_verb()
+async def submit_once_batch(store: PostgresStore, scene: Scene) -> Any:
+    runs = [
+        _guarded(scene, "waiting", REPLACE, scene.job),
+        _guarded(scene, "held", UniqueRule(), scene.job),
+        _guarded(scene, "over", UniqueRule(), scene.quiet),
+        _guarded(scene, "fresh", UniqueRule(), scene.quiet),
+    ]
+    return await store.submit_runs(runs, now=NOW)
 
 
 # -- jobs ------------------------------------------------------------------------------------------------------
@@ -597,6 +676,64 @@ async def settle_calendars(store: PostgresStore, scene: Scene) -> Any:
     return await store.settle_calendars()
 
 
+@_verb()
+async def set_queues(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_queues(
+        [Queue(name="bulk", order=QueueOrder.FIFO), Queue(name="mail", aging_share=0.2)]
+    )
+
+
+@_verb()
+async def set_queues_backwards(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_queues([Queue(name="mail"), Queue(name="bulk", order=QueueOrder.ROUND_ROBIN)])
+
+
+# -- limits ----------------------------------------------------------------------------------------------------
+
+
+async def _claim_lined_up(store: PostgresStore, scene: Scene, session_id: SessionId) -> Any:
+    result = await claim_lined_up(store, session_id, now=NOW, limit=2, lines=scene.lines)
+    return [ClaimResult(result.runs, result.is_session_live)]
+
+
+@_verb()
+async def claim_lined_up_second(store: PostgresStore, scene: Scene) -> Any:
+    return await _claim_lined_up(store, scene, scene.second)
+
+
+@_verb()
+async def claim_lined_up_first(store: PostgresStore, scene: Scene) -> Any:
+    return await _claim_lined_up(store, scene, scene.first)
+
+
+@_verb()
+async def end_limited(store: PostgresStore, scene: Scene) -> Any:
+    held = scene.limited_held
+    return await store.apply([outcomes.succeeded(held.run_id, held.token, held.session_id)], now=NOW)
+
+
+@_verb()
+async def lose_limited(store: PostgresStore, scene: Scene) -> Any:
+    return await store.apply(
+        [outcomes.lost(facts_of(scene.limited_held), scene.limited.spec, now=NOW)], now=NOW
+    )
+
+
+@_verb()
+async def submit_lined_up(store: PostgresStore, scene: Scene) -> Any:
+    return await store.submit_runs([make_new_run(scene.limited, due_at=NOW)], now=NOW)
+
+
+@_verb()
+async def set_limit(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_limits("default", [LimitRule(name="crm", max_running=1)])
+
+
+@_verb(idle=0)
+async def prune_limits(store: PostgresStore, scene: Scene) -> Any:
+    return await store.prune_limits(now=NOW, limit=10)
+
+
 # -- the janitor -----------------------------------------------------------------------------------------------
 
 
@@ -608,6 +745,11 @@ async def prune_lanes(store: PostgresStore, scene: Scene) -> Any:
 @_verb(idle=0)
 async def prune_keys(store: PostgresStore, scene: Scene) -> Any:
     return await store.prune_keys(now=NOW, limit=10)
+
+
+@_verb(idle=(0, None))
+async def prune_unique_keys(store: PostgresStore, scene: Scene) -> Any:
+    return await store.prune_unique_keys(now=NOW, after=None, limit=10)
 
 
 @_verb(idle=0)

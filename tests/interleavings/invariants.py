@@ -71,6 +71,12 @@ def judge_runs(scene: Scene, tables: Tables) -> None:
     assert all(row["claim_number"] >= bounds[row["session_id"]] for row in held), (
         "a lease lies before its bound"
     )
+    running = [row["id"] for row in tables["run"] if row["state"] == "RUNNING"]
+    under_limit = [row["id"] for row in tables["run"] if row["key_id"] is not None and row["id"] in running]
+    assert len(under_limit) <= 1, "more runs are under way than the limit says"
+    places = {(row["run_id"], row["token"]) for row in tables["key_hold"]}
+    tokens = {row["id"]: row["token"] for row in tables["run"]}
+    assert all((run_id, tokens[run_id]) in places for run_id in under_limit), "a run has no place"
     keyed = {row["run_id"] for row in tables["idempotency"]}
     assert keyed <= set(ids), "a key names a run that does not exist"
 
@@ -138,7 +144,7 @@ def judge_result(  # noqa: PLR0912 -- one verb after the other
                 ends = [(end["run_id"], end["token"]) for end in tables["attempt"]]
                 assert (leased.run_id, leased.token) in ends, "a lease ended without a record"
     held = the_run(tables, scene.held.run_id)
-    if result == [ApplyResult.APPLIED]:
+    if result == [ApplyResult.APPLIED] and not name.endswith("_limited"):
         if name == "succeed":
             assert (held["state"], held["token"]) == ("SUCCEEDED", scene.held.token)
         else:

@@ -25,6 +25,14 @@ PIECEMEAL = {
         (frozenset({"claim_batch", other}) for other in ("lose", "apply_batch", "apply_backwards")),
         "the same: each of these makes a run ready again",
     ),
+    **dict.fromkeys(
+        (
+            frozenset({claim, submit})
+            for claim in ("claim", "claim_again", "claim_first", "claim_batch")
+            for submit in ("submit_replacing", "submit_once_batch")
+        ),
+        "passes over the run that is getting another payload, which waits for the next claim",
+    ),
     frozenset({"claim_batch", "speculative_claim"}): (
         "each passes over what the other one holds, so a run may wait for the next claim"
     ),

@@ -31,6 +31,11 @@ TRIPLES = (
     "claim claim_again close_sessions",
     "claim_quarantined claim_first cancel_batch",
     "claim_quarantined beat expire_session",
+    # one place under a limit, two who want it, and an end that makes room for another
+    "claim_lined_up_first claim_lined_up_second end_limited",
+    "claim_lined_up_first claim_lined_up_second lose_limited",
+    "claim_lined_up_second end_limited prune_limits",
+    "claim_lined_up_second set_limit submit_lined_up",
     # one fire, two who record it, and a change of its job or of its shard
     "fire fire edit",
     "fire fire pause",
@@ -59,6 +64,14 @@ TRIPLES = (
     "submit_new_lanes submit_keyed prune_lanes",
     "submit_old_key submit_old_key prune_keys",
     "submit_plain delete_batch prune_lanes",
+    # keys of what runs once, their holders, and who else wants these
+    "submit_once submit_once submit_once",
+    "submit_successor submit_successor prune_unique_keys",
+    "submit_once_batch submit_successor prune_unique_keys",
+    "submit_beside_held succeed prune_unique_keys",
+    "submit_beside_held submit_beside_held lose",
+    "submit_replacing claim cancel",
+    "submit_replacing submit_replacing expire_runs",
     # a run that goes straight to a session, and what happens to its lane, its job and the session
     "submit_straight submit_plain claim",
     "submit_straight claim close_sessions",

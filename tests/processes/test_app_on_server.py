@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from mainspring import App, Conflict, InvalidInput, NotFound, PayloadTooLarge, Unreachable
+from mainspring import App, Conflict, InvalidInput, NotFound, PayloadTooLarge, Unique, Unreachable
 from tests.processes.processes import server
 
 APP = """
-from mainspring import App
+from mainspring import App, Unique
 
 app = App()
 
@@ -22,6 +22,14 @@ app = App()
 @app.job()
 def add(x: int, y: int = 1) -> int:
     return x + y
+
+
+@app.job(unique=Unique("$.order", scope="period", period="1h"))
+def sync(order: str) -> None: ...
+
+
+@app.job(unique={"key": "$.order", "on_conflict": "reject"})
+def pay(order: str) -> None: ...
 """
 
 
@@ -71,6 +79,32 @@ async def test_many_at_once_in_bounded_requests(app: App) -> None:
     assert (await runs[2499].wait(30)).result == 2500
     big = await add.options(delay="1h").enqueue_many([[1, "y" * 60_000] for _ in range(20)])
     assert len(big) == 20
+
+
+async def test_handle_says_what_became_of_a_submission(app: App) -> None:
+    @app.job(unique=Unique("$.order", scope="period", period="1h"))
+    def sync(order: str) -> None: ...
+
+    first = await sync.enqueue(order="o-1")
+    again = await sync.options(idempotency_key="a").enqueue(order="o-1")
+    repeat = await sync.options(idempotency_key="a").enqueue(order="o-1")
+    assert (first.status, again.status, repeat.status) == ("submitted", "existing", "existing")
+    assert first == again == repeat
+    many = await sync.enqueue_many([{"order": "o-1"}, {"order": "o-2"}])
+    assert [handle.status for handle in many] == ["existing", "submitted"]
+    with pytest.raises(InvalidInput, match=r"^payload: must be an object, not a list; unique\.key needs"):
+        await sync.enqueue("o-1")
+
+
+async def test_second_run_is_rejected(app: App) -> None:
+    @app.job(unique={"key": "$.order", "on_conflict": "reject"})
+    def pay(order: str) -> None: ...
+
+    first = await pay.options(delay="1h").enqueue(order="o-1")
+    with pytest.raises(Conflict, match=f"^unique: {first.id} has the same key"):
+        await pay.enqueue(order="o-1")
+    many = await pay.enqueue_many([{"order": "o-1"}, {"order": "o-2"}])
+    assert [handle.status for handle in many] == ["rejected", "submitted"]
 
 
 async def test_options(app: App) -> None:

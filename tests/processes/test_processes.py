@@ -25,6 +25,10 @@ def add(x: int, y: int = 1) -> int:
     return x + y
 
 
+@app.job(name="mail", throttle={"key": "$.customer", "limit": 1, "per": "1h"})
+def mail(customer: str) -> None: ...
+
+
 @app.job(name="tick", every="1s")
 async def tick() -> int:
     return os.getpid()
@@ -77,7 +81,7 @@ def test_up_with_an_app_runs_its_jobs(folder: Path) -> None:
         child = answer("run", "show", chained["result"], url=url)
         assert (child["payload"], child["priority"]) == ({"x": 4, "y": 4}, "HIGH")
         names = [job["name"] for job in answer("job", "list", url=url)["items"]]
-        assert names == ["add", "tick", "chain", "slow"]
+        assert names == ["add", "mail", "tick", "chain", "slow"]
         assert process.stop() == 0
     assert "Traceback" not in errors_of(folder)
     with server("shop:app", "--data", "data", cwd=folder) as (
@@ -145,6 +149,21 @@ def test_a_worker_of_its_own_and_the_ways_of_jobs_and_runs(folder: Path) -> None
             assert "add" in shown.stdout
         assert worker.stop() == 0
     assert "Traceback" not in errors_of(folder)
+
+
+def test_a_submission_that_makes_no_run_says_so(folder: Path) -> None:
+    with server("shop:app", "--store", "memory://", cwd=folder) as (_, url):
+        mail = ("job", "run", "mail", "--payload", '{"customer": 1}', "--server", url)
+        first, again = run(*mail), run(*mail, "--wait", 20)
+        assert (first.returncode, again.returncode) == (0, 0)
+        assert again.stdout == f"{first.stdout.strip()}  throttled\n"
+        shown = answer("job", "run", "mail", "--payload", '{"customer": 2}', url=url)
+        assert shown["status"] == "submitted"
+        held = answer("job", "add", "sync", "--function", "add", "--unique", "$.order", url=url)
+        assert held["unique"]["key"] == "$.order"
+        refused = run("job", "run", "sync", "--payload", "{}", "--server", url)
+        assert refused.returncode == 2
+        assert "payload.order: is missing; unique.key needs it" in refused.stderr
 
 
 def test_a_stop_waits_for_what_is_under_way(folder: Path) -> None:

@@ -83,3 +83,36 @@ def test_a_wrong_value_is_refused_by_name(
 def test_an_app_refuses_what_cannot_be_a_tenant() -> None:
     with pytest.raises(InvalidInput, match="tenant"):
         App(tenant="a b")
+
+
+def test_every_command_on_queues_of_the_page_does_what_it_says(url: str, tmp_path: Path) -> None:
+    commands = [line.split()[1:] for line in PAGE.splitlines() if line.startswith("mainspring queue")]
+    assert len(commands) == 3
+    done = [run(*command, "--server", url, cwd=tmp_path) for command in commands]
+    assert [one.returncode for one in done] == [0, 0, 0]
+    rows = [line.split() for line in done[-1].stdout.splitlines()]
+    assert rows == [
+        ["QUEUE", "ORDER", "AGING", "AGING", "SHARE"],
+        ["reports", "fair", "1800", "s", "0.25"],
+        ["tickets", "fifo", "300", "s", "0.1"],
+    ]
+    shown = run("queue", "show", "reports", "--json", "--server", url, cwd=tmp_path)
+    assert json.loads(shown.stdout) == {
+        "name": "reports",
+        "order": "fair",
+        "aging_seconds": 1800.0,
+        "aging_share": 0.25,
+    }
+    refused = run("queue", "set", "reports", "--aging-share", "0.9", "--server", url, cwd=tmp_path)
+    assert (refused.returncode, refused.stderr.startswith("error: aging_share: ")) == (2, True)
+
+
+async def test_the_sdk_sets_the_order_of_a_queue(url: str) -> None:
+    app = App(url)
+    try:
+        put = await app.client.put_queue("mail", {"order": "round_robin"})
+        assert (put.name, put.order, put.aging_share) == ("mail", "round_robin", 0.1)
+        assert await app.client.get_queue("mail") == put
+        assert put in (await app.client.list_queues()).items
+    finally:
+        app.close()

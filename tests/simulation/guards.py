@@ -43,6 +43,7 @@ _FENCING = "mainspring.core.fencing"
 _APPLYING = "mainspring.core.applying"
 _OUTLINES = "mainspring.core.outlines"
 _CLAIMS = "mainspring.stores.memory.claims"
+_LEASES = "mainspring.stores.memory.leases"
 _PAUSED = "ClockMove(next_fire=None, is_paused=True"
 _TABLES = "mainspring.stores.memory.tables"
 
@@ -127,7 +128,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "live session at the claim",
         "a worker that was declared dead gets nothing",
-        (Edit(_CLAIMS, "if session is None or not session.is_live:", "if session is None:"),),
+        (Edit(_LEASES, "if session is None or not session.is_live:", "if session is None:"),),
     ),
     Guard(
         "submit straight to a slot",
@@ -138,8 +139,8 @@ GUARDS: tuple[Guard, ...] = (
         "repeat of a claim",
         "a claim whose answer was lost gets the same leases again",
         (
-            Edit(_CLAIMS, "if turn is Turn.REPEAT:", "if False:"),
-            Edit(_CLAIMS, "if turn is Turn.LATE:", "if turn is not Turn.NEW:"),
+            Edit(_LEASES, "if turn is Turn.REPEAT:", "if False:"),
+            Edit(_LEASES, "if turn is Turn.LATE else", "if turn is not Turn.NEW else"),
             Edit(
                 "mainspring.core.reconciliation",
                 "unknown=tuple(sorted(missing.intersection(missing_before))),",
@@ -165,6 +166,28 @@ GUARDS: tuple[Guard, ...] = (
                 "mainspring.core.admission",
                 "if known is not None and known.expires_at > now:",
                 "if False:",
+            ),
+        ),
+    ),
+    Guard(
+        "holder of a key",
+        "a key of what runs once has one run at a time",
+        (
+            Edit(
+                "mainspring.stores.memory.once",
+                "HeldKey(row.run_id, row.expires_at, _holder_of(run))",
+                "HeldKey(row.run_id, None, None)",
+            ),
+        ),
+    ),
+    Guard(
+        "no other payload for a run under way",
+        "a run that a worker has taken keeps its payload",
+        (
+            Edit(
+                "mainspring.core.once",
+                "return holder is not None and not holder.is_running and not is_expired(holder.expires_at, now)",
+                "return holder is not None and not is_expired(holder.expires_at, now)",
             ),
         ),
     ),
@@ -260,9 +283,63 @@ GUARDS: tuple[Guard, ...] = (
         (Edit("mainspring.core.liveness", "PERIODS_OF_SILENCE = 3", "PERIODS_OF_SILENCE = 1"),),
     ),
     Guard(
+        "room under a limit",
+        "no more runs of a key are under way than its limit says",
+        (
+            Edit(
+                "mainspring.core.holding",
+                "return self._left is None or self._left > 0 or run_id in self._holders",
+                "return True",
+            ),
+        ),
+    ),
+    Guard(
+        "permits of a rate",
+        "no more runs of a key start than its rate allows",
+        (
+            Edit(
+                "mainspring.core.rates",
+                "return self.burst if self.level is None else floor(self.level + 1e-9)",
+                "return self.burst",
+            ),
+        ),
+    ),
+    Guard(
+        "place of a lease",
+        "a place counts only as long as its run says the same, so none leaks",
+        (
+            Edit(
+                "mainspring.stores.memory.lined_up",
+                "if run is None or run.state in FINAL_STATES:\n        return False",
+                "if run is None:\n        return False",
+            ),
+            Edit(
+                "mainspring.stores.memory.lined_up",
+                "return is_by_run or (run.state is RunState.RUNNING and run.token == token)",
+                "return True",
+            ),
+        ),
+    ),
+    Guard(
+        "place for the whole run",
+        "with `hold: run`, a run keeps its place between its attempts",
+        (
+            Edit(
+                "mainspring.stores.memory.lined_up",
+                "is_by_run = tables.limits.rules[key.tenant, key.limit].hold is Hold.RUN",
+                "is_by_run = False",
+            ),
+        ),
+    ),
+    Guard(
         "weights of tenants",
         "tenants that wait beside each other get shares by weight",
         (Edit("mainspring.core.shares", "return self.weights.get(party, 1.0)", "return 1.0"),),
+    ),
+    Guard(
+        "oldest first",
+        "in a queue that goes by age, no tenant's run waits behind younger ones of others",
+        (Edit("mainspring.core.pools", "return rules.order is QueueOrder.FIFO", "return False"),),
     ),
     Guard(
         "no claim after a silence",

@@ -11,7 +11,7 @@ from mainspring.clock import StoreClock
 from mainspring.core.ids import JobId
 from mainspring.core.model import Run
 from mainspring.core.states import RunState
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.ports.store import Store
 from mainspring.registry import FunctionRegistry
 from mainspring.testing.clock import FakeClock

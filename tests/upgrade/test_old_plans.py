@@ -33,7 +33,7 @@ WHERE id <= 1000 * 256;
 VACUUM ANALYZE;
 """
 HOT = {
-    Role.CLAIM: ("claim_runs", "claim_quarantined", "repeat_claim"),
+    Role.CLAIM: ("claim_runs", "begin_claims", "pick_quarantined", "repeat_claim"),
     Role.APPLY: ("apply_successes", "lock_runs", "finish_runs", "requeue_runs"),
     Role.BEAT: ("lock_sessions", "held_by_sessions", "beat_sessions"),
     Role.FIRE: ("hold_shards", "fire_clocks", "find_busy_jobs"),

@@ -14,6 +14,7 @@ from tools.judge.model import (
     Grant,
     History,
     Operation,
+    Replacement,
     Verdict,
     Violation,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "Grant",
     "History",
     "Operation",
+    "Replacement",
     "Verdict",
     "Violation",
     "judge",

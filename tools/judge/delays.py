@@ -76,12 +76,18 @@ def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator
         yield from _judge_losses(history, run, runs, counts)
         start = _first_start(run, runs)
         due = max(run.due_at, run.created_at)
-        if start is None or troubled.meet(due, due) or quarantined.meet(due, start):
+        if start is None or troubled.meet(due, due) or quarantined.meet(due, start) or _has_limits(run, runs):
             continue
         if occupation.most(due, start) < history.slots:
             counts["starts_timed"] += 1
             if start > due + BOUND:
                 yield runs.accuse("L1", run.id, f"started {start - due} late, far from any fault")
+
+
+def _has_limits(run: Run, runs: Runs) -> bool:
+    """Say whether a run may have to wait for room; L10 is about those."""
+    spec = runs.spec_of(run)
+    return spec is not None and bool(spec.concurrency)
 
 
 def _judge_fires(history: History, runs: Runs, troubled: Times, counts: Counter[str]) -> Iterator[Violation]:

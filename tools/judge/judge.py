@@ -8,8 +8,10 @@ from tools.judge.attempts import judge_effects, judge_ends
 from tools.judge.cancels import judge_cancels
 from tools.judge.delays import judge_delays
 from tools.judge.fires import judge_fires, judge_instants
+from tools.judge.limits import judge_limits, judge_lines
 from tools.judge.misfires import judge_catch_ups, judge_misfires
 from tools.judge.model import History, Verdict
+from tools.judge.once import judge_once
 from tools.judge.order import judge_deaths, judge_grants, judge_order, judge_passed_over
 from tools.judge.runs import Runs
 from tools.judge.shares import judge_shares
@@ -29,6 +31,8 @@ RULES = {
     "S11": "an end is final, and an answered cancel holds",
     "S12": "legal steps only",
     "S13": "what failed for good had used up its attempts",
+    "S14": "limits hold: what is under way at a time, and how often it starts",
+    "S15": "one holder per key and scope, and the newest payload in the one that waits",
     "S18": "the overlap policy holds",
     "S19": "nothing starts before it is due",
     "S20": "the misfire policy holds",
@@ -38,7 +42,8 @@ RULES = {
     "L1": "what is due starts at once",
     "L2": "what is due is fired at once",
     "L3": "what a worker lost is given back in time",
-    "L5": "tenants that wait get shares by weight",
+    "L5": "tenants that wait get shares by weight, or go by age",
+    "L10": "a line with room does not wait",
 }
 """The rules, by their names in the reliability notes."""
 
@@ -53,6 +58,7 @@ def judge(history: History) -> Verdict:
         *judge_misfires(history, runs, counts),
         *judge_catch_ups(history, counts),
         *judge_submissions(history, runs, counts),
+        *judge_once(history, runs, counts),
         *judge_effects(history, runs, counts),
         *judge_ends(history, runs, counts),
         *judge_cancels(history, runs, counts),
@@ -62,5 +68,7 @@ def judge(history: History) -> Verdict:
         *judge_passed_over(history, runs, counts),
         *judge_delays(history, runs, counts),
         *judge_shares(history, runs, counts),
+        *judge_limits(history, runs, counts),
+        *judge_lines(history, runs, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))

@@ -51,6 +51,7 @@ class Operation:
         outcome: `ok`, `fail` (surely not done) or `unknown` (no answer came).
         answer: for `cancel` the word of the answer; None for `submit`.
         run_id: the run that the answer names, or that was to be cancelled.
+        status: for `submit`, what became of it; only `submitted` asks for a run of its own.
     """
 
     kind: str
@@ -61,6 +62,21 @@ class Operation:
     key: str | None = None
     run_id: RunId | None = None
     answer: str | None = None
+    status: str = "submitted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """A committed submission that gave its payload to a run that waits.
+
+    Attributes:
+        place: how many events had been committed before.
+    """
+
+    at: datetime
+    run_id: RunId
+    payload: bytes | None
+    place: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,6 +108,8 @@ class Event:
             `expired`, `overlap`.
         actor: the process that made the request.
         session_id: for a claim and for an attempt's end, the worker session.
+        committed_at: when it was committed, if that is known. `at` is the time that the request brought with it, which
+            a process that stood still may send late.
     """
 
     at: datetime
@@ -103,6 +121,7 @@ class Event:
     actor: str
     session_id: SessionId | None = None
     is_stale: bool = False
+    committed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,12 +158,15 @@ class History:
 
     Attributes:
         events: empty if the transitions were not recorded; then the rules about them are not judged.
+        replacements: in the order of their commits, as the events.
         runs: the final read, made after the quiet period at `read_at`.
         healed_at: when the last fault had ended.
         slack: how far the system's clocks may differ.
         lease: how long a worker may be silent before it is declared dead.
         slots: how many attempts all workers together can run at a time.
         weights: the shares of tenants, of those that were set before they had anything to run.
+        limits: the bounds of limits that jobs share, by name.
+        is_by_age: the queue of these tenants serves the oldest run first, so their weights do not count.
         claim: how many attempts one worker can run at a time.
         matchers: how many processes give out runs, each by what it knows.
     """
@@ -153,6 +175,7 @@ class History:
     operations: list[Operation] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    replacements: list[Replacement] = field(default_factory=list)
     grants: list[Grant] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
@@ -164,6 +187,8 @@ class History:
     lease: timedelta
     slots: int
     weights: Mapping[str, int] = field(default_factory=dict)
+    limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    is_by_age: bool = False
     claim: int = 1
     matchers: int = 1
 

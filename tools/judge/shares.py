@@ -1,4 +1,4 @@
-"""L5: tenants that wait beside each other get shares of the workers by their weights."""
+"""L5: tenants that wait beside each other get shares of the workers by their weights, or are served by age."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ def judge_shares(history: History, runs: Runs, counts: Counter[str]) -> Iterator
     """
     if len(history.weights) < 2:
         return
+    if history.is_by_age:
+        yield from _judge_ages(history, runs, counts)
+        return
     for begin, end, given in _times_of_all_waiting(history, runs):
         faults = sum(fault.at <= end and begin <= fault.until + 3 * history.lease for fault in history.faults)
         slack = (2 + faults) * history.matchers * history.claim
@@ -36,6 +39,35 @@ def judge_shares(history: History, runs: Runs, counts: Counter[str]) -> Iterator
             if abs(given[tenant] - fair) > slack:
                 why = f"{given[tenant]} of {total} runs, where {fair:.0f} are fair, and {slack} more or less may be"
                 yield Violation("L5", tenant, (f"from {begin.isoformat()} to {end.isoformat()}: {why}",))
+
+
+def _judge_ages(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
+    """L5: no run starts while one of another tenant waits that was there clearly before it.
+
+    Some may: what each process hands out in one claim from what it saw before, and as many again for each fault.
+    """
+    inserted: dict[RunId, datetime] = {}
+    waiting: dict[RunId, datetime] = {}
+    passed: list[str] = []
+    for event, tenant in _events_of(history, runs):
+        assert event.run_id is not None
+        if event.target is RunState.PENDING:
+            at = inserted.setdefault(event.run_id, event.at)
+            waiting[event.run_id] = at
+            continue
+        since = waiting.pop(event.run_id, None)
+        if event.what == "claimed" and since is not None and event.token == 1:
+            oldest = min(waiting.values(), default=since)
+            counts["ages_compared"] += since != oldest
+            if oldest + SETTLING < since:
+                passed.append(
+                    f"{event.at.isoformat()} {tenant} of {since.isoformat()}, not of {oldest.isoformat()}"
+                )
+    slack = (2 + len(history.faults)) * history.matchers * history.claim
+    if len(passed) > slack:
+        yield Violation(
+            "L5", "crowd", (f"{len(passed)} runs went before older ones, and {slack} may", *passed[:5])
+        )
 
 
 def _times_of_all_waiting(history: History, runs: Runs) -> Iterator[tuple[datetime, datetime, Counter[str]]]:

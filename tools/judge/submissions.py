@@ -21,9 +21,11 @@ def judge_submissions(history: History, runs: Runs, counts: Counter[str]) -> Ite
         if operation.outcome != "ok" or operation.run_id is None:
             continue
         yield from _judge_answer(operation, operation.run_id, runs)
-        requests[operation.run_id].add(index if operation.key is None else operation.key)
         if operation.key is not None:
             by_key[operation.key].add(operation.run_id)
+        if operation.status != "submitted":
+            continue  # it joined a run that another one had asked for, or was dropped
+        requests[operation.run_id].add(index if operation.key is None else operation.key)
     for key, ids in by_key.items():
         if len(ids) > 1:
             yield Violation(

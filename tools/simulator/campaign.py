@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tools.simulator.draw import make_plan
-from tools.simulator.plan import CRASH_VERBS
+from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS
 from tools.simulator.run import simulate
 
 REQUIRED = (
@@ -37,6 +37,17 @@ REQUIRED = (
     "submission_repeated",
     "submission_went_straight",
     "submission_did_not_go_straight",
+    "submission_existing",
+    "submission_replaced",
+    "submission_debounced",
+    "submission_throttled",
+    "submission_rejected",
+    "submission_repeated_that_made_no_run",
+    "once_live",
+    "once_queued",
+    "once_period",
+    "once_debounce",
+    "once_throttle",
     "edit_lost_to_another_change",
     "lease_unknown_to_its_worker",
     "lease_waited_for_a_slot",
@@ -56,9 +67,11 @@ REQUIRED = (
     "fires_in_fire_ranges",
     "repeats_explained",
     "shares_compared",
+    "ages_compared",
     "fires_left_out_by_a_calendar",
     "job_set_by_a_new_calendar",
-    *(f"crash_{moment}_{verb}" for verb in CRASH_VERBS for moment in ("before", "after")),
+    *("caps_reached", "places_kept", "starts_under_rates", "line_stopped_by_a_cap", "line_stopped_by_a_rate"),
+    *(f"crash_{moment}_{verb}" for verb in (*CRASH_VERBS, *LOOK_VERBS) for moment in ("before", "after")),
 )
 """What a campaign must meet, each at least once; otherwise it is void."""
 NEEDS_SEVERAL_NODES = {

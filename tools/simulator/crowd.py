@@ -1,4 +1,4 @@
-"""Tenants that all have more to run at one time than the workers can do, each with its weight."""
+"""Tenants that all have more to run at one time than the workers can do: by weight, in turn, or by age."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from tools.simulator.plan import Action, JobPlan
 
 SECONDS = 0.3
 """What each of their attempts takes: if it differed, so would the numbers of runs that are a fair share."""
+APART = 4.0
+"""Seconds between the tenants' submissions where runs go by age, so that there is an order to follow."""
 RUNS = 60
 """The runs of a tenant of weight 1. A heavier one has as many more, so that all wait for about the same time."""
 
@@ -18,12 +20,13 @@ def make_crowd(seed: int, seconds: float) -> tuple[tuple[JobPlan, ...], tuple[Ac
     if random.random() < 0.75:
         return (), ()
     at = round(random.uniform(12, seconds * 0.6), 3)
-    jobs = []
+    order = Random(f"order:{seed}").choice(["fair", "fair", "round_robin", "fifo"])
+    jobs: list[JobPlan] = []
     actions = []
     for name, weight in zip("abc", random.choice([(1, 1, 1), (1, 1, 3), (1, 2, 4), (1, 5)]), strict=False):
         job = JobPlan(
             name=f"crowd-{name}",
-            body={"timeout": "60s"},
+            body={"timeout": "60s"} if order == "fair" else {"timeout": "60s", "queue": "crowd"},
             seconds=(SECONDS, SECONDS),
             tenant=f"tenant-{name}",
         )
@@ -33,6 +36,9 @@ def make_crowd(seed: int, seconds: float) -> tuple[tuple[JobPlan, ...], tuple[Ac
             Action(at=round(random.uniform(5, 8), 3), kind="weigh", job=job.name, body={"weight": weight})
         )
         # The second one submits a little later: no instant of its own makes anybody's share.
-        late = round(random.uniform(0, 0.2), 3)
+        late = round(random.uniform(0, 0.2) + (APART * (len(jobs) - 1) if order == "fifo" else 0.0), 3)
         actions.append(Action(at=at + late, kind="flood", job=job.name, body={"count": RUNS * weight}))
+    if order != "fair":
+        instant = round(Random(f"ordered:{seed}").uniform(5, 8), 3)
+        actions.append(Action(at=instant, kind="order", job=jobs[0].name, body={"order": order}))
     return tuple(jobs), tuple(actions)

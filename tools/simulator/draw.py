@@ -10,7 +10,9 @@ from typing import Any
 from mainspring.testing.factories import at
 from tools.simulator.closings import make_closings
 from tools.simulator.crowd import make_crowd
-from tools.simulator.plan import CRASH_VERBS, Action, FaultPlan, JobPlan, Plan
+from tools.simulator.limited import make_limited
+from tools.simulator.once import make_once
+from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS, Action, FaultPlan, JobPlan, Plan
 
 
 def make_plan(seed: int, *, seconds: float = 120.0, store: str = "memory") -> Plan:
@@ -34,6 +36,8 @@ def _draw(seed: int, seconds: float) -> Plan:
     herd, changes, crashes = _make_herd(seed, servers, seconds)
     crowd, floods = make_crowd(seed, seconds)
     closed, closings, failings = make_closings(seed, servers, seconds)
+    limited, limits = make_limited(seed, seconds)
+    once, bursts = make_once(seed, seconds)
     names = [f"server-{index}" for index in range(servers)]
     names += [f"worker-{index}" for index in range(len(workers))]
     return Plan(
@@ -42,12 +46,13 @@ def _draw(seed: int, seconds: float) -> Plan:
         workers=workers,
         slots=random.choice([2, 5, 20]),
         prefetch=Random(f"prefetch:{seed}").choice([0.0, 0.05, 0.25]),
+        few_lanes=Random(f"lanes:{seed}").choice([256, 256, 256, 2]),
         seconds=seconds,
         beat_period=beat_period,
         latency=random.choice([0.0005, 0.002, 0.02]),
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=(*jobs, *herd, *crowd, *closed),
+        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once),
         actions=tuple(
             sorted(
                 (
@@ -57,6 +62,8 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *changes,
                     *floods,
                     *closings,
+                    *limits,
+                    *bursts,
                 ),
                 key=lambda action: action.at,
             )
@@ -68,6 +75,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *_make_stragglers(seed, names, seconds),
                     *_make_unfit(seed, servers, seconds),
                     *_make_strangers(seed, servers, seconds),
+                    *_make_crashes_at_looks(seed, names, seconds),
                     *crashes,
                     *failings,
                 ),
@@ -322,4 +330,20 @@ def _make_strangers(seed: int, servers: int, seconds: float) -> tuple[FaultPlan,
             target=f"server-{random.randrange(servers)}",
         )
         for _ in range(random.choice([0, 1, 2]))
+    )
+
+
+def _make_crashes_at_looks(seed: int, names: Sequence[str], seconds: float) -> tuple[FaultPlan, ...]:
+    """Draw crashes at looks that not all plans lead to, from a random source of their own."""
+    random = Random(f"looks:{seed}")
+    return tuple(
+        FaultPlan(
+            at=round(random.uniform(2.0, seconds * 0.8), 3),
+            seconds=round(random.uniform(0.2, 5.0), 3),
+            kind="crash_at",
+            target=random.choice(names),
+            verb=random.choice(LOOK_VERBS),
+            is_after=random.random() < 0.5,
+        )
+        for _ in range(random.choice([0, 0, 1, 2]))
     )

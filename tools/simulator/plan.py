@@ -35,11 +35,11 @@ class Action:
     """A client's request at an instant (in seconds from the start).
 
     Attributes:
-        kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, calendar.
+        kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, order, limit, calendar.
         job: the name of the job.
-        body: the patch of an edit; for a submission `delay` (seconds), `key` and `priority`; for a flood of
-            submissions their `count`; the `weight` of the job's tenant; the definition of the
-            calendar `closed`.
+        body: the patch of an edit; for a submission `delay` (seconds), `key`, `payload` and `priority`; for a flood of
+            submissions their `count`, and among how many `customers`; the `weight` of the job's tenant; the `order` of
+            its queue; the `name` and `rule` of a limit; the definition of the calendar `closed`.
     """
 
     at: float
@@ -83,6 +83,7 @@ class Plan:
         drift: the most by which a process's monotonic clock runs fast or slow, as a share.
         store: `memory` or `sqlite`. With `sqlite`, one server holds the file, and all workers go through it.
         prefetch: seconds of work that each worker claims ahead.
+        few_lanes: while there are no more lanes, each look is at all of them.
     """
 
     seed: int
@@ -99,8 +100,11 @@ class Plan:
     faults: tuple[FaultPlan, ...]
     store: str = "memory"
     prefetch: float = 0.0
+    few_lanes: int = 256
 
 
+LOOK_VERBS = ("read_some_lanes", "read_ready_instants")
+"""Looks that only some plans lead to: at lanes that are named, and at the runs of queues that go by age."""
 CRASH_VERBS = (
     # the planner and the fire ranges' drain
     *(
@@ -121,6 +125,8 @@ CRASH_VERBS = (
         "submit_claimed",
         "try_claim",
         "claim_runs",
+        "read_lines",
+        "claim_lined_up",
         "add_sessions",
         "beat_sessions",
         "read_held",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.admission import HELD_BACK, SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.ids import JobId, RunId, SessionId, job_shard
@@ -18,10 +18,11 @@ from mainspring.core.states import RunState
 from mainspring.ports.store.calendars import CalendarUses
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimResult
 from mainspring.ports.store.jobs import AddResult
+from mainspring.ports.store.limits import LineClaimResult
 from mainspring.ports.store.runs import SubmitResult
 from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus, fire_of
 from mainspring.ports.store.sessions import BeatResult
-from tools.judge import Change, ChangeKind, Effect, Event, Fault, Grant, Operation
+from tools.judge import Change, ChangeKind, Effect, Event, Fault, Grant, Operation, Replacement
 from tools.judge.oracle import ClosedFires
 
 Window = tuple[datetime, datetime]
@@ -48,8 +49,11 @@ class Recorder:
         self.changes: list[Change] = []
         self.operations: list[Operation] = []
         self.weights: dict[str, int] = {}
+        self.limits: dict[str, Mapping[str, Any]] = {}
+        self.order = "fair"
         self.effects: list[Effect] = []
         self.events: list[Event] = []
+        self.replacements: list[Replacement] = []
         self.faults: list[Fault] = []
         self.grants: list[Grant] = []
         self.alive: set[str] = set()
@@ -81,6 +85,7 @@ class Recorder:
             "advance_fire_ranges": self._note_fire_ranges,
             "submit_runs": self._note_submitted,
             "claim_runs": self._note_claims,
+            "claim_lined_up": self._note_line_claims,
             "try_claim": self._note_speculative_claim,
             "submit_claimed": self._note_submitted_claimed,
             "apply": self._note_ends,
@@ -255,6 +260,7 @@ class Recorder:
             actor=actor,
             session_id=session_id,
             is_stale=is_stale,
+            committed_at=self._time(),
         )
         self.events.append(event)
         self.say(f"run {run_id} {what} {target} token {token} by {actor}{' refused' if is_stale else ''}")
@@ -268,6 +274,16 @@ class Recorder:
                 self._event(result.run_id, RunState.PENDING, 0, "inserted", actor, given["now"])
             elif result.status is SubmissionVerdict.DUPLICATE:
                 self.reached["submission_repeated"] += 1
+                self.reached["submission_repeated_that_made_no_run"] += result.first in HELD_BACK
+            elif result.status in HELD_BACK:
+                self.reached[f"submission_{result.status}"] += 1
+                self.say(f"run {result.run_id} {result.status} by {actor}")
+                if result.status in {SubmissionVerdict.REPLACED, SubmissionVerdict.DEBOUNCED}:
+                    assert result.run_id is not None
+                    replacement = Replacement(
+                        at=given["now"], run_id=result.run_id, payload=run.payload, place=len(self.events)
+                    )
+                    self.replacements.append(replacement)
 
     def _note_speculative_claim(
         self, actor: str, request: Any, given: Mapping[str, Any], result: ClaimResult | None
@@ -290,8 +306,20 @@ class Recorder:
             )
             self._note_claims(actor, [given["request"]], given, [ClaimResult((result,))])
 
+    def _note_line_claims(
+        self, actor: str, requests: Any, given: Mapping[str, Any], results: list[LineClaimResult]
+    ) -> None:
+        self._note_claims(actor, requests, given, results)
+        for result in results:
+            for stop in result.stops.values():
+                self.reached["line_stopped_by_a_rate" if stop.until else "line_stopped_by_a_cap"] += 1
+
     def _note_claims(
-        self, actor: str, requests: Any, given: Mapping[str, Any], results: list[ClaimResult]
+        self,
+        actor: str,
+        requests: Any,
+        given: Mapping[str, Any],
+        results: Sequence[ClaimResult | LineClaimResult],
     ) -> None:
         for request, result in zip(requests, results, strict=True):
             if not result.is_session_live:

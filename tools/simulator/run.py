@@ -19,6 +19,7 @@ import structlog
 from mainspring.core.ids import SHARDS, RunId
 from mainspring.core.model import Attempt, FireRange, Run
 from mainspring.core.states import FINAL_STATES
+from mainspring.engine.claiming import lane_rounds
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.factories import START
 from tools.judge import History, Verdict, judge
@@ -87,7 +88,7 @@ def _simulate(plan: Plan, folder: Path | None) -> Result:
         plan=plan, loop=loop, time=time, store=MemoryStore(time=time), recorder=recorder, folder=folder
     )
     world.failure_rate = plan.failure_rate
-    with _quiet():
+    with _quiet(), _few_lanes(plan.few_lanes):
         try:
             history = loop.run_until_complete(_live(world))
         finally:
@@ -123,6 +124,16 @@ def _quiet() -> Iterator[None]:
         structlog.configure(**before)
         if was_enabled:
             gc.enable()
+
+
+@contextmanager
+def _few_lanes(count: int) -> Iterator[None]:
+    """Let processes count as having many lanes from another number on."""
+    before, lane_rounds.FEW = lane_rounds.FEW, count
+    try:
+        yield
+    finally:
+        lane_rounds.FEW = before
 
 
 async def _live(world: World) -> History:
@@ -175,6 +186,7 @@ async def _read(world: World, healed_at: datetime) -> History:
         operations=recorder.operations,
         effects=recorder.effects,
         events=recorder.events,
+        replacements=recorder.replacements,
         grants=recorder.grants,
         faults=recorder.faults,
         runs=runs,
@@ -184,7 +196,9 @@ async def _read(world: World, healed_at: datetime) -> History:
         healed_at=healed_at,
         slack=2 * world.worst_clock + timedelta(milliseconds=1),
         slots=world.plan.slots * len(world.plan.workers),
-        weights=recorder.weights,
+        weights=recorder.weights if recorder.order == "fair" else dict.fromkeys(recorder.weights, 1),
+        is_by_age=recorder.order == "fifo",
+        limits=recorder.limits,
         claim=world.plan.slots,
         matchers=world.plan.servers + sum(world.plan.workers),
         lease=margin(world.plan.beat_period),

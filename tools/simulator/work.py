@@ -23,7 +23,7 @@ def make_work(world: World, node: Node, count_waiting: Callable[[], int]) -> Cal
     plans = {job.name: job for job in world.plan.jobs}
     recorder = world.recorder
 
-    async def work() -> int:
+    async def work(**_: object) -> int:
         context = current_attempt()
         plan = plans[context.job_name]
         random = Random(f"{world.plan.seed}:{context.run_id}:{context.token}")

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from mainspring.core.fields import read_payload
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Priority
 from mainspring.engine.assembly import Engine
 from mainspring.engine.usecases.browsing import RunFilter
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound, StoreUnavailable, Unreachable
 from tools.judge import Operation
 from tools.simulator.nodes import ServerNode
@@ -105,6 +106,7 @@ class Clients:
             run_at=asked_at + timedelta(seconds=delay) if delay is not None else None,
             priority=Priority[action.body["priority"]] if "priority" in action.body else None,
             idempotency_key=action.body.get("key"),
+            payload=read_payload(action.body.get("payload")),
         )
         try:
             submitted = await self._ask(lambda engine: engine.client.runs.submit(tenant, submission))
@@ -112,13 +114,26 @@ class Clients:
             self._note("submit", job_id, asked_at, _outcome(error), key=submission.idempotency_key)
             raise
         self._runs.append((job_id, submitted.run_id))
-        self._note("submit", job_id, asked_at, "ok", key=submission.idempotency_key, run_id=submitted.run_id)
+        self._note(
+            "submit",
+            job_id,
+            asked_at,
+            "ok",
+            key=submission.idempotency_key,
+            run_id=submitted.run_id,
+            status=submitted.status.value,
+        )
 
     async def _flood(self, action: Action) -> None:
         """Submit many runs at once. If no answer comes, they are not submitted again: they may be there."""
         job_id, tenant = await self._find(action.job), self._tenant(action.job)
         asked_at = self._world.time()
-        runs = [Submission(job_id=job_id)] * action.body["count"]
+        customers = action.body.get("customers", 0)
+        payloads = [
+            b'{"customer":"%d"}' % (place % customers) if customers else None
+            for place in range(action.body["count"])
+        ]
+        runs = [Submission(job_id=job_id, payload=payload) for payload in payloads]
         try:
             results = await self._ask(lambda engine: engine.client.runs.submit_many(tenant, runs))
         except MainspringError as error:
@@ -136,6 +151,15 @@ class Clients:
     async def _calendar(self, action: Action) -> None:
         tenant = self._tenant(action.job)
         await self._ask(lambda engine: engine.client.calendars.put(tenant, "closed", action.body))
+
+    async def _limit(self, action: Action) -> None:
+        tenant, name, rule = self._tenant(action.job), action.body["name"], action.body["rule"]
+        await self._ask(lambda engine: engine.client.limits.put(tenant, name, rule))
+        self._world.recorder.limits[name] = rule
+
+    async def _order(self, action: Action) -> None:
+        await self._ask(lambda engine: engine.client.queues.put("crowd", action.body))
+        self._world.recorder.order = action.body["order"]
 
     async def _cancel(self, action: Action) -> None:
         job_id, tenant = await self._find(action.job), self._tenant(action.job)
@@ -163,6 +187,7 @@ class Clients:
         key: str | None = None,
         run_id: RunId | None = None,
         answer: str | None = None,
+        status: str = "submitted",
     ) -> None:
         operation = Operation(
             kind=kind,
@@ -173,6 +198,7 @@ class Clients:
             key=key,
             run_id=run_id,
             answer=answer,
+            status=status,
         )
         self._world.recorder.operations.append(operation)
         self._world.recorder.say(f"client {kind} run {run_id}: {outcome} {answer or ''}")

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 from mainspring.api.admission import Admission, Identify, Observe
 from mainspring.api.call import Services
 from mainspring.api.guard import Guard
-from mainspring.api.routes import calendars, jobs, policies, runs, system, worker
+from mainspring.api.routes import calendars, jobs, limits, policies, runs, system, worker
 from mainspring.api.routing import Routes
 from mainspring.clock import UuidSource, monotonic
 from mainspring.config.access import Access
@@ -19,7 +19,15 @@ from mainspring.engine.usecases.client import Client
 from mainspring.ports.gateway import WorkerGateway
 from mainspring.ports.store import FailoverFacts
 
-ENDPOINTS = (*jobs.ROUTES, *runs.ROUTES, *policies.ROUTES, *calendars.ROUTES, *worker.ROUTES, *system.ROUTES)
+ENDPOINTS = (
+    *jobs.ROUTES,
+    *runs.ROUTES,
+    *calendars.ROUTES,
+    *limits.ROUTES,
+    *policies.ROUTES,
+    *worker.ROUTES,
+    *system.ROUTES,
+)
 
 
 class Api(Starlette):

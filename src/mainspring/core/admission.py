@@ -12,22 +12,58 @@ OVERLAP = "overlap"
 """The reason of a run that is skipped because an earlier run of its job was live."""
 
 
-@value()
-class KnownKey:
-    """An idempotency key that a run was submitted with."""
-
-    request_hash: bytes
-    expires_at: datetime
-
-
 class SubmissionVerdict(StrEnum):
-    """What becomes of a submission."""
+    """What becomes of a submission.
+
+    `EXISTING` and those after it come from a job's rules of what runs once (`core.once`).
+    """
 
     SUBMITTED = "submitted"
     DUPLICATE = "duplicate"
     KEY_MISMATCH = "key_mismatch"
     JOB_MISSING = "job_missing"
     JOB_CHANGED = "job_changed"
+    EXISTING = "existing"
+    REPLACED = "replaced"
+    DEBOUNCED = "debounced"
+    THROTTLED = "throttled"
+    REJECTED = "rejected"
+
+
+HELD_BACK = (
+    SubmissionVerdict.EXISTING,
+    SubmissionVerdict.REPLACED,
+    SubmissionVerdict.DEBOUNCED,
+    SubmissionVerdict.THROTTLED,
+    SubmissionVerdict.REJECTED,
+)
+"""Verdicts of submissions that make no run of their own, because of a rule of their job."""
+
+
+@value()
+class KnownKey:
+    """An idempotency key that a run was submitted with, and what became of that submission."""
+
+    request_hash: bytes
+    expires_at: datetime
+    verdict: SubmissionVerdict = SubmissionVerdict.SUBMITTED
+
+
+def is_remembered(verdict: SubmissionVerdict) -> bool:
+    """Say whether a submission uses up its idempotency key. One that is rejected leaves nothing behind."""
+    return verdict is SubmissionVerdict.SUBMITTED or (
+        verdict in HELD_BACK and verdict is not SubmissionVerdict.REJECTED
+    )
+
+
+def verdict_to_text(verdict: SubmissionVerdict) -> str | None:
+    """Return what is stored beside an idempotency key: nothing in the usual case, as in rows of older releases."""
+    return None if verdict is SubmissionVerdict.SUBMITTED else verdict.value
+
+
+def verdict_of_text(text: str | None) -> SubmissionVerdict:
+    """Read what `verdict_to_text` made."""
+    return SubmissionVerdict.SUBMITTED if text is None else SubmissionVerdict(text)
 
 
 def admit(

@@ -7,11 +7,12 @@ from datetime import datetime
 from enum import StrEnum
 
 from mainspring.core.ids import LaneId
+from mainspring.core.limits import LINED_UP
 from mainspring.core.states import READY_STATES, RunState
 
 
 def is_ready(state: RunState, *, is_parked: bool) -> bool:
-    """Say whether a run waits only for its time, not for parents or for a slot of its limits."""
+    """Say whether a run waits only for its time, not for parents or in a line for room under its limits."""
     return state in READY_STATES and not is_parked
 
 
@@ -84,7 +85,7 @@ def accepts_route(
 ) -> bool:
     """Say whether a worker with these abilities can run the jobs of a route (see `JobSpec.route`)."""
     base, *required = (part.replace("%2B", "+").replace("%25", "%") for part in route.split("+"))
-    if not labels.issuperset(required):
+    if not labels.issuperset(label for label in required if label != LINED_UP):
         return False
     kind, _, name = base.partition(":")
     return name in functions if kind == "function" else kind in types

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from heapq import heapify, heappop, heappush
+from itertools import count
 
 from mainspring.core.dealing import deal
 from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane, LaneKey, Priority
-from mainspring.core.pools import Pool
+from mainspring.core.pools import Head, Pool, QueueTier, by_age, rules_of, shares_for
+from mainspring.core.queues import Queue, QueueOrder
+from mainspring.core.served import Given
 from mainspring.core.shares import Shares
 from mainspring.core.slot_times import SlotTimes
 
 MOST_LANES = 256
 """Lanes of one claim, at most."""
-AGING = timedelta(minutes=5)
-"""A run that has waited for so long need not wait until the tiers above its own are empty."""
-AGING_SHARE = 0.1
-"""The share of the seats that such runs get while more urgent work waits, the oldest first."""
 MOST_AGED = 64
-"""Lanes of one claim from which such runs are taken, at most."""
+"""Lanes of one claim from which runs are taken that have waited for long, at most."""
 TIERS = tuple(sorted(Priority))
+_MOST_GIVEN = 10_000
+Source = Pool | QueueTier
+"""What a worker serves: the lanes of one route, or those of all routes of a queue."""
+_SPARE = 64
 
 
 class Reach:
@@ -34,42 +37,30 @@ class Reach:
     Attributes:
         queues: the shares of the queues, by tier.
         credit: the seats that are due to runs that have waited for long.
+        aging_share: the share of the seats that such runs get.
         aged: the lanes of which the last choice wanted such runs.
         is_cut: the last choice left lower tiers out, because lanes of higher ones may have more than their quotas.
     """
 
-    __slots__ = ("_changes", "_pools", "_serves", "aged", "credit", "is_cut", "queues")
+    __slots__ = ("_changes", "_serves", "_sources", "aged", "aging_share", "credit", "is_cut", "queues")
 
     def __init__(self, serves: Callable[[str, str], bool]) -> None:
         self.queues = {priority: Shares() for priority in TIERS}
         self.credit = 0.0
+        self.aging_share = 0.0
         self.aged: dict[LaneId, int] = {}
         self.is_cut = False
         self._serves = serves
         self._changes = -1
-        self._pools: list[tuple[Priority, list[Pool]]] = []
+        self._sources: list[tuple[Priority, list[Pool], list[Source]]] = []
 
-    def pools(self, order: LaneOrder) -> list[tuple[Priority, list[Pool]]]:
-        """Return the pools that they serve, tier by tier."""
+    def sources(self, order: LaneOrder) -> list[tuple[Priority, list[Pool], list[Source]]]:
+        """Return the pools that they serve, tier by tier, and the same where whole queues stand for many pools."""
         if self._changes != order.changes:
             self._changes = order.changes
-            self._pools = [(priority, order.find_pools(priority, self._serves)) for priority in TIERS]
-        return self._pools
-
-
-@dataclass(slots=True)
-class _Queue:
-    """One tier of a queue.
-
-    Attributes:
-        tenants: their shares of it.
-        pools: by route.
-        lanes: how many lanes of each tenant have something to run.
-    """
-
-    tenants: Shares = field(default_factory=Shares)
-    pools: dict[str, Pool] = field(default_factory=dict)
-    lanes: Counter[str] = field(default_factory=Counter)
+            found = [(priority, order.find_pools(priority, self._serves)) for priority in TIERS]
+            self._sources = [(priority, pools, _merge(pools)) for priority, pools in found]
+        return self._sources
 
 
 class LaneOrder:
@@ -82,70 +73,125 @@ class LaneOrder:
     Attributes:
         changes: grows when a pool is made or dropped.
         times: how long attempts of each tenant hold their slots. Shares are of that time, not of the number of runs.
+        awake: how many lanes had something ready at the last `wake`.
+        given: what each tenant has been given since this was last emptied; None: nobody wants to know.
     """
 
     def __init__(self) -> None:
         self.changes = 0
         self.times = SlotTimes()
+        self.awake = 0
+        self.given: dict[Given, float] | None = None
         self._weights: dict[str, float] = {}
-        self._queues: dict[tuple[str, Priority], _Queue] = {}
-        self._keys: dict[LaneId, LaneKey] = {}
+        self._rules: dict[str, Queue] = {}
+        self._queues: dict[tuple[str, Priority], QueueTier] = {}
+        self._heads: dict[LaneId, Head] = {}
+        self._numbers = count()
+        self._later: list[tuple[datetime, int, Head]] = []
+        self._now: datetime | None = None
 
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Let tenants have these weights from now on; 1 where none is given."""
         self._weights.clear()
         self._weights.update(weights)
 
+    def rule(self, queues: Mapping[str, Queue]) -> None:
+        """Let queues have these settings from now on; the defaults where none are given."""
+        self._rules = dict(queues)
+        for (name, _), queue in self._queues.items():
+            queue.rule(rules_of(self._rules, name), self._weights)
+        self.changes += 1
+
     # -- what is known of the lanes ------------------------------------------------------------------------------------
 
-    def keep(self, lanes: Iterable[Lane]) -> None:
-        """Take over what a read of all lanes has found. Lanes that are not among them are gone."""
+    def keep(self, lanes: Iterable[Lane], among: Iterable[LaneId] | None = None) -> None:
+        """Take over what a read of lanes has found. Those of `among` (None: of all) that are not found are gone."""
         found = set()
         for lane in lanes:
             self.put(lane)
             found.add(lane.id)
-        for lane_id in self._keys.keys() - found:
-            self._remove(lane_id, self._keys[lane_id])
+        for lane_id in list(self._heads) if among is None else among:
+            if lane_id not in found:
+                self.remove(lane_id)
 
     def put(self, lane: Lane) -> None:
         """Take over from when on a lane has something to run; None: it has nothing."""
-        key = lane.key
         if lane.earliest_ready_at is None:
-            self._remove(lane.id, key)
+            self.remove(lane.id)
             return
+        head = self._heads.get(lane.id)
+        if head is not None:
+            if head.ready_at != lane.earliest_ready_at:
+                self._move(head, lane.earliest_ready_at)
+            return
+        key = lane.key
+        pool = self._pool(key)
+        other = pool.heads.get(key.tenant)
+        if other is not None:  # it was deleted, and made anew under another id
+            self.remove(other.lane_id)
+            pool = self._pool(key)
+        head = self._heads[lane.id] = pool.heads[key.tenant] = Head(
+            lane.id, key.tenant, lane.earliest_ready_at, pool
+        )
+        heappush(self._later, (head.ready_at, next(self._numbers), head))
+        queue = pool.queue
+        if not queue.lanes[key.tenant]:
+            queue.tenants.welcome(key.tenant, queue.unit(key.tenant, self.times))
+        queue.lanes[key.tenant] += 1
+
+    def _pool(self, key: LaneKey) -> Pool:
         queue = self._queues.get((key.queue, key.priority))
         if queue is None:
-            queue = self._queues[key.queue, key.priority] = _Queue(Shares(self._weights))
+            rules = rules_of(self._rules, key.queue)
+            queue = QueueTier(key.queue, key.priority, rules, shares_for(rules, self._weights))
+            self._queues[key.queue, key.priority] = queue
         pool = queue.pools.get(key.route)
         if pool is None:
-            pool = queue.pools[key.route] = Pool(key.queue, queue.tenants)
+            pool = queue.pools[key.route] = Pool(queue, key.route)
+            queue.note_pools()
             self.changes += 1
-        head = pool.heads.get(key.tenant)
-        if head is not None and head.lane_id != lane.id:  # it was deleted, and made anew under another id
-            self._remove(head.lane_id, key)
-            self.put(lane)
-        elif pool.put(key.tenant, lane.id, lane.earliest_ready_at):
-            self._keys[lane.id] = key
-            if not queue.lanes[key.tenant]:
-                queue.tenants.welcome(key.tenant, self.times.mean(key.tenant))
-            queue.lanes[key.tenant] += 1
+        return pool
 
-    def _remove(self, lane_id: LaneId, key: LaneKey) -> None:
-        if self._keys.pop(lane_id, None) is None:
+    def _move(self, head: Head, ready_at: datetime) -> None:
+        head.ready_at = ready_at
+        head.is_dry = False
+        if head.is_awake and self._now is not None and ready_at <= self._now:
+            head.pool.age(head)
             return
-        queue = self._queues[key.queue, key.priority]
-        pool = queue.pools[key.route]
-        pool.remove(key.tenant)
-        queue.lanes[key.tenant] -= 1
-        if not queue.lanes[key.tenant]:
-            del queue.lanes[key.tenant]
+        self._rest(head)
+        heappush(self._later, (ready_at, next(self._numbers), head))
+        if len(self._later) > 2 * len(self._heads) + _SPARE:
+            self._later = [entry for entry in self._later if self._is_later(entry)]
+            heapify(self._later)
+
+    def _rest(self, head: Head) -> None:
+        if head.is_awake:
+            head.pool.rest(head)
+            self.awake -= 1
+
+    def remove(self, lane_id: LaneId) -> None:
+        """Note that a lane has nothing to run."""
+        head = self._heads.pop(lane_id, None)
+        if head is None:
+            return
+        self._rest(head)
+        pool, queue = head.pool, head.pool.queue
+        del pool.heads[head.tenant]
+        queue.lanes[head.tenant] -= 1
+        if not queue.lanes[head.tenant]:
+            del queue.lanes[head.tenant]
             queue.tenants.prune(queue.lanes)
         if pool.heads:
             return
-        del queue.pools[key.route]
+        del queue.pools[pool.route]
+        queue.note_pools()
         self.changes += 1
         if not queue.pools:
-            del self._queues[key.queue, key.priority]
+            del self._queues[queue.name, queue.priority]
+
+    def priority_of(self, lane_id: LaneId) -> Priority:
+        """Return the tier of a lane that has something to run."""
+        return self._heads[lane_id].pool.queue.priority
 
     def find_pools(self, priority: Priority, serves: Callable[[str, str], bool]) -> list[Pool]:
         """Return the pools of one tier that a worker serves."""
@@ -156,6 +202,37 @@ class LaneOrder:
             for route, pool in queue.pools.items()
             if serves(name, route)
         ]
+
+    # -- what is ready -------------------------------------------------------------------------------------------------
+
+    def wake(self, now: datetime) -> bool:
+        """Note what has become ready. Return whether anything is."""
+        self._now = now
+        while self._later and self._later[0][0] <= now:
+            entry = heappop(self._later)
+            if self._is_later(entry):
+                entry[2].pool.rouse(entry[2])
+                self.awake += 1
+        return self.awake > 0
+
+    def next_ready_at(self) -> datetime | None:
+        """Return when the next lane has something ready, of those that had nothing at the last `wake`."""
+        while self._later and not self._is_later(self._later[0]):
+            heappop(self._later)
+        return self._later[0][0] if self._later else None
+
+    def _is_later(self, entry: tuple[datetime, int, Head]) -> bool:
+        ready_at, _, head = entry
+        return not head.is_awake and head.ready_at == ready_at and self._heads.get(head.lane_id) is head
+
+    def fifo_queues(self) -> Iterator[QueueTier]:
+        """Yield the queues that serve the oldest run first, and in which several lanes have something ready."""
+        for name, rules in self._rules.items():
+            if rules.order is QueueOrder.FIFO:
+                for priority in TIERS:
+                    queue = self._queues.get((name, priority))
+                    if queue is not None and queue.waiting.total() > 1:
+                        yield queue
 
     # -- the choice ----------------------------------------------------------------------------------------------------
 
@@ -170,12 +247,17 @@ class LaneOrder:
             seats: at least 1.
             now: the store's time.
         """
-        tiers = [(priority, found) for priority, pools in reach.pools(self) if (found := _wake(pools, now))]
-        reach.aged = self._choose_aged(reach, [pool for _, found in tiers[1:] for pool in found], seats, now)
+        self.wake(now)
+        tiers = [
+            (priority, pools, found)
+            for priority, pools, sources in reach.sources(self)
+            if (found := [source for source in sources if source.awake])
+        ]
+        lower = [pool for _, pools, _ in tiers[1:] for pool in pools if pool.awake]
+        reach.aged = self._choose_aged(reach, lower, seats, now)
         reach.is_cut = False
         chosen = dict(reach.aged)
-        for place, (priority, found) in enumerate(tiers):
-            self._advance(priority, found, now)
+        for place, (priority, _, found) in enumerate(tiers):
             quotas = deal(reach.queues[priority], found, seats, MOST_LANES - len(chosen), times=self.times)
             chosen = chosen | quotas | chosen
             # Lower tiers get nothing while a lane may have more than its quota.
@@ -185,33 +267,29 @@ class LaneOrder:
         return chosen
 
     def _may_have_more(self, lane_id: LaneId, seats: int, quotas: Mapping[LaneId, int]) -> bool:
-        key = self._keys[lane_id]
-        head = self._queues[key.queue, key.priority].pools[key.route].heads[key.tenant]
-        return quotas[lane_id] < seats and not head.is_dry
+        return quotas[lane_id] < seats and not self._heads[lane_id].is_dry
 
     def _choose_aged(
         self, reach: Reach, pools: Sequence[Pool], seats: int, now: datetime
     ) -> dict[LaneId, int]:
-        """Return lanes of lower tiers that get a part of the seats, because their heads have waited for long."""
-        heads = [head for pool in pools for head in pool.ready_since(now - AGING, MOST_AGED)]
+        """Return lanes of lower tiers that get a part of the seats, because their heads have waited for long.
+
+        If those of several queues have, they get the largest of the queues' shares together.
+        """
+        heads: list[Head] = []
+        reach.aging_share = 0.0
+        for pool in pools:
+            rules = pool.queue.rules
+            if rules.aging_share and (found := pool.ready_since(now - rules.aging, MOST_AGED)):
+                heads += found
+                reach.aging_share = max(reach.aging_share, rules.aging_share)
         if not heads:
             reach.credit = 0.0
             return {}
         # Claims for one seat each save up for it.
-        count = min(int(reach.credit + AGING_SHARE * seats + 1e-9), seats)
-        heads = sorted(heads, key=lambda head: head.ready_at)[: min(count, MOST_AGED)]
-        return {head.lane_id: -(-count // len(heads)) for head in heads}
-
-    def _advance(self, priority: Priority, pools: Sequence[Pool], now: datetime) -> None:
-        """Let the tenants' shares in the queues of these pools know who is furthest behind.
-
-        Those who wait for other workers count, too. Or what a worker of its own does for one tenant would seem to be
-        what everybody has got, and newcomers would start there.
-        """
-        for name in {pool.queue for pool in pools}:
-            queue = self._queues[name, priority]
-            waiting = [head for pool in _wake(queue.pools.values(), now) if (head := pool.least())]
-            queue.tenants.advance(min(queue.tenants.time(head.tenant) for head in waiting))
+        most = min(int(reach.credit + reach.aging_share * seats + 1e-9), seats)
+        heads = sorted(heads, key=by_age)[: min(most, MOST_AGED)]
+        return {head.lane_id: -(-most // len(heads)) for head in heads}
 
     # -- what was given ------------------------------------------------------------------------------------------------
 
@@ -224,29 +302,47 @@ class LaneOrder:
         """
         total = sum(taken.values())
         aged = sum(taken.get(lane_id, 0) for lane_id in reach.aged)
-        reach.credit = min(max(reach.credit + AGING_SHARE * total - aged, 0.0), float(MOST_AGED))
+        reach.credit = min(max(reach.credit + reach.aging_share * total - aged, 0.0), float(MOST_AGED))
         may_have_more = reach.is_cut and total < seats
         for lane_id in taken.keys() | quotas.keys() if total < seats else taken.keys():
-            key, count = self._keys.get(lane_id), taken.get(lane_id, 0)
-            if key is None:
+            head, got = self._heads.get(lane_id), taken.get(lane_id, 0)
+            if head is None:
                 continue  # nothing was known of it, so it competed with nobody
-            if count:
-                self.charge_lane(reach, key, count)
-            head = self._queues[key.queue, key.priority].pools[key.route].heads[key.tenant]
-            head.is_deep = 0 < quotas.get(lane_id, count + 1) <= count
+            if got:
+                self._charge(reach, head.pool.queue, head.tenant, got)
+            head.is_deep = 0 < quotas.get(lane_id, got + 1) <= got
             head.is_dry = not head.is_deep and total < seats
             may_have_more = may_have_more or head.is_deep
         return may_have_more
 
-    def charge_lane(self, reach: Reach, key: LaneKey, count: int) -> None:
+    def charge_lane(self, reach: Reach, key: LaneKey, runs: int) -> None:
         """Note that workers got runs of a lane, if anybody waits in its queue."""
         queue = self._queues.get((key.queue, key.priority))
         if queue is not None:
-            unit = self.times.mean(key.tenant)
-            queue.tenants.charge(key.tenant, count, unit)
-            reach.queues[key.priority].charge(key.queue, count, unit)
+            self._charge(reach, queue, key.tenant, runs)
+
+    def _charge(self, reach: Reach, queue: QueueTier, tenant: str, runs: int) -> None:
+        unit = queue.unit(tenant, self.times)
+        queue.tenants.charge(tenant, runs, unit)
+        reach.queues[queue.priority].charge(queue.name, runs, self.times.mean(tenant))
+        if self.given is not None and len(self.given) < _MOST_GIVEN:
+            key = queue.name, queue.priority, tenant
+            self.given[key] = self.given.get(key, 0.0) + runs * unit
+
+    def charge_elsewhere(self, given: Given, amount: float) -> None:
+        """Note what a tenant has been given by another server, if anybody waits in that queue here."""
+        name, priority, tenant = given
+        queue = self._queues.get((name, priority))
+        if queue is not None:
+            queue.tenants.charge(tenant, 1.0, amount)
 
 
-def _wake(pools: Iterable[Pool], now: datetime) -> list[Pool]:
-    """Return the pools that have something ready."""
-    return [pool for pool in pools if pool.wake(now)]
+def _merge(pools: Sequence[Pool]) -> list[Source]:
+    """Return the queues of which all of many routes are served, and all other pools."""
+    counts = Counter(pool.queue for pool in pools)
+    whole = {
+        queue: None
+        for queue, number in counts.items()
+        if queue.is_wide and number == len(queue.pools) and not queue.is_fifo
+    }
+    return [*whole, *(pool for pool in pools if pool.queue not in whole)]

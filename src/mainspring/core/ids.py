@@ -18,6 +18,7 @@ RunId = NewType("RunId", int)
 SessionId = NewType("SessionId", int)
 FireRangeId = NewType("FireRangeId", int)
 LaneId = NewType("LaneId", int)
+KeyId = NewType("KeyId", int)
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {character: value for value, character in enumerate(_ALPHABET)}

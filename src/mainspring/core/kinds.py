@@ -41,12 +41,14 @@ class Kind:
         is_json: the command line takes it as JSON text.
         opens_json: with `is_json`, how such text begins; any other is taken as it is. Empty: all is JSON.
         is_list: the command line takes it as an option that may be repeated.
+        is_nested: its kept form is an object, or a list of objects; one that is empty or null means none.
     """
 
     metavar: ClassVar[str] = "JSON"
     is_json: ClassVar[bool] = True
     opens_json: ClassVar[str] = ""
     is_list: ClassVar[bool] = False
+    is_nested: ClassVar[bool] = False
 
     def forms(self, name: str) -> tuple[str, ...]:
         """Return the field's names in a body: the usual one first, that of the full form last."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from mainspring.core.fields import MAX_PAYLOAD
 from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
+from mainspring.core.limits import LINED_UP, JobLimit
+from mainspring.core.once import DebounceRule, ThrottleRule, UniqueRule
 from mainspring.core.retry import RetryPolicy
 from mainspring.core.states import RunState
 from mainspring.core.targets import TARGETS
@@ -148,6 +150,8 @@ class JobSpec:
         jitter: each start is delayed by 0 to this much, by a hash of job and fire time.
         expires_after: a run not started this long after its due instant is skipped as expired.
         poison_limit: how many worker crashes while this run is quarantined make it FAILED.
+        concurrency: the limits under which its runs start, at most three.
+        unique, debounce, throttle: which submissions make a run of their own; at most one of the three.
     """
 
     name: str
@@ -167,20 +171,25 @@ class JobSpec:
     jitter: timedelta = timedelta(0)
     expires_after: timedelta | None = None
     poison_limit: int = 3
+    concurrency: tuple[JobLimit, ...] = ()
+    unique: UniqueRule | None = None
+    debounce: DebounceRule | None = None
+    throttle: ThrottleRule | None = None
 
     @property
     def route(self) -> str:
-        """The lane's route: what the target's type says, and the labels; `%` and `+` within a part are escaped.
+        """The lane's route: what the target's type says, the labels, and whether its runs wait in lines.
 
-        A target of a type that this process does not know has the type's name.
+        `%` and `+` within a part are escaped. A target of a type that this process does not know has the type's name.
         """
         target = self.target
         known = TARGETS.by_name.get(target.type)
         base = target.type if known is None else known.route(target.params)
-        route = "+".join((base, *self.labels))
-        if "%" not in route and route.count("+") == len(self.labels):
+        parts = (base, *self.labels, LINED_UP) if self.concurrency else (base, *self.labels)
+        route = "+".join(parts)
+        if "%" not in route and route.count("+") == len(parts) - 1:
             return route
-        return "+".join(part.replace("%", "%25").replace("+", "%2B") for part in (base, *self.labels))
+        return "+".join(part.replace("%", "%25").replace("+", "%2B") for part in parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

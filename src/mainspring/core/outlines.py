@@ -38,7 +38,12 @@ def has_outline(spec: JobSpec) -> bool:
     Such a fire is the last of its job, and its run depends on no other run. Only a process that knows the target's type
     can tell the route.
     """
-    if type(spec.trigger) is not Once or spec.overlap is not Overlap.ALLOW or spec.calendars:
+    if (
+        type(spec.trigger) is not Once
+        or spec.overlap is not Overlap.ALLOW
+        or spec.concurrency
+        or spec.calendars
+    ):
         return False
     return spec.target.type in TARGETS.by_name
 

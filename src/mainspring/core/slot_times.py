@@ -24,11 +24,20 @@ class SlotTimes:
 
     def __init__(self) -> None:
         self._means: dict[str, float] = {}
+        self._suggested: dict[str, float] = {}
         self._usual = _FIRST_GUESS
 
     def mean(self, tenant: str) -> float:
         """Return what an attempt of a tenant takes; what one takes in general, if none of its own was measured."""
-        return self._means.get(tenant, self._usual)
+        mean = self._means.get(tenant)
+        return self._suggested.get(tenant, self._usual) if mean is None else mean
+
+    def suggest(self, tenant: str, seconds: float) -> None:
+        """Note what another server says that an attempt takes. It holds until one is measured here."""
+        if tenant not in self._means:
+            if len(self._suggested) >= _MOST_TENANTS:
+                self._suggested.clear()
+            self._suggested[tenant] = max(seconds, LEAST)
 
     def learn(self, tenant: str, seconds: float) -> None:
         """Note what an attempt has taken."""
@@ -37,4 +46,5 @@ class SlotTimes:
         if len(self._means) >= _MOST_TENANTS and tenant not in self._means:
             self._means.clear()
         mean = self._means.setdefault(tenant, seconds)
+        self._suggested.pop(tenant, None)
         self._means[tenant] = mean + (seconds - mean) * _SHARE

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.exchange import ServedExchange
 from mainspring.engine.common.hints import HintExchange
 from mainspring.engine.common.policies import PolicyFollower
 from mainspring.engine.common.service import Service, ServiceRunner
@@ -163,6 +164,7 @@ class Engine:
             settings=settings.shards,
             write_health=self._write_health,
             host_time=tools.host_time,
+            served=ServedExchange(self.matcher.order),
         )
         self.wakeups.subscribe_shards(self.shards.waiter.signal)
         return [

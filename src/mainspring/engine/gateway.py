@@ -132,6 +132,7 @@ class LocalGateway:
         answer = await self._matcher.claim(call)
         if answer.runs:
             self._book.note(answer.runs, self._clock.monotonic())
+            self._book.note_keys(answer.keys)
         specs = await self._definitions.load((run.job_id, run.version) for run in answer.runs)
         leases = tuple(_lease(run, specs[run.job_id, run.version]) for run in answer.runs)
         return ClaimReply(
@@ -210,7 +211,10 @@ class LocalGateway:
         ]
         if measured:
             self._learn(measured)
-        if others:
+        ended = self._book.take_keys(report.run_id for _, report in reports)
+        if ended:
+            self._matcher.make_room(ended)
+        if others or ended:
             self._wakeups.runs_ready()
         return [_RESULTS[result] for result in results]
 

@@ -25,6 +25,10 @@ class Hint(StrEnum):
     """
 
 
+Hear = Callable[[Hint, Collection[str]], None]
+"""Takes a hint, and with RUNS the marks of the lanes whose runs may have become ready; none: it may be any."""
+
+
 class HintChannel(Protocol):
     """Carries hints to and from the other processes on the same store.
 
@@ -37,11 +41,12 @@ class HintChannel(Protocol):
         """Whether hints can be sent and heard, as far as the channel knows."""
         ...
 
-    async def connect(self, hear: Callable[[Hint], None], on_loss: Callable[[], None]) -> None:
+    async def connect(self, hear: Hear, on_loss: Callable[[], None]) -> None:
         """Start to listen, always on a new connection.
 
         Args:
-            hear: called on the event loop's thread for each hint from another process.
+            hear: called on the event loop's thread for each hint from another process, with the marks of the lanes
+                that come with it.
             on_loss: called at most once, when the connection turns out to be broken. From then on, hints from others
                 are lost.
 
@@ -50,16 +55,19 @@ class HintChannel(Protocol):
         """
         ...
 
-    async def send(self, hints: Collection[Hint]) -> None:
+    async def send(self, hints: Collection[Hint], marks: Collection[str] = ()) -> None:
         """Send hints to all other processes. Commit the changes behind them first. Without hints, only check that the
         connection still works.
+
+        Args:
+            marks: the lanes of RUNS (`core/lane_marks`), at most `MOST_MARKS`; none: it may be any.
 
         Raises:
             StoreUnavailable: the hints were not sent, or may not have been. The connection is dropped.
         """
         ...
 
-    def notice(self, hints: Collection[Hint]) -> str:
+    def notice(self, hints: Collection[Hint], marks: Collection[str] = ()) -> str:
         """Return the text that says these hints if the store sends it with a commit (`submit_runs`)."""
         ...
 

@@ -67,6 +67,12 @@ METRICS = MappingProxyType(
                 _COUNTER,
                 "Runs that were submitted straight to a waiting worker.",
             ),
+            Metric(
+                "submissions_held_back_total",
+                _COUNTER,
+                "Submissions that made no run, by what their job's rule made of them.",
+                ("status",),
+            ),
             Metric("shards_owned", _GAUGE, "Shards that this process schedules."),
             Metric("shards_taken_total", _COUNTER, "Shards taken."),
             Metric("shards_released_total", _COUNTER, "Shards given up to a living server."),

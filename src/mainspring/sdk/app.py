@@ -150,7 +150,8 @@ class App:
                 if result.run_id is None or result.status == "key_mismatch":
                     message = f"{options.idempotency_key!r} was used for another request; use a new key"
                     raise Conflict("idempotency_key", message)
-                handles.append(RunHandle(self, result.run_id))
+                status = "submitted" if result.status == "duplicate" else result.status
+                handles.append(RunHandle(self, result.run_id, status))
         return handles
 
     async def _with_client(self, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:

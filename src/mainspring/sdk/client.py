@@ -17,8 +17,9 @@ from mainspring.wire.calendars import (
     TriggerPreview,
 )
 from mainspring.wire.health import HealthView
+from mainspring.wire.limits import KeyPage, LimitPage, LimitView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
-from mainspring.wire.policies import TenantPage, TenantView
+from mainspring.wire.policies import QueuePage, QueueView, TenantPage, TenantView
 from mainspring.wire.views import (
     BulkJobView,
     BulkRunView,
@@ -32,6 +33,7 @@ from mainspring.wire.views import (
     StatusView,
     SubmittedView,
 )
+from mainspring.wire.why import WhyView
 
 _USUAL_LIMIT = 100
 
@@ -123,6 +125,10 @@ class AsyncClient(Transport, AsyncLists):
         """Return a run with its attempts."""
         return await self.call(operations.GET_RUN, run_id)
 
+    async def get_run_why(self, run_id: str) -> WhyView:
+        """Say in one sentence why a run has not started, or what became of it."""
+        return await self.call(operations.GET_RUN_WHY, run_id)
+
     async def cancel_run(self, run_id: str) -> CancelView:
         """Cancel a run."""
         return await self.call(operations.CANCEL_RUN, run_id)
@@ -142,6 +148,38 @@ class AsyncClient(Transport, AsyncLists):
     async def put_tenant(self, tenant: str, body: Mapping[str, Any]) -> TenantView:
         """Set a tenant's `weight`: its share of the workers among those that wait. 1 is the default."""
         return await self.call(operations.UPSERT_TENANT, tenant, body=body)
+
+    async def list_limits(self, *, after: str | None = None, limit: int = 100) -> LimitPage:
+        """Return a page of the limits that jobs share."""
+        return await self.call(operations.LIST_LIMITS, query={"after": after, "limit": limit})
+
+    async def get_limit(self, name: str) -> LimitView:
+        """Return a limit that jobs share."""
+        return await self.call(operations.GET_LIMIT, name)
+
+    async def put_limit(self, name: str, body: Mapping[str, Any]) -> LimitView:
+        """Set a limit for jobs to use: `max_running`, `rate`, `burst`, `hold`."""
+        return await self.call(operations.UPSERT_LIMIT, name, body=body)
+
+    async def delete_limit(self, name: str) -> Deleted:
+        """Delete a limit that no job uses."""
+        return await self.call(operations.DELETE_LIMIT, name)
+
+    async def list_limit_keys(self, name: str, *, after: str | None = None, limit: int = 100) -> KeyPage:
+        """Return a page of the keys of a limit, with how much of each is taken."""
+        return await self.call(operations.LIST_LIMIT_KEYS, name, query={"after": after, "limit": limit})
+
+    async def list_queues(self, *, after: str | None = None, limit: int = 100) -> QueuePage:
+        """Return a page of the queues for which something was set."""
+        return await self.call(operations.LIST_QUEUES, query={"after": after, "limit": limit})
+
+    async def get_queue(self, queue: str) -> QueueView:
+        """Return what is set for a queue; the defaults if nothing was set."""
+        return await self.call(operations.GET_QUEUE, queue)
+
+    async def put_queue(self, queue: str, body: Mapping[str, Any]) -> QueueView:
+        """Set a queue's `order`, `aging` and `aging_share`. What is left out gets its default."""
+        return await self.call(operations.UPSERT_QUEUE, queue, body=body)
 
     async def list_workers(self, *, after: str | None = None, limit: int = _USUAL_LIMIT) -> WorkerPage:
         """Return a page of live worker sessions; `workers` goes through all pages."""

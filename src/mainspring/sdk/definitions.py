@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, TypedDict
@@ -11,10 +12,29 @@ from mainspring.core.definition import read_definition
 from mainspring.core.model import Delivery, Misfire, Overlap, Priority
 from mainspring.core.targets import TARGETS
 from mainspring.errors import InvalidInput
+from mainspring.sdk.once import Debounce, Duration, Throttle, Unique
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-Duration = timedelta | float | str
-"""A `timedelta`, seconds, or text like `90s`."""
+
+
+class Limit(TypedDict, total=False):
+    """A limit under which runs start: `Limit(key="$.customer", limit=2)`.
+
+    Attributes:
+        limit: how many runs of one key may be under way at a time.
+        key: text, or a path into the payload, for one line for each value.
+        rate: how often they may start, like `10/s`.
+        burst: how many may start at once after a pause.
+        hold: `attempt` or `run`: until when a run counts.
+        use: the name of a limit that jobs share; it says all but the key.
+    """
+
+    limit: int
+    key: str
+    rate: str
+    burst: int
+    hold: str
+    use: str
 
 
 class JobOptions(TypedDict, total=False):
@@ -45,6 +65,10 @@ class JobOptions(TypedDict, total=False):
     jitter: Duration
     expires_after: Duration | None
     poison_limit: int
+    concurrency: int | Limit | Sequence[Limit]
+    unique: Mapping[str, Any] | Unique | str | None
+    debounce: Mapping[str, Any] | Debounce | None
+    throttle: Mapping[str, Any] | Throttle | None
 
 
 def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,6 +110,8 @@ def _plain(value: object) -> object:
         return value.total_seconds()
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, Unique | Debounce | Throttle):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

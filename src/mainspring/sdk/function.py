@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from mainspring.core.fields import read_choice, read_delay, read_instant
 from mainspring.core.model import Priority
-from mainspring.errors import InvalidInput
+from mainspring.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:
     from mainspring.sdk.app import App
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+KEYED_OPTIONS = frozenset({"concurrency", "unique", "debounce", "throttle"})
+"""Options whose keys may be parts of the payload, which then has to have names."""
+_NAMELESS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 NO_PAYLOAD = object()
 """Stands for a submission without arguments, which uses the job's own payload."""
 
@@ -55,6 +58,8 @@ class Function(Generic[P, R]):
         self._app = app
         self._call = call
         self._signature = inspect.signature(call)
+        kinds = {parameter.kind for parameter in self._signature.parameters.values()}
+        self._is_keyed = _names_arguments(definition) and kinds.isdisjoint(_NAMELESS)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._call(*args, **kwargs)
@@ -66,7 +71,9 @@ class Function(Generic[P, R]):
         """Submit a run with these arguments; return when it is durably stored.
 
         Raises:
-            InvalidInput: the arguments do not fit the function or are not JSON.
+            InvalidInput: the arguments do not fit the function or are not JSON, or lack a part that the job's key
+                needs.
+            Conflict: the job's `unique` rejects a second run with the same key.
             NotFound: the server has no job of this name; did you start it with this app?
             Unreachable: the server did not answer.
         """
@@ -114,6 +121,8 @@ class Function(Generic[P, R]):
     def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Return these arguments as a payload: an object by names, or a list.
 
+        If a key of the job is an argument by its name, all go by names, with their defaults.
+
         Raises:
             InvalidInput: the arguments do not fit the function.
         """
@@ -123,23 +132,25 @@ class Function(Generic[P, R]):
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise InvalidInput("payload", f"does not fit {self.name!r}: {error}") from None
-        if not args:
+        if self._is_keyed:
+            bound.apply_defaults()
+        elif not args:
             return dict(kwargs) if kwargs else NO_PAYLOAD
-        if not kwargs:
+        elif not kwargs:
             return list(args)
         by_name: dict[str, Any] = {}
         for name, value in bound.arguments.items():
             kind = self._signature.parameters[name].kind
             if kind is inspect.Parameter.VAR_KEYWORD:
                 by_name |= value
-            elif kind in {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}:
+            elif kind in _NAMELESS:
                 message = (
                     f"{name!r} of {self.name!r} has no name in a call; give either positions or names only"
                 )
                 raise InvalidInput("payload", message)
             else:
                 by_name[name] = value
-        return by_name
+        return by_name or NO_PAYLOAD
 
 
 class Submitter(Generic[P]):
@@ -154,13 +165,13 @@ class Submitter(Generic[P]):
         """Submit a run with these arguments; return when it is durably stored."""
         payload = self._function.payload(args, kwargs)
         (handle,) = await self._app.submit(self._function.name, [payload], self._options)
-        return handle
+        return _accepted(handle)
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> RunHandle:
         """Like `enqueue`, for code without an event loop."""
         payload = self._function.payload(args, kwargs)
         (handle,) = self._app.submit_sync(self._function.name, [payload], self._options)
-        return handle
+        return _accepted(handle)
 
     async def enqueue_many(self, calls: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[RunHandle]:
         """Submit many runs in few requests."""
@@ -183,6 +194,23 @@ class Submitter(Generic[P]):
                 message = f"must be a mapping or a list of arguments, not {type(call).__name__}"
                 raise InvalidInput(f"calls[{index}]", message)
         return payloads
+
+
+def _accepted(handle: RunHandle) -> RunHandle:
+    if handle.status == "rejected":
+        raise Conflict("unique", f"{handle.id} has the same key, and the job lets no second run in")
+    return handle
+
+
+def _names_arguments(definition: Mapping[str, Any]) -> bool:
+    """Say whether a key of the job is an argument by its name."""
+    for option in KEYED_OPTIONS:
+        given = definition.get(option)
+        for rule in given if isinstance(given, list | tuple) else [given]:
+            key = rule.get("key") if isinstance(rule, Mapping) else rule
+            if isinstance(key, str) and key.startswith("$."):
+                return True
+    return False
 
 
 def _read_priority(value: Priority | str | None) -> Priority | None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mainspring.sdk.app import App
     from mainspring.sdk.client import AsyncClient
     from mainspring.wire.views import RunView
+    from mainspring.wire.why import WhyView
 
 _FIRST_PAUSE = 0.02
 _LAST_PAUSE = 1.0
@@ -22,13 +23,17 @@ class RunHandle:
 
     Attributes:
         id: the run's id in its text form, `run_…`.
+        status: what became of the submission. `submitted`: it made this run. If the job says what runs once, it may
+            also have joined this run (`existing`, `replaced`, `debounced`), or have been dropped (`throttled`, and
+            from `enqueue_many` also `rejected`); this run is then the one that has the key.
     """
 
-    __slots__ = ("_app", "id")
+    __slots__ = ("_app", "id", "status")
 
-    def __init__(self, app: App, run_id: str) -> None:
+    def __init__(self, app: App, run_id: str, status: str = "submitted") -> None:
         self._app = app
         self.id = run_id
+        self.status = status
 
     def __repr__(self) -> str:
         return f"RunHandle({self.id!r})"
@@ -46,6 +51,14 @@ class RunHandle:
     def get_sync(self) -> RunView:
         """Like `get`, for code without an event loop."""
         return self._app.perform_sync(lambda client: client.get_run(self.id))
+
+    async def why(self) -> WhyView:
+        """Say in one sentence why the run has not started, or what became of it."""
+        return await self._app.perform(lambda client: client.get_run_why(self.id))
+
+    def why_sync(self) -> WhyView:
+        """Like `why`, for code without an event loop."""
+        return self._app.perform_sync(lambda client: client.get_run_why(self.id))
 
     async def wait(self, timeout: float | timedelta | None = None) -> RunView:
         """Wait until the run has ended, in any final state, and return it.

@@ -14,11 +14,13 @@ from uuid import UUID
 from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.clocks import NextFire
 from mainspring.core.ids import DEFAULT_TENANT, SHARDS, JobId, LaneId, RunId, SessionId
+from mainspring.core.limits import keys_of
 from mainspring.core.model import FireRangeKind, Job, JobSpec, LaneKey, RunKind, Target
 from mainspring.core.outcomes import AttemptFacts
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimedRun, ClaimRequest, HeldRun
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
+from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineQuota
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import Fire, NewFireRange
@@ -110,6 +112,8 @@ def make_new_run(job: Job | NewJob, **overrides: Any) -> NewRun:
         "due_at": START,
         "timeout": job.spec.timeout,
     }
+    if "keys" not in overrides and not overrides.get("skip_reason"):
+        values["keys"] = keys_of(job.id, job.spec, overrides.get("payload"))
     return NewRun(**values | overrides)
 
 
@@ -274,6 +278,19 @@ async def claim(
     [result] = await store.claim_runs([request], now=now)
     assert result.is_session_live
     return result.runs
+
+
+async def claim_lined_up(
+    store: Store, session_id: SessionId, *, now: datetime = START, limit: int = 1, **overrides: Any
+) -> LineClaimResult:
+    """Claim for a session from the lines, by default one run of any line."""
+    if "lines" not in overrides:
+        lines = await store.read_lines(limit=1000)
+        ready = [line for line in lines if line.ready_at <= now]
+        overrides["lines"] = tuple(LineQuota(line.key, line.ready_at, limit) for line in ready)
+    values = {"session_id": session_id, "number": next(_CLAIMS), "limit": limit}
+    [result] = await store.claim_lined_up([LineClaim(**values | overrides)], now=now)
+    return result
 
 
 async def running_run(

@@ -1,4 +1,4 @@
-"""What is set for tenants, as the HTTP API takes and shows it."""
+"""What is set for tenants and queues, as the HTTP API takes and shows it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, defstruct
 
 from mainspring.core.options import Options
+from mainspring.core.queues import QUEUE_OPTIONS, Queue
 from mainspring.core.tenants import TENANT_OPTIONS, Tenant
 
 
-def _body_of(name: str, doc: str, options: Options) -> type[Struct]:
+def body_of(name: str, doc: str, options: Options, *, module: str = __name__) -> type[Struct]:
     """Make a struct that documents options; `core` reads them."""
     fields: list[Any] = [
         (option.name, Annotated[Any, Meta(extra_json_schema=option.schema())], UNSET) for option in options
     ]
-    return defstruct(name, fields, module=__name__, namespace={"__doc__": doc}, kw_only=True)
+    return defstruct(name, fields, module=module, namespace={"__doc__": doc}, kw_only=True)
 
 
-TenantBody: Any = _body_of("TenantBody", "What is to be set for a tenant.", TENANT_OPTIONS)
+TenantBody: Any = body_of("TenantBody", "What is to be set for a tenant.", TENANT_OPTIONS)
 
 
 class TenantView(Struct, kw_only=True):
@@ -38,3 +39,29 @@ class TenantPage(Struct):
 def view_tenant(tenant: Tenant) -> TenantView:
     """Show what is set for a tenant."""
     return TenantView(name=tenant.name, weight=tenant.weight)
+
+
+QueueBody: Any = body_of("QueueBody", "What is to be set for a queue.", QUEUE_OPTIONS)
+
+
+class QueueView(Struct, kw_only=True):
+    """What is set for a queue."""
+
+    name: str
+    order: str
+    aging_seconds: float
+    aging_share: float
+
+
+class QueuePage(Struct):
+    """A page of queues; `next` is the value of `after` for the page that follows."""
+
+    items: list[QueueView]
+    next: str | None
+
+
+def view_queue(queue: Queue) -> QueueView:
+    """Show what is set for a queue."""
+    plain: dict[str, Any] = {}
+    QUEUE_OPTIONS.store_into(plain, queue)
+    return QueueView(name=queue.name, **plain)

@@ -11,10 +11,11 @@ from msgspec import Meta, Struct, defstruct
 
 from mainspring.core.calendars.preview import next_made
 from mainspring.core.definition import plain_from_spec
+from mainspring.core.definition.policies import CALENDARS
 from mainspring.core.definition.schema import view_schemas
 from mainspring.core.ids import format_job_id, format_run_id
 from mainspring.core.ledger import Ledger
-from mainspring.core.model import Attempt, FireRange, Job, JobStatus, Run
+from mainspring.core.model import NO_CALENDARS, Attempt, FireRange, Job, JobStatus, Run
 from mainspring.core.states import RunState
 from mainspring.core.triggers import Trigger, UnknownTrigger, next_fires
 from mainspring.ports.store.sessions import SessionFacts
@@ -23,6 +24,13 @@ JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r
 RunIdText = Annotated[str, Meta(description="A run's id.", examples=["run_00000000009z4"])]
 Instant = Annotated[datetime, Meta(tz=True, description="An instant in UTC, ISO 8601.")]
 NEXT_FIRES = 5
+_YOUNG: Mapping[str, Any] = {
+    "calendars": msgspec.field(default_factory=lambda: CALENDARS.store(NO_CALENDARS)),
+    "concurrency": msgspec.field(default_factory=list),
+    **dict.fromkeys(("unique", "debounce", "throttle")),
+}
+"""Fields of a job that servers of earlier releases do not send, and what stands there then."""
+_STATUS = "`submitted`, `existing`, `replaced`, `debounced` or `throttled`."
 
 
 class _JobHead(Struct, kw_only=True):
@@ -47,7 +55,14 @@ else:
     # The core describes the fields of a definition, once for all.
     JobView = defstruct(
         "JobView",
-        [(field, Annotated[Any, Meta(extra_json_schema=schema)]) for field, schema in view_schemas().items()],
+        [
+            (
+                field,
+                Annotated[Any, Meta(extra_json_schema=schema)],
+                *([_YOUNG[field]] if field in _YOUNG else []),
+            )
+            for field, schema in view_schemas().items()
+        ],
         bases=(_JobHead,),
         module=__name__,
         namespace={"__doc__": "A job: its full definition and the state of its clock."},
@@ -183,25 +198,32 @@ class LedgerView(Struct, kw_only=True):
 
 
 class Deleted(Struct):
-    """The job is gone."""
+    """It is gone."""
 
     deleted: bool = True
 
 
 class SubmittedView(Struct, kw_only=True):
-    """The run of a submission."""
+    """What became of a submission."""
 
-    run_id: RunIdText
-    is_new: Annotated[
-        bool, Meta(description="False: the idempotency key was used before; this is the first run.")
+    run_id: Annotated[
+        str,
+        Meta(
+            description="The run that it made or joined; with `throttled`, the run that was let through last.",
+            examples=["run_00000000009z4"],
+        ),
     ]
+    is_new: Annotated[
+        bool, Meta(description="False: no run was made; the answer says which run there is already.")
+    ]
+    status: Annotated[str, Meta(description=_STATUS)] = "submitted"
 
 
 class BulkRunView(Struct, kw_only=True):
     """The result of one submission of many."""
 
     run_id: str | None
-    status: str
+    status: Annotated[str, Meta(description=f"{_STATUS} Besides `duplicate`, `key_mismatch` and `rejected`.")]
 
 
 class BulkJobView(Struct, kw_only=True):

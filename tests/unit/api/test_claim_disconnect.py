@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from mainspring.core.states import RunState
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.testing.manual import TENANT, ManualRuntime
 from mainspring.wire import protocol

@@ -12,7 +12,7 @@ from mainspring.core.ids import RunId, SessionId
 from mainspring.core.model import INLINE_LIMIT
 from mainspring.core.outcomes import Failure
 from mainspring.core.states import RunState
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import InvalidInput, StoreUnavailable, Unreachable
 from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import (

@@ -19,7 +19,7 @@ RUNS = "/api/v1/runs"
 
 async def submit(http: AsyncClient, job: dict[str, Any], **body: Any) -> str:
     answer = await http.post(f"/api/v1/jobs/{job['job_id']}/run", json=body)
-    assert answer.status_code == 202, answer.text
+    assert answer.status_code == 201, answer.text
     run_id: str = answer.json()["run_id"]
     return run_id
 

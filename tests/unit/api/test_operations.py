@@ -203,14 +203,18 @@ def test_rights_are_those_of_the_design() -> None:
             ),
             *("list_runs", "get_run", "count_runs", "list_workers", "preview_trigger", "list_job_fires"),
             *("list_calendars", "get_calendar", "list_calendar_versions", "list_calendar_days"),
+            *("list_limits", "get_limit", "list_limit_keys", "get_run_why"),
         },
         Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run"},
         Right.OPERATE: {"pause_job", "resume_job"},
         Right.EDIT: {
             *("create_job", "create_jobs", "upsert_job", "edit_job", "delete_job"),
-            *("upsert_calendar", "delete_calendar"),
+            *("upsert_calendar", "delete_calendar", "upsert_limit", "delete_limit"),
         },
-        Right.ADMIN: {"list_tenants", "get_tenant", "upsert_tenant"},
+        Right.ADMIN: {
+            *("list_tenants", "get_tenant", "upsert_tenant"),
+            *("list_queues", "get_queue", "upsert_queue"),
+        },
         Right.WORK: {f"worker_{verb}" for verb in ("register", "claim", "beat", "report", "leave")},
     }
 

@@ -72,6 +72,8 @@ def client(ids: dict[str, str]) -> Iterator[Blocking]:
         ids["job_id"] = client.ask("POST", "/api/v1/jobs", json=job).json()["job_id"]
         ids["run_id"] = client.ask("POST", f"/api/v1/jobs/{ids['job_id']}/runs").json()["run_id"]
         ids["tenant"] = "acme"
+        ids["limit"] = "crm"
+        ids["queue"] = "mail"
         ids["name"] = "holidays"
         client.ask("PUT", "/api/v1/calendars/holidays", json={"rules": [{"yearly": "12-25"}]})
         yield client

@@ -18,7 +18,7 @@ async def test_a_request_acts_for_the_tenant_that_it_names(http: AsyncClient, jo
     assert answer.status_code == 201, answer.text
     own = answer.json()["job_id"]
     run = await http.post(f"/api/v1/jobs/{own}/runs", headers=ACME)
-    assert run.status_code == 202
+    assert run.status_code == 201
     listed = await http.get("/api/v1/jobs", headers=ACME)
     assert [item["job_id"] for item in listed.json()["items"]] == [own]
     assert [item["job_id"] for item in (await http.get("/api/v1/jobs")).json()["items"]] == [job["job_id"]]

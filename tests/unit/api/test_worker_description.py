@@ -129,7 +129,7 @@ async def test_life_of_a_worker_is_as_described(api: Described) -> None:
     job_id = (await api.ask("POST", "/api/v1/jobs", 201, body))["job_id"]
     route = "/api/v1/jobs/{job_id}/runs"
     for _ in range(4):
-        await api.ask("POST", route, 202, of=job_id)
+        await api.ask("POST", route, 201, of=job_id)
     claim = {**session, "number": 2, "limit": 2}
     answer = await api.call("claim", 200, claim)
     first, second = answer["leases"]
@@ -188,7 +188,7 @@ async def test_conflicts_and_what_is_missing_are_as_described(api: Described) ->
     await api.ask("POST", "/api/v1/jobs", 409, job)
     route = "/api/v1/jobs/{job_id}/runs"
     key = {"Idempotency-Key": "order-17"}
-    await api.ask("POST", route, 202, {"payload": 1}, of=job_id, headers=key)
+    await api.ask("POST", route, 201, {"payload": 1}, of=job_id, headers=key)
     await api.ask("POST", route, 200, {"payload": 1}, of=job_id, headers=key)
     await api.ask("POST", route, 409, {"payload": 2}, of=job_id, headers=key)
     for method, route in (

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mainspring.core.fairness import AGING, AGING_SHARE, MOST_LANES, LaneOrder, Reach
+from mainspring.core.fairness import MOST_LANES, LaneOrder, Reach
 from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane, LaneKey, Priority
+from mainspring.core.queues import AGING, AGING_SHARE
 from mainspring.testing.factories import at
 
 HIGH, MEDIUM, LOW = Priority

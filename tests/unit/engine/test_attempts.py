@@ -11,7 +11,8 @@ from mainspring.core.applying import CancelVerdict
 from mainspring.core.ids import RunId
 from mainspring.core.model import Priority
 from mainspring.core.states import RunState
-from mainspring.engine.usecases.runs import Submission, Submitted
+from mainspring.engine.usecases.runs import Submitted
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import Conflict, InvalidInput, StoreUnavailable
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Report, ReportResult

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.ports.gateway import ClaimCall, FunctionLimit, Lease
 from mainspring.registry import FunctionRegistry
 from mainspring.testing.manual import TENANT, ManualRuntime, ManualWorker

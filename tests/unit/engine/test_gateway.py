@@ -16,7 +16,7 @@ from mainspring.core.outcomes import MAX_SNOOZE, Failure, Transition
 from mainspring.core.states import RunState
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.wakeups import Wakeups
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import InvalidInput, StoreUnavailable
 from mainspring.ports.executor import Snooze, Success
 from mainspring.ports.gateway import (

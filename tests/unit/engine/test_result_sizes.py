@@ -9,7 +9,7 @@ import pytest
 
 from mainspring.core.model import INLINE_LIMIT, Run
 from mainspring.core.states import RunState
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.ports.store import Store
 from mainspring.registry import FunctionRegistry
 from mainspring.stores.sqlite import SqliteStore

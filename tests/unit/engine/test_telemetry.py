@@ -14,7 +14,7 @@ from mainspring.clock import LoopWaiter
 from mainspring.config.settings import Settings, StoreLocation
 from mainspring.core.ids import SHARDS
 from mainspring.engine.common.service import ServiceRunner
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Report

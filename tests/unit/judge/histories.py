@@ -158,6 +158,7 @@ class Story:
             "finished_at": facts["created_at"] if is_skipped else None,
             "reason": None,
             "fire_range_id": None,
+            "payload": None,
         }
         run = Run(
             id=run_id,
@@ -172,7 +173,6 @@ class Story:
             session_id=None,
             is_cancel_requested=False,
             error=None,
-            payload=None,
             result=None,
             output=None,
             idempotency_key=None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from itertools import cycle, islice
 
 import pytest
@@ -86,3 +87,35 @@ def test_each_fault_near_it_may_put_it_off_further() -> None:
 def test_nothing_is_said_of_few_runs_or_of_one_tenant() -> None:
     assert judged(crowd({"a": 1, "b": 1}, in_turn("abbb", 40))) == (0, 0)
     assert judged(crowd({"a": 1}, in_turn("a", 200))) == (0, 0)
+
+
+def by_age(order: Sequence[str]) -> History:
+    """Let tenant b submit ten seconds after tenant a; then their runs are claimed in this order."""
+    history = crowd({"a": 1, "b": 1}, order)
+    owner = {run.id: run.tenant for run in history.runs}
+    events = []
+    for one in history.events:
+        assert one.run_id is not None
+        is_late = owner[one.run_id] == "b" and one.what == "inserted"
+        events.append(replace(one, at=at(11 if is_late else one.at.timestamp() - at(0).timestamp())))
+    later = [
+        replace(one, at=one.at + timedelta(seconds=20)) if one.what == "claimed" else one for one in events
+    ]
+    return replace(history, events=sorted(later, key=lambda one: one.at), is_by_age=True)
+
+
+def test_the_oldest_first_is_good() -> None:
+    story = by_age([*"a" * COUNT, *"b" * COUNT])
+    counts: Counter[str] = Counter()
+    assert list(judge_shares(story, Runs(story), counts)) == []
+
+
+def test_the_youngest_first_is_not() -> None:
+    story = by_age([*"b" * COUNT, *"a" * COUNT])
+    assert judged(story)[0] == 1
+    mixed = by_age(in_turn("ab", 2 * COUNT))
+    assert judged(mixed)[0] == 1
+
+
+def test_what_one_claim_hands_out_may_be_younger() -> None:
+    assert judged(by_age([*"b" * 9, *"a" * COUNT, *"b" * 100]))[0] == 0

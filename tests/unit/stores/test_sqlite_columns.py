@@ -25,7 +25,7 @@ CLAIMED = ("id", *names_of(ClaimedRun)[1:])
 RUNNING_LEASE = ("id", "token", "claim_number", "is_cancel_requested")
 ORDERS = {
     "find_ready": (*CLAIMED, "lane_id"),
-    "find_quarantined": (*CLAIMED, "lane_id"),
+    "find_started": CLAIMED,
     "repeat_claim": CLAIMED,
     "read_due": names_of(DueClock),
     "get_jobs": names_of(Job),

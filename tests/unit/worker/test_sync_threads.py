@@ -14,7 +14,7 @@ from mainspring.config.settings import Settings, StoreLocation
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.states import RunState
 from mainspring.engine.assembly import Engine
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.registry import FunctionRegistry
 from mainspring.runtime import make_worker, open_engine
 from mainspring.signals import current_attempt

@@ -1,4 +1,4 @@
-"""What is set for tenants."""
+"""What is set for tenants and queues."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from mainspring.api.call import Answer, Call, Endpoint, handles
 from mainspring.wire import operations
-from mainspring.wire.policies import TenantPage, TenantView, view_tenant
+from mainspring.wire.policies import QueuePage, QueueView, TenantPage, TenantView, view_queue, view_tenant
 
 
 @handles(operations.LIST_TENANTS)
@@ -28,4 +28,23 @@ async def upsert_tenant(call: Call, body: dict[str, Any]) -> Answer[TenantView]:
     return Answer(view_tenant(tenant), status=201 if is_new else 200)
 
 
-ROUTES: list[Endpoint] = [list_tenants, get_tenant, upsert_tenant]
+@handles(operations.LIST_QUEUES)
+async def list_queues(call: Call) -> QueuePage:
+    limit: int = call.query["limit"]
+    queues = await call.engine.queues.list_page(after=call.query.get("after"), limit=limit)
+    following = queues[-1].name if len(queues) == limit else None
+    return QueuePage([view_queue(queue) for queue in queues], following)
+
+
+@handles(operations.GET_QUEUE)
+async def get_queue(call: Call) -> QueueView:
+    return view_queue(await call.engine.queues.get(call.key))
+
+
+@handles(operations.UPSERT_QUEUE)
+async def upsert_queue(call: Call, body: dict[str, Any]) -> Answer[QueueView]:
+    queue, is_new = await call.engine.queues.put(call.key, body)
+    return Answer(view_queue(queue), status=201 if is_new else 200)
+
+
+ROUTES: list[Endpoint] = [list_tenants, get_tenant, upsert_tenant, list_queues, get_queue, upsert_queue]

@@ -15,6 +15,7 @@ from mainspring.api.reading import (
     query_moment,
     query_run_id,
 )
+from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.fields import (
     MAX_NAME,
     read_choice,
@@ -28,8 +29,9 @@ from mainspring.core.ids import JobId, format_run_id
 from mainspring.core.model import Priority, RunKind
 from mainspring.core.states import RunState
 from mainspring.engine.usecases.browsing import RunFilter
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import InvalidInput
+from mainspring.ports.store.runs import SubmitResult
 from mainspring.wire import operations
 from mainspring.wire.bodies import BulkSubmitItem, SubmitBody
 from mainspring.wire.pages import BriefPage, RunPage, view_brief
@@ -43,6 +45,7 @@ from mainspring.wire.views import (
     view_run,
     view_run_detail,
 )
+from mainspring.wire.why import WhyView, view_why
 
 
 @handles(operations.SUBMIT_RUN)
@@ -59,8 +62,10 @@ async def _submit(call: Call, body: SubmitBody) -> Answer[SubmittedView]:
     job_id = path_job_id(call.key)
     submission = _submission(job_id, body, key=call.fields.get("idempotency-key"), prefix="")
     submitted = await call.engine.runs.submit(call.tenant, submission)
-    view = SubmittedView(run_id=format_run_id(submitted.run_id), is_new=submitted.is_new)
-    return Answer(view, status=202 if submitted.is_new else 200)
+    view = SubmittedView(
+        run_id=format_run_id(submitted.run_id), is_new=submitted.is_new, status=submitted.status.value
+    )
+    return Answer(view, status=201 if submitted.is_new else 200)
 
 
 def _submission(
@@ -96,10 +101,17 @@ async def submit_runs(call: Call, items: list[BulkSubmitItem]) -> list[BulkRunVi
     results = await call.engine.runs.submit_many(call.tenant, submissions)
     return [
         BulkRunView(
-            run_id=None if result.run_id is None else format_run_id(result.run_id), status=result.status.value
+            run_id=None if result.run_id is None else format_run_id(result.run_id),
+            status=_status(result).value,
         )
         for result in results
     ]
+
+
+def _status(result: SubmitResult) -> SubmissionVerdict:
+    """Return the status of one of many: that of a repeat is the first one's, unless that made a run."""
+    is_repeat = result.status is SubmissionVerdict.DUPLICATE
+    return result.first if is_repeat and result.first is not SubmissionVerdict.SUBMITTED else result.status
 
 
 async def _job_ids(call: Call, items: list[BulkSubmitItem]) -> list[JobId]:
@@ -165,6 +177,11 @@ async def get_run(call: Call) -> RunDetail:
     return view_run_detail(await runs.get(tenant, key), await runs.attempts(tenant, key))
 
 
+@handles(operations.GET_RUN_WHY)
+async def get_run_why(call: Call) -> WhyView:
+    return view_why(await call.engine.runs.why(call.tenant, path_run_id(call.key)))
+
+
 @handles(operations.CANCEL_RUN)
 async def cancel_run(call: Call) -> CancelView:
     result = await call.engine.runs.cancel(call.tenant, path_run_id(call.key))
@@ -184,6 +201,7 @@ ROUTES: list[Endpoint] = [
     list_job_runs,
     list_runs,
     get_run,
+    get_run_why,
     cancel_run,
     count_runs,
 ]

@@ -275,7 +275,7 @@ def run_command(
     async def work(client: AsyncClient) -> Any:
         found = await find_job(client, job)
         submitted = await client.submit_run(found.job_id, body, idempotency_key=key)
-        if seconds is None:
+        if seconds is None or submitted.status == "throttled":  # it is dropped; the run is another's
             return submitted
         return await wait_for_run(client, submitted.run_id, seconds)
 
@@ -284,12 +284,12 @@ def run_command(
     except TimeoutError as error:
         click.echo(f"error: {error}", err=True)
         return ExitCode.NOT_ENDED
-    status = getattr(run, "status", None)
     if as_json:
         print_json(plain(run))
     else:
-        click.echo(run.run_id if status is None else f"{run.run_id}  {status}")
-    return ExitCode.DONE if status in {None, "SUCCEEDED"} else ExitCode.NOT_WELL
+        click.echo(run.run_id if run.status == "submitted" else f"{run.run_id}  {run.status}")
+    is_submission = hasattr(run, "is_new")
+    return ExitCode.DONE if is_submission or run.status == "SUCCEEDED" else ExitCode.NOT_WELL
 
 
 def _read_wait(text: str) -> float:

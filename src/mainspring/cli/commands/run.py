@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
     from mainspring.wire.pages import BriefPage, RunPage
     from mainspring.wire.views import CancelView, CountsView, RunDetail
+    from mainspring.wire.why import WhyView
 
 _PAGE = 1000
 _WIDTH = 60
@@ -185,6 +186,23 @@ def show_command(run: str, server: str, *, as_json: bool) -> None:
         print_table(("ATTEMPT", "OUTCOME", "WORKER", "STARTED", "ERROR"), rows, empty="")
     if output:
         click.echo(f"\n{output}", nl=not output.endswith("\n"))
+
+
+@run_group.command("why")
+@click.argument("run")
+@caller_options
+@json_option
+def why_command(run: str, server: str, *, as_json: bool) -> None:
+    """Say in one sentence why a run has not started, or what became of it."""
+
+    async def work(client: AsyncClient) -> WhyView:
+        return await client.get_run_why(_checked(run))
+
+    why = call(server, work)
+    if as_json:
+        print_json(plain(why))
+    else:
+        click.echo(why.sentence)
 
 
 @run_group.command("cancel")

@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from mainspring.core.definition.limits import LimitList
+from mainspring.core.definition.once import DEBOUNCE, THROTTLE, UNIQUE
 from mainspring.core.definition.policies import CALENDARS, MISFIRE, RETRY
 from mainspring.core.fields import DAY, MAX_NAME, read_text
 from mainspring.core.ids import looks_like_job_id, looks_like_run_id
@@ -154,6 +156,40 @@ OPTIONS = _job_options(
         name="poison_limit",
         kind=Whole(1, 100),
         summary="Fail a run after it has crashed this many workers, each while it was alone there.",
+    ),
+    Option(
+        name="concurrency",
+        kind=LimitList(),
+        summary="How many of its runs may be under way at a time, and how often they may start.",
+        detail=(
+            "At most three [limits](../howto/limit-runs.md), each for the job or for a key out of the payload. "
+            "A run starts when all have room."
+        ),
+        example=[{"key": "$.customer", "limit": 2}],
+    ),
+    Option(
+        name="unique",
+        kind=UNIQUE,
+        summary="Make no second run of the same thing.",
+        detail="It guards submissions, not fires. [Run it once](../howto/run-once.md) has examples.",
+        is_nullable=True,
+        example={"key": "$.order"},
+    ),
+    Option(
+        name="debounce",
+        kind=DEBOUNCE,
+        summary="Make one run of many submissions, when no more have come for a while.",
+        detail="The newest payload is used. Not with a trigger.",
+        is_nullable=True,
+        example={"key": "$.document", "wait": "5s"},
+    ),
+    Option(
+        name="throttle",
+        kind=THROTTLE,
+        summary="Make at most so many runs in a time, and drop the other submissions.",
+        detail="It guards submissions, not fires.",
+        is_nullable=True,
+        example={"key": "$.customer", "limit": 1, "per": "1h"},
     ),
 )
 """All others, in the order in which they are shown. Each has a default, that of `JobSpec`."""

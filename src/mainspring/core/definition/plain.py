@@ -72,16 +72,21 @@ def make_identify(options: Options) -> Callable[[Mapping[str, Any]], Hashable]:
         AssertionError: the kept form of an option is one that this cannot compare.
     """
     groups = [(option.key, option.kind.options) for option in options if isinstance(option.kind, Group)]
-    scalars, lists = _split(option for option in options if not isinstance(option.kind, Group))
+    nested = [option.key for option in options if option.kind.is_nested]
+    scalars, lists = _split(
+        option for option in options if not isinstance(option.kind, Group) and not option.kind.is_nested
+    )
     insides = [(key, *_split(inner)) for key, inner in groups]
 
     def identify(plain: Mapping[str, Any]) -> Hashable:
         found: list[Hashable] = [scalars(plain)]
         for key in lists:
             found.append(tuple(plain[key]))  # noqa: PERF401 - dearer for one
+        for key in nested:
+            found.append(_freeze(plain[key]) if plain[key] else ())  # noqa: PERF401 - the same
         for group, inner_scalars, inner_lists in insides:
             inside = plain.get(group)
-            if inside is None:  # it is younger than what is kept: it has its default
+            if inside is None:  # a rule that this job has not, or that is younger than what is kept
                 found.append(None)
                 continue
             found.append(inner_scalars(inside))
@@ -90,6 +95,13 @@ def make_identify(options: Options) -> Callable[[Mapping[str, Any]], Hashable]:
         return tuple(found)
 
     return identify
+
+
+def _freeze(plain: Any) -> Hashable:
+    """Return what is equal for equal kept forms, and has a hash."""
+    if isinstance(plain, Mapping):
+        return tuple((name, _freeze(item)) for name, item in sorted(plain.items()))
+    return tuple(map(_freeze, plain)) if isinstance(plain, list) else (type(plain), plain)
 
 
 def _split(options: Iterable[Option]) -> tuple[Callable[[Mapping[str, Any]], tuple[Any, ...]], list[str]]:

@@ -6,15 +6,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from mainspring.core.definition.forms import read_target, read_trigger, replacing_only
+from mainspring.core.definition.limits import check_keys_stay
+from mainspring.core.definition.once import check_once
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.fields import check_known, one_of, read_mapping, show
+from mainspring.core.ids import JobId
+from mainspring.core.limits import keys_of
 from mainspring.core.model import JobSpec, Target
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS, Trigger
 from mainspring.errors import InvalidInput
 
+_ANY_JOB = JobId(UUID(int=0))
 OWN_FIELDS = frozenset({NAME.name, *OPTIONS.by_form, "trigger", "target"})
 """The fields of a job's body that belong to no type of trigger or target."""
 
@@ -125,6 +131,8 @@ def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
         raise InvalidInput(
             field, "a job with calendars needs a trigger; take the calendars away, or give it one"
         )
+    if spec.concurrency and spec.trigger is not None:
+        keys_of(_ANY_JOB, spec)  # its fires bring no payload of their own
     if spec.soft_timeout is not None and spec.soft_timeout >= spec.timeout:
         soft = one_of(body, "soft_timeout", "soft_timeout_seconds")
         hard = one_of(body, "timeout", "timeout_seconds")
@@ -133,4 +141,6 @@ def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
             raise InvalidInput(hard, message)
         message = f"must be shorter than the timeout, {show(spec.timeout)}, or it would never be reached"
         raise InvalidInput(soft or "soft_timeout", message)
+    check_once(spec, body)
+    check_keys_stay(spec)
     return spec

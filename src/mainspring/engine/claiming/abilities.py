@@ -22,9 +22,20 @@ class Abilities:
     Attributes:
         reach: what that is at the moment.
         width: for how many of their calls it is worth asking the store at a time; grows while all that ask get runs.
+        is_turn_of_lines: the last claim that could have got runs with limits and others went to those with limits.
     """
 
-    __slots__ = ("_routes", "_without", "functions", "labels", "queues", "reach", "types", "width")
+    __slots__ = (
+        "_routes",
+        "_without",
+        "functions",
+        "is_turn_of_lines",
+        "labels",
+        "queues",
+        "reach",
+        "types",
+        "width",
+    )
 
     def __init__(self, offer: SessionFacts | Registration | Abilities) -> None:
         self.queues: frozenset[str] = frozenset(offer.queues)
@@ -35,6 +46,7 @@ class Abilities:
         self._routes: dict[str, bool] = {}
         self._without: dict[frozenset[str], Abilities] = {}
         self.width = 1
+        self.is_turn_of_lines = False
 
     @property
     def key(self) -> tuple[frozenset[str], ...]:

@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 
 from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import LaneId
+from mainspring.core.limits import is_lined_up
 from mainspring.core.model import Lane, LaneKey
+from mainspring.core.pools import Peek
 from mainspring.core.triggers import EPOCH
+from mainspring.engine.claiming import lane_rounds
 from mainspring.engine.claiming.abilities import Abilities
-from mainspring.engine.common.scan_depth import Depth, ScanDepth
+from mainspring.engine.claiming.known_lanes import KnownLane, KnownLanes
+from mainspring.engine.claiming.lane_rounds import (
+    POLL_JITTER,
+    POLL_PERIOD,
+    SCAN_DEPTHS,
+    SLICE,
+    LaneRounds,
+)
+from mainspring.engine.claiming.lines import LinesInView
 from mainspring.ports.clock import Clock, RandomSource
 from mainspring.ports.store import Store
-
-POLL_PERIOD = 0.5
-"""Seconds between two reads of the lanes without a hint, at most. Another process's commits are found by then."""
-POLL_JITTER = 0.25
-"""Reads come earlier by up to this part of the period, at random, so that many servers do not fall into step."""
-SCAN_DEPTHS = (
-    Depth(timedelta(seconds=2)),
-    Depth(timedelta(seconds=30), period=5.0),
-    Depth(None, period=30.0),
-)
-"""A run's `ready_at` is the instant at which its write started. A run that is committed later than a depth's lag is
-found only by a deeper scan, which comes later."""
+from mainspring.ports.store.claims import ClaimRequest, ClaimResult
+from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineQuota
 
 _MOST_SPECULATIVE = 8
 """Lanes that a claim walks on the strength of a hint alone, and that are looked at for a submission."""
+_LAG = SCAN_DEPTHS[0].lag or timedelta(0)
+_PASSED_OVER = timedelta(seconds=2)
+"""How long quarantined runs without room under their limits are left alone."""
+PEEKED_LANES = 64
+"""Lanes of a queue that serves the oldest run first whose runs are seen before a claim, those with the oldest heads."""
+PEEKED_RUNS = 64
+"""Runs that are seen of each of them, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,7 @@ class LaneChoice:
         lanes: those with ready runs, in order of preference.
         lows: the lower bound of `ready_at` in each of them.
         quotas: the most runs to take of each; no bound where there is none.
+        lines: if the lanes are those of runs with limits, the lines to claim from; a choice has lanes of one kind.
         quarantined: the lanes with a quarantined run, the longest waiting first.
     """
 
@@ -47,95 +56,235 @@ class LaneChoice:
     lows: Mapping[LaneId, datetime]
     quarantined: tuple[LaneId, ...]
     quotas: Mapping[LaneId, int] = field(default_factory=dict)
+    lines: tuple[LineQuota, ...] = ()
 
 
-@dataclass(slots=True)
 class LaneCache:
-    """What the last read said about the lanes.
+    """What the last looks said about the lanes.
+
+    While there are few lanes, each look is at all of them. Otherwise it is at those of which something was heard, which
+    are named, and now and then at a slice of the others, so that none is forgotten.
 
     Attributes:
         order: in which order they are to be served.
-        period: seconds until they are read again if no hint comes.
+        lines: what is known of the runs that wait under limits.
     """
 
-    lanes: list[Lane] = field(default_factory=list)
-    order: LaneOrder = field(default_factory=LaneOrder)
-    period: float = POLL_PERIOD
-    _ready: list[Lane] = field(default_factory=list)
-    _quarantined: list[Lane] = field(default_factory=list)
-    _read_at: float = -1.0e9  # monotonic
-    _seen_at: datetime = EPOCH
-    _settled: dict[LaneId, datetime] = field(default_factory=dict)  # no ready run is known before it
-    _scans: ScanDepth = field(default_factory=lambda: ScanDepth(SCAN_DEPTHS))
-    _few_served: dict[Abilities, tuple[Lane, ...]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.order = LaneOrder()
+        self.lines = LinesInView()
+        self._lanes = KnownLanes()
+        self._rounds = LaneRounds()
+        self._period = POLL_PERIOD
+        self._read_at = -1.0e9  # monotonic
+        self._heard: dict[LaneId, None] = {}
+        self._has_unknown = False
+        self._served: dict[Abilities, tuple[KnownLane, ...]] = {}
+        self._changes = -1
+        self._lined_up: set[LaneId] = set()  # lanes whose runs wait in lines
+        self._are_lines_old = False
+        self._passed_over: dict[LaneId, datetime] = {}  # lanes of quarantined runs without room, until when
 
-    def is_old(self, at: float, now: datetime) -> bool:
-        """Return whether to read again: the last read was long ago, or a run has become ready since."""
-        return at - self._read_at >= self.period or any(
-            self._seen_at < ready_at <= now for ready_at in self.ready_instants()
-        )
+    # -- what was heard ------------------------------------------------------------------------------------------------
 
-    def expire(self) -> None:
-        """Have the lanes read before the next use, because runs were taken."""
+    @property
+    def _are_few(self) -> bool:
+        return len(self._lanes) <= lane_rounds.FEW and self._rounds.after is None
+
+    def hear(self, keys: Callable[[], Iterable[LaneKey]]) -> None:
+        """Have lanes looked at before the next use, because runs of them may have become ready."""
+        if not self._are_few:
+            self._hear(map(self._lanes.find, keys()))
+
+    def hear_marks(self, marks: Collection[str]) -> None:
+        """Have lanes looked at that another process has named."""
+        if not self._are_few:
+            self._hear(map(self._lanes.find_marked, marks))
+
+    def _hear(self, found: Iterable[LaneId | None]) -> None:
+        for lane_id in found:
+            if lane_id is None:
+                self._has_unknown = True  # it is new, so its id is above all others
+            else:
+                self._heard[lane_id] = None
+
+    def expire(
+        self, request: ClaimRequest | LineClaim, result: ClaimResult | LineClaimResult, now: datetime
+    ) -> None:
+        """Have the lanes looked at before the next use from which a claim took runs, or found none."""
         self._read_at = -1.0e9
+        if isinstance(result, LineClaimResult):
+            assert isinstance(request, LineClaim), "it is the answer to one"
+            self.expire_lines()
+            self.lines.note_claim(request, result, now)
+            return
+        assert isinstance(request, ClaimRequest), "it is the answer to one"
+        if request.is_quarantined and not result.runs:
+            self._pass_over(request.lanes, now)
+        if not self._are_few:
+            is_full = len(result.runs) == request.limit and result.taken
+            self._heard.update(dict.fromkeys(result.taken if is_full else request.lanes))
+
+    def expire_lines(self) -> None:
+        """Have the lines looked at before the next use."""
+        self._are_lines_old = True
+
+    def _pass_over(self, lanes: Iterable[LaneId], now: datetime) -> None:
+        """Leave the quarantined runs of lanes alone for a while: there was no room for them under their limits."""
+        self._passed_over.update((key, now + _PASSED_OVER) for key in lanes if key in self._lined_up)
+
+    # -- looks ---------------------------------------------------------------------------------------------------------
+
+    def is_old(self, at: float) -> bool:
+        """Return whether to look again: the last look was long ago, or something was heard, or a slice is due."""
+        return self.due_in(at) <= 0
+
+    def due_in(self, at: float) -> float:
+        """Return the seconds until the next look, if nothing is heard before."""
+        if self._heard or self._has_unknown or self._are_lines_old:
+            return 0.0
+        due_in = self._rounds.due_in(at, self._period)
+        if self._are_few:
+            due_in = self._read_at + self._period - at
+        line_in = self.lines.due_in(at)
+        return due_in if line_in is None else min(due_in, line_in)
+
+    def ready_in(self, now: datetime) -> float | None:
+        """Return the seconds until something becomes ready, as far as is known; None: nothing will."""
+        self.order.wake(now)
+        instants = [self.order.next_ready_at()]
+        instants += [instant for instant in self._lanes.quarantined.values() if instant > now]
+        return min(((instant - now).total_seconds() for instant in instants if instant), default=None)
+
+    async def read(self, store: Store, clock: Clock, random: RandomSource, now: datetime) -> None:
+        """Look at the lanes, each from its lower bound on, and from time to time from further back."""
+        self._period = POLL_PERIOD * (1 - POLL_JITTER * random.random())
+        if self._are_few:
+            self._forget_heard()
+            await self._read_slice(store, clock, now)
+        else:
+            await self._read_heard(store, now)
+            if self._has_unknown:
+                self._has_unknown = False
+                self._keep(await store.read_lanes((), after=self._lanes.last, limit=SLICE), (), now)
+            if self._rounds.due_in(clock.monotonic(), self._period) <= 0:
+                await self._read_slice(store, clock, now)
+        self._are_lines_old = False
+        if self._lined_up:
+            await self._read_lines(store, clock, now)
+
+    def _forget_heard(self) -> None:
+        self._heard.clear()
+        self._has_unknown = False
+
+    async def _read_heard(self, store: Store, now: datetime) -> None:
+        heard = [lane_id for lane_id in islice(self._heard, SLICE) if lane_id in self._lanes]
+        lows = {lane_id: self._lanes[lane_id].low(_LAG) for lane_id in heard}
+        taken = list(islice(self._heard, SLICE))
+        if heard:
+            self._keep(await store.read_some_lanes(heard, lows=lows), heard, now)
+        for lane_id in taken:
+            self._heard.pop(lane_id, None)
+
+    async def _read_slice(self, store: Store, clock: Clock, now: datetime) -> None:
+        begun = clock.monotonic()
+        lag, after = self._rounds.begin(begun), self._rounds.after
+        lows = {}
+        if lag is not None:
+            lows = {lane_id: self._lanes[lane_id].low(lag) for lane_id in self._lanes.following(after, SLICE)}
+        try:
+            lanes = await store.read_lanes((), lows=lows, after=after, limit=SLICE)
+        except BaseException:
+            self._rounds.fail(begun, clock.monotonic())
+            raise
+        last = lanes[-1].id if len(lanes) == SLICE else None
+        self._rounds.end(begun, clock.monotonic(), last)
+        self._keep(lanes, self._lanes.between(after, last), now)
+        self._read_at = begun
+
+    async def _read_lines(self, store: Store, clock: Clock, now: datetime) -> None:
+        """Look at the lines of runs with limits: in their lanes, these are what is ready."""
+        await self.lines.read(store, clock)
+        found = []
+        for lane_id in self._lined_up:
+            lane = self._lanes[lane_id]
+            found.append(Lane(lane_id, lane.key, self.lines.head(lane_id), lane.quarantined_at))
+        self._lanes.keep(found, (), now)
+        self.order.keep(found, among=())
+
+    def _keep(self, lanes: Collection[Lane], among: Collection[LaneId], now: datetime) -> None:
+        for lane_id in self._lanes.keep(lanes, among, now):
+            self.order.remove(lane_id)
+            self._lined_up.discard(lane_id)
+        plain = []
+        for lane in lanes:
+            if is_lined_up(lane.key.route):
+                self._lined_up.add(lane.id)
+            else:
+                plain.append(lane)
+        self.order.keep(plain, among=())
+
+    async def peek(self, store: Store, now: datetime) -> None:
+        """See which runs are the oldest, in queues that serve these first."""
+        self.order.wake(now)
+        for queue in self.order.fifo_queues():
+            heads = sorted(
+                (head for pool in queue.pools.values() for head in pool.first(PEEKED_LANES + 1)),
+                key=lambda head: head.ready_at,
+            )
+            ids = [head.lane_id for head in heads[:PEEKED_LANES]]
+            lows = {lane_id: self._lanes[lane_id].settled for lane_id in ids}
+            found = await store.read_ready_instants(ids, lows=lows, now=now, limit=PEEKED_RUNS)
+            found = {**found, **self.lines.instants(self._lined_up.intersection(ids), now, PEEKED_RUNS)}
+            # Beyond the last run that was seen of a lane, and beyond the first lane that was not, runs may be missing.
+            ends = [found[lane_id][-1] for lane_id in ids if len(found[lane_id]) == PEEKED_RUNS]
+            ends += [head.ready_at for head in heads[PEEKED_LANES : PEEKED_LANES + 1]]
+            runs = sorted((instant, lane_id) for lane_id in ids for instant in found[lane_id])
+            queue.peek = Peek(tuple(runs), min(ends, default=now))
+
+    # -- choices -------------------------------------------------------------------------------------------------------
 
     def has_ready(self, now: datetime) -> bool:
         """Return whether any run is ready, for any worker."""
-        return any(ready_at <= now for ready_at in self.ready_instants())
+        return self.order.wake(now) or self.has_quarantined(now)
 
     def has_quarantined(self, now: datetime) -> bool:
         """Return whether a quarantined run is ready."""
-        return any(
-            lane.earliest_quarantined_at is not None and lane.earliest_quarantined_at <= now
-            for lane in self._quarantined
-        )
-
-    def ready_instants(self) -> list[datetime]:
-        """Return the earliest `ready_at` of each lane, of ordinary and of quarantined runs."""
-        ready = [lane.earliest_ready_at for lane in self._ready if lane.earliest_ready_at is not None]
-        return ready + [
-            lane.earliest_quarantined_at
-            for lane in self._quarantined
-            if lane.earliest_quarantined_at is not None
-        ]
-
-    async def read(self, store: Store, clock: Clock, random: RandomSource, now: datetime) -> None:
-        """Read the lanes, each from its lower bound on, and from time to time from further back."""
-        begun = clock.monotonic()
-        depth = self._scans.choose(begun)
-        try:
-            self.lanes = await store.read_lanes((), lows=self._lows(self._scans.lag(depth)))
-        except BaseException:
-            self._scans.charge(depth, begun=begun, ended=clock.monotonic())
-            raise
-        self._scans.note(depth, begun=begun, ended=clock.monotonic())
-        self._ready = [lane for lane in self.lanes if lane.earliest_ready_at is not None]
-        self._quarantined = [lane for lane in self.lanes if lane.earliest_quarantined_at is not None]
-        self._settled = {lane.id: min(lane.earliest_ready_at or now, now) for lane in self.lanes}
-        self._few_served = {}
-        self.order.keep(self.lanes)
-        self._read_at, self._seen_at = begun, now
-        self.period = POLL_PERIOD * (1 - POLL_JITTER * random.random())
-
-    def _lows(self, lag: timedelta | None) -> dict[LaneId, datetime]:
-        """Return where the next scan of each lane starts.
-
-        It starts at the lane's oldest run, or at the lag before the last read if that is earlier, because older runs
-        may still be on their way.
-        """
-        if lag is None:
-            return {}
-        latest = self._seen_at - lag
-        return {lane_id: min(settled, latest) for lane_id, settled in self._settled.items()}
+        return any(instant <= now for instant in self._lanes.quarantined.values())
 
     def choose(self, abilities: Abilities, seats: int, now: datetime) -> LaneChoice:
         """Return the lanes from which sessions with these abilities get runs for so many seats."""
         quotas = self.order.choose(abilities.reach, seats, now)
+        if self._lined_up and not self._lined_up.isdisjoint(quotas):
+            return self._choose_kind(abilities, quotas, now)
         return LaneChoice(
             lanes=tuple(quotas),
-            lows={lane_id: self._settled[lane_id] for lane_id in quotas},
+            lows={lane_id: self._lanes[lane_id].settled for lane_id in quotas},
             quarantined=self.quarantined(abilities, now),
             quotas=quotas,
+        )
+
+    def _choose_kind(self, abilities: Abilities, quotas: Mapping[LaneId, int], now: datetime) -> LaneChoice:
+        """Return the lanes with limits, or those without: a claim takes runs of one kind.
+
+        It is that of the lane that goes first. If lanes of both kinds wait in its tier, they take turns, each with what
+        was dealt to them.
+        """
+        tier = self.order.priority_of(next(iter(quotas)))
+        first = {key in self._lined_up for key in quotas if self.order.priority_of(key) is tier}
+        are_lined_up = next(iter(quotas)) in self._lined_up
+        if len(first) > 1:
+            abilities.is_turn_of_lines = are_lined_up = not abilities.is_turn_of_lines
+        lined_up = {key: quota for key, quota in quotas.items() if key in self._lined_up}
+        lines = self.lines.pick(lined_up, now) if are_lined_up else ()
+        plain = {key: quota for key, quota in quotas.items() if key not in self._lined_up}
+        kept = lined_up if lines else plain
+        return LaneChoice(
+            lanes=tuple(kept),
+            lows={} if lines else {lane_id: self._lanes[lane_id].settled for lane_id in kept},
+            quarantined=self.quarantined(abilities, now),
+            quotas=kept,
+            lines=lines,
         )
 
     def choose_speculatively(self, abilities: Abilities, now: datetime) -> LaneChoice | None:
@@ -144,7 +293,7 @@ class LaneCache:
         None if that cannot be told so cheaply: something was ready or quarantined at the last read, so that others may
         come first, or these abilities serve too many lanes, or none that is known.
         """
-        if self.has_ready(now) or self.has_quarantined(now):
+        if self.has_ready(now):
             return None
         return self._choose_among(self._serve_few(abilities))
 
@@ -157,46 +306,47 @@ class LaneCache:
         served = self._serve_few(abilities)
         if all(lane.key != key for lane in served):
             return None
-        if any(instant <= now for instant in _ready_instants(served)):
+        if any(
+            instant <= now for lane in served for instant in (lane.ready_at, lane.quarantined_at) if instant
+        ):
             return None
         return self._choose_among(served)
 
-    def _serve_few(self, abilities: Abilities) -> tuple[Lane, ...]:
+    def _serve_few(self, abilities: Abilities) -> tuple[KnownLane, ...]:
         """Return the known lanes that a session serves, in order of preference; none if they are many."""
-        served = self._few_served.get(abilities)
+        if self._changes != self._lanes.changes:
+            self._changes = self._lanes.changes
+            self._served = {}
+        served = self._served.get(abilities)
         if served is None:
-            found = list(
-                islice(
-                    (lane for lane in self.lanes if abilities.serve(lane.key.queue, lane.key.route)),
-                    _MOST_SPECULATIVE + 1,
-                )
+            ids = (
+                lane_id
+                for (queue, route), lanes in self._lanes.routes.items()
+                if abilities.serve(queue, route)
+                for lane_id in lanes
             )
+            found = [self._lanes[lane_id] for lane_id in islice(ids, _MOST_SPECULATIVE + 1)]
             found.sort(key=lambda lane: (lane.key.priority, lane.id))
-            served = self._few_served[abilities] = tuple(found) if len(found) <= _MOST_SPECULATIVE else ()
+            served = self._served[abilities] = tuple(found) if len(found) <= _MOST_SPECULATIVE else ()
         return served
 
-    def _choose_among(self, served: tuple[Lane, ...]) -> LaneChoice | None:
+    def _choose_among(self, served: tuple[KnownLane, ...]) -> LaneChoice | None:
         if not served:
             return None
-        # A hint may overtake the clock: what was written a moment before the last read may not have been seen by it.
-        low = self._seen_at - (SCAN_DEPTHS[0].lag or timedelta(0))
-        return LaneChoice(tuple(lane.id for lane in served), {lane.id: low for lane in served}, ())
+        # A hint may overtake the clock: what was written a moment before the last look may not have been seen by it.
+        return LaneChoice(
+            tuple(lane.id for lane in served), {lane.id: lane.seen_at - _LAG for lane in served}, ()
+        )
 
     def quarantined(self, abilities: Abilities, by: datetime) -> tuple[LaneId, ...]:
         """Return the lanes with a quarantined run that has been ready since `by`, the longest waiting first."""
-        found = [
-            (lane.earliest_quarantined_at, lane.id)
-            for lane in self._quarantined
-            if lane.earliest_quarantined_at is not None
-            and lane.earliest_quarantined_at <= by
-            and abilities.serve(lane.key.queue, lane.key.route)
-        ]
-        return tuple(lane_id for _, lane_id in sorted(found))
-
-
-def _ready_instants(lanes: Iterable[Lane]) -> Iterator[datetime]:
-    for lane in lanes:
-        if lane.earliest_ready_at is not None:
-            yield lane.earliest_ready_at
-        if lane.earliest_quarantined_at is not None:
-            yield lane.earliest_quarantined_at
+        if not self._lanes.quarantined:
+            return ()
+        found = sorted(
+            (instant, lane_id)
+            for lane_id, instant in self._lanes.quarantined.items()
+            if instant <= by
+            and self._passed_over.get(lane_id, EPOCH) <= self._lanes[lane_id].seen_at
+            and abilities.serve(self._lanes[lane_id].key.queue, self._lanes[lane_id].key.route)
+        )
+        return tuple(lane_id for _, lane_id in found)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from mainspring.core.ids import RunId
+from mainspring.core.ids import KeyId, RunId
 from mainspring.core.slot_times import is_sampled
 from mainspring.ports.store.claims import ClaimedRun
 
@@ -32,6 +32,7 @@ class LeaseBook:
     def __init__(self) -> None:
         self._young: dict[RunId, NotedLease] = {}
         self._old: dict[RunId, NotedLease] = {}
+        self._keys: dict[RunId, tuple[KeyId, ...]] = {}
 
     def note(self, runs: Sequence[ClaimedRun], at: float) -> None:
         """Note what a claim has given."""
@@ -41,6 +42,18 @@ class LeaseBook:
                 self._young[run.run_id] = NotedLease(run.token, run.tenant, at)
         if len(self._young) > _MOST:
             self._old, self._young = self._young, {}
+
+    def note_keys(self, keys: Mapping[RunId, tuple[KeyId, ...]]) -> None:
+        """Note the keys of runs with limits."""
+        if len(self._keys) > _MOST:
+            self._keys.clear()
+        self._keys.update(keys)
+
+    def take_keys(self, run_ids: Iterable[RunId]) -> set[KeyId]:
+        """Return the keys of runs, as far as they are known, and forget them."""
+        if not self._keys:
+            return set()
+        return {key_id for run_id in run_ids for key_id in self._keys.pop(run_id, ())}
 
     def take(self, run_id: RunId, token: int) -> NotedLease | None:
         """Return a lease and forget it; None if it is not known."""

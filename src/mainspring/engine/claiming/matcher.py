@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from mainspring.core.ids import RunId, SessionId
+from mainspring.core.fairness import LaneOrder
+from mainspring.core.ids import KeyId, RunId, SessionId
 from mainspring.engine.claiming.abilities import Abilities, KnownSessions
-from mainspring.engine.claiming.lane_cache import POLL_PERIOD, LaneCache
+from mainspring.engine.claiming.lane_cache import LaneCache
+from mainspring.engine.claiming.lane_rounds import POLL_PERIOD
 from mainspring.engine.claiming.numbers import LastNumbers
-from mainspring.engine.claiming.requests import Granted, LaneChoices, make_request
+from mainspring.engine.claiming.requests import (
+    Granted,
+    LaneChoices,
+    Request,
+    ask,
+    asks_for_work,
+    make_plain_request,
+)
 from mainspring.engine.claiming.turn import AskingTurn
 from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCalls
-from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.common.wakeups import RunsNews, Wakeups
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
 from mainspring.ports.gateway import ClaimCall, Registration
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
+from mainspring.ports.store.limits import LineClaim, LineClaimResult
 from mainspring.ports.store.policies import Policies
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.telemetry import Measure
@@ -63,6 +73,11 @@ class Matcher:
         wakeups.subscribe_runs(self._on_runs_ready)
 
     @property
+    def order(self) -> LaneOrder:
+        """In which order lanes are served, and what tenants have been given."""
+        return self._lanes.order
+
+    @property
     def waiting(self) -> int:
         """How many calls wait for work."""
         return len(self._waiting)
@@ -72,8 +87,11 @@ class Matcher:
         yield Measure("claims_waiting", self.waiting)
         yield Measure("runs_submitted_claimed_total", self._straight)
 
-    def _on_runs_ready(self) -> None:
+    def _on_runs_ready(self, news: RunsNews) -> None:
         self._has_news = self._has_hint = True
+        if news.lanes is not None:
+            self._lanes.hear(news.lanes)
+        self._lanes.hear_marks(news.marks)
         if self._waiting:
             self.waiter.signal()
 
@@ -106,12 +124,18 @@ class Matcher:
             self._waiting.remove(mine)
 
     def follow(self, policies: Policies) -> None:
-        """Give tenants the shares that are set for them from now on."""
+        """Give tenants the shares that are set for them, and serve queues in their orders, from now on."""
         self._lanes.order.weigh({tenant.name: tenant.weight for tenant in policies.tenants.values()})
+        self._lanes.order.rule(policies.queues)
 
     def learn(self, tenant: str, seconds: float) -> None:
         """Note how long an attempt of a tenant held its slot."""
         self._lanes.order.times.learn(tenant, seconds)
+
+    def make_room(self, key_ids: Collection[KeyId]) -> None:
+        """Note that runs with these keys have ended, so there may be room for those that wait."""
+        if self._lanes.lines.open(key_ids):
+            self._lanes.expire_lines()
 
     def close(self) -> None:
         """Answer the calls that wait, and refuse new ones, because the engine is stopping."""
@@ -140,15 +164,21 @@ class Matcher:
         at = self._clock.monotonic()
         if self._has_hint and await self._claim_speculatively(now):
             return 0.0  # there may be more, and others may wait for it
-        if self._has_news or self._lanes.is_old(at, now):
+        if self._has_news or self._lanes.is_old(at):
             self._has_news = False
             await self._lanes.read(self._store, self._clock, self._random, now)
+        await self._lanes.peek(self._store, now)
         await self._know_sessions(at)
         asked, requests, passed = self._choose(self._concerned(at, now), now)
         for item in asked:
             self._put_in_doubt(item)
-        results = await self._store.claim_runs(requests, now=now)
-        self._take(asked, requests, results, now)
+        for kind in (ClaimRequest, LineClaim):
+            places = [place for place, request in enumerate(requests) if isinstance(request, kind)]
+            if places:
+                chosen = [requests[place] for place in places]
+                self._take(
+                    [asked[place] for place in places], chosen, await ask(self._store, chosen, now), now
+                )
         for item, may_be_next in passed:
             # Under load there is always news. It must not hold up calls for which nothing is ready.
             if not (may_be_next and self._has_news):
@@ -172,7 +202,7 @@ class Matcher:
         choice = self._lanes.choose_speculatively(abilities, now)
         if choice is None:
             return False
-        request = make_request(item.call, choice, item.call.limit)
+        request = make_plain_request(item.call, choice, item.call.limit)
         self._put_in_doubt(item)
         result = await self._store.try_claim(request, now=now)
         if result is None:
@@ -234,7 +264,7 @@ class Matcher:
             choice = self._lanes.choose_for_new(run.lane, abilities, now)
             if choice is not None:
                 # Whatever function it is for: abilities are without those that the call has no room for.
-                return item, make_request(item.call, choice, 1)
+                return item, make_plain_request(item.call, choice, 1)
         return None
 
     def _concerned(self, at: float, now: datetime) -> list[Waiting]:
@@ -253,13 +283,13 @@ class Matcher:
 
     def _choose(
         self, waiting: list[Waiting], now: datetime
-    ) -> tuple[list[Waiting], list[ClaimRequest], list[tuple[Waiting, bool]]]:
+    ) -> tuple[list[Waiting], list[Request], list[tuple[Waiting, bool]]]:
         """Return for which calls to ask the store, the requests, and the calls that are passed over.
 
         With each call passed over comes whether something is ready for it, so that only others go first.
         """
         asked: list[Waiting] = []
-        requests: list[ClaimRequest] = []
+        requests: list[Request] = []
         passed: list[tuple[Waiting, bool]] = []
         choices = LaneChoices(self._lanes, self._count_seats(waiting), now)
         turns: dict[Abilities, int] = {}
@@ -273,13 +303,14 @@ class Matcher:
                 continue
             self._waiting.line_up(item, abilities)
             request = choices.request(item.call, abilities)
-            is_due = bool(request.lanes) and turns.get(abilities, 0) < abilities.width
+            has_work = asks_for_work(request)
+            is_due = has_work and turns.get(abilities, 0) < abilities.width
             if is_due or self._numbers.may_repeat(item.call):
-                turns[abilities] = turns.get(abilities, 0) + bool(request.lanes)
+                turns[abilities] = turns.get(abilities, 0) + has_work
                 asked.append(item)
                 requests.append(request)
             else:
-                passed.append((item, bool(request.lanes)))
+                passed.append((item, has_work))
         return asked, requests, passed
 
     def _count_seats(self, waiting: list[Waiting]) -> dict[Abilities, int]:
@@ -296,9 +327,9 @@ class Matcher:
 
     def _take(
         self,
-        asked: list[Waiting],
-        requests: list[ClaimRequest],
-        results: list[ClaimResult],
+        asked: Sequence[Waiting],
+        requests: Sequence[Request],
+        results: Sequence[ClaimResult | LineClaimResult],
         now: datetime,
     ) -> None:
         lucky: dict[Abilities, int] = {}
@@ -307,8 +338,8 @@ class Matcher:
             abilities = self._sessions.find(item.call)
             if abilities is not None:
                 lucky[abilities] = lucky.get(abilities, 0) + bool(result.runs)
-            if request.lanes:
-                self._lanes.expire()
+            if asks_for_work(request):
+                self._lanes.expire(request, result, now)
                 if abilities is not None:
                     given.setdefault(abilities, Granted()).add(request, result)
                 if len(result.runs) == request.limit:
@@ -322,12 +353,14 @@ class Matcher:
             wider = 2 * count if count >= abilities.width else count
             abilities.width = min(max(wider, 1), MOST_ASKED)
 
-    def _answer(self, item: Waiting, result: ClaimResult, now: datetime) -> None:
+    def _answer(self, item: Waiting, result: ClaimResult | LineClaimResult, now: datetime) -> None:
         if result.is_session_live:
             self._numbers.note(item.call.session_id, item.call.number)
         else:
             self.forget(item.call.session_id)
-        answer = ClaimAnswer(result.runs, result.is_session_live, self._is_drain_wanted(item.call, now))
+        is_drain_wanted = self._is_drain_wanted(item.call, now)
+        keys = result.keys if isinstance(result, LineClaimResult) else {}
+        answer = ClaimAnswer(result.runs, result.is_session_live, is_drain_wanted, keys)
         self._resolve(item, answer)
 
     async def _know_sessions(self, at: float) -> None:
@@ -365,11 +398,8 @@ class Matcher:
         if self._has_news:
             return 0.0
         at = self._clock.monotonic()
-        delay = min(self._lanes.period, self._waiting.first_end() - at)
-        ahead = [
-            (ready_at - now).total_seconds() for ready_at in self._lanes.ready_instants() if ready_at > now
-        ]
-        return max(min([delay, *ahead]), 0.0)
+        delays = [self._lanes.due_in(at), self._waiting.first_end() - at, self._lanes.ready_in(now)]
+        return max(min(delay for delay in delays if delay is not None), 0.0)
 
 
 _arrival = attrgetter("arrival")

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import cast
 
 from mainspring.core.ids import LaneId
 from mainspring.engine.claiming.abilities import Abilities
 from mainspring.engine.claiming.lane_cache import LaneCache, LaneChoice
 from mainspring.ports.gateway import ClaimCall, FunctionLimit
+from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
+from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineKey
+
+Request = ClaimRequest | LineClaim
+
+
+def asks_for_work(request: Request) -> bool:
+    """Say whether a request is for more than what an earlier one got."""
+    return bool(request.lines if isinstance(request, LineClaim) else request.lanes)
+
+
+async def ask(
+    store: Store, requests: Sequence[Request], now: datetime
+) -> Sequence[ClaimResult | LineClaimResult]:
+    """Ask the store for requests of one kind."""
+    lined_up = [request for request in requests if isinstance(request, LineClaim)]
+    if lined_up:
+        return await store.claim_lined_up(lined_up, now=now)
+    return await store.claim_runs([one for one in requests if isinstance(one, ClaimRequest)], now=now)
 
 
 @dataclass(slots=True)
@@ -28,11 +48,19 @@ class Granted:
     quotas: dict[LaneId, int] = field(default_factory=dict)
     seats: int = 0
 
-    def add(self, request: ClaimRequest, result: ClaimResult) -> None:
+    def add(self, request: Request, result: ClaimResult | LineClaimResult) -> None:
         """Add what one of them was given."""
-        self.taken.update(result.taken)
-        self.quotas.update(request.quotas)
         self.seats += request.limit
+        if isinstance(request, LineClaim):
+            for line, count in result.taken.items():
+                self.taken[cast("LineKey", line).lane_id] += count
+            if not self.quotas:
+                for quota in request.lines:
+                    lane_id = quota.key.lane_id
+                    self.quotas[lane_id] = self.quotas.get(lane_id, 0) + quota.quota
+        else:
+            self.taken.update(cast("Mapping[LaneId, int]", result.taken))
+            self.quotas.update(request.quotas)
 
 
 class LaneChoices:
@@ -50,7 +78,7 @@ class LaneChoices:
         self._now = now
         self._made: dict[Abilities, LaneChoice] = {}
 
-    def request(self, call: ClaimCall, abilities: Abilities) -> ClaimRequest:
+    def request(self, call: ClaimCall, abilities: Abilities) -> Request:
         """Return the request for a call."""
         seats = max(self._seats.get(abilities, call.limit), 1)
         choice, limit, bound = self._choose(abilities, seats), call.limit, call.function_limit
@@ -78,11 +106,21 @@ def divide(
     if not choice.lanes or choice.lanes[0] in unbounded:
         return replace(others, quarantined=choice.quarantined), limit
     lanes = tuple(lane_id for lane_id in choice.lanes if lane_id not in unbounded)
-    return replace(choice, lanes=lanes, lows={key: choice.lows[key] for key in lanes}), bound.limit
+    lows = {key: low for key, low in choice.lows.items() if key not in unbounded}
+    lines = tuple(line for line in choice.lines if line.key.lane_id not in unbounded)
+    return replace(choice, lanes=lanes, lows=lows, lines=lines), bound.limit
 
 
-def make_request(call: ClaimCall, choice: LaneChoice, limit: int) -> ClaimRequest:
+def make_request(call: ClaimCall, choice: LaneChoice, limit: int) -> Request:
     """Return the request for at most this many runs, or for a quarantined one if one waits for an idle session."""
+    is_repeat = call.limit == 0
+    if is_repeat or (call.is_idle and choice.quarantined) or not choice.lines:
+        return make_plain_request(call, choice, limit)
+    return LineClaim(session_id=call.session_id, number=call.number, limit=limit, lines=choice.lines)
+
+
+def make_plain_request(call: ClaimCall, choice: LaneChoice, limit: int) -> ClaimRequest:
+    """Return the request for runs without limits, or for a quarantined one."""
     if call.limit == 0:
         return ClaimRequest(session_id=call.session_id, number=call.number, lanes=(), limit=0)
     if call.is_idle and choice.quarantined:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush, nsmallest
 from itertools import count, islice
 from operator import attrgetter
 from typing import Protocol
 
-from mainspring.core.ids import SessionId
+from mainspring.core.ids import KeyId, RunId, SessionId
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.gateway import ClaimCall
 from mainspring.ports.store.claims import ClaimedRun
@@ -22,14 +22,19 @@ _arrival = attrgetter("arrival")
 
 @dataclass(frozen=True, slots=True)
 class ClaimAnswer:
-    """The claimed runs for one call; see `ClaimReply`."""
+    """The claimed runs for one call; see `ClaimReply`.
+
+    Attributes:
+        keys: of the runs that have limits, the keys that they stand under.
+    """
 
     runs: tuple[ClaimedRun, ...] = ()
     is_session_live: bool = True
     is_quarantined_waiting: bool = False
+    keys: Mapping[RunId, tuple[KeyId, ...]] = field(default_factory=dict)
 
 
-class Line(Hashable, Protocol):
+class ClaimLine(Hashable, Protocol):
     """What the sessions in one line have in common.
 
     Attributes:
@@ -54,7 +59,7 @@ class Waiting:
     future: asyncio.Future[ClaimAnswer]
     until: float
     arrival: int = 0
-    line: Line | None = None
+    line: ClaimLine | None = None
     is_in_doubt: bool = False
 
 
@@ -68,7 +73,7 @@ class WaitingCalls:
 
     _calls: dict[SessionId, Waiting] = field(default_factory=dict)
     _new: dict[Waiting, None] = field(default_factory=dict)
-    _lines: dict[Line, dict[Waiting, None]] = field(default_factory=dict)
+    _lines: dict[ClaimLine, dict[Waiting, None]] = field(default_factory=dict)
     _over: dict[Waiting, None] = field(default_factory=dict)
     # Not the calls themselves, because a call that was answered long ago would keep its runs in memory.
     _ends: list[tuple[float, int, SessionId]] = field(default_factory=list)
@@ -126,7 +131,7 @@ class WaitingCalls:
         if item is not None:
             self._new[item] = None
 
-    def line_up(self, item: Waiting, line: Line) -> None:
+    def line_up(self, item: Waiting, line: ClaimLine) -> None:
         """Put a waiting call at the end of a line, unless it stands in one. It is not new any more."""
         self._new.pop(item, None)
         if item.line is None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 
-from mainspring.engine.common.wakeups import Wakeups
+from mainspring.core.lane_marks import MOST_MARKS, mark_of
+from mainspring.engine.common.wakeups import Lanes, RunsNews, Wakeups
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
 from mainspring.ports.hints import Hint, HintChannel
@@ -41,6 +42,9 @@ class HintExchange:
         self._random = random
         self.waiter = waiter
         self._pending: dict[Hint, float] = {}  # with the monotonic instant from which it may be sent
+        self._marks: set[str] | None = (
+            set()
+        )  # the lanes of a RUNS that is pending; None: too many, or not known
         self._is_wanted = True
         self._wanted_until = -1.0e9  # until then, WANTED need not be sent again
         self._used_at = -1.0e9
@@ -64,11 +68,14 @@ class HintExchange:
         if due_in > 0:
             return due_in
         batch = self._take(at)
+        marks = self._take_marks(batch)
         try:
-            await self._channel.send(batch)
+            await self._channel.send(batch, marks)
         except StoreUnavailable:
             for hint in batch:
                 self._pending.setdefault(hint, at)
+            if Hint.RUNS in batch:
+                self._marks = None
             raise
         self._count_sent(batch)
         self._used_at = self._clock.monotonic()
@@ -79,7 +86,7 @@ class HintExchange:
         batch = [hint for hint in self._pending if hint is not Hint.WANTED]
         try:
             if batch and self._channel.is_connected:
-                await self._channel.send(batch)
+                await self._channel.send(batch, self._take_marks(batch))
                 self._count_sent(batch)
         except StoreUnavailable:
             pass  # the other processes poll
@@ -99,7 +106,7 @@ class HintExchange:
         for hint in batch:
             self._sent[hint] += 1
 
-    def notice(self, hint: Hint) -> str | None:
+    def notice(self, hint: Hint, lanes: Lanes | None = None) -> str | None:
         """Return the text by which a commit may carry a hint, which is faster than after it by several wake-ups.
 
         None where that must not or need not be: there is no connection, or nobody waits. A busy cluster sends nothing,
@@ -111,7 +118,8 @@ class HintExchange:
         self._count_sent((hint,))
         if hint is Hint.RUNS:
             self._unwant()
-        return self._channel.notice((hint,))
+        marks: set[str] | None = set() if hint is Hint.RUNS else None
+        return self._channel.notice((hint,), _with_marks(marks, lanes) or ())
 
     def take_back(self, hint: Hint) -> None:
         """Note that a notice was not sent after all, so whoever waited for it still waits."""
@@ -119,8 +127,10 @@ class HintExchange:
         if hint is Hint.RUNS:
             self._is_wanted = True
 
-    def send_soon(self, hint: Hint) -> None:
+    def send_soon(self, hint: Hint, lanes: Lanes | None = None) -> None:
         """Send a hint with the next ones, at once if none was sent for a moment."""
+        if hint is Hint.RUNS:
+            self._marks = _with_marks(self._marks, lanes)
         at = self._clock.monotonic()
         if hint in self._pending or (hint is Hint.WANTED and at < self._wanted_until):
             return
@@ -129,7 +139,7 @@ class HintExchange:
         if self._channel.is_connected and not self._is_held(hint):
             self.waiter.signal()
 
-    def _on_heard(self, hint: Hint) -> None:
+    def _on_heard(self, hint: Hint, marks: Collection[str]) -> None:
         self._heard[hint] += 1
         if hint is Hint.WANTED:
             self._pending.pop(Hint.WANTED, None)
@@ -139,7 +149,7 @@ class HintExchange:
             return
         if hint is Hint.RUNS:
             self._unwant()
-        self._wakeups.hear(hint)
+        self._wakeups.hear(hint, RunsNews(marks=marks))
 
     def _want(self, at: float) -> None:
         self._is_wanted = True
@@ -171,3 +181,21 @@ class HintExchange:
         if Hint.WANTED in batch:
             self._want(at)
         return batch
+
+    def _take_marks(self, batch: Collection[Hint]) -> Collection[str]:
+        """Return the lanes of the hints to send now; none: it may be any."""
+        if Hint.RUNS not in batch:
+            return ()
+        marks, self._marks = self._marks, set()
+        return marks or ()
+
+
+def _with_marks(marks: set[str] | None, lanes: Lanes | None) -> set[str] | None:
+    """Return marks with those of further lanes; None if they are too many to name, or not known."""
+    if marks is None or lanes is None:
+        return None
+    for key in lanes():
+        marks.add(mark_of(key))
+        if len(marks) > MOST_MARKS:
+            return None
+    return marks

@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
+from mainspring.core.model import LaneKey
 from mainspring.ports.hints import Hint
+from mainspring.ports.store.runs import NewRun
+
+Lanes = Callable[[], Iterable[LaneKey]]
+"""Tells the lanes of what has become ready. It is only called where somebody wants to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunsNews:
+    """Which lanes' runs may have become ready. If neither is given, it may be those of any.
+
+    Attributes:
+        lanes: of this process's runs.
+        marks: those that another process has named.
+    """
+
+    lanes: Lanes | None = None
+    marks: Collection[str] = ()
+
+
+_ANY = RunsNews()
+
+
+def lanes_of(runs: Iterable[NewRun]) -> Lanes:
+    """Return what tells the lanes of runs. Those of one job share an object, so it need not look into each."""
+
+    def tell() -> Iterable[LaneKey]:
+        return {id(run.lane): run.lane for run in runs}.values()
+
+    return tell
 
 
 class Carrier(Protocol):
     """What sends hints to the other processes."""
 
-    def send_soon(self, hint: Hint) -> None:
+    def send_soon(self, hint: Hint, lanes: Lanes | None = None) -> None:
         """Send a hint when that is worth it."""
         ...
 
-    def notice(self, hint: Hint) -> str | None:
+    def notice(self, hint: Hint, lanes: Lanes | None = None) -> str | None:
         """Return the text by which the next commit carries the hint; None if nobody waits for it."""
         ...
 
@@ -32,12 +63,13 @@ class Wakeups:
 
     def __init__(self) -> None:
         self._signals: dict[Hint, list[Callable[[], None]]] = {hint: [] for hint in Hint}
-        self._forwards: list[Callable[[Hint], None]] = []
+        self._runs_signals: list[Callable[[RunsNews], None]] = []
+        self._forwards: list[Callable[[Hint, Lanes | None], None]] = []
         self._carrier: Carrier | None = None
 
-    def subscribe_runs(self, signal: Callable[[], None]) -> None:
+    def subscribe_runs(self, signal: Callable[[RunsNews], None]) -> None:
         """Call `signal` when runs may have become ready."""
-        self._signals[Hint.RUNS].append(signal)
+        self._runs_signals.append(signal)
 
     def subscribe_clocks(self, signal: Callable[[], None]) -> None:
         """Call `signal` when something other than the planner has set a job's clock."""
@@ -51,7 +83,7 @@ class Wakeups:
         """Call `signal` when a node that stops has given up its shards."""
         self._signals[Hint.SHARDS].append(signal)
 
-    def forward_to(self, forward: Callable[[Hint], None]) -> None:
+    def forward_to(self, forward: Callable[[Hint, Lanes | None], None]) -> None:
         """Call `forward` with each hint of this process, so that other processes hear it."""
         self._forwards.append(forward)
 
@@ -60,12 +92,12 @@ class Wakeups:
         self._carrier = carrier
         self.forward_to(carrier.send_soon)
 
-    def notice_of_runs(self) -> str | None:
+    def notice_of_runs(self, lanes: Lanes | None = None) -> str | None:
         """Return what the next commit of runs tells the other processes; None if it need not.
 
         It counts as told from here on. Call `runs_ready(is_told=True)` after the commit, or `take_back_notice`.
         """
-        return None if self._carrier is None else self._carrier.notice(Hint.RUNS)
+        return None if self._carrier is None else self._carrier.notice(Hint.RUNS, lanes)
 
     def take_back_notice(self) -> None:
         """Note that no commit has told what `notice_of_runs` returned."""
@@ -76,12 +108,16 @@ class Wakeups:
         """Announce that a cancel was requested. Workers in this process beat at once to learn about it."""
         self._announce(Hint.CANCELS)
 
-    def runs_ready(self, *, is_told: bool = False) -> None:
-        """Announce that runs were inserted or handed back. Only here, if the commit has told the others."""
-        if is_told:
-            self.hear(Hint.RUNS)
-        else:
-            self._announce(Hint.RUNS)
+    def runs_ready(self, lanes: Lanes | None = None, *, is_told: bool = False) -> None:
+        """Announce that runs were inserted or handed back. Only here, if the commit has told the others.
+
+        Args:
+            lanes: tells their lanes; None: that is not known.
+        """
+        self.hear(Hint.RUNS, RunsNews(lanes))
+        if not is_told:
+            for forward in self._forwards:
+                forward(Hint.RUNS, lanes)
 
     def runs_wanted(self) -> None:
         """Announce that workers of this process wait, and that nothing is ready for them."""
@@ -95,12 +131,15 @@ class Wakeups:
         """Announce that this process's node stops and has given up its shards."""
         self._announce(Hint.SHARDS)
 
-    def hear(self, hint: Hint) -> None:
+    def hear(self, hint: Hint, news: RunsNews = _ANY) -> None:
         """Pass a hint on within this process only, for example one that another process sent."""
+        if hint is Hint.RUNS:
+            for tell in self._runs_signals:
+                tell(news)
         for signal in self._signals[hint]:
             signal()
 
     def _announce(self, hint: Hint) -> None:
         self.hear(hint)
         for forward in self._forwards:
-            forward(hint)
+            forward(hint, None)

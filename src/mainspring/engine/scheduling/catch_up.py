@@ -14,7 +14,7 @@ from mainspring.core.planning import walk_range
 from mainspring.core.triggers import UnknownTrigger
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
-from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.run_factory import make_caught_up_run
 from mainspring.ports.clock import Waiter
@@ -80,7 +80,7 @@ class CatchUp:
         if fenced:
             self._ownership.fence(fenced, used=epochs)
         if any(result.run_ids for result in results):
-            self._wakeups.runs_ready()
+            self._wakeups.runs_ready(lanes_of([run for step in steps for run in step.runs]))
         return PERIOD
 
 

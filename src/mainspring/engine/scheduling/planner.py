@@ -16,7 +16,7 @@ from mainspring.core.outlines import is_on_time
 from mainspring.core.planning import next_fire, plan_fires
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
-from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.reading import READ_PERIOD, WINDOW, WindowReader
 from mainspring.engine.scheduling.run_factory import fire_range_of, make_fired_run
@@ -24,7 +24,7 @@ from mainspring.engine.scheduling.window import Window
 from mainspring.errors import UnknownType
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
-from mainspring.ports.store.schedule import DueClock, Fire, FireStatus
+from mainspring.ports.store.schedule import DueClock, Fire, FireStatus, outlined_lanes
 
 _log = structlog.get_logger(__name__)
 BATCH = 200
@@ -187,7 +187,8 @@ class Planner:
             _log.warning("planner_fenced", shards=sorted(fenced))
             self._ownership.fence(fenced, used=epochs)
         if has_runs:
-            self._wakeups.runs_ready()
+            runs = [run for _, fire in planned if fire is not None for run in fire.runs]
+            self._wakeups.runs_ready((lambda: outlined_lanes(clocks)) if in_set else lanes_of(runs))
 
     def _push_following(self, clock: DueClock, fire: Fire, now: datetime) -> None:
         following = fire.next_fire

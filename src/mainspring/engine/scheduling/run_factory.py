@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from mainspring.core.ids import FireRangeId, JobId
+from mainspring.core.limits import keys_of
 from mainspring.core.model import JobSpec, LaneKey, RunKind
 from mainspring.core.planning import PlannedRange, jittered
 from mainspring.ports.store.runs import NewRun
@@ -32,6 +33,7 @@ def make_fired_run(
         timeout=spec.timeout,
         expires_at=due_at + spec.expires_after if spec.expires_after is not None else None,
         skip_reason=skip_reason,
+        keys=keys_of(job_id, spec) if spec.concurrency and skip_reason is None else (),
     )
 
 
@@ -61,6 +63,7 @@ def make_caught_up_run(
         timeout=spec.timeout,
         fire_range_id=fire_range_id,
         expires_at=due_at + spec.expires_after if spec.expires_after is not None else None,
+        keys=keys_of(job_id, spec),
     )
 
 

@@ -11,6 +11,7 @@ import structlog
 
 from mainspring.core.liveness import PERIODS_OF_SILENCE, Pulse, Watch, forget, list_settled, observe
 from mainspring.core.shards import Holding, Refusal, choose_tzdata, divide, refuse_clock
+from mainspring.engine.common.exchange import ServedExchange
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.errors import StoreUnavailable
@@ -60,8 +61,10 @@ class Shards:
         settings: ShardSettings,
         write_health: WriteHealth,
         host_time: Callable[[], datetime] | None,
+        served: ServedExchange,
     ) -> None:
         self._store = store
+        self._served = served
         self._node = node
         self._ownership = ownership
         self._clock = clock
@@ -89,10 +92,11 @@ class Shards:
         cluster = await self._store.read_cluster()
         others = [node for node in cluster.nodes if node.facts.id != self._node.id]
         living = await self._expire_silent(others, now)
+        self._served.hear(living)
         refusal = await self._judge_self(cluster.tzdata, living, now)
         is_known = len(others) < len(cluster.nodes)
         if not is_known:  # otherwise the others would take its new shards for those of a dead node
-            await self._beat(refusal, now)
+            await self._beat(refusal, now, is_alone=not living)
         if refusal is None:
             await self._divide(living, now)
         else:
@@ -101,7 +105,7 @@ class Shards:
         self.figures.fenced = self._ownership.fenced
         self.figures.nodes = 1 + len(living)
         if is_known:
-            await self._beat(refusal, now)
+            await self._beat(refusal, now, is_alone=not living)
         # A node that beats faster must be read as often as it beats. Otherwise its silence would never count.
         return min([self._period, *(self._period_of(node) for node in living)])
 
@@ -111,9 +115,12 @@ class Shards:
         self._ownership.update({})
         await self._store.leave_shards(self._node.id, epochs, now=now)
 
-    async def _beat(self, refusal: Refusal | None, now: datetime) -> None:
+    async def _beat(self, refusal: Refusal | None, now: datetime, *, is_alone: bool) -> None:
+        served = self._served.take(is_alone=is_alone)
         await self._write(
-            self._store.beat_node(self._node, period=self._settings.period, refusal=refusal, now=now)
+            self._store.beat_node(
+                self._node, period=self._settings.period, refusal=refusal, served=served, now=now
+            )
         )
         self._write_health.accept(self._clock.monotonic())
 

@@ -1,4 +1,4 @@
-"""Keeps the store small: removes old history, expired keys, old sessions and empty lanes."""
+"""Keeps the store small: removes old history, keys and limits that are over, old sessions and empty lanes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from datetime import datetime, timedelta
 
 from mainspring.ports.clock import Waiter
 from mainspring.ports.store import Store
+from mainspring.ports.store.upkeep import UniqueKeyPlace
 
 BATCH = 1000
+KEYS = 5000
+"""Keys of what runs once that are looked at in one tick; most of them are still in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +32,7 @@ class Janitor:
         self.waiter = waiter
         self._retention = retention
         self._period = period
+        self._keys_after: UniqueKeyPlace | None = None  # the next look at the keys goes on there
 
     async def tick(self, now: datetime) -> float:
         """Prepare the history, and remove one batch of each kind of row. Come back soon while there are more."""
@@ -38,5 +42,7 @@ class Janitor:
             await self._store.prune_keys(now=now, limit=BATCH),
             await self._store.prune_sessions(before=now - self._retention.sessions, limit=BATCH),
             await self._store.prune_lanes(limit=BATCH),
+            await self._store.prune_limits(now=now, limit=BATCH),
         )
-        return 0.5 if max(removed) >= BATCH else self._period
+        _, self._keys_after = await self._store.prune_unique_keys(now=now, after=self._keys_after, limit=KEYS)
+        return 0.5 if max(removed) >= BATCH or self._keys_after is not None else self._period

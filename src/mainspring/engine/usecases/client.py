@@ -10,6 +10,8 @@ from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.calendars import Calendars
 from mainspring.engine.usecases.jobs import Accepted, Jobs
+from mainspring.engine.usecases.limits import Limits
+from mainspring.engine.usecases.queues import Queues
 from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs, WaitingSlots
 from mainspring.engine.usecases.tenants import Tenants
 from mainspring.ports.clock import Clock, IdSource
@@ -18,7 +20,10 @@ from mainspring.ports.store.sessions import SessionFacts
 
 
 class Client:
-    """Use cases on jobs (`client.jobs`), runs (`client.runs`), calendars (`client.calendars`) and tenants."""
+    """Use cases on jobs (`client.jobs`), runs (`client.runs`) and calendars, and on what is set for tenants and others.
+
+    The latter are queues (`client.queues`) and the limits that jobs share (`client.limits`).
+    """
 
     def __init__(
         self,
@@ -40,6 +45,8 @@ class Client:
         self.jobs = Jobs(store, clock=clock, ids=ids, wakeups=wakeups, accepted=accepted, calendars=calendars)
         self.calendars = Calendars(store, calendars, clock=clock, wakeups=wakeups)
         self.tenants = Tenants(store)
+        self.limits = Limits(store, clock=clock)
+        self.queues = Queues(store)
         self.runs = Runs(
             store,
             clock=clock,

@@ -29,6 +29,7 @@ from mainspring.engine.usecases.clock_changes import (
     resume_clock,
 )
 from mainspring.engine.usecases.ledger import read_ledger
+from mainspring.engine.usecases.limits import check_limits
 from mainspring.engine.usecases.scheduled import Scheduled, Scheduling
 from mainspring.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource
@@ -93,6 +94,7 @@ class Jobs:
         for _ in range(_TRIES):
             now = self._clock.now()
             spec = self._read(body, now=now, functions=functions)
+            await check_limits(self._store, tenant, [spec])
             scheduled = await self._calendars.schedule(tenant, spec, now=now)
             (job,) = await self._adds([(tenant, scheduled)])
             if isinstance(job, Job):
@@ -117,6 +119,7 @@ class Jobs:
         specs = [
             self._read(body, now=now, functions=functions, index=index) for index, body in enumerate(bodies)
         ]
+        await check_limits(self._store, tenant, specs, are_numbered=True)
         made: dict[int, Job | None] = {}
         for _ in range(_TRIES):
             left = [index for index in range(len(specs)) if index not in made]
@@ -161,6 +164,7 @@ class Jobs:
             # An interval that names no anchor keeps its own.
             old = job.spec.trigger if job is not None else None
             spec = self._read(body, now=now, functions=functions, old=old)
+            await check_limits(self._store, tenant, [spec])
             if job is None:
                 scheduled = await self._calendars.schedule(tenant, spec, now=now)
                 (added,) = await self._adds([(tenant, scheduled)])
@@ -184,6 +188,7 @@ class Jobs:
             spec = edit_definition(
                 job.spec, patch, now=self._clock.now(), types=self._accepted.types, functions=functions
             )
+            await check_limits(self._store, tenant, [spec])
             self._check_target(spec, "callback_url" if patch.get("target") is None else "target.url")
             if spec == job.spec or await self._try_edit(job, spec):
                 return (await self._existing([job_id]))[0]

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from hashlib import sha256
 from typing import Protocol
 
-from mainspring.core.admission import SubmissionVerdict
+from mainspring.core.admission import HELD_BACK, SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
-from mainspring.core.fields import read_instant
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
-from mainspring.core.model import INLINE_LIMIT, Attempt, Job, LaneKey, Priority, Run, RunKind
+from mainspring.core.model import Attempt, Job, Run
 from mainspring.core.states import RunState
 from mainspring.core.values import value
+from mainspring.core.why import Why, explain
 from mainspring.engine.common.group_commit import GroupCommit
-from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.common.wakeups import Wakeups, lanes_of
+from mainspring.engine.usecases.abilities import can_execute
 from mainspring.engine.usecases.browsing import BUDGET, FoundRuns, RunBrowser, RunFilter
-from mainspring.errors import Conflict, InvalidInput, NotFound, PayloadTooLarge, TookTooLong
+from mainspring.engine.usecases.submissions import JobForm, Submission, make_submitted_run
+from mainspring.errors import Conflict, InvalidInput, NotFound, TookTooLong
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
-from mainspring.ports.store.runs import IdempotencyKey, NewRun, SubmitResult
+from mainspring.ports.store.runs import NewRun, SubmitResult
 from mainspring.ports.telemetry import Measure
 
 KEY_LIFETIME = timedelta(hours=24)
-MAX_KEY_LENGTH = 255
 QUICK = timedelta(milliseconds=20)
 """If the last census took no longer than this, whoever asks for counts gets them counted anew."""
 FEW = 10_000
@@ -37,32 +36,19 @@ MOST_KNOWN = 10_000
 """Jobs whose definitions are remembered, at most."""
 
 
-@value(kw_only=True)
-class Submission:
-    """A request to run a job.
-
-    Attributes:
-        payload: the run's own payload, as JSON text in UTF-8; None uses the job's.
-        run_at: the earliest instant to start; None means at once.
-        delay: the same, as a time from the store's now; give only one of the two.
-        priority: the run's own; None uses the job's.
-        idempotency_key: the same key returns the same run, for as long as it is remembered (24 h by default).
-    """
-
-    job_id: JobId
-    payload: bytes | None = None
-    run_at: datetime | None = None
-    delay: timedelta | None = None
-    priority: Priority | None = None
-    idempotency_key: str | None = None
-
-
 @value()
 class Submitted:
-    """The run of a submission. `is_new` is False if the key was used before."""
+    """What became of a submission.
+
+    Attributes:
+        run_id: the run that it made or joined. If it was throttled, the run that was let through last.
+        is_new: the submission made the run just now.
+        status: a repeat under the same idempotency key has that of the first submission.
+    """
 
     run_id: RunId
     is_new: bool
+    status: SubmissionVerdict = SubmissionVerdict.SUBMITTED
 
 
 @value()
@@ -116,42 +102,62 @@ class Runs:
         self._slots = slots
         # Many clients may submit one run each. One commit for each of them would take up all the time there is.
         self._submits: GroupCommit[NewRun, SubmitResult] = GroupCommit(self._submit_all, most=MOST_TOGETHER)
+        # What waits for the holder of a key holds up no others.
+        self._guarded: GroupCommit[NewRun, SubmitResult] = GroupCommit(self._submit_all, most=MOST_TOGETHER)
         self._reads: GroupCommit[JobId, Job | None] = GroupCommit(self._read_jobs, most=MOST_TOGETHER)
-        self._known: dict[JobId, _Form] = {}  # may be outdated; the store says so if a job has changed since
+        self._held_back = dict.fromkeys(HELD_BACK, 0)
+        # They may be outdated; the store says so if a job has changed since.
+        self._known: dict[JobId, JobForm] = {}
 
     def measures(self) -> Iterator[Measure]:
         """Yield how many submissions, and how many reads for them, shared a call."""
         yield Measure("group_commit_items", self._submits.sizes.read(), ("submit",))
+        yield Measure("group_commit_items", self._guarded.sizes.read(), ("submit_once",))
         yield Measure("group_commit_items", self._reads.sizes.read(), ("read_jobs",))
+        for verdict, count in self._held_back.items():
+            yield Measure("submissions_held_back_total", count, (verdict.value,))
 
     async def submit(self, tenant: str, submission: Submission) -> Submitted:
-        """Insert one run.
+        """Insert one run, unless a rule of the job says that it joins another or is dropped.
 
         Raises:
             InvalidInput, PayloadTooLarge: the submission is wrong. Nothing is stored.
             NotFound: the job does not exist.
-            Conflict: the idempotency key was used for another request.
+            Conflict: the idempotency key was used for another request, or the job's rule rejects a second run.
         """
         now = self._clock.now()
         result = _JOB_CHANGED
         form = self._known.get(submission.job_id)
         if form is not None and form.job.tenant == tenant:
-            (result,) = await self._submits([_new_run(form, submission, now=now, must_be_newest=True)])
+            run = make_submitted_run(form, submission, now=now, must_be_newest=True)
+            (result,) = await (self._submits if run.once is None else self._guarded)([run])
         if result.status is SubmissionVerdict.JOB_CHANGED:
             form = (await self._forms(tenant, [submission])).get(submission.job_id)
             if form is None:
                 raise NotFound("job", format_job_id(submission.job_id))
             self._remember(form)
-            (result,) = await self._submits([_new_run(form, submission, now=now)])
-        if result.status is SubmissionVerdict.JOB_MISSING or result.run_id is None:
+            run = make_submitted_run(form, submission, now=now)
+            (result,) = await (self._submits if run.once is None else self._guarded)([run])
+        if result.run_id is not None and result.status is SubmissionVerdict.SUBMITTED:  # as nearly always
+            return Submitted(result.run_id, is_new=True)
+        return self._answer(submission, result)
+
+    def _answer(self, submission: Submission, result: SubmitResult) -> Submitted:
+        """Return the answer to a submission that made no run, or raise why it is refused."""
+        self._count_held_back([result])
+        if result.run_id is None:
             raise NotFound("job", format_job_id(submission.job_id))
         if result.status is SubmissionVerdict.KEY_MISMATCH:
             message = f"key {submission.idempotency_key!r} was used for another request; use a new key"
             raise Conflict("idempotency_key", message)
-        return Submitted(result.run_id, result.status is SubmissionVerdict.SUBMITTED)
+        if result.status is SubmissionVerdict.REJECTED:
+            holder = format_run_id(result.run_id)
+            raise Conflict("unique", f"{holder} has the same key, and the job lets no second run in")
+        is_repeat = result.status is SubmissionVerdict.DUPLICATE
+        return Submitted(result.run_id, is_new=False, status=result.first if is_repeat else result.status)
 
     async def submit_many(self, tenant: str, submissions: Sequence[Submission]) -> list[SubmitResult]:
-        """Insert runs in one transaction. A repeated or mismatched key affects only its own item.
+        """Insert runs in one transaction. A repeated or mismatched key, or a rejected run, affects only its own item.
 
         Raises:
             InvalidInput, PayloadTooLarge: one of them is wrong, or its job does not exist. Nothing is stored. The
@@ -166,10 +172,14 @@ class Runs:
                 message = f"there is no job {format_job_id(submission.job_id)}"
                 raise InvalidInput(f"[{index}].job_id", message)
             try:
-                runs.append(_new_run(form, submission, now=now))
+                runs.append(make_submitted_run(form, submission, now=now))
             except InvalidInput as error:
                 raise type(error)(f"[{index}].{error.field}", error.message) from None
-        return list(await self._submits(runs))
+        if all(form.once is None for form in forms.values()):
+            return list(await self._submits(runs))
+        results = list(await self._guarded(runs))
+        self._count_held_back(results)
+        return results
 
     async def _submit_all(self, runs: Sequence[NewRun]) -> list[SubmitResult]:
         now = self._clock.now()
@@ -177,7 +187,8 @@ class Runs:
             run_id = await self._slots.submit_claimed(runs[0], now=now)
             if run_id is not None:  # nobody else has to hear of it
                 return [SubmitResult(SubmissionVerdict.SUBMITTED, run_id)]
-        notice = self._wakeups.notice_of_runs()
+        lanes = lanes_of(runs)
+        notice = self._wakeups.notice_of_runs(lanes)
         is_told = False
         try:
             results = await self._store.submit_runs(runs, now=self._clock.now(), notice=notice)
@@ -187,22 +198,29 @@ class Runs:
         finally:
             if notice is not None and not is_told:
                 self._wakeups.take_back_notice()
-        self._wakeups.runs_ready(is_told=is_told)
+        self._wakeups.runs_ready(lanes, is_told=is_told)
         return results
+
+    def _count_held_back(self, results: Sequence[SubmitResult]) -> None:
+        for result in results:
+            if result.status in self._held_back:
+                self._held_back[result.status] += 1
 
     async def _read_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
         wanted = list(dict.fromkeys(job_ids))
         found = dict(zip(wanted, await self._store.get_jobs(wanted), strict=True))
         return [found[job_id] for job_id in job_ids]
 
-    async def _forms(self, tenant: str, submissions: Sequence[Submission]) -> dict[JobId, _Form]:
+    async def _forms(self, tenant: str, submissions: Sequence[Submission]) -> dict[JobId, JobForm]:
         wanted = list(dict.fromkeys(submission.job_id for submission in submissions))
         jobs = await self._reads(wanted)
         return {
-            job.id: _Form(job, self._key_lifetime) for job in jobs if job is not None and job.tenant == tenant
+            job.id: JobForm(job, self._key_lifetime)
+            for job in jobs
+            if job is not None and job.tenant == tenant
         }
 
-    def _remember(self, form: _Form) -> None:
+    def _remember(self, form: JobForm) -> None:
         if len(self._known) >= MOST_KNOWN:
             self._known.clear()
         self._known[form.job.id] = form
@@ -217,6 +235,17 @@ class Runs:
         if run is None or run.tenant != tenant:
             raise NotFound("run", format_run_id(run_id))
         return run
+
+    async def why(self, tenant: str, run_id: RunId) -> Why:
+        """Say why a run has not started, or what became of it.
+
+        Raises:
+            NotFound: this tenant has no run with that id.
+        """
+        run, now = await self.get(tenant, run_id), self._clock.now()
+        wait = await self._store.read_wait(run_id, now=now)
+        offers = [] if wait is None else await self._store.list_sessions()
+        return explain(run, wait, has_worker=any(can_execute(offer, run.lane) for offer in offers), now=now)
 
     async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
         """Return a run's attempt rows. A run that succeeded at the first attempt has none."""
@@ -268,79 +297,3 @@ class Runs:
                     raise
         age = max(self._clock.now() - census.taken_at, timedelta(0))
         return Counts(census.of_tenant(tenant), age)
-
-
-class _Form:
-    """What the runs of a job have in common.
-
-    Attributes:
-        lane: the lane of runs without a priority of their own.
-    """
-
-    __slots__ = ("expires_after", "job", "key_lifetime", "lane", "timeout")
-
-    def __init__(self, job: Job, key_lifetime: timedelta) -> None:
-        spec = job.spec
-        self.job = job
-        self.key_lifetime = key_lifetime
-        self.lane = LaneKey(spec.queue, spec.route, job.tenant, spec.priority)
-        self.timeout = spec.timeout
-        self.expires_after = spec.expires_after
-
-
-def _new_run(form: _Form, submission: Submission, *, now: datetime, must_be_newest: bool = False) -> NewRun:
-    if submission.payload is not None and len(submission.payload) > INLINE_LIMIT:
-        size = len(submission.payload)
-        message = f"{size} bytes; at most {INLINE_LIMIT} fit, put large data elsewhere and pass a link"
-        raise PayloadTooLarge("payload", message)
-    due_at = _due_at(submission, now)
-    lane = form.lane
-    if submission.priority is not None:
-        lane = LaneKey(lane.queue, lane.route, lane.tenant, submission.priority)
-    return NewRun(
-        job_id=form.job.id,
-        version=form.job.version,
-        lane=lane,
-        kind=RunKind.MANUAL,
-        fire_at=None,
-        due_at=due_at,
-        timeout=form.timeout,
-        payload=submission.payload,
-        expires_at=due_at + form.expires_after if form.expires_after is not None else None,
-        target_key=submission.idempotency_key,
-        submit_key=_submit_key(submission, due_at, now, form.key_lifetime),
-        must_be_newest=must_be_newest,
-    )
-
-
-def _due_at(submission: Submission, now: datetime) -> datetime:
-    if submission.run_at is None:
-        return now if submission.delay is None else now + submission.delay
-    if submission.delay is not None:
-        raise InvalidInput("delay", "says the same as 'run_at'; give one of them")
-    return read_instant(submission.run_at, "run_at")
-
-
-def _submit_key(
-    submission: Submission, due_at: datetime, now: datetime, lifetime: timedelta
-) -> IdempotencyKey | None:
-    key = submission.idempotency_key
-    if key is None:
-        return None
-    if not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable():
-        raise InvalidInput("idempotency_key", f"must be 1 to {MAX_KEY_LENGTH} printable characters")
-    digest = sha256(submission.job_id.bytes)
-    digest.update(_canonical(submission.payload) if submission.payload is not None else b"\xff")
-    run_at = None if submission.run_at is None else due_at  # in UTC: the same instant is the same request
-    digest.update(f"|{run_at}|{submission.priority}".encode())
-    if submission.delay is not None:  # not the resulting instant, which differs at each repeat
-        digest.update(f"|{submission.delay}".encode())
-    return IdempotencyKey(key=key, request_hash=digest.digest(), expires_at=now + lifetime)
-
-
-def _canonical(payload: bytes) -> bytes:
-    """Return JSON text that is the same for the same value, because clients write keys in any order."""
-    try:
-        return json.dumps(json.loads(payload), sort_keys=True, separators=(",", ":")).encode()
-    except (ValueError, RecursionError):  # numbers with thousands of digits, or too deep a nesting
-        return payload

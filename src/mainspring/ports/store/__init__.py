@@ -24,6 +24,7 @@ from mainspring.ports.store.calendars import CalendarStore
 from mainspring.ports.store.census import CensusStore
 from mainspring.ports.store.claims import ClaimStore
 from mainspring.ports.store.jobs import JobStore
+from mainspring.ports.store.limits import LimitStore
 from mainspring.ports.store.nodes import NodeStore
 from mainspring.ports.store.policies import PolicyStore
 from mainspring.ports.store.runs import RunStore
@@ -43,6 +44,7 @@ class Store(
     BrowseStore,
     CensusStore,
     PolicyStore,
+    LimitStore,
     CalendarStore,
     Protocol,
 ):

@@ -9,6 +9,7 @@ from typing import Protocol
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
+from mainspring.core.why import WaitFacts
 from mainspring.ports.store.sessions import SessionFacts
 
 
@@ -64,4 +65,8 @@ class BrowseStore(Protocol):
 
         The id may be that of no run.
         """
+        ...
+
+    async def read_wait(self, run_id: RunId, *, now: datetime) -> WaitFacts | None:
+        """Return what a waiting run waits for, apart from its time; None if it does not wait."""
         ...

@@ -123,13 +123,39 @@ class ClaimStore(Protocol):
     """Gives runs to sessions, and takes them back."""
 
     async def read_lanes(
-        self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
+        self,
+        queues: Sequence[str],
+        *,
+        lows: Mapping[LaneId, datetime] | None = None,
+        after: LaneId | None = None,
+        limit: int | None = None,
     ) -> list[Lane]:
         """Return the lanes of these queues (of all queues if empty) with the earliest `ready_at` of their ready runs.
 
         Args:
             lows: lower bounds by lane. Ready runs with an earlier `ready_at` need not be found, except those that
                 crashed a worker. A lane without a bound is scanned from its beginning.
+            after: only lanes with a higher id.
+            limit: the most lanes to return, those with the lowest ids; all if None. They are in order of id.
+        """
+        ...
+
+    async def read_some_lanes(
+        self, lanes: Sequence[LaneId], *, lows: Mapping[LaneId, datetime]
+    ) -> list[Lane]:
+        """Return what `read_lanes` would, of these lanes only. Lanes that do not exist are left out."""
+        ...
+
+    async def read_ready_instants(
+        self, lanes: Sequence[LaneId], *, lows: Mapping[LaneId, datetime], now: datetime, limit: int
+    ) -> dict[LaneId, list[datetime]]:
+        """Return the `ready_at` of the first runs that a claim would take of each lane now, the earliest first.
+
+        Runs that crashed a worker are left out, and so are those that have expired.
+
+        Args:
+            lanes: each once.
+            limit: the most instants of each lane.
         """
         ...
 

@@ -22,11 +22,13 @@ class NodeStore(Protocol):
         *,
         period: timedelta | None = None,
         refusal: Refusal | None = None,
+        served: bytes | None = None,
         now: datetime,
     ) -> None:
         """Insert the node or raise its counter.
 
-        Record its heartbeat period and, if it may own no shards, the reason.
+        Record its heartbeat period, if it may own no shards the reason, and what it has given since its last heartbeat
+        (`core/served`).
         """
         ...
 
@@ -91,6 +93,7 @@ class NodeState:
     Attributes:
         period: the time between its heartbeats, as it reported. None if its release does not report one.
         refusal: why it may own no shards; None if it may.
+        served: what it has given to tenants since the heartbeat before (`core/served`).
     """
 
     facts: NodeFacts
@@ -99,6 +102,7 @@ class NodeState:
     refusal: Refusal | None
     started_at: datetime
     last_beat_at: datetime
+    served: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What operators set for the whole store, apart from jobs: the settings of tenants."""
+"""What operators set for the whole store, apart from jobs: the settings of tenants and queues."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from mainspring.core.queues import Queue
 from mainspring.core.tenants import Tenant
 
 
@@ -16,10 +17,12 @@ class Policies:
     Attributes:
         revision: grows with every change.
         tenants: by name; those for which nothing was set are left out.
+        queues: likewise.
     """
 
     revision: int
     tenants: Mapping[str, Tenant]
+    queues: Mapping[str, Queue]
 
 
 class PolicyStore(Protocol):
@@ -31,4 +34,8 @@ class PolicyStore(Protocol):
 
     async def write_tenants(self, tenants: Sequence[Tenant]) -> list[bool]:
         """Store the settings of tenants. Return for each whether nothing was set for it before."""
+        ...
+
+    async def write_queues(self, queues: Sequence[Queue]) -> list[bool]:
+        """Store the settings of queues. Return for each whether nothing was set for it before."""
         ...

@@ -10,7 +10,9 @@ from typing import Protocol
 from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.ids import FireRangeId, JobId, RunId
+from mainspring.core.limits import RunKey
 from mainspring.core.model import Attempt, LaneKey, Run, RunKind
+from mainspring.core.once import OnceGuard
 from mainspring.core.values import value
 
 
@@ -34,6 +36,9 @@ class NewRun:
         target_key: the idempotency key passed to the target; None means the run's id.
         submit_key: the key that guards the submission itself.
         must_be_newest: submit the run only if `version` is the job's newest.
+        keys: what the run is counted under, that of its line first; at most three. A run with keys waits in that line,
+            and only `claim_lined_up` starts it.
+        once: the submission's key, if a rule of its job says what runs once.
     """
 
     job_id: JobId
@@ -50,19 +55,28 @@ class NewRun:
     submit_key: IdempotencyKey | None = None
     fire_range_id: FireRangeId | None = None
     must_be_newest: bool = False
+    keys: tuple[RunKey, ...] = ()
+    once: OnceGuard | None = None
 
     @property
     def is_plain(self) -> bool:
-        """Whether its insertion depends on nothing but its job: no key guards it, and it is not skipped."""
-        return self.submit_key is None and self.skip_reason is None
+        """Whether it depends on nothing but its job: no key guards it or limits it, and it is not skipped."""
+        return self.submit_key is None and self.skip_reason is None and self.once is None and not self.keys
 
 
 @value()
 class SubmitResult:
-    """The result of a submission; `run_id` is set for SUBMITTED, DUPLICATE and KEY_MISMATCH."""
+    """The result of a submission.
+
+    Attributes:
+        run_id: the run that was made, or the one that the submission's key stands for. None if the job is gone or has
+            changed. For THROTTLED it is the run that was let through last.
+        first: with DUPLICATE, the result of the first submission.
+    """
 
     status: SubmissionVerdict
     run_id: RunId | None = None
+    first: SubmissionVerdict = SubmissionVerdict.SUBMITTED
 
 
 class RunStore(Protocol):
@@ -77,6 +91,12 @@ class RunStore(Protocol):
         `DUPLICATE` if the request hash is the same, `KEY_MISMATCH` if not. This holds within one call too. The result
         is `JOB_MISSING` if the job is gone, and `JOB_CHANGED` if a run must be of the newest version and is not. A
         run's first `ready_at` is `max(due_at, now)`, so it is never written in the past.
+
+        A run with `once` is inserted as `core.once.decide_once` says, and is its key's holder then. Otherwise the
+        result has the holder's id. With `REPLACED` and `DEBOUNCED` the holder has the run's payload, and starts so
+        much later, in the same transaction; so no claim sees half of it. Of calls at the same time with one key, one
+        is decided after the other. A `REJECTED` run does not use up its idempotency key; all other results are
+        those of a repeat, too. An idempotency key that is known decides first.
 
         Args:
             notice: what the other processes are to hear when the runs are committed (see `HintChannel.notice`). It is

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -97,6 +97,16 @@ class DueClock:
     due_at: datetime
     fired_through: datetime | None
     outline: RunOutline | None = None
+
+
+def outlined_lanes(clocks: Iterable[DueClock]) -> set[LaneKey]:
+    """Return the lanes in which the runs of clocks that have outlines wait."""
+    found = {
+        (clock.outline.queue, clock.outline.route, clock.tenant, clock.priority)
+        for clock in clocks
+        if clock.outline is not None
+    }
+    return {LaneKey(*parts) for parts in found}
 
 
 def outlined_run(clock: DueClock) -> NewRun:

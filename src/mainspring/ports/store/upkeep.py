@@ -5,6 +5,18 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Protocol
 
+from mainspring.core.ids import JobId
+from mainspring.core.values import value
+
+
+@value()
+class UniqueKeyPlace:
+    """Where a look at the keys of what runs once has got to."""
+
+    tenant: str
+    job_id: JobId
+    key: bytes
+
 
 class UpkeepStore(Protocol):
     """The janitor's verbs; each returns how many rows it removed."""
@@ -24,6 +36,23 @@ class UpkeepStore(Protocol):
 
     async def prune_keys(self, *, now: datetime, limit: int) -> int:
         """Remove expired idempotency rows."""
+        ...
+
+    async def prune_unique_keys(
+        self, *, now: datetime, after: UniqueKeyPlace | None, limit: int
+    ) -> tuple[int, UniqueKeyPlace | None]:
+        """Look at the next keys of what runs once, and remove those that have no effect any more.
+
+        The order is the store's own. Without effect are the keys whose time is over, and of those without a time the
+        ones whose run has ended. A key that a submission takes meanwhile stays.
+
+        Args:
+            after: the last key that was looked at; None begins from the front.
+            limit: how many keys to look at.
+
+        Returns:
+            How many were removed, and the last key that was looked at; None if there are no more.
+        """
         ...
 
     async def prune_sessions(self, *, before: datetime, limit: int) -> int:

@@ -2,8 +2,16 @@
 -- it to is said in `queries/fragments.sql` and `queries/runs.sql` of each dialect.
 
 -- fragment: is_ready
--- Part of the condition of the indexes run_ready and run_quarantined, and the same as in core/claiming.
+-- Part of the condition of the index run_ready, and the same as in core/claiming.
 run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked;
+
+-- fragment: is_waiting
+-- Part of the condition of the index run_quarantined.
+run.state IN ('PENDING', 'RETRYING');
+
+-- fragment: is_in_line
+-- The condition of the index run_line.
+run.is_parked AND run.state IN ('PENDING', 'RETRYING') AND run.crashes = 0;
 
 -- fragment: is_unexpired
 -- The opposite of `is_expired` in core/claiming.
@@ -13,6 +21,10 @@ run.state IN ('PENDING', 'RETRYING') AND NOT run.is_parked;
 -- The columns that an insert of a run sets.
 id, job_id, version, lane_id, kind, state, fire_at, due_at, ready_at, created_at, expires_at, timeout_ms, payload, target_key,
 fire_range_id;
+
+-- fragment: candidate_columns
+-- What decides whether a run may start under its limits.
+id, token, lane_id, ready_at, key_id, second_key_id, third_key_id;
 
 -- fragment: claimed_columns
 -- What a claim returns about a run, in the order of the fields of ClaimedRun.

@@ -9,9 +9,14 @@ from itertools import islice, takewhile
 
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import Run, RunKind
-from mainspring.core.states import RunState
+from mainspring.core.states import READY_STATES, RunState
+from mainspring.core.why import MOST_AHEAD, KeyFacts, WaitFacts
 from mainspring.ports.store.sessions import SessionFacts
+from mainspring.stores.memory.lined_up import bucket_of, is_counted
+from mainspring.stores.memory.rows import LimitKeyRow
 from mainspring.stores.memory.tables import Tables
+
+_MOST_SHOWN = 5
 
 
 class MemoryBrowseStore:
@@ -79,6 +84,29 @@ class MemoryBrowseStore:
         runs = self._tables.runs
         first = [min((known for known in runs if known >= run_id), default=None) for run_id in run_ids]
         return [None if run_id is None else runs[run_id].created_at for run_id in first]
+
+    async def read_wait(self, run_id: RunId, *, now: datetime) -> WaitFacts | None:
+        tables = self._tables
+        run = tables.runs.get(run_id)
+        if run is None or run.state not in READY_STATES:
+            return None
+        ahead = islice(run.waiting_index.below((run.ready_at, run.id)), MOST_AHEAD)
+        keys = tuple(_key_facts(tables, tables.limits.keys[key_id], now) for key_id in run.keys)
+        return WaitFacts(keys=keys, ahead=sum(1 for _ in ahead))
+
+
+def _key_facts(tables: Tables, key: LimitKeyRow, now: datetime) -> KeyFacts:
+    rule, bucket = tables.limits.rules[key.tenant, key.limit], bucket_of(tables, key)
+    held = [run_id for run_id, token in key.holds.items() if is_counted(tables, key, run_id, token)]
+    return KeyFacts(
+        limit=key.limit,
+        key=key.key,
+        max_running=rule.max_running,
+        rate=rule.rate,
+        held=len(held),
+        holders=tuple(held[:_MOST_SHOWN]),
+        next_permit_at=None if bucket is None else bucket.at(now).next_permit_at(),
+    )
 
 
 def _brief(run: Run) -> Run:

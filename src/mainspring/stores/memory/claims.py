@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
 from mainspring.core.admission import SubmissionVerdict, admit
 from mainspring.core.applying import settle
-from mainspring.core.claiming import Quotas, Turn, allowance, is_expired, judge_turn, may_start_at_once
+from mainspring.core.claiming import (
+    Quotas,
+    Turn,
+    is_expired,
+    judge_turn,
+    may_start_at_once,
+)
 from mainspring.core.fencing import is_held, is_repeat
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Attempt, Lane
@@ -18,8 +23,13 @@ from mainspring.core.states import RunState
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
 from mainspring.ports.store.runs import NewRun
 from mainspring.stores.memory.index import LAST_ID
+from mainspring.stores.memory.leases import allow, give, judge
+from mainspring.stores.memory.lined_up import admit as admit_to_limits
 from mainspring.stores.memory.rows import LaneRow, RunRow, SessionRow
 from mainspring.stores.memory.tables import Tables
+
+_MOST_QUARANTINED = 16
+"""Quarantined runs that are looked at for one that has room under its limits."""
 
 
 class MemoryClaimStore:
@@ -28,13 +38,41 @@ class MemoryClaimStore:
     _tables: Tables
 
     async def read_lanes(
-        self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
+        self,
+        queues: Sequence[str],
+        *,
+        lows: Mapping[LaneId, datetime] | None = None,
+        after: LaneId | None = None,
+        limit: int | None = None,
     ) -> list[Lane]:
         bounds = lows or {}
-        lanes = self._tables.lanes.values()
-        return [
-            _view_lane(lane, bounds.get(lane.id)) for lane in lanes if not queues or lane.key.queue in queues
-        ]
+        lanes = sorted(self._tables.lanes.values(), key=lambda lane: lane.id)
+        found = (
+            lane
+            for lane in lanes
+            if (not queues or lane.key.queue in queues) and (after is None or lane.id > after)
+        )
+        return [_view_lane(lane, bounds.get(lane.id)) for lane in islice(found, limit)]
+
+    async def read_some_lanes(
+        self, lanes: Sequence[LaneId], *, lows: Mapping[LaneId, datetime]
+    ) -> list[Lane]:
+        rows = [self._tables.lanes.get(lane_id) for lane_id in lanes]
+        return [_view_lane(row, lows.get(row.id)) for row in rows if row is not None]
+
+    async def read_ready_instants(
+        self, lanes: Sequence[LaneId], *, lows: Mapping[LaneId, datetime], now: datetime, limit: int
+    ) -> dict[LaneId, list[datetime]]:
+        return {
+            lane_id: list(islice(self._instants(lane_id, lows.get(lane_id), now), limit)) for lane_id in lanes
+        }
+
+    def _instants(self, lane_id: LaneId, low: datetime | None, now: datetime) -> Iterator[datetime]:
+        lane = self._tables.lanes.get(lane_id)
+        if lane is not None:
+            for ready_at, run_id in lane.ready.between(None if low is None else (low,), (now, LAST_ID)):
+                if not is_expired(self._tables.runs[run_id].expires_at, now):
+                    yield ready_at
 
     async def read_held(self, run_ids: Sequence[RunId]) -> list[HeldRun | None]:
         rows = (self._tables.runs.get(run_id) for run_id in run_ids)
@@ -47,20 +85,16 @@ class MemoryClaimStore:
         return [self._claim(request, quotas, now) for request in requests]
 
     def _claim(self, request: ClaimRequest, quotas: Quotas, now: datetime) -> ClaimResult:
-        tables = self._tables
-        session = tables.sessions.get(request.session_id)
-        if session is None or not session.is_live:
-            return ClaimResult((), is_session_live=False)
-        turn = judge_turn(request.number, session.claim_number)
-        if turn is Turn.REPEAT:
-            before = (lease for lease in session.claimed if tables.is_held(lease[0], lease[1], session.id))
-            return ClaimResult(tuple(_view_claim(tables.runs[run_id]) for run_id, _ in before))
-        if turn is Turn.LATE:
-            return ClaimResult(())
+        tables, session = self._tables, judge(self._tables, request)
+        if isinstance(session, ClaimResult):
+            return session
         left = quotas.left(request.quotas, is_quarantined=request.is_quarantined)
-        ready = self._candidates(request, left, now)
-        taken = list(islice(ready, self._allowance(request, session)))
-        return self._give(taken, session, request, now)
+        ready, allowed = self._candidates(request, left, now), allow(self._tables, request, session)
+        if request.is_quarantined:
+            taken = admit_to_limits(tables, list(islice(ready, _MOST_QUARANTINED)), allowed, now).runs
+        else:
+            taken = list(islice(ready, allowed))
+        return give(self._tables, taken, session, request, now)
 
     async def try_claim(self, request: ClaimRequest, *, now: datetime) -> ClaimResult | None:
         if self._find_claimer(request) is None or not self._is_anything_ready(request, now):
@@ -87,38 +121,18 @@ class MemoryClaimStore:
             or self._is_anything_ready(request, now)
         ):
             return None
-        [claimed] = self._give([tables.add_run(run, now=now)], session, request, now).runs
+        [claimed] = give(tables, [tables.add_run(run, now=now)], session, request, now).runs
         return claimed
 
     def _find_claimer(self, request: ClaimRequest) -> SessionRow | None:
         """Return the request's session if it is live, may get runs, and has not used the request's number."""
         session = self._tables.sessions.get(request.session_id)
-        if session is not None and session.is_live and self._allowance(request, session) > 0:
+        if session is not None and session.is_live and allow(self._tables, request, session) > 0:
             return session if judge_turn(request.number, session.claim_number) is Turn.NEW else None
         return None
 
     def _is_anything_ready(self, request: ClaimRequest, now: datetime) -> bool:
         return next(self._candidates(request, {}, now), None) is not None
-
-    def _give(
-        self, runs: Sequence[RunRow], session: SessionRow, request: ClaimRequest, now: datetime
-    ) -> ClaimResult:
-        for run in runs:
-            self._start(run, session, request, now)
-        session.claim_number = request.number
-        session.claimed = tuple((run.id, run.token) for run in runs)
-        taken = Counter(run.lane.id for run in runs)
-        return ClaimResult(tuple(_view_claim(run) for run in runs), taken=taken)
-
-    def _allowance(self, request: ClaimRequest, session: SessionRow) -> int:
-        """Return how many runs the session may be given."""
-        first = session.running.first()  # a session with a quarantined run has no other run
-        return allowance(
-            request.limit,
-            is_quarantined=request.is_quarantined,
-            is_busy=first is not None,
-            is_busy_with_quarantined=first is not None and self._tables.runs[first[0]].is_quarantined,
-        )
 
     def _candidates(self, request: ClaimRequest, left: dict[LaneId, int], now: datetime) -> Iterator[RunRow]:
         """Yield what a request may get, in order; `left` is reduced by what is taken."""
@@ -137,17 +151,6 @@ class MemoryClaimStore:
                 if lane_id in left:
                     left[lane_id] -= 1
                 yield run
-
-    def _start(self, run: RunRow, session: SessionRow, request: ClaimRequest, now: datetime) -> None:
-        self._tables.unindex(run)
-        run.state = RunState.RUNNING
-        run.token += 1
-        run.session_id = session.id
-        run.claim_number = request.number
-        run.started_at = now
-        run.deadline_at = now + run.timeout
-        run.is_quarantined = request.is_quarantined
-        self._tables.index(run)
 
     # -- the ends of attempts ----------------------------------------------------------------------------------
 
@@ -220,23 +223,6 @@ class MemoryClaimStore:
     async def list_overdue(self, *, now: datetime, limit: int) -> list[HeldRun]:
         overdue = islice(self._tables.deadlines.between(None, (now, LAST_ID)), limit)
         return [self._tables.runs[run_id].held() for _, run_id in overdue]
-
-
-def _view_claim(run: RunRow) -> ClaimedRun:
-    return ClaimedRun(
-        run.id,
-        run.token,
-        run.job_id,
-        run.version,
-        run.attempt,
-        run.fire_at,
-        run.due_at,
-        run.payload,
-        run.target_key,
-        run.is_quarantined,
-        run.is_cancel_requested,
-        run.tenant,
-    )
 
 
 def _view_lane(lane: LaneRow, low: datetime | None) -> Lane:

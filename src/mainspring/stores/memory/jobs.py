@@ -18,6 +18,7 @@ from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, Job, JobSpec
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.ports.store.schedule import NewFireRange
+from mainspring.stores.memory.limits import drop_limit_uses, keep_limits
 from mainspring.stores.memory.rows import JobRow
 from mainspring.stores.memory.tables import Tables
 
@@ -55,6 +56,7 @@ class MemoryJobStore:
         tables.versions[job.id, 1] = job.spec
         tables.set_next_fire(job, new.next_fire)
         tables.use_calendars(job.id, new.calendars)
+        keep_limits(tables, job.id, job.tenant, job.spec)
         return AddResult.ADDED
 
     async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[ChangeVerdict]:
@@ -82,6 +84,7 @@ class MemoryJobStore:
         tables.versions[job.id, job.version] = edit.spec
         tables.use_calendars(job.id, edit.calendars)
         self._move_clock(job, decision.move, edit.fire_ranges, now)
+        keep_limits(tables, job.id, job.tenant, job.spec)
         return decision.verdict
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
@@ -139,6 +142,7 @@ class MemoryJobStore:
             del tables.jobs[job.id]
             del tables.names[job.tenant, job.spec.name]
             tables.jobs_of_tenant[job.tenant].discard((job.id,))
+            drop_limit_uses(tables, job.id)
         return decision.verdict
 
     async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:

@@ -22,15 +22,17 @@ class MemoryNodeStore:
         *,
         period: timedelta | None = None,
         refusal: Refusal | None = None,
+        served: bytes | None = None,
         now: datetime,
     ) -> None:
         row = self._tables.nodes.get(node.id)
         if row is None:
-            self._tables.nodes[node.id] = NodeRow(node, period, refusal, now, now)
+            self._tables.nodes[node.id] = NodeRow(node, period, refusal, now, now, served)
         else:
             row.facts = node
             row.period = period
             row.refusal = refusal
+            row.served = served
             row.last_beat_at = now
             row.beats += 1
 

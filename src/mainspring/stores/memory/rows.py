@@ -9,7 +9,7 @@ from uuid import UUID
 from mainspring.core.admission import KnownKey
 from mainspring.core.claiming import is_ready, must_be_alone
 from mainspring.core.clocks import NextFire
-from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId, job_shard
+from mainspring.core.ids import FireRangeId, JobId, KeyId, LaneId, RunId, SessionId, job_shard
 from mainspring.core.model import FireRange, FireRangeKind, Job, JobSpec, LaneKey, Run, RunKind
 from mainspring.core.shards import Refusal
 from mainspring.core.states import FINAL_STATES, RunState
@@ -59,18 +59,25 @@ class JobRow:
 
 @dataclass(slots=True, kw_only=True)
 class LaneRow:
-    """A lane with its ready runs: `quarantined` has those that crashed a worker, `ready` all others."""
+    """A lane with its ready runs.
+
+    Attributes:
+        quarantined: those that crashed a worker.
+        lines: of the others, those with keys, by the first key.
+        ready: all others.
+    """
 
     id: LaneId
     key: LaneKey
     ready: ReadyIndex = field(default_factory=OrderedIndex)
     quarantined: ReadyIndex = field(default_factory=OrderedIndex)
+    lines: dict[KeyId, ReadyIndex] = field(default_factory=dict)
     live: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
 class RunRow:
-    """A run, live or finished; `is_parked` while it waits for a slot of its limits."""
+    """A run, live or finished; `keys` has what it is counted under, that of its line first."""
 
     id: RunId
     job_id: JobId
@@ -88,7 +95,7 @@ class RunRow:
     payload: bytes | None
     target_key: str | None
     fire_range_id: FireRangeId | None
-    is_parked: bool = False
+    keys: tuple[KeyId, ...] = ()
     started_at: datetime | None = None
     finished_at: datetime | None = None
     deadline_at: datetime | None = None
@@ -107,12 +114,13 @@ class RunRow:
     output: str | None = None
 
     @property
-    def is_ready(self) -> bool:
-        return is_ready(self.state, is_parked=self.is_parked)
-
-    @property
-    def ready_index(self) -> ReadyIndex:
-        return self.lane.quarantined if must_be_alone(self.crashes) else self.lane.ready
+    def waiting_index(self) -> ReadyIndex:
+        """Where it stands while it waits for its time, or for room under its limits."""
+        if must_be_alone(self.crashes):
+            return self.lane.quarantined
+        if not is_ready(self.state, is_parked=bool(self.keys)):
+            return self.lane.lines.setdefault(self.keys[0], OrderedIndex())
+        return self.lane.ready
 
     def view(self) -> Run:
         has_ended = self.state in FINAL_STATES
@@ -252,6 +260,7 @@ class NodeRow:
     refusal: Refusal | None
     started_at: datetime
     last_beat_at: datetime
+    served: bytes | None
     beats: int = 0
 
     def view(self) -> NodeState:
@@ -263,6 +272,7 @@ class NodeRow:
             refusal=self.refusal,
             started_at=self.started_at,
             last_beat_at=self.last_beat_at,
+            served=self.served,
         )
 
 
@@ -280,3 +290,24 @@ class KeyRow:
 
     run_id: RunId
     known: KnownKey
+
+
+@dataclass(slots=True, kw_only=True)
+class LimitKeyRow:
+    """A key under which runs are counted, with its places: the token of each run when it took one."""
+
+    id: KeyId
+    tenant: str
+    limit: str
+    key: str
+    level: float | None = None
+    level_at: datetime | None = None
+    holds: dict[RunId, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueKeyRow:
+    """A key of what runs once, with the run that took it last."""
+
+    run_id: RunId
+    expires_at: datetime | None

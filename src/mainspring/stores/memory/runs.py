@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
 
-from mainspring.core.admission import KnownKey, SubmissionVerdict, admit
+from mainspring.core.admission import KnownKey, SubmissionVerdict, admit, is_remembered
 from mainspring.core.applying import CancelVerdict, judge_cancel
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.states import RunState
 from mainspring.ports.store.runs import NewRun, SubmitResult
 from mainspring.stores.memory.index import LAST_ID
+from mainspring.stores.memory.once import submit_once
 from mainspring.stores.memory.rows import KeyRow
 from mainspring.stores.memory.tables import Tables
 
@@ -40,14 +41,17 @@ class MemoryRunStore:
             now=now,
         )
         if admission in {SubmissionVerdict.DUPLICATE, SubmissionVerdict.KEY_MISMATCH} and row is not None:
-            return SubmitResult(admission, row.run_id)
+            return SubmitResult(admission, row.run_id, row.known.verdict)
         if admission is not SubmissionVerdict.SUBMITTED:
             return SubmitResult(admission)
-        run = tables.add_run(new, now=now)
-        if submit_key is not None:
-            known = KnownKey(submit_key.request_hash, submit_key.expires_at)
-            tables.keys[run.tenant, submit_key.key] = KeyRow(run.id, known)
-        return SubmitResult(admission, run.id)
+        if new.once is None:
+            result = SubmitResult(admission, tables.add_run(new, now=now).id)
+        else:
+            result = submit_once(tables, new, now)
+        if submit_key is not None and result.run_id is not None and is_remembered(result.status):
+            known = KnownKey(submit_key.request_hash, submit_key.expires_at, result.status)
+            tables.keys[new.lane.tenant, submit_key.key] = KeyRow(result.run_id, known)
+        return result
 
     async def cancel_runs(
         self, run_ids: Sequence[RunId], *, reason: str, now: datetime

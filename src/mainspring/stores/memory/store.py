@@ -14,6 +14,7 @@ from mainspring.stores.memory.calendars import MemoryCalendarStore
 from mainspring.stores.memory.census import MemoryCensusStore
 from mainspring.stores.memory.claims import MemoryClaimStore
 from mainspring.stores.memory.jobs import MemoryJobStore
+from mainspring.stores.memory.limits import MemoryLimitStore
 from mainspring.stores.memory.nodes import MemoryNodeStore
 from mainspring.stores.memory.policies import MemoryPolicyStore
 from mainspring.stores.memory.runs import MemoryRunStore
@@ -38,6 +39,7 @@ class MemoryStore(
     MemoryBrowseStore,
     MemoryCensusStore,
     MemoryPolicyStore,
+    MemoryLimitStore,
     MemoryCalendarStore,
 ):
     """A `Store` that lasts as long as the process.

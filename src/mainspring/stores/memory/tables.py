@@ -17,8 +17,18 @@ from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.census import Census
 from mainspring.core.clocks import NextFire
 from mainspring.core.fencing import is_held
-from mainspring.core.ids import SHARDS, FireRangeId, JobId, LaneId, RunId, SessionId, job_shard, make_run_id
+from mainspring.core.ids import (
+    SHARDS,
+    FireRangeId,
+    JobId,
+    LaneId,
+    RunId,
+    SessionId,
+    job_shard,
+    make_run_id,
+)
 from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Priority
+from mainspring.core.queues import Queue
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
 from mainspring.core.tenants import Tenant
 from mainspring.ports.store.calendars import CalendarUse, CalendarUses
@@ -26,6 +36,7 @@ from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores.memory.index import OrderedIndex
+from mainspring.stores.memory.limit_tables import LimitTables
 from mainspring.stores.memory.rows import (
     FireRangeRow,
     JobIndex,
@@ -37,6 +48,7 @@ from mainspring.stores.memory.rows import (
     RunRow,
     SessionRow,
     ShardRow,
+    UniqueKeyRow,
 )
 
 
@@ -46,6 +58,15 @@ class CalendarTables:
 
     versions: dict[tuple[str, str], list[CalendarVersion]] = field(default_factory=dict)
     uses: dict[JobId, tuple[CalendarUse, ...]] = field(default_factory=dict)
+    revision: int = 0
+
+
+@dataclass(slots=True)
+class PolicyTables:
+    """What is set for tenants and queues, by name, and its revision."""
+
+    tenants: dict[str, Tenant] = field(default_factory=dict)
+    queues: dict[str, Queue] = field(default_factory=dict)
     revision: int = 0
 
 
@@ -79,18 +100,18 @@ class Tables:
         self.history: OrderedIndex[tuple[datetime, RunId]] = OrderedIndex()
         self.attempts: dict[RunId, list[Attempt]] = {}
         self.keys: dict[tuple[str, str], KeyRow] = {}
+        self.unique_keys: dict[tuple[str, JobId, bytes], UniqueKeyRow] = {}
 
         self.sessions: dict[SessionId, SessionRow] = {}
         self.nodes: dict[str, NodeRow] = {}
         self.shards = [ShardRow() for _ in range(SHARDS)]
         self.tzdata: str | None = None
         self.census: Census | None = None
-        self.tenant_settings: dict[str, Tenant] = {}
-        self.policy_revision = 0
+        self.policies = PolicyTables()
         self.calendars = CalendarTables()
+        self.limits = LimitTables()
 
-        self._run_sequence, self._fire_range_sequence = count(1), count(1)
-        self._lane_sequence = count(1)
+        self._run_sequence, self._fire_range_sequence, self._lane_sequence = count(1), count(1), count(1)
         self.session_sequence = count(1)
 
     # -- clocks and fire ranges --------------------------------------------------------------------------------------
@@ -180,6 +201,9 @@ class Tables:
             fire_range_id=new.fire_range_id,
             finished_at=None if reason is None else now,
             reason=reason,
+            keys=tuple(self.limits.key_of(new.lane.tenant, key).id for key in new.keys)
+            if reason is None
+            else (),
         )
         self.runs[run.id] = run
         self.runs_of_tenant[run.tenant].add((run.id,))
@@ -227,8 +251,8 @@ class Tables:
             self.sessions[run.session_id].running.add((run.id,))
             self.deadlines.add((run.deadline_at, run.id))
             return
-        if run.is_ready:
-            run.ready_index.add((run.ready_at, run.id))
+        if run.state in READY_STATES:
+            run.waiting_index.add((run.ready_at, run.id))
         if run.expires_at is not None and run.state in READY_STATES:
             self.expiring.add((run.expires_at, run.id))
 
@@ -243,8 +267,10 @@ class Tables:
             self.sessions[run.session_id].running.discard((run.id,))
             self.deadlines.discard((run.deadline_at, run.id))
             return
-        if run.is_ready:
-            run.ready_index.discard((run.ready_at, run.id))
+        if run.state in READY_STATES:
+            run.waiting_index.discard((run.ready_at, run.id))
+            if run.keys and not run.lane.lines.get(run.keys[0], True):
+                del run.lane.lines[run.keys[0]]
         if run.expires_at is not None and run.state in READY_STATES:
             self.expiring.discard((run.expires_at, run.id))
 

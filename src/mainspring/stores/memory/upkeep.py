@@ -8,6 +8,8 @@ from itertools import islice
 
 from mainspring.core.model import Attempt
 from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.ports.store.upkeep import UniqueKeyPlace
+from mainspring.stores.memory.once import is_void
 from mainspring.stores.memory.tables import Tables
 
 
@@ -54,6 +56,17 @@ class MemoryUpkeepStore:
         for key in expired:
             del keys[key]
         return len(expired)
+
+    async def prune_unique_keys(
+        self, *, now: datetime, after: UniqueKeyPlace | None, limit: int
+    ) -> tuple[int, UniqueKeyPlace | None]:
+        keys = self._tables.unique_keys
+        start = None if after is None else (after.tenant, after.job_id, after.key)
+        places = sorted(place for place in keys if start is None or place > start)[:limit]
+        void = [place for place in places if is_void(self._tables, keys[place], now)]
+        for place in void:
+            del keys[place]
+        return len(void), UniqueKeyPlace(*places[-1]) if len(places) == limit else None
 
     async def prune_sessions(self, *, before: datetime, limit: int) -> int:
         sessions = self._tables.sessions

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from asyncpg import Record
+
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
+from mainspring.core.why import MOST_AHEAD, KeyFacts, WaitFacts
 from mainspring.ports.store.sessions import SessionFacts
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections
-from mainspring.stores.postgres.rows import LAST_ID, run_of, session_of
+from mainspring.stores.postgres.rows import LAST_ID, bucket_of, run_of, session_of
 
 
 class PostgresBrowseStore:
@@ -86,3 +89,26 @@ class PostgresBrowseStore:
             Role.BROWSE, "page_sessions", is_repeatable=True, after=after or 0, limit=limit
         )
         return [session_of(row) for row in rows]
+
+    async def read_wait(self, run_id: RunId, *, now: datetime) -> WaitFacts | None:
+        rows = await self._connections.fetch(
+            Role.BROWSE, "count_ahead", is_repeatable=True, run_id=run_id, limit=MOST_AHEAD
+        )
+        if not rows:
+            return None
+        keys = await self._connections.fetch(Role.BROWSE, "read_wait_keys", is_repeatable=True, run_id=run_id)
+        facts = tuple(_key_facts(row, now) for row in keys)
+        return WaitFacts(keys=facts, ahead=min(rows[0]["ahead"], MOST_AHEAD))
+
+
+def _key_facts(row: Record, now: datetime) -> KeyFacts:
+    bucket = bucket_of(row)
+    return KeyFacts(
+        limit=row["name"],
+        key=row["key"],
+        max_running=row["max_running"],
+        rate=None if bucket is None else bucket.rate,
+        held=row["held"],
+        holders=tuple(row["run_ids"] or ()),
+        next_permit_at=None if bucket is None else bucket.at(now).next_permit_at(),
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime
 from operator import itemgetter
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from asyncpg import Record
 
 from mainspring.core.admission import SubmissionVerdict
-from mainspring.core.claiming import Quotas, may_start_at_once
+from mainspring.core.claiming import Quotas, allowance, may_start_at_once
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane, LaneKey, Priority
 from mainspring.core.outcomes import Transition
@@ -35,23 +34,25 @@ from mainspring.stores.postgres.completion import (
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.inserts import LaneIds
+from mainspring.stores.postgres.leases import (
+    LANE,
+    LaneTenants,
+    RepeatedRows,
+    claimed_of,
+    lane_of,
+    repeat_claim,
+)
+from mainspring.stores.postgres.lined_up import start_admitted
 from mainspring.stores.postgres.rows import EVER, held_of, values_of_run
 
 _Rows = list[Record]
 _Left = dict[LaneId, int]
-_FIELDS = len(fields(ClaimedRun)) - 1
-"""How many of a row's first columns are fields of `ClaimedRun`. The tenant comes from the lane."""
-_LANE = _FIELDS
-_READY_AT = _FIELDS + 1
+_READY_AT = LANE + 1
 _NOT_LIVE = ClaimResult((), is_session_live=False)
-_MOST_TENANTS = 100_000
+_MOST_QUARANTINED = 16
+"""Quarantined runs that are looked at for one that has room under its limits."""
 
 _by_ready_at = itemgetter(_READY_AT, 0)
-_lane = itemgetter(_LANE)
-
-
-class _Repeated(list[Record]):
-    """The rows of an answer that was given before."""
 
 
 class PostgresClaimStore:
@@ -59,44 +60,72 @@ class PostgresClaimStore:
 
     _connections: Connections
     _lane_ids: LaneIds
-    _tenants: dict[LaneId, str]
-    """Tenants of the lanes that were claimed from.
-
-    Only after a failover can an id belong to another lane, and a failover clears this.
-    """
+    _tenants: LaneTenants
 
     async def read_lanes(
-        self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
+        self,
+        queues: Sequence[str],
+        *,
+        lows: Mapping[LaneId, datetime] | None = None,
+        after: LaneId | None = None,
+        limit: int | None = None,
     ) -> list[Lane]:
         bounds = sorted((lows or {}).items())
         values = {
             "queues": queues,
             "is_all": not queues,
+            "after": 0 if after is None else after,
+            "limit": limit,
             "lane_ids": [lane_id for lane_id, _ in bounds],
             "lows": [low for _, low in bounds],
         }
         rows = await self._connections.fetch(Role.WATCH, "read_lanes", is_repeatable=True, **values)
-        return [
-            Lane(
-                LaneId(row["id"]),
-                LaneKey(row["queue"], row["route"], row["tenant"], Priority(row["priority"])),
-                row["earliest_ready_at"],
-                row["earliest_quarantined_at"],
+        return [_lane_of(row) for row in rows]
+
+    async def read_some_lanes(
+        self, lanes: Sequence[LaneId], *, lows: Mapping[LaneId, datetime]
+    ) -> list[Lane]:
+        if not lanes:
+            return []
+        rows = await self._connections.fetch(
+            Role.WATCH,
+            "read_some_lanes",
+            is_repeatable=True,
+            lanes=lanes,
+            lows=[lows.get(lane_id, EVER) for lane_id in lanes],
+        )
+        return [_lane_of(row) for row in rows]
+
+    async def read_ready_instants(
+        self, lanes: Sequence[LaneId], *, lows: Mapping[LaneId, datetime], now: datetime, limit: int
+    ) -> dict[LaneId, list[datetime]]:
+        found: dict[LaneId, list[datetime]] = {lane_id: [] for lane_id in lanes}
+        if lanes:
+            rows = await self._connections.fetch(
+                Role.WATCH,
+                "read_ready_instants",
+                is_repeatable=True,
+                lanes=lanes,
+                lows=[lows.get(lane_id, EVER) for lane_id in lanes],
+                now=now,
+                limit=limit,
             )
-            for row in rows
-        ]
+            for row in rows:
+                found[row["lane_id"]].append(row["ready_at"])
+        return found
 
     async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
         if not requests:
             return []
         answers = await self._claim(requests, now)
-        lane_ids = {_lane(row) for rows in answers if rows for row in rows}
-        await self._learn_tenants(lane_ids)
+        lane_ids = {lane_of(row) for rows in answers if rows for row in rows}
+        await self._tenants.learn(self._connections, lane_ids)
         if (
             not lane_ids <= self._tenants.keys()
         ):  # a repeated answer: the runs of the other lanes have ended since
             answers = [
-                rows and _Repeated(row for row in rows if _lane(row) in self._tenants) for rows in answers
+                rows and RepeatedRows(row for row in rows if lane_of(row) in self._tenants)
+                for rows in answers
             ]
         return [
             _NOT_LIVE if rows is None else _result_of(rows, request, self._tenants)
@@ -114,7 +143,7 @@ class PostgresClaimStore:
         )
         if not rows:
             return None
-        await self._learn_tenants({_lane(row) for row in rows})
+        await self._tenants.learn(self._connections, {lane_of(row) for row in rows})
         return _result_of(rows, request, self._tenants)
 
     async def submit_claimed(self, run: NewRun, *, request: ClaimRequest, now: datetime) -> ClaimedRun | None:
@@ -168,17 +197,6 @@ class PostgresClaimStore:
 
         return await self._connections.transact(Role.CLAIM, work, is_repeatable=True)
 
-    async def _learn_tenants(self, lane_ids: set[LaneId]) -> None:
-        if lane_ids <= self._tenants.keys():
-            return
-        if len(self._tenants) > _MOST_TENANTS:
-            self._tenants.clear()
-        # A lane lasts as long as it has live runs.
-        for row in await self._connections.fetch(
-            Role.WATCH, "list_tenants", is_repeatable=True, lane_ids=sorted(lane_ids)
-        ):
-            self._tenants[row["id"]] = row["tenant"]
-
     async def apply(self, transitions: Sequence[Transition], *, now: datetime) -> list[ApplyResult]:
         if not transitions:
             return []
@@ -224,19 +242,25 @@ async def _claim(transaction: Transaction, request: ClaimRequest, left: _Left, n
     """
     values = _values_of(request, now)
     if request.is_quarantined:
-        rows = await transaction.fetch("claim_quarantined", **values)
+        rows = await _claim_quarantined(transaction, request, now)
     else:
         quotas = _quotas_of(request, left, request.limit)
         rows = await transaction.fetch("claim_runs", **values, quotas=quotas)
         _take_off(left, rows)
-    return rows or await _repeat(transaction, request)
+    return rows or await repeat_claim(transaction, request)
 
 
-async def _repeat(transaction: Transaction, request: ClaimRequest) -> _Rows | None:
-    rows = await transaction.fetch("repeat_claim", session_id=request.session_id, number=request.number)
+async def _claim_quarantined(transaction: Transaction, request: ClaimRequest, now: datetime) -> _Rows:
+    """Claim a run that crashed a worker, for a session whose row is locked, and that runs nothing."""
+    rows = await transaction.fetch("begin_claims", session_ids=[request.session_id], numbers=[request.number])
     if not rows:
-        return None
-    return [] if rows[0]["id"] is None else _Repeated(rows)
+        return []
+    is_busy = rows[0]["is_busy"]
+    seats = allowance(request.limit, is_quarantined=True, is_busy=is_busy, is_busy_with_quarantined=is_busy)
+    values = _values_of(request, now) | {"limit": _MOST_QUARANTINED}
+    picked = await transaction.fetch("pick_quarantined", **values)
+    started = await start_admitted(transaction, picked, [(request.session_id, request.number)] * seats, now)
+    return started.rows
 
 
 def _groups(requests: Sequence[ClaimRequest]) -> list[list[int]]:
@@ -276,9 +300,18 @@ async def _claim_together(
             mine.append(row)
             _take_off(left, [row])
     return [
-        found[request.session_id] if request.session_id in found else await _repeat(transaction, request)
+        found[request.session_id] if request.session_id in found else await repeat_claim(transaction, request)
         for request in requests
     ]
+
+
+def _lane_of(row: Record) -> Lane:
+    return Lane(
+        LaneId(row["id"]),
+        LaneKey(row["queue"], row["route"], row["tenant"], Priority(row["priority"])),
+        row["earliest_ready_at"],
+        row["earliest_quarantined_at"],
+    )
 
 
 def _values_of(request: ClaimRequest, now: datetime) -> dict[str, Any]:
@@ -300,8 +333,8 @@ def _quotas_of(request: ClaimRequest, left: Mapping[LaneId, int], seats: int) ->
 
 def _take_off(left: _Left, rows: _Rows) -> None:
     for row in rows if left else ():
-        if _lane(row) in left:
-            left[_lane(row)] -= 1
+        if lane_of(row) in left:
+            left[lane_of(row)] -= 1
 
 
 def _result_of(rows: _Rows, request: ClaimRequest, tenants: Mapping[LaneId, str]) -> ClaimResult:
@@ -309,6 +342,6 @@ def _result_of(rows: _Rows, request: ClaimRequest, tenants: Mapping[LaneId, str]
     rows.sort(key=_by_ready_at)
     places = {lane_id: place for place, lane_id in enumerate(dict.fromkeys(request.lanes))}
     if len(places) > 1:
-        rows.sort(key=lambda row: places.get(_lane(row), 0))
-    runs = tuple([ClaimedRun(*(*row[:_FIELDS], tenants[row[_LANE]])) for row in rows])
-    return ClaimResult(runs, taken={} if isinstance(rows, _Repeated) else Counter(map(_lane, rows)))
+        rows.sort(key=lambda row: places.get(lane_of(row), 0))
+    runs = tuple([claimed_of(row, tenants) for row in rows])
+    return ClaimResult(runs, taken={} if isinstance(rows, RepeatedRows) else Counter(map(lane_of, rows)))

@@ -31,6 +31,7 @@ class Role(StrEnum):
 
     SUBMIT = "submit"
     CLAIM = "claim"
+    CAPPED = "capped"
     APPLY = "apply"
     FIRE = "fire"
     BEAT = "beat"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 
 from mainspring.errors import StoreUnavailable
-from mainspring.ports.hints import Hint
+from mainspring.ports.hints import Hear, Hint
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Dialer
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _CHANNEL = "mainspring"
 _PATIENCE = 5.0
 """How long the server may take to answer, in seconds. A hint that takes longer is useless."""
+_LANE = "lane."
+"""Begins the name of a lane. Releases before it leave such words out."""
 _WORDS = frozenset(hint.value for hint in Hint)
 _SETTINGS = {
     "application_name": "mainspring-hints",
@@ -48,7 +50,7 @@ class PostgresHints:
         )
         self._connection: Connection | None = None
         self._mark = "by.nobody"
-        self._hear: Callable[[Hint], None] = _ignore
+        self._hear: Hear = _ignore
         self._on_loss: Callable[[], None] | None = None
 
     @property
@@ -56,7 +58,7 @@ class PostgresHints:
         """Whether there is a connection that is not known to be broken."""
         return self._connection is not None
 
-    async def connect(self, hear: Callable[[Hint], None], on_loss: Callable[[], None]) -> None:
+    async def connect(self, hear: Hear, on_loss: Callable[[], None]) -> None:
         """Start to listen."""
         await self.close()
         self._hear = hear
@@ -75,12 +77,12 @@ class PostgresHints:
         self._connection, self._on_loss = connection, on_loss
         connection.add_termination_listener(self._on_termination)
 
-    async def send(self, hints: Collection[Hint]) -> None:
+    async def send(self, hints: Collection[Hint], marks: Collection[str] = ()) -> None:
         """Send hints to all other processes."""
         connection = self._connection
         if connection is None:
             raise StoreUnavailable("PostgreSQL: there is no connection for hints")
-        statement = f"NOTIFY {_CHANNEL}, '{self.notice(hints)}'" if hints else "SELECT 1"
+        statement = f"NOTIFY {_CHANNEL}, '{self.notice(hints, marks)}'" if hints else "SELECT 1"
         try:
             await connection.execute(statement)
         except (*LOST, asyncpg.PostgresError) as error:
@@ -88,9 +90,9 @@ class PostgresHints:
             connection.terminate()
             raise _unavailable(error) from error
 
-    def notice(self, hints: Collection[Hint]) -> str:
+    def notice(self, hints: Collection[Hint], marks: Collection[str] = ()) -> str:
         """Return the hints with this process's mark: it may hear them, and leaves them out."""
-        return ",".join((*hints, self._mark))
+        return ",".join((*hints, *(_LANE + mark for mark in marks), self._mark))
 
     async def close(self) -> None:
         """Stop listening and sending."""
@@ -113,9 +115,10 @@ class PostgresHints:
         words = str(payload).split(",")
         if self._mark in words:
             return
+        marks = [word.removeprefix(_LANE) for word in words if word.startswith(_LANE)]
         for word in words:
             if word in _WORDS:  # ignore those of other releases and of other senders
-                self._hear(Hint(word))
+                self._hear(Hint(word), marks if word == Hint.RUNS else ())
 
     def _on_termination(self, connection: Any) -> None:
         del connection
@@ -126,8 +129,8 @@ class PostgresHints:
             on_loss()
 
 
-def _ignore(hint: Hint) -> None:
-    del hint
+def _ignore(hint: Hint, marks: Collection[str]) -> None:
+    del hint, marks
 
 
 def _unavailable(error: BaseException) -> StoreUnavailable:

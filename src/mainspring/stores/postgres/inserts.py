@@ -10,6 +10,7 @@ from mainspring.core.ids import LaneId, RunId, job_shard, make_run_id
 from mainspring.core.model import LaneKey
 from mainspring.ports.store.runs import NewRun
 from mainspring.stores.postgres.connection import Transaction
+from mainspring.stores.postgres.keys import hold_keys
 from mainspring.stores.postgres.rows import columns_of_lanes, columns_of_runs
 
 _REMEMBERED = 100_000
@@ -75,13 +76,14 @@ async def _insert_runs(
     if not runs:
         return []
     lanes = await lane_ids.hold(transaction, [run.lane for run in runs])
-    rows = await transaction.fetch(
-        "insert_runs",
-        run_ids=[] if run_ids is None else run_ids,
-        run_lanes=[lanes[run.lane] for run in runs],
-        now=now,
-        **columns_of_runs(runs),
-    )
+    columns = columns_of_runs(runs)
+    columns["run_ids"] = [] if run_ids is None else run_ids
+    columns["run_lanes"] = [lanes[run.lane] for run in runs]
+    if any(run.keys for run in runs):
+        columns |= await hold_keys(transaction, runs)
+        rows = await transaction.fetch("insert_lined_up", now=now, **columns)
+    else:
+        rows = await transaction.fetch("insert_runs", now=now, **columns)
     return [RunId(row["id"]) for row in rows]
 
 

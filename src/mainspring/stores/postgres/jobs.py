@@ -28,6 +28,7 @@ from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores.postgres.calendar_uses import find_moved, use_calendars
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
+from mainspring.stores.postgres.limits import keep_limits
 from mainspring.stores.postgres.rows import columns_of_fire_ranges, columns_of_next_fires, job_of, sparse
 
 _BEFORE_ALL = UUID(int=0)
@@ -93,6 +94,9 @@ class PostgresJobStore:
             await use_calendars(
                 transaction, [(job.id, job.tenant, job.calendars) for job in added], are_new=True
             )
+            limited = [(job.id, job.tenant, job.spec) for job in added if job.spec.concurrency]
+            if limited:
+                await keep_limits(transaction, limited, are_new=True)
             missed = dict.fromkeys(moved, AddResult.CALENDARS_MOVED)
             return [
                 AddResult.ADDED if job.id in ids else missed.get(job.id, AddResult.NAME_TAKEN) for job in jobs
@@ -122,6 +126,9 @@ class PostgresJobStore:
             await use_calendars(
                 transaction, [(edit.job_id, locked[edit.job_id].tenant, edit.calendars) for edit, _ in done]
             )
+            edited = [(edit.job_id, locked[edit.job_id].tenant, edit.spec) for edit, _ in done]
+            if edited:
+                await keep_limits(transaction, edited, are_new=False)
             return [decision.verdict for _, decision in decided]
 
         # If another caller took the name since it was looked up, the unique index refuses it; the next try sees it.
@@ -293,6 +300,7 @@ async def _delete(
     await transaction.execute("delete_jobs", job_ids=job_ids, now=now)
     await transaction.execute("delete_clocks", job_ids=job_ids)
     await transaction.execute("remove_calendar_uses", job_ids=job_ids)
+    await transaction.execute("drop_limit_uses", job_ids=job_ids)
 
 
 async def _add_clocks(transaction: Transaction, jobs: Sequence[NewJob]) -> None:

@@ -24,6 +24,7 @@ class PostgresNodeStore:
         *,
         period: timedelta | None = None,
         refusal: Refusal | None = None,
+        served: bytes | None = None,
         now: datetime,
     ) -> None:
         await self._connections.fetch(
@@ -37,6 +38,7 @@ class PostgresNodeStore:
             tzdata=node.tzdata,
             period=period,
             refusal=refusal,
+            served=served,
             now=now,
         )
 
@@ -122,4 +124,5 @@ def _node_of(row: Record) -> NodeState:
         refusal=None if row["refusal"] is None else Refusal(row["refusal"]),
         started_at=row["started_at"],
         last_beat_at=row["last_beat_at"],
+        served=row["served"],
     )

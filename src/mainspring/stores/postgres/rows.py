@@ -12,6 +12,7 @@ from mainspring.core.applying import LiveRun
 from mainspring.core.clocks import NextFire
 from mainspring.core.ids import FireRangeId, JobId, RunId, SessionId, job_shard
 from mainspring.core.model import Attempt, FireRange, FireRangeKind, Job, LaneKey, Priority, Run, RunKind
+from mainspring.core.rates import Bucket, Rate
 from mainspring.core.states import RunState
 from mainspring.ports.codec import decode_spec
 from mainspring.ports.store.claims import HeldRun
@@ -33,6 +34,19 @@ _MILLISECOND = timedelta(milliseconds=1)
 def milliseconds(duration: timedelta) -> int:
     """Return a duration in whole milliseconds, as tables hold it."""
     return duration // _MILLISECOND
+
+
+def rate_of(row: Record) -> Rate | None:
+    """Return the rate of a limit's rule."""
+    return None if row["per_count"] is None else Rate(row["per_count"], row["per_ms"] * _MILLISECOND)
+
+
+def bucket_of(row: Record) -> Bucket | None:
+    """Return the permits of a key with its limit's rule; None if that has no rate."""
+    rate = rate_of(row)
+    if rate is None:
+        return None
+    return Bucket(rate, row["burst"] or rate.usual_burst, row["level"], row["level_at"])
 
 
 def job_of(row: Record) -> Job:

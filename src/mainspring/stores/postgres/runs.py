@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
-from mainspring.core.admission import KnownKey, SubmissionVerdict, admit
+from mainspring.core.admission import SubmissionVerdict
 from mainspring.core.applying import CancelVerdict, judge_cancel
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.states import RunState
-from mainspring.ports.store.runs import IdempotencyKey, NewRun, SubmitResult
+from mainspring.ports.store.runs import NewRun, SubmitResult
 from mainspring.stores.postgres.completion import finish_waiting
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
-from mainspring.stores.postgres.inserts import LaneIds, insert_decided, reserve_ids
+from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.rows import (
     attempt_of,
     columns_of_runs,
@@ -23,6 +23,7 @@ from mainspring.stores.postgres.rows import (
     run_of,
     values_of_run,
 )
+from mainspring.stores.postgres.submissions import submit_carefully
 
 
 class PostgresRunStore:
@@ -47,7 +48,7 @@ class PostgresRunStore:
                 return results
 
         async def work(transaction: Transaction) -> list[SubmitResult]:
-            results = await _submit_carefully(transaction, self._lane_ids, runs, now)
+            results = await submit_carefully(transaction, self._lane_ids, runs, now)
             if notice is not None and any(result.status is SubmissionVerdict.SUBMITTED for result in results):
                 await transaction.execute("announce", notice=notice)
             return results
@@ -165,90 +166,3 @@ def _wanted_jobs(runs: Sequence[NewRun]) -> list[tuple[JobId, int]]:
     if not any(run.must_be_newest for run in runs):
         return [(job_id, 0) for job_id in dict.fromkeys(common([run.job_id for run in runs]))]
     return list(dict.fromkeys((run.job_id, run.version if run.must_be_newest else 0) for run in runs))
-
-
-async def _submit_carefully(
-    transaction: Transaction, lane_ids: LaneIds, runs: Sequence[NewRun], now: datetime
-) -> list[SubmitResult]:
-    """Submit runs with everything that one statement cannot do: keys, new lanes, records of skipped runs."""
-    rows = await transaction.fetch("find_existing_jobs", job_ids=sorted({run.job_id for run in runs}))
-    versions = {row["id"]: row["version"] for row in rows}
-    ids = await reserve_ids(transaction, runs)
-    owners = await _reserve_keys(transaction, runs, ids, versions, now)
-    # Of the keys that this call takes, a run sees only those of the runs before it.
-    places = {run_id: place for place, run_id in enumerate(ids)}
-    results = []
-    new: list[tuple[NewRun, RunId]] = []
-    for place, (run, run_id) in enumerate(zip(runs, ids, strict=True)):
-        owner = None if run.submit_key is None else owners.get((run.lane.tenant, run.submit_key.key))
-        if owner is not None and places.get(owner[0], -1) >= place:
-            owner = None
-        admission = _admit(run, None if owner is None else owner[1], versions, now)
-        if admission is SubmissionVerdict.SUBMITTED:
-            new.append((run, run_id))
-            results.append(SubmitResult(SubmissionVerdict.SUBMITTED, run_id))
-        else:
-            is_known = admission in {SubmissionVerdict.DUPLICATE, SubmissionVerdict.KEY_MISMATCH}
-            known_id = owner[0] if owner is not None and is_known else None
-            results.append(SubmitResult(admission, known_id))
-    await insert_decided(
-        transaction,
-        lane_ids,
-        [(run, run.skip_reason) for run, _ in new],
-        now=now,
-        run_ids=[run_id for _, run_id in new],
-    )
-    return results
-
-
-def _admit(
-    run: NewRun, known: KnownKey | None, versions: Mapping[JobId, int], now: datetime
-) -> SubmissionVerdict:
-    return admit(
-        known=known,
-        request_hash=None if run.submit_key is None else run.submit_key.request_hash,
-        newest_version=versions.get(run.job_id),
-        wanted_version=run.version if run.must_be_newest else None,
-        now=now,
-    )
-
-
-Owners = dict[tuple[str, str], tuple[RunId, KnownKey]]
-"""By tenant and key: the run that has the key, and what is known about the key."""
-
-
-async def _reserve_keys(
-    transaction: Transaction,
-    runs: Sequence[NewRun],
-    ids: Sequence[RunId],
-    versions: Mapping[JobId, int],
-    now: datetime,
-) -> Owners:
-    """Take each free key for the first run that may have it. Return the owner of every key."""
-    asked: set[tuple[str, str]] = set()
-    first: dict[tuple[str, str], tuple[RunId, IdempotencyKey]] = {}
-    for run, run_id in zip(runs, ids, strict=True):
-        if run.submit_key is not None:
-            pair = (run.lane.tenant, run.submit_key.key)
-            asked.add(pair)
-            if _admit(run, None, versions, now) is SubmissionVerdict.SUBMITTED:
-                first.setdefault(pair, (run_id, run.submit_key))
-    if not asked:
-        return {}
-    ordered = sorted(first)  # in one order, so that two callers cannot deadlock
-    await transaction.execute(
-        "reserve_keys",
-        tenants=[tenant for tenant, _ in ordered],
-        keys=[key for _, key in ordered],
-        run_ids=[first[pair][0] for pair in ordered],
-        request_hashes=[first[pair][1].request_hash for pair in ordered],
-        expiries_at=[first[pair][1].expires_at for pair in ordered],
-        now=now,
-    )
-    rows = await transaction.fetch(
-        "read_keys", tenants=[tenant for tenant, _ in asked], keys=[key for _, key in asked]
-    )
-    return {
-        (row["tenant"], row["key"]): (row["run_id"], KnownKey(row["request_hash"], row["expires_at"]))
-        for row in rows
-    }

@@ -54,6 +54,17 @@ CREATE TABLE cluster (
     CONSTRAINT cluster_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE concurrency_key (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    rule_id bigint NOT NULL,
+    key text NOT NULL,
+    held_from bigint NOT NULL DEFAULT 0,
+    level double precision,
+    level_at timestamp with time zone,
+    CONSTRAINT concurrency_key_key UNIQUE (rule_id, key),
+    CONSTRAINT concurrency_key_pkey PRIMARY KEY (id)
+) WITH (fillfactor=50);
+
 CREATE TABLE dead_run (
     id bigint NOT NULL,
     job_id uuid NOT NULL,
@@ -114,6 +125,7 @@ CREATE TABLE idempotency (
     run_id bigint NOT NULL,
     request_hash bytea NOT NULL,
     expires_at timestamp with time zone NOT NULL,
+    verdict text,
     CONSTRAINT idempotency_pkey PRIMARY KEY (tenant, key)
 );
 CREATE INDEX idempotency_expiring ON public.idempotency USING btree (expires_at);
@@ -154,6 +166,14 @@ CREATE TABLE job_version (
     CONSTRAINT job_version_pkey PRIMARY KEY (job_id, version)
 );
 
+CREATE TABLE key_hold (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    key_id bigint NOT NULL,
+    run_id bigint NOT NULL,
+    token integer NOT NULL,
+    CONSTRAINT key_hold_pkey PRIMARY KEY (key_id, id)
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=0);
+
 CREATE TABLE lane (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     queue text NOT NULL,
@@ -163,6 +183,30 @@ CREATE TABLE lane (
     CONSTRAINT lane_key UNIQUE (queue, route, tenant, priority),
     CONSTRAINT lane_pkey PRIMARY KEY (id)
 );
+
+CREATE TABLE limit_rule (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    tenant text NOT NULL,
+    name text NOT NULL,
+    job_id uuid,
+    max_running integer,
+    per_count integer,
+    per_ms bigint,
+    burst integer,
+    hold text NOT NULL,
+    CONSTRAINT limit_rule_hold CHECK ((hold = ANY (ARRAY['attempt'::text, 'run'::text]))),
+    CONSTRAINT limit_rule_name UNIQUE (tenant, name),
+    CONSTRAINT limit_rule_pkey PRIMARY KEY (id)
+);
+CREATE INDEX limit_rule_job ON public.limit_rule USING btree (job_id) WHERE (job_id IS NOT NULL);
+
+CREATE TABLE limit_use (
+    tenant text NOT NULL,
+    name text NOT NULL,
+    job_id uuid NOT NULL,
+    CONSTRAINT limit_use_pkey PRIMARY KEY (tenant, name, job_id)
+);
+CREATE INDEX limit_use_job ON public.limit_use USING btree (job_id);
 
 -- VIEW live_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of)
 
@@ -191,12 +235,17 @@ CREATE TABLE node (
     last_beat_at timestamp with time zone NOT NULL,
     refusal text,
     period interval,
+    served bytea,
     CONSTRAINT node_pkey PRIMARY KEY (id)
 );
 
 CREATE TABLE queue (
     name text NOT NULL,
     is_paused boolean NOT NULL DEFAULT false,
+    ordering text NOT NULL DEFAULT 'fair'::text,
+    aging_ms bigint NOT NULL DEFAULT 300000,
+    aging_share double precision NOT NULL DEFAULT 0.1,
+    CONSTRAINT queue_ordering CHECK ((ordering = ANY (ARRAY['fair'::text, 'round_robin'::text, 'fifo'::text]))),
     CONSTRAINT queue_pkey PRIMARY KEY (name)
 );
 
@@ -236,6 +285,9 @@ CREATE TABLE run (
     target_key text,
     fire_range_id bigint,
     redrive_of bigint,
+    key_id bigint,
+    second_key_id bigint,
+    third_key_id bigint,
     CONSTRAINT run_is_held_while_running CHECK (((state = 'RUNNING'::text) = (session_id IS NOT NULL))),
     CONSTRAINT run_pkey PRIMARY KEY (id),
     CONSTRAINT run_state CHECK ((state = ANY (ARRAY['PENDING'::text, 'BLOCKED'::text, 'RUNNING'::text, 'RETRYING'::text])))
@@ -244,8 +296,11 @@ CREATE INDEX run_claimed ON public.run USING btree (session_id, claim_number) WH
 CREATE INDEX run_expiring ON public.run USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])));
 CREATE INDEX run_held_quarantined ON public.run USING btree (session_id) WHERE ((state = 'RUNNING'::text) AND is_quarantined);
 CREATE INDEX run_job ON public.run USING btree (job_id, ((id + 0))) WITH (fillfactor='45');
-CREATE INDEX run_quarantined ON public.run USING btree (lane_id, ready_at) WHERE ((state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])) AND (NOT is_parked) AND (crashes > 0));
+CREATE INDEX run_line ON public.run USING btree (key_id, lane_id, ready_at) WHERE (is_parked AND (state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])) AND (crashes = 0));
+CREATE INDEX run_quarantined ON public.run USING btree (lane_id, ready_at) WHERE ((state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])) AND (crashes > 0));
 CREATE INDEX run_ready ON public.run USING btree (lane_id, ready_at) WHERE ((state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])) AND (NOT is_parked) AND (crashes = 0));
+CREATE INDEX run_second_key ON public.run USING btree (second_key_id) WHERE (second_key_id IS NOT NULL);
+CREATE INDEX run_third_key ON public.run USING btree (third_key_id) WHERE (third_key_id IS NOT NULL);
 CREATE INDEX run_waiting ON public.run USING btree (lane_id) WHERE ((state = 'BLOCKED'::text) OR is_parked);
 CREATE UNIQUE INDEX run_fire_key ON public.run USING btree (job_id, fire_at) WHERE (kind = 'scheduled'::text);
 CREATE UNIQUE INDEX run_redrive ON public.run USING btree (redrive_of) WHERE (redrive_of IS NOT NULL);
@@ -294,6 +349,15 @@ CREATE TABLE run_tally (
     CONSTRAINT run_tally_pkey PRIMARY KEY (tenant, day, state)
 );
 
+CREATE TABLE run_unique (
+    tenant text NOT NULL,
+    job_id uuid NOT NULL,
+    key bytea NOT NULL,
+    run_id bigint NOT NULL,
+    expires_at timestamp with time zone,
+    CONSTRAINT run_unique_pkey PRIMARY KEY (tenant, job_id, key)
+);
+
 CREATE TABLE session (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     state text NOT NULL DEFAULT 'live'::text,
@@ -334,7 +398,10 @@ CREATE TABLE tenant (
 
 -- FUNCTION drop_history(timestamp with time zone)
 -- FUNCTION prepare_history(timestamp with time zone,integer)
+-- SEQUENCE concurrency_key_id_seq
 -- SEQUENCE fire_range_id_seq
+-- SEQUENCE key_hold_id_seq
 -- SEQUENCE lane_id_seq
+-- SEQUENCE limit_rule_id_seq
 -- SEQUENCE run_sequence
 -- SEQUENCE session_id_seq

@@ -20,6 +20,8 @@ from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.connection import Connections
 from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.jobs import PostgresJobStore
+from mainspring.stores.postgres.leases import LaneTenants
+from mainspring.stores.postgres.limits import PostgresLimitStore
 from mainspring.stores.postgres.nodes import PostgresNodeStore
 from mainspring.stores.postgres.policies import PostgresPolicyStore
 from mainspring.stores.postgres.refusals import explain_connect, explain_schema, refuse_unnamed_pooler
@@ -50,6 +52,7 @@ class PostgresStore(
     PostgresBrowseStore,
     PostgresCensusStore,
     PostgresPolicyStore,
+    PostgresLimitStore,
     PostgresCalendarStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
@@ -67,7 +70,7 @@ class PostgresStore(
         self._queries = load_queries(PACKAGE)
         self._connections = Connections(self._options, self._queries, random)
         self._lane_ids = LaneIds()
-        self._tenants = {}
+        self._tenants = LaneTenants()
         self._connections.servers.on_failover += [self._lane_ids.clear, self._tenants.clear]
         self._reads = 0
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from mainspring.ports.store.upkeep import UniqueKeyPlace
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
+from mainspring.stores.postgres.once import prune_unique_keys
 
 
 class PostgresUpkeepStore:
@@ -41,6 +43,16 @@ class PostgresUpkeepStore:
 
     async def prune_keys(self, *, now: datetime, limit: int) -> int:
         return await self._prune("prune_keys", now=now, limit=limit)
+
+    async def prune_unique_keys(
+        self, *, now: datetime, after: UniqueKeyPlace | None, limit: int
+    ) -> tuple[int, UniqueKeyPlace | None]:
+        """See `UpkeepStore`."""
+
+        async def work(transaction: Transaction) -> tuple[int, UniqueKeyPlace | None]:
+            return await prune_unique_keys(transaction, now, after, limit)
+
+        return await self._connections.transact(Role.UPKEEP, work, is_repeatable=True)
 
     async def prune_sessions(self, *, before: datetime, limit: int) -> int:
         return await self._prune("prune_sessions", before=before, limit=limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -10,10 +11,12 @@ import apsw
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.core.why import MOST_AHEAD, KeyFacts, WaitFacts
 from mainspring.ports.store.sessions import SessionFacts
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import (
     NamedRow,
+    make_bucket,
     make_job_id,
     make_run,
     make_session,
@@ -25,6 +28,7 @@ from mainspring.stores.sqlite.rows import (
 from mainspring.stores.sqlite.statements import fetch_row, fetch_rows, fetch_value, fetch_values
 
 _LAST_ID = 2**63 - 1
+_MOST_SHOWN = 5
 
 
 class SqliteBrowseStore:
@@ -96,6 +100,31 @@ class SqliteBrowseStore:
         values = {"after": after or 0, "limit": limit}
         rows = await self._browser.call(lambda db: fetch_rows(db, "page_sessions", values))
         return [make_session(row) for row in rows]
+
+    async def read_wait(self, run_id: RunId, *, now: datetime) -> WaitFacts | None:
+        """See `BrowseStore`."""
+
+        def work(db: apsw.Connection) -> tuple[int | None, list[NamedRow]]:
+            ahead = fetch_value(db, "count_ahead", {"run_id": run_id, "limit": MOST_AHEAD})
+            return ahead, [] if ahead is None else fetch_rows(db, "read_wait_keys", {"run_id": run_id})
+
+        ahead, rows = await self._browser.call(work)
+        if ahead is None:
+            return None
+        return WaitFacts(keys=tuple(_key_facts(row, now) for row in rows), ahead=min(ahead, MOST_AHEAD))
+
+
+def _key_facts(row: NamedRow, now: datetime) -> KeyFacts:
+    run_ids, bucket = json.loads(row.run_ids), make_bucket(row)
+    return KeyFacts(
+        limit=row.name,
+        key=row.key,
+        max_running=row.max_running,
+        rate=None if bucket is None else bucket.rate,
+        held=len(run_ids),
+        holders=tuple(map(RunId, run_ids[:_MOST_SHOWN])),
+        next_permit_at=None if bucket is None else bucket.at(now).next_permit_at(),
+    )
 
 
 def _find_query(state: RunState | None, *, is_of_job: bool) -> str:

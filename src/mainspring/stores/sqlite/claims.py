@@ -25,16 +25,20 @@ from mainspring.ports.store.runs import NewRun
 from mainspring.stores.sqlite.completion import apply_others, apply_successes
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import InternedLanes, insert_claimed
+from mainspring.stores.sqlite.lined_up import start_admitted
 from mainspring.stores.sqlite.rows import (
     make_claimed,
     make_held,
     make_lane,
+    to_instant,
     to_json,
     to_micros,
 )
 from mainspring.stores.sqlite.statements import execute, fetch_rows, fetch_tuples, fetch_value
 
 _EARLIEST = -(2**62)
+_MOST_QUARANTINED = 16
+"""Quarantined runs that are looked at for one that has room under its limits."""
 _DEAD = ClaimResult((), is_session_live=False)
 _NOTHING = ClaimResult(())
 _Left = dict[LaneId, int]
@@ -49,13 +53,53 @@ class SqliteClaimStore:
     _lane_ids: InternedLanes
 
     async def read_lanes(
-        self, queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None
+        self,
+        queues: Sequence[str],
+        *,
+        lows: Mapping[LaneId, datetime] | None = None,
+        after: LaneId | None = None,
+        limit: int | None = None,
     ) -> list[Lane]:
         """See `ClaimStore`."""
         del lows  # there are no dead entries to skip
-        values = {"queues": to_json(list(queues)), "is_all": not queues}
+        values = {
+            "queues": to_json(list(queues)),
+            "is_all": not queues,
+            "after": 0 if after is None else after,
+            "limit": -1 if limit is None else limit,
+        }
         rows = await self._reader.call(lambda db: fetch_rows(db, "read_lanes", values))
         return [make_lane(row) for row in rows]
+
+    async def read_some_lanes(
+        self, lanes: Sequence[LaneId], *, lows: Mapping[LaneId, datetime]
+    ) -> list[Lane]:
+        """See `ClaimStore`."""
+        del lows
+        values = {"lanes": to_json(list(lanes))}
+        rows = await self._reader.call(lambda db: fetch_rows(db, "read_some_lanes", values))
+        return [make_lane(row) for row in rows]
+
+    async def read_ready_instants(
+        self, lanes: Sequence[LaneId], *, lows: Mapping[LaneId, datetime], now: datetime, limit: int
+    ) -> dict[LaneId, list[datetime]]:
+        """See `ClaimStore`."""
+        at, bounds = to_micros(now), {lane_id: to_micros(low) for lane_id, low in lows.items()}
+
+        def read(db: apsw.Connection) -> dict[LaneId, list[datetime]]:
+            found = {}
+            for lane_id in lanes:
+                values = {
+                    "lane_id": lane_id,
+                    "low": bounds.get(lane_id, _EARLIEST),
+                    "now": at,
+                    "limit": limit,
+                }
+                rows = fetch_tuples(db, "read_ready_instants", values)
+                found[lane_id] = [to_instant(ready_at) for (ready_at,) in rows]
+            return found
+
+        return await self._reader.call(read)
 
     async def claim_runs(self, requests: Sequence[ClaimRequest], *, now: datetime) -> list[ClaimResult]:
         """See `ClaimStore`."""
@@ -121,7 +165,21 @@ def _claim(db: apsw.Connection, request: ClaimRequest, left: _Left, now: int) ->
     if turn is Turn.LATE:
         return _NOTHING
     execute(db, "set_claim_number", session)
+    if request.is_quarantined:
+        return _claim_quarantined(db, request, now)
     return _start(db, request, _find(db, request, left, now), now)
+
+
+def _claim_quarantined(db: apsw.Connection, request: ClaimRequest, now: int) -> ClaimResult:
+    """Claim a run that crashed a worker, with room under its limits, for a session that runs nothing."""
+    is_busy = bool(fetch_value(db, "is_holding", {"session_id": request.session_id}))
+    limit = allowance(request.limit, is_quarantined=True, is_busy=is_busy, is_busy_with_quarantined=is_busy)
+    lanes = to_json({lane_id: _low_of(request, lane_id) for lane_id in request.lanes})
+    picked = fetch_rows(db, "pick_quarantined", {"lanes": lanes, "limit": _MOST_QUARANTINED, "now": now})
+    seats = [(request.session_id, request.number)] * limit
+    started = start_admitted(db, picked, seats, to_instant(now))
+    taken = Counter(lane_id for _, _, lane_id, _ in started.runs)
+    return ClaimResult(tuple([run for run, _, _, _ in started.runs]), taken=taken)
 
 
 def _is_new(db: apsw.Connection, request: ClaimRequest) -> bool:
@@ -194,12 +252,8 @@ def _find_in(
     db: apsw.Connection, request: ClaimRequest, lanes: Sequence[LaneId], limit: int, now: int
 ) -> Iterator[tuple[ClaimedRun, LaneId]]:
     lows = {lane_id: _low_of(request, lane_id) for lane_id in lanes}
-    name = "find_quarantined" if request.is_quarantined else "find_ready"
-    for *row, lane_id in fetch_tuples(db, name, {"lanes": to_json(lows), "now": now, "limit": limit}):
-        yield (
-            make_claimed(tuple(row), is_repeat=False, is_quarantined=request.is_quarantined),
-            LaneId(lane_id),
-        )
+    for *row, lane_id in fetch_tuples(db, "find_ready", {"lanes": to_json(lows), "now": now, "limit": limit}):
+        yield make_claimed(tuple(row), is_repeat=False), LaneId(lane_id)
 
 
 def _start(db: apsw.Connection, request: ClaimRequest, found: _Found, now: int) -> ClaimResult:
@@ -209,7 +263,6 @@ def _start(db: apsw.Connection, request: ClaimRequest, found: _Found, now: int) 
         "session_id": request.session_id,
         "number": request.number,
         "run_ids": to_json([run.run_id for run, _ in found]),
-        "is_quarantined": request.is_quarantined,
         "now": now,
     }
     execute(db, "claim_runs", claim)
@@ -217,15 +270,9 @@ def _start(db: apsw.Connection, request: ClaimRequest, found: _Found, now: int) 
 
 
 def _allowance(db: apsw.Connection, request: ClaimRequest) -> int:
-    """Return how many runs the session may be given. Query only what matters for this kind of claim."""
-    name = "is_holding" if request.is_quarantined else "is_holding_quarantined"
-    is_holding = bool(fetch_value(db, name, {"session_id": request.session_id}))
-    return allowance(
-        request.limit,
-        is_quarantined=request.is_quarantined,
-        is_busy=is_holding,
-        is_busy_with_quarantined=is_holding,
-    )
+    """Return how many runs the session may be given."""
+    is_held = bool(fetch_value(db, "is_holding_quarantined", {"session_id": request.session_id}))
+    return allowance(request.limit, is_quarantined=False, is_busy=is_held, is_busy_with_quarantined=is_held)
 
 
 def _low_of(request: ClaimRequest, lane_id: LaneId) -> int:

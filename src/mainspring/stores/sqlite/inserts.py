@@ -10,6 +10,7 @@ from mainspring.core.ids import RunId, SessionId, job_shard, make_run_id
 from mainspring.core.model import LaneKey
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import NewFireRange
+from mainspring.stores.sqlite.keys import intern_keys
 from mainspring.stores.sqlite.rows import Row, to_micros, to_millis, to_optional_micros
 from mainspring.stores.sqlite.statements import execute, execute_many, fetch_value
 
@@ -77,7 +78,11 @@ def insert_runs(
             continue
         if run.lane is not lane:
             lane, lane_id = run.lane, lane_ids.intern(db, run.lane)
-        live.append(_live_row(run, run_id, job, lane_id, now))
+        row = _live_row(run, run_id, job, lane_id, now)
+        if run.keys:
+            execute(db, "insert_lined_up", (*row, *intern_keys(db, run)))
+        else:
+            live.append(row)
     execute_many(db, "insert_run", live)
     execute_many(db, "insert_skipped", skipped)
     return ids

@@ -24,6 +24,7 @@ from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.stores.sqlite.calendar_uses import are_current, use_calendars
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import insert_fire_ranges
+from mainspring.stores.sqlite.limits import keep_limits
 from mainspring.stores.sqlite.rows import (
     make_job,
     make_job_id,
@@ -95,6 +96,7 @@ class SqliteJobStore:
         }
         self._move(db, edit, decision.move, now, outline)
         use_calendars(db, edit.job_id, job.tenant, edit.calendars)
+        keep_limits(db, edit.job_id, job.tenant, edit.spec, is_new=False)
         return decision.verdict
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
@@ -152,6 +154,7 @@ class SqliteJobStore:
         execute(db, "delete_clock", {"job_id": change.job_id.bytes})
         execute(db, "remove_calendar_uses", {"job_ids": to_hexes([change.job_id])})
         execute(db, "delete_job", values)
+        execute(db, "drop_limit_uses", {"job_id": change.job_id.bytes})
 
     async def _change(
         self,
@@ -226,6 +229,8 @@ def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
     }
     execute(db, "add_clock", clock | values_of_next_fire(job.next_fire))
     use_calendars(db, job.id, job.tenant, job.calendars, is_new=True)
+    if job.spec.concurrency:
+        keep_limits(db, job.id, job.tenant, job.spec, is_new=True)
     return AddResult.ADDED
 
 

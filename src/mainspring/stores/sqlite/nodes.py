@@ -32,6 +32,7 @@ class SqliteNodeStore:
         *,
         period: timedelta | None = None,
         refusal: Refusal | None = None,
+        served: bytes | None = None,
         now: datetime,
     ) -> None:
         """See `NodeStore`."""
@@ -43,6 +44,7 @@ class SqliteNodeStore:
             "tzdata": node.tzdata,
             "period": count_micros(period),
             "refusal": refusal,
+            "served": served,
             "now": to_micros(now),
         }
         await self._writer.call(lambda db: execute(db, "beat_node", values))

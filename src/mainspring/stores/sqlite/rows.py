@@ -25,6 +25,7 @@ from mainspring.core.model import (
     Run,
     RunKind,
 )
+from mainspring.core.rates import Bucket, Rate
 from mainspring.core.shards import Refusal
 from mainspring.core.states import RunState
 from mainspring.ports.codec import decode_spec
@@ -136,6 +137,19 @@ def make_lane(row: NamedRow) -> Lane:
     )
 
 
+def make_rate(row: NamedRow) -> Rate | None:
+    """Make the rate of a limit's rule."""
+    return None if row.per_count is None else Rate(row.per_count, timedelta(milliseconds=row.per_ms))
+
+
+def make_bucket(row: NamedRow) -> Bucket | None:
+    """Make the permits of a key with its limit's rule; None if that has no rate."""
+    rate = make_rate(row)
+    if rate is None:
+        return None
+    return Bucket(rate, row.burst or rate.usual_burst, row.level, to_optional_instant(row.level_at))
+
+
 def make_held(row: NamedRow) -> HeldRun:
     """Make a RUNNING run from the fragment `held_columns`."""
     return HeldRun(
@@ -200,12 +214,11 @@ def make_run(row: NamedRow) -> Run:
     )
 
 
-def make_claimed(row: Row, *, is_repeat: bool, is_quarantined: bool = False) -> ClaimedRun:
+def make_claimed(row: Row, *, is_repeat: bool) -> ClaimedRun:
     """Make a lease from the fragment `claimed_columns`, `is_cancel_requested` and the tenant.
 
     Args:
         is_repeat: whether the row was read after its claim. Before the claim, its token is one behind.
-        is_quarantined: whether the new claim is of quarantined runs; the row says so for a repeat.
     """
     (
         run_id,
@@ -231,7 +244,7 @@ def make_claimed(row: Row, *, is_repeat: bool, is_quarantined: bool = False) -> 
         to_instant(due_at),
         payload,
         key,
-        bool(was_quarantined) if is_repeat else is_quarantined,
+        bool(was_quarantined) and is_repeat,
         bool(is_cancelled),
         tenant,
     )
@@ -288,4 +301,5 @@ def make_node(row: NamedRow) -> NodeState:
         refusal=None if row.refusal is None else Refusal(row.refusal),
         started_at=to_instant(row.started_at),
         last_beat_at=to_instant(row.last_beat_at),
+        served=row.served,
     )

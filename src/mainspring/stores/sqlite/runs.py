@@ -7,7 +7,14 @@ from datetime import datetime
 
 import apsw
 
-from mainspring.core.admission import KnownKey, SubmissionVerdict, admit
+from mainspring.core.admission import (
+    KnownKey,
+    SubmissionVerdict,
+    admit,
+    is_remembered,
+    verdict_of_text,
+    verdict_to_text,
+)
 from mainspring.core.applying import CancelVerdict, judge_cancel
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
@@ -15,6 +22,7 @@ from mainspring.core.states import RunState
 from mainspring.ports.store.runs import NewRun, SubmitResult
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import InternedLanes, insert_runs
+from mainspring.stores.sqlite.once import submit_once
 from mainspring.stores.sqlite.rows import NamedRow, make_attempt, make_run, to_instant, to_json, to_micros
 from mainspring.stores.sqlite.statements import execute, fetch_row, fetch_rows, fetch_value, fetch_values
 
@@ -51,39 +59,46 @@ class SqliteRunStore:
             plain.clear()
 
         last: NewRun | None = None
-        admission, known_id = SubmissionVerdict.JOB_MISSING, None
+        known = SubmitResult(SubmissionVerdict.JOB_MISSING)
+        admission = known.status
         for run in runs:
             if last is None or not _is_alike(run, last):  # a call's runs are mostly of one job
                 if run.job_id not in versions:
                     versions[run.job_id] = _find_version(db, run.job_id)
-                admission, known_id = _admit(db, run, versions[run.job_id], now)
+                known = _admit(db, run, versions[run.job_id], now)
+                admission = known.status
             last = run
-            if admission is SubmissionVerdict.SUBMITTED and run.submit_key is None:
+            if admission is SubmissionVerdict.SUBMITTED and run.submit_key is None and run.once is None:
                 plain.append(run)
                 continue
             insert_plain()
             if admission is SubmissionVerdict.SUBMITTED:
-                results.append(self._submit_once(db, run, to_micros(now)))
+                results.append(self._submit_keyed(db, run, now))
             else:
-                results.append(SubmitResult(admission, known_id))
+                results.append(known)
         insert_plain()
         return results
 
-    def _submit_once(self, db: apsw.Connection, run: NewRun, now: int) -> SubmitResult:
-        """Insert a run that has a key, and store the key."""
-        (run_id,) = insert_runs(db, self._lane_ids, [run], now)
+    def _submit_keyed(self, db: apsw.Connection, run: NewRun, now: datetime) -> SubmitResult:
+        """Insert a run that has a key of one kind or both, and store the keys."""
+        if run.once is None:
+            (run_id,) = insert_runs(db, self._lane_ids, [run], to_micros(now))
+            result = SubmitResult(SubmissionVerdict.SUBMITTED, run_id)
+        else:
+            result = submit_once(db, self._lane_ids, run, now)
         key = run.submit_key
-        assert key is not None
-        values = {
-            "tenant": run.lane.tenant,
-            "key": key.key,
-            "run_id": run_id,
-            "request_hash": key.request_hash,
-            "expiry_at": to_micros(key.expires_at),
-            "now": now,
-        }
-        execute(db, "reserve_key", values)
-        return SubmitResult(SubmissionVerdict.SUBMITTED, run_id)
+        if key is not None and is_remembered(result.status):
+            values = {
+                "tenant": run.lane.tenant,
+                "key": key.key,
+                "run_id": result.run_id,
+                "request_hash": key.request_hash,
+                "expiry_at": to_micros(key.expires_at),
+                "verdict": verdict_to_text(result.status),
+                "now": to_micros(now),
+            }
+            execute(db, "reserve_key", values)
+        return result
 
     async def cancel_runs(
         self, run_ids: Sequence[RunId], *, reason: str, now: datetime
@@ -148,9 +163,7 @@ def _is_alike(run: NewRun, other: NewRun) -> bool:
     )
 
 
-def _admit(
-    db: apsw.Connection, run: NewRun, version: int | None, now: datetime
-) -> tuple[SubmissionVerdict, RunId | None]:
+def _admit(db: apsw.Connection, run: NewRun, version: int | None, now: datetime) -> SubmitResult:
     """Decide a submission. For a known key, also return its run."""
     key = run.submit_key
     wanted = run.version if run.must_be_newest else None
@@ -158,17 +171,25 @@ def _admit(
         admission = admit(
             known=None, request_hash=None, newest_version=version, wanted_version=wanted, now=now
         )
-        return admission, None
+        return SubmitResult(admission)
     row = fetch_row(db, "read_key", {"tenant": run.lane.tenant, "key": key.key})
+    known = None
+    if row is not None:
+        known = KnownKey(row.request_hash, to_instant(row.expires_at), verdict_of_text(row.verdict))
     admission = admit(
-        known=None if row is None else KnownKey(row.request_hash, to_instant(row.expires_at)),
+        known=known,
         request_hash=key.request_hash,
         newest_version=version,
         wanted_version=wanted,
         now=now,
     )
-    is_known = admission in {SubmissionVerdict.DUPLICATE, SubmissionVerdict.KEY_MISMATCH}
-    return admission, RunId(row.run_id) if row is not None and is_known else None
+    if (
+        row is None
+        or known is None
+        or admission not in {SubmissionVerdict.DUPLICATE, SubmissionVerdict.KEY_MISMATCH}
+    ):
+        return SubmitResult(admission)
+    return SubmitResult(admission, RunId(row.run_id), known.verdict)
 
 
 def _cancel(db: apsw.Connection, run_id: RunId, reason: str, now: int) -> CancelVerdict:

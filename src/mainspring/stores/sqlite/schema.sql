@@ -55,6 +55,16 @@ CREATE TABLE cluster (
     tzdata TEXT
 ) STRICT;
 
+CREATE TABLE concurrency_key (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    rule_id INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    -- The permits at level_at; NULL: as many as fit.
+    level REAL,
+    level_at INTEGER,
+    CONSTRAINT concurrency_key_key UNIQUE (rule_id, key)
+) STRICT;
+
 CREATE TABLE dead_run (
     id INTEGER PRIMARY KEY,
     job_id BLOB NOT NULL,
@@ -112,7 +122,7 @@ CREATE TABLE idempotency (
     key TEXT NOT NULL,
     run_id INTEGER NOT NULL,
     request_hash BLOB NOT NULL,
-    expires_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL, verdict TEXT,
     PRIMARY KEY (tenant, key)
 ) STRICT;
 
@@ -152,6 +162,13 @@ CREATE TABLE job_version (
     PRIMARY KEY (job_id, version)
 ) STRICT;
 
+CREATE TABLE key_hold (
+    key_id INTEGER NOT NULL,
+    run_id INTEGER NOT NULL,
+    token INTEGER NOT NULL,
+    PRIMARY KEY (key_id, run_id, token)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE lane (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     queue TEXT NOT NULL,
@@ -160,6 +177,32 @@ CREATE TABLE lane (
     priority INTEGER NOT NULL,
     CONSTRAINT lane_key UNIQUE (queue, route, tenant, priority)
 ) STRICT;
+
+CREATE TABLE limit_rule (
+    id INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    name TEXT NOT NULL,
+    -- The job whose own limit it is.
+    job_id BLOB,
+    max_running INTEGER,
+    per_count INTEGER,
+    per_ms INTEGER,
+    burst INTEGER,
+    -- How long a run counts: while its attempt is under way, or while it is live.
+    hold TEXT NOT NULL CONSTRAINT limit_rule_hold CHECK (hold = 'attempt' OR hold = 'run'),
+    CONSTRAINT limit_rule_name UNIQUE (tenant, name)
+) STRICT;
+
+CREATE INDEX limit_rule_job ON limit_rule (job_id) WHERE job_id IS NOT NULL;
+
+CREATE TABLE limit_use (
+    tenant TEXT NOT NULL,
+    name TEXT NOT NULL,
+    job_id BLOB NOT NULL,
+    PRIMARY KEY (tenant, name, job_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX limit_use_job ON limit_use (job_id);
 
 CREATE TABLE migration (
     number INTEGER PRIMARY KEY,
@@ -182,12 +225,12 @@ CREATE TABLE node (
     beats INTEGER NOT NULL DEFAULT 0,
     started_at INTEGER NOT NULL,
     last_beat_at INTEGER NOT NULL
-, refusal TEXT, period INTEGER) STRICT;
+, refusal TEXT, period INTEGER, served BLOB) STRICT;
 
 CREATE TABLE queue (
     name TEXT PRIMARY KEY,
     is_paused INTEGER NOT NULL DEFAULT 0
-) STRICT;
+, ordering TEXT NOT NULL DEFAULT 'fair' CHECK (ordering IN ('fair', 'round_robin', 'fifo')), aging_ms INTEGER NOT NULL DEFAULT 300000, aging_share REAL NOT NULL DEFAULT 0.1) STRICT;
 
 CREATE TABLE revision (
     name TEXT PRIMARY KEY,
@@ -225,7 +268,7 @@ CREATE TABLE run (
     payload BLOB,
     target_key TEXT,
     fire_range_id INTEGER,
-    redrive_of INTEGER,
+    redrive_of INTEGER, key_id INTEGER, second_key_id INTEGER, third_key_id INTEGER,
     CONSTRAINT run_is_held_while_running CHECK ((state = 'RUNNING') = (session_id IS NOT NULL))
 ) STRICT;
 
@@ -239,11 +282,18 @@ CREATE INDEX run_held_quarantined ON run (session_id) WHERE state = 'RUNNING' AN
 
 CREATE INDEX run_job ON run (job_id);
 
-CREATE INDEX run_quarantined ON run (lane_id, ready_at) WHERE state IN ('PENDING', 'RETRYING') AND NOT is_parked AND crashes > 0;
+CREATE INDEX run_line ON run (key_id, lane_id, ready_at)
+    WHERE is_parked AND state IN ('PENDING', 'RETRYING') AND crashes = 0;
+
+CREATE INDEX run_quarantined ON run (lane_id, ready_at) WHERE state IN ('PENDING', 'RETRYING') AND crashes > 0;
 
 CREATE INDEX run_ready ON run (lane_id, ready_at) WHERE state IN ('PENDING', 'RETRYING') AND NOT is_parked AND crashes = 0;
 
 CREATE UNIQUE INDEX run_redrive ON run (redrive_of) WHERE redrive_of IS NOT NULL;
+
+CREATE INDEX run_second_key ON run (second_key_id) WHERE second_key_id IS NOT NULL;
+
+CREATE INDEX run_third_key ON run (third_key_id) WHERE third_key_id IS NOT NULL;
 
 CREATE INDEX run_waiting ON run (lane_id) WHERE state = 'BLOCKED' OR is_parked;
 
@@ -295,6 +345,15 @@ CREATE TABLE run_tally (
     state TEXT NOT NULL,
     runs INTEGER NOT NULL,
     PRIMARY KEY (tenant, day, state)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE run_unique (
+    tenant TEXT NOT NULL,
+    job_id BLOB NOT NULL,
+    key BLOB NOT NULL,                     -- blake2b-128 of the rule and its key
+    run_id INTEGER NOT NULL,
+    expires_at INTEGER,                       -- scope 'period' and throttle; NULL for all others
+    PRIMARY KEY (tenant, job_id, key)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE session (

@@ -25,6 +25,7 @@ from mainspring.stores.sqlite.connection import (
 )
 from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.jobs import SqliteJobStore
+from mainspring.stores.sqlite.limits import SqliteLimitStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
 from mainspring.stores.sqlite.policies import SqlitePolicyStore
 from mainspring.stores.sqlite.rows import to_instant
@@ -51,6 +52,7 @@ class SqliteStore(
     SqliteBrowseStore,
     SqliteCensusStore,
     SqlitePolicyStore,
+    SqliteLimitStore,
     SqliteCalendarStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.

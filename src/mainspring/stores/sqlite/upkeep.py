@@ -8,8 +8,10 @@ from datetime import datetime
 
 import apsw
 
+from mainspring.ports.store.upkeep import UniqueKeyPlace
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import InternedLanes
+from mainspring.stores.sqlite.once import prune_unique_keys
 from mainspring.stores.sqlite.rows import to_micros
 from mainspring.stores.sqlite.statements import execute, fetch_rows
 
@@ -37,6 +39,12 @@ class SqliteUpkeepStore:
         """See `UpkeepStore`."""
         values = {"now": to_micros(now), "limit": limit}
         return await self._writer.call(lambda db: _remove(db, "prune_keys", values))
+
+    async def prune_unique_keys(
+        self, *, now: datetime, after: UniqueKeyPlace | None, limit: int
+    ) -> tuple[int, UniqueKeyPlace | None]:
+        """See `UpkeepStore`."""
+        return await self._writer.call(lambda db: prune_unique_keys(db, now, after, limit))
 
     async def prune_sessions(self, *, before: datetime, limit: int) -> int:
         """See `UpkeepStore`."""

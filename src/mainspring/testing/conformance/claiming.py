@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from mainspring.core import outcomes
 from mainspring.core.ids import LaneId, RunId, SessionId
-from mainspring.core.model import Job, LaneKey, Priority
+from mainspring.core.model import Job, Lane, LaneKey, Priority
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimResult
@@ -85,6 +85,45 @@ class Lanes:
             lanes = {lane.key: lane for lane in await store.read_lanes([], lows={lane_id: low})}
             assert lanes[lane_of(job)].earliest_ready_at == at(10)
             assert lanes[lane_of(other)].earliest_ready_at == at(5)
+
+    async def test_read_lanes_by_slices_finds_each_lane_once(self, store: Store) -> None:
+        jobs = [await add_job(store, make_spec(queue=f"q{number}")) for number in range(5)]
+        for number, job in enumerate(jobs):
+            await submit(store, job, due_at=at(number))
+        whole = sorted(await store.read_lanes([]), key=lambda lane: lane.id)
+        found: list[Lane] = []
+        while part := await store.read_lanes([], after=found[-1].id if found else None, limit=2):
+            assert len(part) <= 2
+            found += part
+        assert found == whole
+        assert await store.read_lanes(["q1", "q3", "q4"], after=whole[1].id, limit=1) == [whole[3]]
+
+    async def test_read_some_lanes_tells_the_same_of_those_that_are_named(self, store: Store) -> None:
+        jobs = [await add_job(store, make_spec(queue=f"q{number}")) for number in range(3)]
+        await crashed_run(store, jobs[2])
+        for number, job in enumerate(jobs):
+            await submit(store, job, due_at=at(number))
+            await submit(store, job, due_at=at(number + 10))
+        whole = {lane.id: lane for lane in await store.read_lanes([])}
+        first, _, last = sorted(whole)
+        found = await store.read_some_lanes([last, first, LaneId(last + 100)], lows={first: at(0)})
+        assert {lane.id: lane for lane in found} == {first: whole[first], last: whole[last]}
+        assert await store.read_some_lanes([], lows={}) == []
+
+    async def test_read_ready_instants_tells_what_a_claim_would_take(self, store: Store) -> None:
+        job, other = await add_job(store), await add_job(store, make_spec(queue="mail"))
+        for second in (-10, -30, -20, 5):
+            await submit(store, job, due_at=at(second), now=at(-60))
+        await submit(store, other, due_at=at(-5), now=at(-60))
+        await submit(store, other, due_at=at(-6), expires_at=at(-1), now=at(-60))
+        lane_id, mail = await lane_id_of(store, job), await lane_id_of(store, other)
+        found = await store.read_ready_instants([lane_id, mail], lows={}, now=START, limit=2)
+        assert found == {lane_id: [at(-30), at(-20)], mail: [at(-5)]}
+        found = await store.read_ready_instants([lane_id], lows={lane_id: at(-20)}, now=START, limit=9)
+        assert found == {lane_id: [at(-20), at(-10)]}
+        gone = LaneId(max(lane_id, mail) + 100)
+        assert await store.read_ready_instants([gone], lows={}, now=START, limit=1) == {gone: []}
+        assert await store.read_ready_instants([], lows={}, now=START, limit=1) == {}
 
     async def test_running_runs_are_not_ready(self, store: Store) -> None:
         await running_run(store)

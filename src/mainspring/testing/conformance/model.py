@@ -51,6 +51,7 @@ class Walk(JobMoves, RunMoves):
             self.add_fire_range: 2,
             self.advance_fire_range: 6,
             self.submit: 10,
+            self.submit_guarded: 8,
             self.open_session: 3,
             self.claim: 20,
             self.submit_claimed: 6,

@@ -9,6 +9,15 @@ from typing import Any
 from mainspring.core import outcomes
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.model import JobSpec
+from mainspring.core.once import (
+    DebounceRule,
+    OnceGuard,
+    OnceRule,
+    OnConflict,
+    ThrottleRule,
+    UniqueRule,
+    UniqueScope,
+)
 from mainspring.core.outcomes import AttemptFacts, AttemptOutcome, Failure, Transition
 from mainspring.core.states import RunState
 from mainspring.ports.store.runs import IdempotencyKey
@@ -38,6 +47,38 @@ class RunMoves(WalkBase):
                 self.new_run(job, submit_key=key, target_key=key and key.key, must_be_newest=self.chance(0.3))
             )
         await self.agree(lambda side: side.submit(runs, self.now))
+
+    async def submit_guarded(self) -> None:
+        """Submit runs with few keys of what runs once, some with idempotency keys too."""
+        runs = []
+        for _ in range(self.random.randint(1, 6)):
+            job = await self.some_job()
+            if job is None:
+                return
+            name, rule = self.random.choice(list(self._rules().items()))
+            guard = OnceGuard(f"{name} {self.random.randrange(2)}".encode().ljust(16, b"-"), rule)
+            key = None
+            if self.chance(0.2):
+                key = IdempotencyKey(
+                    key=f"guarded {self.random.randrange(4)}",
+                    request_hash=self.random.choice((b"a", b"b")),
+                    expires_at=self.now + timedelta(seconds=self.random.randrange(1, 300), microseconds=1),
+                )
+            runs.append(self.new_run(job, once=guard, submit_key=key, skip_reason=None))
+        await self.agree(lambda side: side.submit(runs, self.now))
+
+    def _rules(self) -> dict[str, OnceRule]:
+        wait = self.tick() - self.now + timedelta(seconds=5)  # no other run is ready at that instant
+        minute = timedelta(minutes=1)
+        queued, replacing = UniqueScope.QUEUED, OnConflict.REPLACE
+        return {
+            "live": UniqueRule(),
+            "reject": UniqueRule(on_conflict=OnConflict.REJECT),
+            "queued": UniqueRule(scope=queued, on_conflict=self.random.choice(list(OnConflict))),
+            "period": UniqueRule(scope=UniqueScope.PERIOD, period=minute, on_conflict=replacing),
+            "debounce": DebounceRule(wait=wait),
+            "throttle": ThrottleRule(limit=self.random.randint(1, 3), per=minute),
+        }
 
     async def open_session(self) -> None:
         offer = make_session(worker=f"worker {len(self.numbers)}")
@@ -200,5 +241,6 @@ class RunMoves(WalkBase):
         past = self.now - timedelta(seconds=60)
         await self.agree(lambda side: side.prune_history(before=self.now - timedelta(seconds=600)))
         await self.agree(lambda side: side.store.prune_keys(now=self.now, limit=1000))
+        await self.agree(lambda side: side.store.prune_unique_keys(now=self.now, after=None, limit=1000))
         await self.agree(lambda side: side.store.prune_sessions(before=past, limit=1000))
         await self.agree(lambda side: side.store.prune_lanes(limit=1000))

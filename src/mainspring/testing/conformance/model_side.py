@@ -99,7 +99,7 @@ class Side:
         results = await self.store.submit_runs(runs, now=now)
         await self.learn_runs()
         return [
-            (result.status, None if result.run_id is None else self.serials[result.run_id])
+            (result.status, None if result.run_id is None else self.serials[result.run_id], result.first)
             for result in results
         ]
 
@@ -267,6 +267,7 @@ class Side:
             ),
             "end": (run.reason, run.error, run.result, run.output) if is_final else None,
             "key": run.idempotency_key,
+            "payload": run.payload,
             "fire_range": self.reasons[run.fire_range_id] if run.fire_range_id is not None else None,
         }
 

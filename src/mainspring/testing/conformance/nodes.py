@@ -73,6 +73,14 @@ class Nodes:
         await store.beat_node(make_node("b"), now=at(1))
         assert await beats() == first + 1
 
+    async def test_a_heartbeat_tells_what_was_given_since_the_one_before(self, store: Store) -> None:
+        await store.beat_node(make_node("a"), served=b"[1]", now=START)
+        await store.beat_node(make_node("b"), now=START)
+        assert [node.served for node in (await store.read_cluster()).nodes] == [b"[1]", None]
+        await store.beat_node(make_node("a"), now=at(1))
+        await store.beat_node(make_node("b"), served=b"[2]", now=at(1))
+        assert [node.served for node in (await store.read_cluster()).nodes] == [None, b"[2]"]
+
     async def test_left_shards_are_free_at_once(self, store: Store) -> None:
         epochs = await own_shards(store, "a")
         await store.leave_shards("a", epochs, now=at(1))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
+from mainspring.core.queues import Queue, QueueOrder
 from mainspring.core.tenants import Tenant
 from mainspring.ports.store import Store
 
@@ -24,6 +26,7 @@ class Policies:
         policies = await store.read_policies()
         assert policies is not None
         assert policies.tenants == {}
+        assert policies.queues == {}
 
     async def test_what_was_set_is_read_again(self, store: Store) -> None:
         acme, shop = Tenant(name="acme", weight=7), Tenant(name="shop")
@@ -33,6 +36,24 @@ class Policies:
         policies = await store.read_policies()
         assert policies is not None
         assert policies.tenants == {"acme": acme, "shop": heavier}
+
+    async def test_what_was_set_for_queues_is_read_again(self, store: Store) -> None:
+        mail = Queue(name="mail", order=QueueOrder.FIFO)
+        bulk = Queue(
+            name="bulk", order=QueueOrder.ROUND_ROBIN, aging=timedelta(milliseconds=1500), aging_share=0.0
+        )
+        await store.write_tenants([Tenant(name="acme", weight=7)])
+        assert await store.write_queues([mail, bulk]) == [True, True]
+        known = await revision_of(store)
+        other = Queue(name="mail", aging_share=0.25)
+        assert await store.write_queues([other, Queue(name="new")]) == [False, True]
+        policies = await store.read_policies(known=known)
+        assert policies is not None
+        assert policies.revision > known
+        assert policies.queues == {"mail": other, "bulk": bulk, "new": Queue(name="new")}
+        assert policies.tenants == {"acme": Tenant(name="acme", weight=7)}
+        assert await store.write_queues([]) == []
+        assert await store.read_policies(known=policies.revision) is None
 
     async def test_it_is_read_only_if_it_has_changed(self, store: Store) -> None:
         known = await revision_of(store)

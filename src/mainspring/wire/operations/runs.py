@@ -8,6 +8,7 @@ from mainspring.wire.operation import BULK_LIMIT, Body, Operation, Parameter
 from mainspring.wire.operations.common import API, BEFORE, LIMIT, RUN_FILTERS, STATE
 from mainspring.wire.pages import BriefPage, RunPage
 from mainspring.wire.views import BulkRunView, CancelView, CountsView, RunDetail, SubmittedView
+from mainspring.wire.why import WhyView
 
 _JOB = f"{API}/jobs/{{job_id}}"
 _RUN = f"{API}/runs/{{run_id}}"
@@ -24,7 +25,7 @@ RUN_JOB_NOW = Operation(
     body=_SUBMISSION,
     headers=(_KEY,),
     answer=SubmittedView,
-    statuses=(202, 200),
+    statuses=(201, 200),
     is_conflicting=True,
 )
 SUBMIT_RUN = Operation(
@@ -33,11 +34,12 @@ SUBMIT_RUN = Operation(
     path=f"{_JOB}/runs",
     right=Right.SUBMIT,
     summary="Submit a run of a job",
-    description="Submit a run (202). A repeated Idempotency-Key returns the first run (200).",
+    description="Submit a run (201). No run is made (200) for a repeated Idempotency-Key, "
+    "or if a rule of the job says so.",
     body=_SUBMISSION,
     headers=(_KEY,),
     answer=SubmittedView,
-    statuses=(202, 200),
+    statuses=(201, 200),
     is_conflicting=True,
 )
 LIST_JOB_RUNS: Operation[RunPage | BriefPage] = Operation(
@@ -58,7 +60,7 @@ SUBMIT_RUNS = Operation(
     right=Right.SUBMIT,
     summary="Submit many runs",
     description=f"Submit up to {BULK_LIMIT:,} runs in one transaction. "
-    "An invalid run refuses all; a used key only that run.",
+    "An invalid run refuses all; a used key, or a rule of the job, only that run.",
     body=Body(list[BulkSubmitItem], list[BulkSubmitItem]),
     answer=list[BulkRunView],
 )
@@ -82,6 +84,15 @@ GET_RUN = Operation(
     summary="Get a run",
     description="Return a run with its attempts, output and result.",
     answer=RunDetail,
+)
+GET_RUN_WHY = Operation(
+    id="get_run_why",
+    method="GET",
+    path=f"{_RUN}/why",
+    right=Right.READ,
+    summary="Say why a run waits",
+    description="Say in one sentence why a run has not started, or what became of it.",
+    answer=WhyView,
 )
 CANCEL_RUN = Operation(
     id="cancel_run",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.ids import RunId, SessionId
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.gateway import ClaimCall, ClaimReply
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from mainspring.core.ids import JobId
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Report
 from mainspring.testing.manual import ManualRuntime, ManualWorker
@@ -121,3 +121,30 @@ async def test_a_worker_cannot_say_that_it_took_longer_than_it_can_have(bench: B
         )
         got.update(lease.tenant for lease in leases)
     assert got["slandered"] == pytest.approx(got["honest"], rel=0.05)
+
+
+async def test_a_fifo_queue_serves_the_oldest_run_whoever_it_belongs_to(bench: Bench) -> None:
+    runtime = bench.runtime
+    await runtime.client.queues.put("default", {"order": "fifo"})
+    await runtime.tick("policies")
+    wanted = ["a", "a", "b", "a", "c", "c", "c", "b", "a", "b", "c"]
+    jobs = {tenant: await add_job(runtime, tenant) for tenant in "abc"}
+    for tenant in wanted:
+        await submit(runtime, tenant, jobs[tenant], 1)
+        runtime.clock.advance(1)
+    worker = await runtime.worker()
+    got = [sorted(lease.tenant for lease in await worker.claim(2)) for _ in range(6)]
+    assert got == [sorted(wanted[place : place + 2]) for place in range(0, 12, 2)]
+
+
+async def test_a_queue_in_turn_gives_each_tenant_as_many_runs_whatever_it_weighs(bench: Bench) -> None:
+    runtime = bench.runtime
+    await runtime.client.queues.put("default", {"order": "round_robin"})
+    await runtime.client.tenants.put("seven", {"weight": 7})
+    await runtime.tick("policies")
+    for tenant in ("one", "seven"):
+        await submit(runtime, tenant, await add_job(runtime, tenant), 500)
+    for _ in range(100):
+        runtime.matcher.learn("seven", 5.0)
+    worker = await runtime.worker()
+    assert await shares(worker, claims=20, limit=10) == {"one": 100, "seven": 100}

@@ -11,7 +11,8 @@ import pytest
 
 from mainspring.core.ids import JobId, SessionId
 from mainspring.core.model import Lane
-from mainspring.engine.usecases.runs import Runs, Submission
+from mainspring.engine.usecases.runs import Runs
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.gateway import ClaimCall, ClaimReply
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult

@@ -12,7 +12,8 @@ from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import Priority
 from mainspring.core.states import RunState
 from mainspring.engine.common.wakeups import Wakeups
-from mainspring.engine.usecases.runs import Runs, Submission
+from mainspring.engine.usecases.runs import Runs
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.gateway import ClaimCall, ClaimReply, FunctionLimit
 from mainspring.ports.store.claims import ClaimedRun

@@ -8,7 +8,7 @@ import pytest
 from mainspring.engine.common.hints import CHECK_PERIOD, MERGE, RENEW, SPREAD, HintExchange
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.errors import StoreUnavailable
-from mainspring.ports.hints import Hint
+from mainspring.ports.hints import Hear, Hint
 from mainspring.testing.clock import FakeClock, ManualWaiter
 from mainspring.testing.factories import START
 
@@ -28,7 +28,7 @@ class Channel:
     def __init__(self, network: Network, name: str) -> None:
         self.name = name
         self._network = network
-        self._hear: Callable[[Hint], None] | None = None
+        self._hear: Hear | None = None
         self._on_loss: Callable[[], None] | None = None
         network.channels.append(self)
 
@@ -36,12 +36,12 @@ class Channel:
     def is_connected(self) -> bool:
         return self._hear is not None
 
-    async def connect(self, hear: Callable[[Hint], None], on_loss: Callable[[], None]) -> None:
+    async def connect(self, hear: Hear, on_loss: Callable[[], None]) -> None:
         if self._network.is_down:
             raise StoreUnavailable("down")
         self._hear, self._on_loss = hear, on_loss
 
-    async def send(self, hints: Collection[Hint]) -> None:
+    async def send(self, hints: Collection[Hint], marks: Collection[str] = ()) -> None:
         if self._network.is_down:
             self._hear = None
             raise StoreUnavailable("down")
@@ -49,9 +49,9 @@ class Channel:
         for other in self._network.channels:
             if other is not self and other._hear is not None:
                 for hint in hints:
-                    other._hear(hint)
+                    other._hear(hint, marks if hint is Hint.RUNS else ())
 
-    def notice(self, hints: Collection[Hint]) -> str:
+    def notice(self, hints: Collection[Hint], marks: Collection[str] = ()) -> str:
         return f"{self.name}:{','.join(hints)}"
 
     async def close(self) -> None:
@@ -83,7 +83,7 @@ class Process:
         self.wakeups = Wakeups()
         self.channel = Channel(network, name)
         self.told: list[Hint] = []
-        self.wakeups.subscribe_runs(lambda: self.told.append(Hint.RUNS))
+        self.wakeups.subscribe_runs(lambda news: self.told.append(Hint.RUNS))
         self.wakeups.subscribe_clocks(lambda: self.told.append(Hint.CLOCKS))
         self.wakeups.subscribe_cancels(lambda: self.told.append(Hint.CANCELS))
         self.waiter = CountingWaiter()
@@ -322,7 +322,7 @@ async def test_commit_carries_nothing_without_a_connection_or_beside_a_hint(
 def test_process_without_a_channel_tells_itself() -> None:
     wakeups = Wakeups()
     told: list[Hint] = []
-    wakeups.subscribe_runs(lambda: told.append(Hint.RUNS))
+    wakeups.subscribe_runs(lambda news: told.append(Hint.RUNS))
     assert wakeups.notice_of_runs() is None
     wakeups.runs_ready()
     assert told == [Hint.RUNS]

@@ -9,7 +9,7 @@ import pytest
 from mainspring.core.states import RunState
 from mainspring.engine.scheduling.census import PERIOD, SETTLING, SHARE
 from mainspring.engine.usecases import runs
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import TookTooLong
 from mainspring.testing.manual import TENANT
 from tests.unit.engine.conftest import Bench

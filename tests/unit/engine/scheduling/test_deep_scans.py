@@ -10,7 +10,7 @@ import pytest
 
 from mainspring.core.ids import LaneId
 from mainspring.core.model import Lane
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
 from mainspring.testing.factories import at, make_new_run, read_job
@@ -27,9 +27,11 @@ class Spy:
         store = bench.runtime.store
         read_lanes, claim_runs = store.read_lanes, store.claim_runs
 
-        async def scan(queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None) -> list[Lane]:
+        async def scan(
+            queues: Sequence[str], *, lows: Mapping[LaneId, datetime] | None = None, **bounds: Any
+        ) -> list[Lane]:
             self.scans.append(lows or {})
-            return await read_lanes(queues, lows=lows)
+            return await read_lanes(queues, lows=lows, **bounds)
 
         async def claim(requests: Sequence[ClaimRequest], **named: Any) -> list[ClaimResult]:
             self.claims += [request.lows for request in requests if request.lanes]
@@ -111,11 +113,13 @@ async def test_look_at_everything_that_always_fails_is_not_all_that_is_tried(
     assert await worker.work() == 1
     read_lanes = runtime.store.read_lanes
 
-    async def pass_time_out(queues: Sequence[str], *, lows: Mapping[LaneId, datetime]) -> list[Lane]:
+    async def pass_time_out(
+        queues: Sequence[str], *, lows: Mapping[LaneId, datetime], **bounds: Any
+    ) -> list[Lane]:
         if not lows:
             runtime.clock.advance(30)
             raise StoreUnavailable("it took too long")
-        return await read_lanes(queues, lows=lows)
+        return await read_lanes(queues, lows=lows, **bounds)
 
     monkeypatch.setattr(runtime.store, "read_lanes", pass_time_out)
     runtime.clock.advance(31)

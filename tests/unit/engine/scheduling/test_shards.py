@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from mainspring.core.ids import SHARDS
+from mainspring.core.fairness import LaneOrder, Reach
+from mainspring.core.ids import SHARDS, LaneId
+from mainspring.core.model import Lane, LaneKey, Priority
 from mainspring.core.shards import Refusal, find_owners
+from mainspring.engine.common.exchange import ServedExchange
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
@@ -19,7 +22,7 @@ from mainspring.errors import StoreUnavailable
 from mainspring.ports.store import StoreCapabilities
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock, ManualWaiter
-from mainspring.testing.factories import make_node
+from mainspring.testing.factories import START, make_node
 
 PERIOD = 1.0
 STEP = 0.1
@@ -55,6 +58,7 @@ class Node:
         self.skew = 0.0
         self.at = cluster.clock.monotonic()
         self.gone = False
+        self.order = LaneOrder()
         self.shards = Shards(
             cluster.store,
             node=replace(make_node(name), tzdata=tzdata),
@@ -64,6 +68,7 @@ class Node:
             settings=ShardSettings(period=timedelta(seconds=period), clock_limit=timedelta(seconds=5)),
             write_health=WriteHealth(),
             host_time=lambda: cluster.clock.now() + timedelta(seconds=self.skew),
+            served=ServedExchange(self.order),
         )
 
     @property
@@ -447,3 +452,17 @@ async def test_node_that_was_given_up_before_it_had_got_going_is_taken_back(clus
     assert [log["nodes"] for log in logs if log["event"] == "nodes_lost"] == [["b"]]
     assert first.owned
     cluster.assert_divided()
+
+
+async def test_nodes_tell_each_other_what_they_gave(cluster: Cluster) -> None:
+    teller, hearer, _ = await make_cluster(cluster, 3)
+    key = LaneKey("q", "shell", "a", Priority.MEDIUM)
+    for node in (teller, hearer):
+        node.order.keep([Lane(LaneId(1), key, START)])
+    [queue] = hearer.order._queues.values()
+    before = queue.tenants.time("a")
+    teller.order.times.learn("a", 2.0)
+    teller.order.charge_lane(Reach(lambda queue, route: True), key, 3)
+    await cluster.advance(3 * PERIOD)
+    assert queue.tenants.time("a") - before == pytest.approx(6.0)
+    assert hearer.order.times.mean("a") == 2.0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.config.settings import Settings, StoreLocation
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import NotFound
 from mainspring.runtime import open_engine
 from mainspring.testing.manual import TENANT

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import InvalidInput
 from mainspring.testing.manual import TENANT
 from tests.unit.engine.conftest import Bench

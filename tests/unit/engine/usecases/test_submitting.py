@@ -10,7 +10,7 @@ import pytest
 
 from mainspring.core.ids import JobId
 from mainspring.core.model import Job, Priority
-from mainspring.engine.usecases.runs import Submission
+from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import Conflict, NotFound
 from mainspring.ports.store.runs import NewRun, SubmitResult
 from mainspring.stores.memory import MemoryStore

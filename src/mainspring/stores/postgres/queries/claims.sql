@@ -5,7 +5,11 @@
 -- transaction is open elsewhere, they cannot be removed. Quarantined runs are few, and scanned from the beginning.
 SELECT lane.id, lane.queue, lane.route, lane.tenant, lane.priority, ready.ready_at AS earliest_ready_at,
        quarantined.ready_at AS earliest_quarantined_at
-FROM lane
+FROM (
+    SELECT lane.id, lane.queue, lane.route, lane.tenant, lane.priority FROM lane
+    WHERE lane.id > :after AND (:is_all OR lane.queue = ANY(:queues::text[]))
+    ORDER BY lane.id LIMIT :limit
+) AS lane
 LEFT JOIN LATERAL (
     SELECT run.ready_at FROM run
     WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes = 0
@@ -18,10 +22,37 @@ LEFT JOIN LATERAL (
 ) AS ready ON true
 LEFT JOIN LATERAL (
     SELECT run.ready_at FROM run
+    WHERE run.lane_id = lane.id AND {is_waiting} AND run.crashes > 0
+    ORDER BY run.ready_at LIMIT 1
+) AS quarantined ON true;
+
+-- name: read_some_lanes
+-- The same for lanes that are named, each with its lower bound.
+SELECT lane.id, lane.queue, lane.route, lane.tenant, lane.priority, ready.ready_at AS earliest_ready_at,
+       quarantined.ready_at AS earliest_quarantined_at
+FROM unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
+CROSS JOIN LATERAL (SELECT * FROM lane WHERE lane.id = wanted.lane_id LIMIT 1) AS lane
+LEFT JOIN LATERAL (
+    SELECT run.ready_at FROM run
+    WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes = 0 AND run.ready_at >= wanted.low
+    ORDER BY run.ready_at LIMIT 1
+) AS ready ON true
+LEFT JOIN LATERAL (
+    SELECT run.ready_at FROM run
     WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes > 0
     ORDER BY run.ready_at LIMIT 1
-) AS quarantined ON true
-WHERE :is_all OR lane.queue = ANY(:queues::text[]);
+) AS quarantined ON true;
+
+-- name: read_ready_instants
+-- Since when the first runs of each lane have been ready, as claim_runs would take them.
+SELECT wanted.lane_id, ready.ready_at
+FROM unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
+CROSS JOIN LATERAL (
+    SELECT run.ready_at FROM run
+    WHERE run.lane_id = wanted.lane_id AND {is_ready} AND {is_unexpired}
+      AND run.crashes = 0 AND run.ready_at BETWEEN wanted.low AND :now
+    ORDER BY run.ready_at LIMIT :limit
+) AS ready;
 
 -- name: lock_claimers
 -- For calls with several requests: the sessions' rows in id order, before the first claim.
@@ -189,32 +220,6 @@ SELECT
     {claimed.claimed_columns}, claimed.cancel_requested_at IS NOT NULL AS is_cancel_requested,
     claimed.lane_id, claimed.ready_at, claimer.id AS claimer_id
 FROM claimer LEFT JOIN claimed ON claimed.session_id = claimer.id;
-
--- name: claim_quarantined
--- The same for a run that crashed a worker. Only a session that runs nothing else gets it. A statement before has
--- locked the session's row (lock_claimers).
-WITH claimer AS MATERIALIZED (
-    UPDATE session SET claim_number = :number
-    WHERE id = :session_id AND state = 'live' AND claim_number < :number
-    RETURNING id
-), picked AS MATERIALIZED (
-    SELECT candidate.place
-    FROM claimer
-    CROSS JOIN unnest(:lanes::bigint[], :lows::timestamptz[]) AS wanted (lane_id, low)
-    CROSS JOIN LATERAL (
-        SELECT run.ctid AS place FROM run
-        WHERE run.lane_id = wanted.lane_id AND {is_ready} AND {is_unexpired}
-          AND run.crashes > 0 AND run.ready_at BETWEEN wanted.low AND :now
-        ORDER BY run.ready_at LIMIT least(:limit, 1) FOR UPDATE SKIP LOCKED
-    ) AS candidate
-    WHERE NOT EXISTS (
-        SELECT FROM run
-        WHERE session_id = :session_id
-          AND run.claim_number >= (SELECT held_from FROM session WHERE id = :session_id)
-    )
-    LIMIT least(:limit, 1)
-)
-{start_picked};
 
 -- name: repeat_claim
 -- The leases of the session's last request, as far as they still run; at least one row if the session is live. A

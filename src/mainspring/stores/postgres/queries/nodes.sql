@@ -1,17 +1,17 @@
 -- Scheduler nodes and the shards they own.
 
 -- name: beat_node
-INSERT INTO node (id, host, pid, version, tzdata, period, refusal, started_at, last_beat_at)
-VALUES (:id, :host, :pid, :version, :tzdata, :period, :refusal, :now, :now)
+INSERT INTO node (id, host, pid, version, tzdata, period, refusal, served, started_at, last_beat_at)
+VALUES (:id, :host, :pid, :version, :tzdata, :period, :refusal, :served, :now, :now)
 ON CONFLICT (id) DO UPDATE
 SET host = excluded.host, pid = excluded.pid, version = excluded.version, tzdata = excluded.tzdata,
-    period = excluded.period, refusal = excluded.refusal, beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
+    period = excluded.period, refusal = excluded.refusal, served = excluded.served, beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
 
 -- name: read_cluster
 -- If there are no nodes: one row without a node.
 SELECT
     cluster.tzdata AS recorded, node.id, node.host, node.pid, node.version, node.tzdata, node.beats, node.period, node.refusal,
-    node.started_at, node.last_beat_at
+    node.started_at, node.last_beat_at, node.served
 FROM cluster LEFT JOIN node ON true
 ORDER BY node.id COLLATE "C";
 

@@ -94,6 +94,17 @@ SELECT
 FROM unnest(:run_ids::bigint[], {new_arrays}) AS new (id, {new_names})
 RETURNING id;
 
+-- name: insert_lined_up
+-- The same for runs of which some have keys, whose ids are held.
+INSERT INTO run ({new_columns}, is_parked, key_id, second_key_id, third_key_id)
+SELECT
+    coalesce(new.id, nextval('run_sequence') * 256 + coalesce(new.shard, (:shards::bigint[])[1])),
+    {new_values}, new.key_id IS NOT NULL, new.key_id, new.second_key_id, new.third_key_id
+FROM unnest(
+    :run_ids::bigint[], {new_arrays}, :key_ids::bigint[], :second_keys::bigint[], :third_keys::bigint[]
+) AS new (id, {new_names}, key_id, second_key_id, third_key_id)
+RETURNING id;
+
 -- name: insert_skipped
 -- Law 4: a fire that does not become work leaves a record in the history.
 INSERT INTO run_history (
@@ -132,11 +143,12 @@ FROM unnest(
     :tenants::text[], :keys::text[], :run_ids::bigint[], :request_hashes::bytea[], :expiries_at::timestamptz[]
 ) AS new (tenant, key, run_id, request_hash, expires_at)
 ON CONFLICT (tenant, key) DO UPDATE
-SET run_id = excluded.run_id, request_hash = excluded.request_hash, expires_at = excluded.expires_at
+SET run_id = excluded.run_id, request_hash = excluded.request_hash, expires_at = excluded.expires_at,
+    verdict = NULL
 WHERE known.expires_at <= :now;
 
 -- name: read_keys
-SELECT known.tenant, known.key, known.run_id, known.request_hash, known.expires_at
+SELECT known.tenant, known.key, known.run_id, known.request_hash, known.expires_at, known.verdict
 FROM unnest(:tenants::text[], :keys::text[]) AS wanted (tenant, key)
 CROSS JOIN LATERAL (
     SELECT * FROM idempotency

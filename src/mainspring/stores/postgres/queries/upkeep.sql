@@ -61,11 +61,11 @@ WHERE NOT EXISTS (
     SELECT FROM run WHERE run.lane_id = lane.id AND {is_ready}
       AND run.crashes = 0
 ) AND NOT EXISTS (
-    SELECT FROM run WHERE run.lane_id = lane.id AND {is_ready}
+    SELECT FROM run WHERE run.lane_id = lane.id AND {is_waiting}
       AND run.crashes > 0
 )
 AND lane.id NOT IN (SELECT run.lane_id FROM run WHERE run.state = 'RUNNING')
-AND lane.id NOT IN (SELECT run.lane_id FROM run WHERE run.state = 'BLOCKED' OR run.is_parked)
+AND NOT EXISTS (SELECT FROM run WHERE run.lane_id = lane.id AND (run.state = 'BLOCKED' OR run.is_parked))
 LIMIT :limit FOR UPDATE SKIP LOCKED;
 
 -- name: delete_empty_lanes
@@ -75,8 +75,8 @@ WHERE lane.id = ANY(:lane_ids::bigint[])
     SELECT FROM run WHERE run.lane_id = lane.id AND {is_ready}
       AND run.crashes = 0
 ) AND NOT EXISTS (
-    SELECT FROM run WHERE run.lane_id = lane.id AND {is_ready}
+    SELECT FROM run WHERE run.lane_id = lane.id AND {is_waiting}
       AND run.crashes > 0
 )
 AND lane.id NOT IN (SELECT run.lane_id FROM run WHERE run.state = 'RUNNING')
-AND lane.id NOT IN (SELECT run.lane_id FROM run WHERE run.state = 'BLOCKED' OR run.is_parked);
+AND NOT EXISTS (SELECT FROM run WHERE run.lane_id = lane.id AND (run.state = 'BLOCKED' OR run.is_parked));

@@ -11,12 +11,33 @@ SELECT
     ) AS earliest_ready_at,
     (
         SELECT run.ready_at FROM run INDEXED BY run_quarantined
-        WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes > 0
+        WHERE run.lane_id = lane.id AND {is_waiting} AND run.crashes > 0
         ORDER BY run.ready_at LIMIT 1
     ) AS earliest_quarantined_at
 FROM lane
-WHERE :is_all OR lane.queue IN (SELECT value FROM json_each(:queues))
-ORDER BY lane.id;
+WHERE lane.id > :after AND (:is_all OR lane.queue IN (SELECT value FROM json_each(:queues)))
+ORDER BY lane.id LIMIT :limit;
+
+-- name: read_some_lanes
+SELECT
+    lane.id, lane.queue, lane.route, lane.tenant, lane.priority,
+    (
+        SELECT run.ready_at FROM run INDEXED BY run_ready
+        WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes = 0
+        ORDER BY run.ready_at LIMIT 1
+    ) AS earliest_ready_at,
+    (
+        SELECT run.ready_at FROM run INDEXED BY run_quarantined
+        WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes > 0
+        ORDER BY run.ready_at LIMIT 1
+    ) AS earliest_quarantined_at
+FROM json_each(:lanes) AS wanted CROSS JOIN lane ON lane.id = wanted.value;
+
+-- name: read_ready_instants
+-- For one lane.
+SELECT run.ready_at FROM run INDEXED BY run_ready
+WHERE run.lane_id = :lane_id AND {is_ready} AND {is_unexpired} AND run.crashes = 0 AND run.ready_at BETWEEN :low AND :now
+ORDER BY run.ready_at LIMIT :limit;
 
 -- name: read_claimer
 SELECT claim_number FROM session WHERE id = :session_id AND state = 'live';
@@ -41,19 +62,9 @@ WHERE
     {is_ready} AND {is_unexpired} AND run.crashes = 0 AND run.ready_at BETWEEN wanted.value AND :now
 LIMIT :limit;
 
--- name: find_quarantined
-SELECT
-    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.tenant, lane.id AS lane_id
-FROM json_each(:lanes) AS wanted
-CROSS JOIN lane ON lane.id = CAST(wanted.key AS INTEGER)
-CROSS JOIN run INDEXED BY run_quarantined ON run.lane_id = lane.id
-WHERE
-    {is_ready} AND {is_unexpired} AND run.crashes > 0 AND run.ready_at BETWEEN wanted.value AND :now
-LIMIT :limit;
-
 -- name: claim_runs
 UPDATE run SET
-    state = 'RUNNING', token = token + 1, session_id = :session_id, claim_number = :number, is_quarantined = :is_quarantined,
+    state = 'RUNNING', token = token + 1, session_id = :session_id, claim_number = :number, is_quarantined = 0,
     started_at = :now, deadline_at = :now + timeout_ms * 1000
 WHERE id IN (SELECT value FROM json_each(:run_ids));
 

@@ -31,13 +31,14 @@ VALUES (
 );
 
 -- name: read_key
-SELECT run_id, request_hash, expires_at FROM idempotency WHERE tenant = :tenant AND key = :key;
+SELECT run_id, request_hash, expires_at, verdict FROM idempotency WHERE tenant = :tenant AND key = :key;
 
 -- name: reserve_key
-INSERT INTO idempotency (tenant, key, run_id, request_hash, expires_at)
-VALUES (:tenant, :key, :run_id, :request_hash, :expiry_at)
+INSERT INTO idempotency (tenant, key, run_id, request_hash, expires_at, verdict)
+VALUES (:tenant, :key, :run_id, :request_hash, :expiry_at, :verdict)
 ON CONFLICT (tenant, key) DO UPDATE SET
-    run_id = excluded.run_id, request_hash = excluded.request_hash, expires_at = excluded.expires_at
+    run_id = excluded.run_id, request_hash = excluded.request_hash, expires_at = excluded.expires_at,
+    verdict = excluded.verdict
 WHERE idempotency.expires_at <= :now;
 
 -- name: request_cancel

@@ -45,10 +45,13 @@ DELETE FROM lane WHERE id IN (
         )
         AND NOT EXISTS (
             SELECT 1 FROM run INDEXED BY run_quarantined
-            WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes > 0
+            WHERE run.lane_id = lane.id AND {is_waiting} AND run.crashes > 0
         )
         AND lane.id NOT IN (SELECT run.lane_id FROM run INDEXED BY run_held WHERE run.state = 'RUNNING')
-        AND lane.id NOT IN (SELECT run.lane_id FROM run INDEXED BY run_waiting WHERE run.state = 'BLOCKED' OR run.is_parked)
+        AND NOT EXISTS (
+            SELECT 1 FROM run INDEXED BY run_waiting
+            WHERE run.lane_id = lane.id AND (run.state = 'BLOCKED' OR run.is_parked)
+        )
     LIMIT :limit
 );
 

@@ -1,0 +1,224 @@
+"""Limits on PostgreSQL: how fast runs come through under caps while workers are killed, and what plain work pays.
+
+There are 200 keys with a cap of two. Worker processes stand straight on the store, and each is a scheduler node. The
+one that is oldest is killed (SIGKILL, by its pid) every few seconds, and another one takes its place. Each run says
+when it began and ended, by the machine's monotonic clock. So the runs of a key that overlapped are counted from what
+was really done.
+
+With `--beside`, plain runs are carried out twice in turn: alone, and beside 500,000 runs that wait under a rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import asyncpg
+import uvloop
+
+from benchmarks.engine import CHUNK, fresh_database, settings_for
+from benchmarks.report import Row, publish
+from mainspring.core.ids import JobId
+from mainspring.engine.usecases.client import Client
+from mainspring.engine.usecases.submissions import Submission
+from mainspring.registry import FunctionRegistry
+from mainspring.runtime import make_worker, open_engine
+
+KEYS = 200
+CAP = 2
+SLOTS = 50
+BEAT = timedelta(seconds=1)
+"""So that the runs of a killed worker are started again soon."""
+WAITING = 500_000
+PLAIN = 100_000
+ROUNDS = 3
+DATABASE = "MAINSPRING_CAPS_DATABASE"
+
+
+async def work(customer: int = 0) -> tuple[int, float, float]:
+    """Do next to nothing, and say when."""
+    begun = time.monotonic()
+    await asyncio.sleep(0)
+    return customer, begun, time.monotonic()
+
+
+def registry_of(*names: str) -> FunctionRegistry:
+    registry = FunctionRegistry()
+    for name in names:
+        registry.add(name, work)
+    return registry
+
+
+async def submit(client: Client, job_id: JobId, count: int, *, keys: int = 0) -> None:
+    """Submit runs, those with keys one key after the other."""
+    for start in range(0, count, CHUNK):
+        places = range(start, min(start + CHUNK, count))
+        payloads = [b'{"customer":%d}' % (place % keys) if keys else None for place in places]
+        await client.runs.submit_many("default", [Submission(job_id=job_id, payload=one) for one in payloads])
+
+
+def start_worker(dsn: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.caps", "--work"], env=os.environ | {DATABASE: dsn}
+    )
+
+
+async def serve(dsn: str) -> None:
+    """Be a worker straight on the store, and a scheduler, until killed."""
+    settings = replace(settings_for(dsn, slots=SLOTS), beat_period=BEAT)
+    registry = registry_of("limited", "plain")
+    async with open_engine(settings, registry=registry) as engine:
+        worker = make_worker(
+            engine.gateway, settings, registry, telemetry=engine.telemetry, name=f"w-{os.getpid()}"
+        )
+        await worker.start()
+        await asyncio.Event().wait()
+
+
+async def _until(connection: asyncpg.Connection[asyncpg.Record], job_id: JobId, count: int) -> None:
+    while True:
+        done = await connection.fetchval("SELECT count(*) FROM run_history WHERE job_id = $1", job_id)
+        if done >= count:
+            return
+        await asyncio.sleep(0.1)
+
+
+async def drain_under_caps(server: str, *, runs: int, workers: int, kill_every: float) -> list[Row]:
+    """Return how fast runs come through under caps, and how many of a key overlapped at most."""
+    async with fresh_database(server) as dsn:
+        registry = registry_of("limited")
+        async with open_engine(settings_for(dsn, slots=0), registry=registry, with_scheduler=False) as engine:
+            limit = {"key": "$.customer", "limit": CAP}
+            body = {"name": "limited", "function": "limited", "concurrency": limit}
+            job = await engine.client.jobs.create("default", body)
+            await submit(engine.client, job.id, runs, keys=KEYS)
+        connection = await asyncpg.connect(dsn)
+        await connection.execute("VACUUM ANALYZE")
+        started = [start_worker(dsn) for _ in range(workers)]
+        kills, begun = 0, time.monotonic()
+        try:
+            waiting = asyncio.ensure_future(_until(connection, job.id, runs))
+            while not waiting.done():
+                await asyncio.wait((waiting,), timeout=kill_every or None)
+                if kill_every and not waiting.done():
+                    started.append(start_worker(dsn))
+                    oldest = started.pop(0)
+                    oldest.send_signal(signal.SIGKILL)
+                    oldest.wait()
+                    kills += 1
+            took = time.monotonic() - begun
+            await waiting
+        finally:
+            for process in started:
+                process.kill()
+                process.wait()
+        rows = await connection.fetch("SELECT convert_from(result, 'UTF8') AS result FROM run_history")
+        void = await connection.fetchval("SELECT count(*) FROM key_hold")
+        await connection.close()
+    spans = [json.loads(row["result"]) for row in rows]
+    first, last = min(one[1] for one in spans), max(one[2] for one in spans)
+    return [
+        {
+            "name": f"runs under {KEYS} caps of {CAP}",
+            "value": round(len(spans) / (last - first)),
+            "unit": "runs/s",
+            "detail": {
+                "workers": workers,
+                "killed": kills,
+                "of a key at a time, at most": overlap(spans),
+                "seconds with the start of the workers": round(took, 1),
+                "places that do not count, at the end": void,
+            },
+        }
+    ]
+
+
+def overlap(spans: Sequence[tuple[int, float, float]]) -> int:
+    """Return how many runs of one key were carried out at the same time, at most."""
+    steps: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    for key, begun, ended in spans:
+        steps[key] += [(begun, 1), (ended, -1)]
+    most = 0
+    for found in steps.values():
+        running = 0
+        for _, step in sorted(found):
+            running += step
+            most = max(most, running)
+    return most
+
+
+async def plain_beside(server: str, *, waiting: int) -> list[Row]:
+    """Return how fast plain runs come through beside many that wait, against how fast they do alone."""
+    rates: dict[str, list[float]] = defaultdict(list)
+    for _ in range(ROUNDS):
+        for name, count in (("alone", 0), ("beside", waiting)):
+            rates[name].append(await _drain_plain(server, count))
+    alone, beside = statistics.median(rates["alone"]), statistics.median(rates["beside"])
+    return [
+        {
+            "name": f"plain runs beside {waiting:,} that wait under {KEYS} rates",
+            "value": round(beside / alone, 3),
+            "unit": "of alone",
+            "detail": {f"{name}, runs/s": [round(rate) for rate in found] for name, found in rates.items()},
+        }
+    ]
+
+
+async def _drain_plain(server: str, waiting: int) -> float:
+    registry = registry_of("limited", "plain")
+    async with fresh_database(server) as dsn:
+        settings = settings_for(dsn, slots=SLOTS)
+        async with open_engine(settings, registry=registry) as engine:
+            limit = {"key": "$.customer", "rate": "1/h"}
+            body = {"name": "limited", "function": "limited", "concurrency": limit}
+            limited = await engine.client.jobs.create("default", body)
+            await submit(engine.client, limited.id, waiting, keys=KEYS)
+            plain = await engine.client.jobs.create("default", {"name": "plain", "function": "plain"})
+            await submit(engine.client, plain.id, PLAIN)
+            connection = await asyncpg.connect(dsn)
+            await connection.execute("VACUUM ANALYZE")
+            worker = make_worker(engine.gateway, settings, registry, telemetry=engine.telemetry, name="w")
+            begun = time.monotonic()
+            await worker.start()
+            await _until(connection, plain.id, PLAIN)
+            took = time.monotonic() - begun
+            await worker.stop()
+            await connection.close()
+    return PLAIN / took
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.caps", description=__doc__)
+    parser.add_argument("--runs", type=int, default=50_000)
+    parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--kill-every", type=float, default=2.0, help="seconds; 0: none is killed")
+    parser.add_argument("--beside", action="store_true", help="plain runs beside many that wait")
+    parser.add_argument("--waiting", type=int, default=WAITING, help="with --beside: how many wait")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.work:
+        uvloop.run(serve(os.environ[DATABASE]))
+        return
+    server = os.environ["MAINSPRING_TEST_POSTGRES"]
+    if options.beside:
+        publish("caps, beside", asyncio.run(plain_beside(server, waiting=options.waiting)))
+        return
+    rows = asyncio.run(
+        drain_under_caps(server, runs=options.runs, workers=options.workers, kill_every=options.kill_every)
+    )
+    publish("caps", rows)
+
+
+if __name__ == "__main__":
+    main()

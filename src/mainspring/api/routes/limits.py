@@ -1,0 +1,46 @@
+"""Limits that jobs share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mainspring.api.call import Answer, Call, Endpoint, handles
+from mainspring.wire import operations
+from mainspring.wire.limits import KeyPage, LimitPage, LimitView, view_key, view_limit
+from mainspring.wire.views import Deleted
+
+
+@handles(operations.LIST_LIMITS)
+async def list_limits(call: Call) -> LimitPage:
+    limit: int = call.query["limit"]
+    rules = await call.engine.limits.list_page(call.tenant, after=call.query.get("after"), limit=limit)
+    following = rules[-1].name if len(rules) == limit else None
+    return LimitPage([view_limit(rule) for rule in rules], following)
+
+
+@handles(operations.GET_LIMIT)
+async def get_limit(call: Call) -> LimitView:
+    return view_limit(await call.engine.limits.get(call.tenant, call.key))
+
+
+@handles(operations.UPSERT_LIMIT)
+async def upsert_limit(call: Call, body: dict[str, Any]) -> Answer[LimitView]:
+    rule, is_new = await call.engine.limits.put(call.tenant, call.key, body)
+    return Answer(view_limit(rule), status=201 if is_new else 200)
+
+
+@handles(operations.DELETE_LIMIT)
+async def delete_limit(call: Call) -> Deleted:
+    await call.engine.limits.delete(call.tenant, call.key)
+    return Deleted()
+
+
+@handles(operations.LIST_LIMIT_KEYS)
+async def list_limit_keys(call: Call) -> KeyPage:
+    limit: int = call.query["limit"]
+    keys = await call.engine.limits.keys(call.tenant, call.key, after=call.query.get("after"), limit=limit)
+    following = keys[-1].key if len(keys) == limit else None
+    return KeyPage([view_key(key) for key in keys], following)
+
+
+ROUTES: list[Endpoint] = [list_limits, get_limit, upsert_limit, delete_limit, list_limit_keys]

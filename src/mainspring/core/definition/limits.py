@@ -1,0 +1,130 @@
+"""The option `concurrency`: the limits under which a job's runs start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from mainspring.core.definition.once import KeyText
+from mainspring.core.fields import check_known, kind
+from mainspring.core.kinds import Kind, Schema, Word
+from mainspring.core.limit_settings import BURST, HOLD, MAX_RUNNING, RATE
+from mainspring.core.limits import MOST_LIMITS, JobLimit
+from mainspring.core.model import JobSpec
+from mainspring.core.once import OnConflict
+from mainspring.core.options import Option, Options
+from mainspring.errors import InvalidInput
+
+CAP = replace(MAX_RUNNING, name="limit")
+ENTRY = Options(
+    CAP,
+    Option(
+        name="key",
+        kind=KeyText(),
+        default=None,
+        is_nullable=True,
+        summary="One line for each key.",
+        detail="Without it, all runs stand in one line.",
+        example="$.customer",
+    ),
+    RATE,
+    BURST,
+    HOLD,
+    Option(
+        name="use",
+        kind=Word(),
+        default=None,
+        is_nullable=True,
+        summary="The name of a limit that jobs share; it says all but the key.",
+    ),
+)
+_OWN = ("limit", "rate", "burst", "hold")
+
+
+@dataclass(frozen=True, slots=True)
+class LimitList(Kind):
+    """A list of limits; one alone may stand without a list, and a cap as a number."""
+
+    is_nested: ClassVar[bool] = True
+
+    def read(self, value: object, path: str, old: Any) -> tuple[JobLimit, ...]:
+        """Read limits. A patch replaces all of them."""
+        del old
+        if isinstance(value, int) and not isinstance(value, bool):
+            return (JobLimit(limit=CAP.read(value, path)),)
+        if isinstance(value, Mapping):
+            return (self._read_entry(value, path),)
+        if not isinstance(value, list | tuple) or len(value) > MOST_LIMITS:
+            raise InvalidInput(
+                path, f"must be a number, an object, or a list of at most {MOST_LIMITS} objects"
+            )
+        return tuple(self._read_entry(item, f"{path}[{place}]") for place, item in enumerate(value))
+
+    def _read_entry(self, value: object, path: str) -> JobLimit:
+        if not isinstance(value, Mapping):
+            names = ", ".join(option.name for option in ENTRY)
+            raise InvalidInput(path, f"must be an object of {names}, not {kind(value)}")
+        check_known(value, ENTRY.by_form, prefix=f"{path}.")
+        found = ENTRY.read_given(value, lambda name: f"{path}.{name}")
+        given = {name: one for name, one in found.items() if one is not None}
+        if "use" in given:
+            for name in _OWN:
+                if name in given:
+                    raise InvalidInput(
+                        f"{path}.{name}", f"is said by the limit {given['use']!r}; leave it out"
+                    )
+        elif "limit" not in given and "rate" not in given:
+            raise InvalidInput(path, "must have a limit, a rate, or use: the name of a shared limit")
+        if "burst" in given and "rate" not in given:
+            raise InvalidInput(f"{path}.burst", "goes with a rate, which is not given")
+        return replace(JobLimit(), **given)
+
+    def store(self, value: tuple[JobLimit, ...]) -> list[dict[str, Any]]:
+        """Return a list of objects, of what was given."""
+        return [
+            {
+                option.key: option.store(getattr(limit, option.name))
+                for option in ENTRY
+                if getattr(limit, option.name) != option.default
+            }
+            for limit in value
+        ]
+
+    def load(self, plain: list[dict[str, Any]]) -> tuple[JobLimit, ...]:
+        """Return the limits."""
+        return tuple(JobLimit(**ENTRY.load(entry)) for entry in plain)
+
+    def schema(self) -> Schema:
+        """Return the schema of all three forms."""
+        return {"anyOf": [CAP.kind.schema(), ENTRY.schema(), self.stored_schema()]}
+
+    def stored_schema(self) -> Schema:
+        """Return the schema of a list of objects."""
+        properties = {option.key: option.stored_schema() for option in ENTRY}
+        entry: Schema = {"type": "object", "properties": properties}
+        return {"type": "array", "maxItems": MOST_LIMITS, "items": entry}
+
+    def limits(self) -> str:
+        """Say its forms."""
+        return f"a number, an object, or a list of at most {MOST_LIMITS} objects"
+
+
+def check_keys_stay(spec: JobSpec) -> None:
+    """Refuse limits by parts of a payload that may change while a run waits: it would stand in the wrong line.
+
+    Raises:
+        InvalidInput: a limit's key is another part of the payload than that of the rule that replaces it.
+    """
+    if spec.debounce is not None:
+        option, key = "debounce", spec.debounce.key
+    elif spec.unique is not None and spec.unique.on_conflict is OnConflict.REPLACE:
+        option, key = "unique", spec.unique.key
+    else:
+        return
+    for place, limit in enumerate(spec.concurrency):
+        if limit.key is not None and limit.key.startswith("$") and limit.key != key:
+            message = (
+                f"may change while a run waits, because {option} replaces payloads; use the key of {option}"
+            )
+            raise InvalidInput(f"concurrency[{place}].key", message)

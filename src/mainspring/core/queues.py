@@ -1,0 +1,97 @@
+"""What is set for a queue: in which order its tenants are served, and what it gives to runs that wait for long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+from mainspring.core.kinds import Choice, Share
+from mainspring.core.options import Option, Options
+from mainspring.core.times import Duration
+from mainspring.errors import InvalidInput
+
+AGING = timedelta(minutes=5)
+AGING_SHARE = 0.1
+MOST_AGING_SHARE = 0.5
+"""With more, what is urgent would wait for what is not."""
+
+
+class QueueOrder(StrEnum):
+    """In which order those who wait in a queue are served, within a tier."""
+
+    FAIR = "fair"
+    """Tenants share the time of the slots by weight."""
+    ROUND_ROBIN = "round_robin"
+    """Tenants take turns: each gets as many runs as the others, whatever it weighs and however long its runs take."""
+    FIFO = "fifo"
+    """What has been ready for the longest time goes first, whoever it belongs to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """A queue's settings. A queue for which nothing was set has the defaults.
+
+    Attributes:
+        order: in which order its tenants are served.
+        aging: a run that has waited for so long need not wait until nothing more urgent waits.
+        aging_share: the share of the seats that such runs get while more urgent work waits, the oldest first.
+    """
+
+    name: str
+    order: QueueOrder = QueueOrder.FAIR
+    aging: timedelta = AGING
+    aging_share: float = AGING_SHARE
+
+
+@dataclass(frozen=True, slots=True)
+class AgingShare(Share):
+    """A share that leaves most to what is urgent."""
+
+    def read(self, value: object, path: str, old: Any) -> float:
+        """Read a share that is not too large."""
+        share = Share.read(self, value, path, old)
+        if share > MOST_AGING_SHARE:
+            raise InvalidInput(path, f"must be from 0 to {MOST_AGING_SHARE}")
+        return share
+
+    def schema(self) -> dict[str, Any]:
+        """Return a number's schema."""
+        return {"type": "number", "minimum": 0, "maximum": MOST_AGING_SHARE}
+
+    def limits(self) -> str:
+        """Say its bounds."""
+        return f"0 to {MOST_AGING_SHARE}"
+
+
+QUEUE_OPTIONS = Options(
+    Option(
+        name="order",
+        kind=Choice(QueueOrder),
+        default=QueueOrder.FAIR,
+        summary="How its tenants are served: `fair` by weight, `round_robin` in turn, `fifo` the oldest run first.",
+    ),
+    Option(
+        name="aging",
+        kind=Duration(timedelta(seconds=1), timedelta(days=30)),
+        default=AGING,
+        summary="A run that has waited for so long need not wait until nothing more urgent waits.",
+    ),
+    Option(
+        name="aging_share",
+        kind=AgingShare(),
+        default=AGING_SHARE,
+        summary="The share of the seats that such runs get while more urgent work waits, the oldest first; 0: none.",
+    ),
+)
+
+
+def change_queue(queue: Queue, body: Mapping[str, Any]) -> Queue:
+    """Return a queue's settings with those of a body instead of the old ones. Defaults replace what is left out.
+
+    Raises:
+        InvalidInput: a value is wrong, or there is no such setting.
+    """
+    return Queue(name=queue.name, **QUEUE_OPTIONS.read_all(body, lambda field: field))

@@ -1,0 +1,172 @@
+"""Says in one sentence why a run has not started, or what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from mainspring.core.fields import show
+from mainspring.core.ids import RunId, format_run_id
+from mainspring.core.limits import job_of_limit
+from mainspring.core.model import Run
+from mainspring.core.rates import Rate
+from mainspring.core.states import FINAL_STATES, RunState
+
+MOST_AHEAD = 1000
+"""Up to so many runs before a run are counted."""
+_SECOND = timedelta(seconds=1)
+
+
+class WhyCode(StrEnum):
+    """What a run waits for, or what became of it. The first that holds is told."""
+
+    ENDED = "ended"
+    RUNNING = "running"
+    NOT_DUE = "not_due"
+    BACKING_OFF = "backing_off"
+    NO_WORKER = "no_worker"
+    KEY_FULL = "key_full"
+    RATE = "rate"
+    QUARANTINED = "quarantined"
+    BEHIND = "behind"
+    READY = "ready"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyFacts:
+    """A key of a run, and how much of it is taken.
+
+    Attributes:
+        limit: the limit's name.
+        holders: some of the runs that have a place under it, at most five.
+        next_permit_at: when its rate allows the next start; None if it allows one now, or there is no rate.
+    """
+
+    limit: str
+    key: str
+    max_running: int | None
+    rate: Rate | None
+    held: int
+    holders: tuple[RunId, ...]
+    next_permit_at: datetime | None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further run has room under it."""
+        return self.max_running is not None and self.held >= self.max_running
+
+    @property
+    def words(self) -> str:
+        """The key as it stands in a sentence."""
+        owner = "the job's limit" if job_of_limit(self.limit) is not None else f"limit {self.limit}"
+        return f"{owner} for {self.key!r}" if self.key else owner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitFacts:
+    """What a waiting run waits for, as the store knows it.
+
+    Attributes:
+        keys: what it is counted under.
+        ahead: how many ready runs stand before it in its lane or line; not counted beyond `MOST_AHEAD`.
+    """
+
+    keys: tuple[KeyFacts, ...] = ()
+    ahead: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """The answer.
+
+    Attributes:
+        ahead: how many runs stand before it; None if that does not matter.
+        until: when it may start, as far as that is known.
+        holders: runs that stand in its way.
+    """
+
+    code: WhyCode
+    sentence: str
+    ahead: int | None = None
+    until: datetime | None = None
+    holders: tuple[RunId, ...] = ()
+
+
+def explain(run: Run, wait: WaitFacts | None, *, has_worker: bool, now: datetime) -> Why:
+    """Return why a run waits, or what became of it.
+
+    Args:
+        wait: what it waits for; None if it does not wait.
+        has_worker: a live worker serves its queue, and can execute it.
+        now: the store's time.
+    """
+    if run.state in FINAL_STATES:
+        reason = f" ({run.reason})" if run.reason else ""
+        ended = "" if run.finished_at is None else f" at {_instant(run.finished_at)}"
+        return Why(code=WhyCode.ENDED, sentence=f"It has ended: {run.state}{reason}{ended}.")
+    if run.state is RunState.RUNNING or wait is None:
+        since = "" if run.started_at is None else f" since {_instant(run.started_at)}"
+        asked = "; it was asked to stop" if run.is_cancel_requested else ""
+        return Why(code=WhyCode.RUNNING, sentence=f"Attempt {run.attempt} is under way{since}{asked}.")
+    if run.ready_at > now:
+        return _explain_time(run, now)
+    if not has_worker:
+        return Why(
+            code=WhyCode.NO_WORKER,
+            sentence=f"No live worker serves queue {run.lane.queue!r} and can execute it.",
+        )
+    return _explain_key(wait.keys, wait.ahead) or _explain_place(run, wait.ahead)
+
+
+def _explain_time(run: Run, now: datetime) -> Why:
+    when = f"{_instant(run.ready_at)}, in {show(max(run.ready_at - now, _SECOND) // _SECOND * _SECOND)}"
+    if run.state is RunState.RETRYING:
+        sentence = f"Attempt {run.attempt - 1} did not succeed; the next one may start at {when}."
+        return Why(code=WhyCode.BACKING_OFF, sentence=sentence, until=run.ready_at)
+    return Why(code=WhyCode.NOT_DUE, sentence=f"It may start at {when}.", until=run.ready_at)
+
+
+def _explain_key(keys: Sequence[KeyFacts], ahead: int) -> Why | None:
+    """Return which limit has no room; None if all have."""
+    for key in keys:
+        if key.is_full:
+            holders = ", ".join(map(format_run_id, key.holders))
+            taken = f"{key.held} of {key.max_running} places under {key.words} are taken by {holders}"
+            more = " and others" if key.held > len(key.holders) else ""
+            sentence = f"{taken}{more}; {_before(ahead)}."
+            return Why(code=WhyCode.KEY_FULL, sentence=sentence, ahead=ahead, holders=key.holders)
+        if key.next_permit_at is not None and key.rate is not None:
+            begin = f"The rate {key.rate.text} of {key.words} allows the next start at {_instant(key.next_permit_at)}"
+            sentence = f"{begin}; {_before(ahead)}."
+            return Why(code=WhyCode.RATE, sentence=sentence, ahead=ahead, until=key.next_permit_at)
+    return None
+
+
+def _explain_place(run: Run, ahead: int) -> Why:
+    if run.crashes:
+        sentence = f"It crashed a worker, and waits for one that runs nothing else; {_before(ahead)}."
+        return Why(code=WhyCode.QUARANTINED, sentence=sentence, ahead=ahead)
+    if ahead:
+        where = f"in queue {run.lane.queue!r} with its priority, {run.lane.priority.name}, and for the same workers"
+        return Why(code=WhyCode.BEHIND, sentence=f"{_count(ahead)} before it {where}.", ahead=ahead)
+    return Why(
+        code=WhyCode.READY,
+        sentence="It is the next one, and starts as soon as a worker has a free slot.",
+        ahead=0,
+    )
+
+
+def _before(ahead: int) -> str:
+    return f"{_count(ahead)} before it" if ahead else "it is the next one"
+
+
+def _count(ahead: int) -> str:
+    if ahead >= MOST_AHEAD:
+        return f"{MOST_AHEAD:,} or more wait"
+    return "1 waits" if ahead == 1 else f"{ahead} wait"
+
+
+def _instant(instant: datetime) -> str:
+    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")

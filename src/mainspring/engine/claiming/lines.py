@@ -1,0 +1,201 @@
+"""What a process knows about the lines of runs that wait under limits, and from which of them to claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from heapq import nsmallest
+
+from mainspring.core.holding import LineStop
+from mainspring.core.ids import KeyId, LaneId
+from mainspring.ports.clock import Clock
+from mainspring.ports.store import Store
+from mainspring.ports.store.limits import Line, LineClaim, LineClaimResult, LineKey, LineQuota
+
+SLICE = 1000
+"""Lines that one look reads. If there are more, the looks go round, and between them only lines that were claimed from
+are read again."""
+SLICE_SHARE = 0.05
+"""The share of the time that rounds of looks may take."""
+FULL_PERIOD = timedelta(seconds=5)
+"""A line without room is tried again after this time, if nothing is heard of the end of a run in its way."""
+BUSY_PERIOD = timedelta(milliseconds=20)
+"""The same if another claim is just deciding about its key."""
+_MOST_LINES = 256
+"""Lines of one claim, at most."""
+_FIRST_QUOTA = 2
+
+
+@dataclass(slots=True)
+class _Known:
+    """A line.
+
+    Attributes:
+        ready_at: the earliest instant at which one of its runs may start.
+        closed_until: it is not claimed from before this instant.
+        closed_by: the key that has no room.
+        quota: how many runs of it to ask for. It follows what the line gave.
+        turn: grows with each claim that it was offered to, so that lines that are alike take turns.
+    """
+
+    ready_at: datetime
+    closed_until: datetime | None = None
+    closed_by: KeyId | None = None
+    quota: int = _FIRST_QUOTA
+    turn: int = 0
+
+    @property
+    def opens_at(self) -> datetime:
+        """When there is something to claim, as far as is known."""
+        return self.ready_at if self.closed_until is None else max(self.ready_at, self.closed_until)
+
+
+@dataclass(slots=True)
+class LinesInView:
+    """The lines of the lanes that a process knows.
+
+    All of it is a hint: the store decides about each run. What is wrong here costs a claim, or the time until the next
+    look.
+    """
+
+    _lanes: dict[LaneId, dict[KeyId, _Known]] = field(default_factory=dict)
+    _closed: dict[KeyId, set[LineKey]] = field(default_factory=dict)  # by the key that has no room
+    _changed: set[LineKey] = field(default_factory=set)  # claimed from since they were read
+    _after: LineKey | None = None
+    _seen: set[LineKey] = field(default_factory=set)  # in this round of looks
+    _next_slice_at: float = -1.0e9  # monotonic
+    _turns: int = 0
+
+    def head(self, lane_id: LaneId) -> datetime | None:
+        """Return when one of a lane's lines next has something to claim; None if none has."""
+        lines = self._lanes.get(lane_id)
+        return min((line.opens_at for line in lines.values()), default=None) if lines else None
+
+    def instants(self, lane_ids: Iterable[LaneId], now: datetime, limit: int) -> dict[LaneId, list[datetime]]:
+        """Return by lane since when its runs have been ready, as far as there seems to be room; the oldest first."""
+        return {
+            lane_id: sorted(
+                line.ready_at
+                for line in self._lanes.get(lane_id, {}).values()
+                if line.opens_at <= now
+                for _ in range(min(line.quota, limit))
+            )[:limit]
+            for lane_id in lane_ids
+        }
+
+    def due_in(self, at: float) -> float | None:
+        """Return the seconds until the next look of a round; None if the looks are not going round."""
+        return None if self._after is None else max(self._next_slice_at - at, 0.0)
+
+    async def read(self, store: Store, clock: Clock) -> None:
+        """Look at the lines: at all if they are few, else at the next ones, and at those that were claimed from."""
+        begun = clock.monotonic()
+        if self._after is not None and (changed := sorted(self._changed)):
+            found = {line.key: line for line in await store.read_some_lines(changed)}
+            for key in changed:
+                self._note(key, found.get(key))
+        self._changed.clear()
+        if begun < self._next_slice_at:
+            return
+        found_lines = await store.read_lines(after=self._after, limit=SLICE)
+        for line in found_lines:
+            self._seen.add(line.key)
+            self._note(line.key, line)
+        if len(found_lines) < SLICE:
+            self._end_round()
+        else:
+            self._after = found_lines[-1].key
+        is_one_of_many = self._after is not None or len(self._seen) >= SLICE
+        ended = clock.monotonic()
+        self._next_slice_at = ended + (ended - begun) / SLICE_SHARE if is_one_of_many else begun
+
+    def _end_round(self) -> None:
+        """Forget the lines that were not seen since the round began."""
+        for key in [key for key in self._keys() if key not in self._seen]:
+            self._note(key, None)
+        self._after = None
+        self._seen = set()
+
+    def _keys(self) -> Iterator[LineKey]:
+        return (LineKey(key_id, lane_id) for lane_id, lines in self._lanes.items() for key_id in lines)
+
+    def _note(self, key: LineKey, line: Line | None) -> None:
+        """Take over what a look has found of a line; None: nothing waits in it."""
+        lines = self._lanes.setdefault(key.lane_id, {})
+        known = lines.get(key.key_id)
+        if line is None:
+            if known is not None:
+                self._open(key, known)
+                del lines[key.key_id]
+        elif known is None:
+            lines[key.key_id] = _Known(line.ready_at)
+        else:
+            known.ready_at = line.ready_at
+        if not lines:
+            del self._lanes[key.lane_id]
+
+    def pick(self, quotas: Mapping[LaneId, int], now: datetime) -> tuple[LineQuota, ...]:
+        """Return the lines to claim from, and how many runs of each.
+
+        Within a lane, the line whose head is the oldest goes first, and of those that are alike the one that has waited
+        longest for its turn.
+
+        Args:
+            quotas: the most runs to take of each lane.
+        """
+        picked: list[LineQuota] = []
+        self._turns += 1
+        for lane_id, most in quotas.items():
+            lines = self._lanes.get(lane_id, {})
+            ready = (
+                (line.ready_at, line.turn, key_id) for key_id, line in lines.items() if line.opens_at <= now
+            )
+            left = most
+            for ready_at, _, key_id in nsmallest(_MOST_LINES - len(picked), ready):
+                quota = min(lines[key_id].quota, left)
+                if quota < 1:
+                    break
+                left -= quota
+                lines[key_id].turn = self._turns
+                picked.append(LineQuota(LineKey(key_id, lane_id), ready_at, quota))
+        return tuple(picked)
+
+    def note_claim(self, request: LineClaim, result: LineClaimResult, now: datetime) -> None:
+        """Take over what a claim has found out about its lines."""
+        for line in request.lines:
+            known = self._lanes.get(line.key.lane_id, {}).get(line.key.key_id)
+            if known is None:
+                continue
+            self._changed.add(line.key)
+            taken = result.taken.get(line.key, 0)
+            stop = result.stops.get(line.key)
+            if stop is not None:
+                known.quota = max(taken, 1)
+                self._close(line.key, known, stop, now)
+            elif taken >= line.quota:
+                known.quota = 2 * line.quota
+
+    def _close(self, key: LineKey, known: _Known, stop: LineStop, now: datetime) -> None:
+        self._open(key, known)
+        if stop.is_busy:
+            known.closed_until = now + BUSY_PERIOD
+        else:
+            known.closed_until = stop.until or now + FULL_PERIOD
+            known.closed_by = stop.key_id
+            self._closed.setdefault(stop.key_id, set()).add(key)
+
+    def _open(self, key: LineKey, known: _Known) -> None:
+        if known.closed_by is not None:
+            waiting = self._closed.get(known.closed_by, set())
+            waiting.discard(key)
+            if not waiting:
+                self._closed.pop(known.closed_by, None)
+        known.closed_until = known.closed_by = None
+
+    def open(self, key_ids: Iterable[KeyId]) -> bool:
+        """Have the lines tried again that these keys have stopped. Return whether there are any."""
+        found = [key for key_id in key_ids for key in self._closed.get(key_id, ())]
+        for key in found:
+            self._open(key, self._lanes[key.lane_id][key.key_id])
+        return bool(found)

@@ -1,0 +1,97 @@
+"""Use cases on limits that jobs share, and the check that a job uses none that does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mainspring.core.fields import read_word
+from mainspring.core.limit_settings import read_limit
+from mainspring.core.limits import LimitRule, used_limits
+from mainspring.core.model import JobSpec
+from mainspring.errors import Conflict, InvalidInput, NotFound
+from mainspring.ports.clock import Clock
+from mainspring.ports.store import Store
+from mainspring.ports.store.limits import KeyUse
+
+
+async def check_limits(
+    store: Store, tenant: str, specs: Sequence[JobSpec], *, are_numbered: bool = False
+) -> None:
+    """Refuse definitions that use a limit that does not exist.
+
+    Args:
+        are_numbered: the field of the error begins with the place of the definition.
+
+    Raises:
+        InvalidInput: a limit is not known.
+    """
+    if not any(used_limits(spec.concurrency) for spec in specs):
+        return
+    known = sorted(rule.name for rule in await store.list_limits(tenant))
+    for index, spec in enumerate(specs):
+        for place, limit in enumerate(spec.concurrency):
+            if limit.use is not None and limit.use not in known:
+                prefix = f"[{index}]." if are_numbered else ""
+                others = f"; there are {', '.join(known[:5])}" if known else ""
+                message = f"there is no limit {limit.use!r}: set it first, by `mainspring limit set`{others}"
+                raise InvalidInput(f"{prefix}concurrency[{place}].use", message)
+
+
+class Limits:
+    """Limits that jobs share. Every method acts for one tenant."""
+
+    def __init__(self, store: Store, *, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def get(self, tenant: str, name: str) -> LimitRule:
+        """Return a limit.
+
+        Raises:
+            NotFound: there is none of that name.
+        """
+        for rule in await self._store.list_limits(tenant):
+            if rule.name == name:
+                return rule
+        raise NotFound("limit", name)
+
+    async def list_page(self, tenant: str, *, after: str | None = None, limit: int = 100) -> list[LimitRule]:
+        """Return a page of limits by name."""
+        rules = await self._store.list_limits(tenant)
+        return [rule for rule in rules if after is None or rule.name > after][:limit]
+
+    async def put(self, tenant: str, name: str, body: Mapping[str, Any]) -> tuple[LimitRule, bool]:
+        """Set a limit. Return it, and whether it is new. It holds at once, for runs that wait too.
+
+        Raises:
+            InvalidInput: a value is wrong. Nothing is stored.
+        """
+        rule = read_limit(read_word(name, "limit"), body)
+        [is_new] = await self._store.write_limits(tenant, [rule])
+        return rule, is_new
+
+    async def delete(self, tenant: str, name: str) -> None:
+        """Delete a limit. Runs that wait under it have none then.
+
+        Raises:
+            NotFound: there is none of that name.
+            Conflict: a job uses it.
+        """
+        deletion = await self._store.delete_limit(tenant, name)
+        if deletion.used_by:
+            users = ", ".join(deletion.used_by)
+            raise Conflict("limit", f"is used by {users}; change these jobs first")
+        if not deletion.is_known:
+            raise NotFound("limit", name)
+
+    async def keys(
+        self, tenant: str, name: str, *, after: str | None = None, limit: int = 100
+    ) -> list[KeyUse]:
+        """Return a page of the keys of a limit under which a run stands or has just stood.
+
+        Raises:
+            NotFound: there is no limit of that name.
+        """
+        await self.get(tenant, name)
+        return await self._store.list_keys(tenant, name, after=after, limit=limit, now=self._clock.now())

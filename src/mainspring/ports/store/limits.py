@@ -1,0 +1,151 @@
+"""Limits: their rules, the lines of runs that wait under them, and claims that keep within them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from mainspring.core.holding import LineStop
+from mainspring.core.ids import KeyId, LaneId, RunId, SessionId
+from mainspring.core.limits import LimitRule
+from mainspring.ports.store.claims import ClaimedRun
+
+
+class LineKey(NamedTuple):
+    """One line: the runs of a lane whose first key is the same."""
+
+    key_id: KeyId
+    lane_id: LaneId
+
+
+class Line(NamedTuple):
+    """A line with its earliest `ready_at`, which may lie in the future."""
+
+    key: LineKey
+    ready_at: datetime
+
+
+class LineQuota(NamedTuple):
+    """How many runs a claim may take of a line, and the lower bound of their `ready_at`."""
+
+    key: LineKey
+    low: datetime
+    quota: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineClaim:
+    """A session's request for runs that wait in lines; see `LimitStore.claim_lined_up`.
+
+    Attributes:
+        number: the session's request number, one sequence with those of `ClaimRequest`.
+        lines: in order of preference. Requests of one call that have the same object here share the quotas.
+    """
+
+    session_id: SessionId
+    number: int
+    limit: int
+    lines: tuple[LineQuota, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LineClaimResult:
+    """The leases given to one request.
+
+    Attributes:
+        taken: how many of them are of each line; empty if the answer is that of an earlier claim.
+        keys: the keys of each run.
+        stops: the lines that were stopped, for all requests of the call with the same lines.
+    """
+
+    runs: tuple[ClaimedRun, ...]
+    is_session_live: bool = True
+    taken: Mapping[LineKey, int] = field(default_factory=dict, compare=False)
+    keys: Mapping[RunId, tuple[KeyId, ...]] = field(default_factory=dict, compare=False)
+    stops: Mapping[LineKey, LineStop] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyUse:
+    """How much of a key is taken.
+
+    Attributes:
+        held: how many runs have a place under it.
+        run_ids: some of them, at most five.
+        next_permit_at: when the next start is allowed by its rate; None if one is allowed now, or there is no rate.
+        waiting_since: the earliest `ready_at` of the runs that wait in its line; None if none does.
+    """
+
+    key: str
+    held: int
+    run_ids: tuple[RunId, ...]
+    next_permit_at: datetime | None
+    waiting_since: datetime | None
+
+
+class LimitStore(Protocol):
+    """The rules of limits, and the claims that keep within them.
+
+    A place under a key is an entry that counts only while its run is RUNNING under the entry's token, or with
+    `hold: run` while its run is live. So whatever ends an attempt frees the place, and nothing has to be given back.
+    """
+
+    async def write_limits(self, tenant: str, rules: Sequence[LimitRule]) -> list[bool]:
+        """Store shared limits. Return for each whether it is new.
+
+        The newest numbers hold for runs that wait, too. Runs under way go on, whatever the cap is now.
+        """
+        ...
+
+    async def list_limits(self, tenant: str) -> list[LimitRule]:
+        """Return the tenant's shared limits by name."""
+        ...
+
+    async def delete_limit(self, tenant: str, name: str) -> LimitDeletion:
+        """Delete a shared limit, unless a job uses it."""
+        ...
+
+    async def list_keys(
+        self, tenant: str, name: str, *, after: str | None = None, limit: int, now: datetime
+    ) -> list[KeyUse]:
+        """Return a page of the keys of a limit that are in use, by key."""
+        ...
+
+    async def read_lines(self, *, after: LineKey | None = None, limit: int) -> list[Line]:
+        """Return lines in order of key and lane, from the one after `after` on, each with its earliest `ready_at`."""
+        ...
+
+    async def read_some_lines(self, keys: Sequence[LineKey]) -> list[Line]:
+        """Return those of these lines in which a run waits, each with its earliest `ready_at`."""
+        ...
+
+    async def claim_lined_up(self, requests: Sequence[LineClaim], *, now: datetime) -> list[LineClaimResult]:
+        """Give runs that wait in lines to sessions, as `claim_runs` does for those of lanes.
+
+        A run starts if all its keys have room (see `admit_to_keys`); it then has a place under each. Keys are decided
+        about one by one: where another claim is at it, the line is stopped as busy. Repeats and late requests are
+        answered as by `claim_runs`, and a session that runs a quarantined run gets nothing.
+        """
+        ...
+
+    async def prune_limits(self, *, now: datetime, limit: int) -> int:
+        """Remove places that do not count, keys that nobody needs, and rules of deleted jobs without keys.
+
+        Removes at most `limit` of each, and returns the largest of the counts.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LimitDeletion:
+    """What became of a delete.
+
+    Attributes:
+        is_known: there was such a limit.
+        used_by: names of jobs that use it, at most five; then it is still there.
+    """
+
+    is_known: bool
+    used_by: tuple[str, ...] = ()

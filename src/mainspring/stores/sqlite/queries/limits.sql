@@ -1,0 +1,262 @@
+-- Limits: rules, keys, and the lines of the runs that wait under them. There is one writer, so nothing is locked.
+-- A rule without a cap and without a rate is one that is not set: it stays for those who stand under it.
+
+-- name: find_limit
+SELECT name FROM limit_rule
+WHERE tenant = :tenant AND name = :name AND (max_running IS NOT NULL OR per_count IS NOT NULL);
+
+-- name: write_rule
+INSERT INTO limit_rule (tenant, name, job_id, max_running, per_count, per_ms, burst, hold)
+VALUES (:tenant, :name, :job_id, :cap, :count, :period_ms, :burst, :hold)
+ON CONFLICT (tenant, name) DO UPDATE SET
+    max_running = excluded.max_running, per_count = excluded.per_count, per_ms = excluded.per_ms, burst = excluded.burst,
+    hold = excluded.hold;
+
+-- name: lift_own_rules
+-- The rules of own limits that the newest definition of a job does not have.
+UPDATE limit_rule SET max_running = NULL, per_count = NULL, per_ms = NULL, burst = NULL
+WHERE job_id = :job_id AND name NOT IN (SELECT value FROM json_each(:names));
+
+-- name: drop_limit_uses
+DELETE FROM limit_use WHERE job_id = :job_id;
+
+-- name: add_limit_use
+INSERT INTO limit_use (tenant, name, job_id) VALUES (:tenant, :name, :job_id)
+ON CONFLICT (tenant, name, job_id) DO NOTHING;
+
+-- name: list_limits
+SELECT name, job_id, max_running, per_count, per_ms, burst, hold FROM limit_rule
+WHERE tenant = :tenant AND job_id IS NULL AND (max_running IS NOT NULL OR per_count IS NOT NULL)
+ORDER BY name;
+
+-- name: list_limit_users
+SELECT job.name FROM limit_use JOIN job ON job.id = limit_use.job_id
+WHERE limit_use.tenant = :tenant AND limit_use.name = :name AND job.deleted_at IS NULL
+ORDER BY job.name LIMIT :limit;
+
+-- name: lift_limit
+UPDATE limit_rule SET max_running = NULL, per_count = NULL, per_ms = NULL, burst = NULL
+WHERE tenant = :tenant AND name = :name AND job_id IS NULL AND (max_running IS NOT NULL OR per_count IS NOT NULL)
+RETURNING name;
+
+-- name: list_keys
+SELECT
+    concurrency_key.id, concurrency_key.key, concurrency_key.level, concurrency_key.level_at, limit_rule.per_count,
+    limit_rule.per_ms, limit_rule.burst,
+    (
+        SELECT json_group_array(run.id)
+        FROM key_hold CROSS JOIN run ON run.id = key_hold.run_id
+        WHERE key_hold.key_id = concurrency_key.id
+          AND (limit_rule.hold = 'run' OR (run.token = key_hold.token AND run.session_id IS NOT NULL))
+    ) AS run_ids,
+    (
+        SELECT min(run.ready_at) FROM run INDEXED BY run_line WHERE {is_in_line} AND run.key_id = concurrency_key.id
+    ) AS waiting_since
+FROM limit_rule
+CROSS JOIN concurrency_key ON concurrency_key.rule_id = limit_rule.id
+WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name AND concurrency_key.key > :after
+ORDER BY concurrency_key.key LIMIT :limit;
+
+-- name: read_wait_keys
+-- The keys of a waiting run, that of its line first.
+SELECT
+    limit_rule.name, concurrency_key.key, concurrency_key.level, concurrency_key.level_at, limit_rule.max_running,
+    limit_rule.per_count, limit_rule.per_ms, limit_rule.burst,
+    (
+        SELECT json_group_array(holder.id)
+        FROM key_hold CROSS JOIN run AS holder ON holder.id = key_hold.run_id
+        WHERE key_hold.key_id = concurrency_key.id
+          AND (limit_rule.hold = 'run' OR (holder.token = key_hold.token AND holder.session_id IS NOT NULL))
+    ) AS run_ids
+FROM run
+CROSS JOIN json_each(json_array(run.key_id, run.second_key_id, run.third_key_id)) AS own
+CROSS JOIN concurrency_key ON concurrency_key.id = own.value
+CROSS JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
+WHERE run.id = :run_id
+ORDER BY own.key;
+
+-- name: count_ahead
+-- How many stand before a waiting run: of its lane, of its line, or of its lane's quarantined runs. No row: it does not
+-- wait.
+SELECT
+    (SELECT count(*) FROM (
+        SELECT 1 FROM run INDEXED BY run_ready
+        WHERE mine.crashes = 0 AND NOT mine.is_parked AND run.lane_id = mine.lane_id AND {is_ready} AND run.crashes = 0
+          AND run.ready_at <= mine.ready_at AND (run.ready_at < mine.ready_at OR run.id < mine.id)
+        LIMIT :limit
+    )) + (SELECT count(*) FROM (
+        SELECT 1 FROM run INDEXED BY run_line
+        WHERE mine.crashes = 0 AND mine.is_parked AND {is_in_line} AND run.key_id = mine.key_id
+          AND run.lane_id = mine.lane_id
+          AND run.ready_at <= mine.ready_at AND (run.ready_at < mine.ready_at OR run.id < mine.id)
+        LIMIT :limit
+    )) + (SELECT count(*) FROM (
+        SELECT 1 FROM run INDEXED BY run_quarantined
+        WHERE mine.crashes > 0 AND run.lane_id = mine.lane_id AND {is_waiting} AND run.crashes > 0
+          AND run.ready_at <= mine.ready_at AND (run.ready_at < mine.ready_at OR run.id < mine.id)
+        LIMIT :limit
+    )) AS ahead
+FROM run AS mine
+WHERE mine.id = :run_id AND mine.session_id IS NULL;
+
+-- name: find_rule
+SELECT id FROM limit_rule WHERE tenant = :tenant AND name = :name;
+
+-- name: intern_rule
+-- A rule that is not there, because a limit was deleted meanwhile, is one without bounds.
+INSERT INTO limit_rule (tenant, name, job_id, hold) VALUES (:tenant, :name, :job_id, 'attempt') RETURNING id;
+
+-- name: find_key
+SELECT id FROM concurrency_key WHERE rule_id = :rule_id AND key = :key;
+
+-- name: intern_key
+INSERT INTO concurrency_key (rule_id, key) VALUES (:rule_id, :key) RETURNING id;
+
+-- name: read_lines
+-- The earliest run of each line, from a line on: one search for each line, however many runs wait in it.
+WITH RECURSIVE line (run_id, position) AS (
+    SELECT (
+        SELECT run.id FROM run INDEXED BY run_line
+        WHERE {is_in_line} AND (run.key_id, run.lane_id) > (:after_key, :after_lane)
+        ORDER BY run.key_id, run.lane_id, run.ready_at LIMIT 1
+    ), 1
+    UNION ALL
+    SELECT (
+        SELECT run.id FROM run INDEXED BY run_line
+        WHERE {is_in_line} AND (run.key_id, run.lane_id) > (head.key_id, head.lane_id)
+        ORDER BY run.key_id, run.lane_id, run.ready_at LIMIT 1
+    ), line.position + 1
+    FROM line CROSS JOIN run AS head ON head.id = line.run_id
+    WHERE line.position < :limit
+)
+SELECT run.key_id, run.lane_id, run.ready_at FROM line CROSS JOIN run ON run.id = line.run_id;
+
+-- name: read_some_line
+SELECT run.key_id, run.lane_id, run.ready_at FROM run INDEXED BY run_line
+WHERE {is_in_line} AND run.key_id = :key_id AND run.lane_id = :lane_id
+ORDER BY run.ready_at LIMIT 1;
+
+-- name: pick_lined_up
+SELECT {run.candidate_columns} FROM run INDEXED BY run_line
+WHERE {is_in_line} AND run.key_id = :key_id AND run.lane_id = :lane_id AND run.ready_at BETWEEN :low AND :now AND {is_unexpired}
+ORDER BY run.ready_at LIMIT :limit;
+
+-- name: pick_quarantined
+-- The same for runs that crashed a worker, with keys or without, lane after lane.
+SELECT {run.candidate_columns}
+FROM json_each(:lanes) AS wanted
+CROSS JOIN run INDEXED BY run_quarantined ON run.lane_id = CAST(wanted.key AS INTEGER)
+WHERE {is_waiting} AND {is_unexpired} AND run.crashes > 0 AND run.ready_at BETWEEN wanted.value AND :now
+LIMIT :limit;
+
+-- name: read_keys_of_claim
+SELECT
+    key.id, key.level, key.level_at, rule.max_running, rule.per_count, rule.per_ms, rule.burst, rule.hold
+FROM json_each(:key_ids) AS wanted
+CROSS JOIN concurrency_key AS key ON key.id = wanted.value
+CROSS JOIN limit_rule AS rule ON rule.id = key.rule_id;
+
+-- name: drop_void_holds
+-- Places that do not count. `is_by_run`: with `hold: run`.
+DELETE FROM key_hold
+WHERE key_hold.key_id = :key_id AND NOT EXISTS (
+    SELECT 1 FROM run
+    WHERE run.id = key_hold.run_id AND (:is_by_run OR (run.token = key_hold.token AND run.session_id IS NOT NULL))
+);
+
+-- name: count_holds
+SELECT count(*) FROM key_hold WHERE key_id = :key_id;
+
+-- name: list_holders
+SELECT run_id FROM key_hold WHERE key_id = :key_id;
+
+-- name: pick_holders
+-- Runs that kept their places, and wait for their next attempt.
+SELECT {run.candidate_columns}
+FROM json_each(:run_ids) AS wanted
+CROSS JOIN run ON run.id = wanted.value
+WHERE run.session_id IS NULL AND run.crashes = 0 AND {is_unexpired};
+
+-- name: start_lined_up
+UPDATE run SET
+    state = 'RUNNING', token = token + 1, session_id = :session_id, claim_number = :number, is_quarantined = crashes > 0,
+    started_at = :now, deadline_at = :now + timeout_ms * 1000
+WHERE id IN (SELECT value FROM json_each(:run_ids));
+
+-- name: find_started
+SELECT
+    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, lane.tenant
+FROM json_each(:run_ids) AS wanted
+CROSS JOIN run ON run.id = wanted.value
+CROSS JOIN lane ON lane.id = run.lane_id;
+
+-- name: add_hold
+INSERT INTO key_hold (key_id, run_id, token) VALUES (:key_id, :run_id, :token);
+
+-- name: set_bucket
+UPDATE concurrency_key SET level = :level, level_at = :level_at WHERE id = :key_id;
+
+-- name: insert_lined_up
+INSERT INTO run ({new_columns}, is_parked, key_id, second_key_id, third_key_id)
+VALUES (
+    :run_id, :job_id, :version, :run_lane, :kind, 'PENDING', :fire_at, :due_at, max(:due_at, :now), :now, :expiry_at,
+    :timeout_ms, :payload, :target_key, :fire_range_id, 1, :key_id, :second_key, :third_key
+);
+
+-- name: prune_holds
+DELETE FROM key_hold WHERE (key_id, run_id, token) IN (
+    SELECT key_hold.key_id, key_hold.run_id, key_hold.token FROM key_hold
+    WHERE NOT EXISTS (
+        SELECT 1 FROM run
+        WHERE run.id = key_hold.run_id AND (
+            (run.token = key_hold.token AND run.session_id IS NOT NULL)
+            OR 'run' = (
+                SELECT limit_rule.hold FROM concurrency_key CROSS JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
+                WHERE concurrency_key.id = key_hold.key_id
+            )
+        )
+    )
+    LIMIT :limit
+);
+
+-- name: delete_idle_keys
+-- Keys under which no run stands, and whose permits have all come in again.
+DELETE FROM concurrency_key WHERE id IN (
+    SELECT concurrency_key.id FROM concurrency_key
+    LEFT JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
+    WHERE (
+        concurrency_key.level_at IS NULL OR limit_rule.per_ms IS NULL
+        OR concurrency_key.level_at
+            < :now - 1000 * limit_rule.per_ms * (1.0 * coalesce(limit_rule.burst, 1) / limit_rule.per_count + 1)
+    )
+      AND NOT EXISTS (SELECT 1 FROM key_hold WHERE key_hold.key_id = concurrency_key.id)
+      AND NOT EXISTS (
+        SELECT 1 FROM run INDEXED BY run_line WHERE {is_in_line} AND run.key_id = concurrency_key.id
+    )
+      AND NOT EXISTS (
+        SELECT 1 FROM run INDEXED BY run_second_key WHERE run.second_key_id = concurrency_key.id
+    )
+      AND NOT EXISTS (
+        SELECT 1 FROM run INDEXED BY run_third_key WHERE run.third_key_id = concurrency_key.id
+    )
+      AND concurrency_key.id NOT IN (
+        SELECT run.key_id FROM run INDEXED BY run_quarantined
+        WHERE {is_waiting} AND run.crashes > 0 AND run.key_id IS NOT NULL
+    )
+    LIMIT :limit
+);
+
+-- name: delete_idle_rules
+-- Rules that are not set, and own limits of deleted jobs, under which no run stands.
+DELETE FROM limit_rule WHERE id IN (
+    SELECT limit_rule.id FROM limit_rule
+    WHERE (
+        (limit_rule.max_running IS NULL AND limit_rule.per_count IS NULL)
+        OR (
+            limit_rule.job_id IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = limit_rule.job_id AND job.deleted_at IS NULL)
+        )
+    )
+      AND NOT EXISTS (SELECT 1 FROM concurrency_key WHERE concurrency_key.rule_id = limit_rule.id)
+    LIMIT :limit
+);

@@ -1,0 +1,146 @@
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mainspring.core.ids import RunId, SessionId, format_run_id
+from mainspring.core.limits import own_limit_name
+from mainspring.core.model import LaneKey, Priority, Run, RunKind
+from mainspring.core.rates import Rate
+from mainspring.core.states import RunState
+from mainspring.core.why import MOST_AHEAD, KeyFacts, WaitFacts, Why, WhyCode, explain
+from mainspring.testing.factories import IdSequence, at
+
+JOB = IdSequence().new_job_id()
+RUN = Run(
+    id=RunId(256),
+    job_id=JOB,
+    version=1,
+    tenant="default",
+    lane=LaneKey("mail", "function:send", "default", Priority.LOW),
+    kind=RunKind.MANUAL,
+    state=RunState.PENDING,
+    fire_at=None,
+    due_at=at(0),
+    ready_at=at(0),
+    created_at=at(0),
+    started_at=None,
+    finished_at=None,
+    attempt=1,
+    token=0,
+    crashes=0,
+    session_id=None,
+    is_cancel_requested=False,
+    reason=None,
+    error=None,
+    payload=None,
+    result=None,
+    output=None,
+    idempotency_key=None,
+    fire_range_id=None,
+    redrive_of=None,
+)
+HOLDERS = (RunId(512), RunId(768))
+
+
+def key(**facts: Any) -> KeyFacts:
+    values: dict[str, Any] = {
+        "limit": "crm",
+        "key": "42",
+        "max_running": 2,
+        "rate": None,
+        "held": 2,
+        "holders": HOLDERS,
+        "next_permit_at": None,
+    }
+    return KeyFacts(**values | facts)
+
+
+def why(wait: WaitFacts | None = None, *, has_worker: bool = True, **run: Any) -> Why:
+    return explain(replace(RUN, **run), wait, has_worker=has_worker, now=at(10))
+
+
+FIRST, SECOND = map(format_run_id, HOLDERS)
+NOTHING = WaitFacts()
+FULL = WaitFacts(keys=(key(),), ahead=318)
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "sentence"),
+    [
+        (
+            why(state=RunState.SKIPPED, reason="expired", finished_at=at(5)),
+            WhyCode.ENDED,
+            "It has ended: SKIPPED (expired) at 2026-01-05T12:00:05.000Z.",
+        ),
+        (
+            why(state=RunState.RUNNING, session_id=SessionId(1), started_at=at(3), attempt=2),
+            WhyCode.RUNNING,
+            "Attempt 2 is under way since 2026-01-05T12:00:03.000Z.",
+        ),
+        (
+            why(state=RunState.RUNNING, started_at=at(3), is_cancel_requested=True),
+            WhyCode.RUNNING,
+            "Attempt 1 is under way since 2026-01-05T12:00:03.000Z; it was asked to stop.",
+        ),
+        (
+            why(NOTHING, ready_at=at(75.5)),
+            WhyCode.NOT_DUE,
+            "It may start at 2026-01-05T12:01:15.500Z, in 1m5s.",
+        ),
+        (
+            why(NOTHING, state=RunState.RETRYING, attempt=2, ready_at=at(10.5)),
+            WhyCode.BACKING_OFF,
+            "Attempt 1 did not succeed; the next one may start at 2026-01-05T12:00:10.500Z, in 1s.",
+        ),
+        (
+            why(FULL, has_worker=False),
+            WhyCode.NO_WORKER,
+            "No live worker serves queue 'mail' and can execute it.",
+        ),
+        (
+            why(FULL),
+            WhyCode.KEY_FULL,
+            f"2 of 2 places under limit crm for '42' are taken by {FIRST}, {SECOND}; 318 wait before it.",
+        ),
+        (
+            why(WaitFacts(keys=(key(held=9, limit=own_limit_name(JOB, 0), key=""),))),
+            WhyCode.KEY_FULL,
+            f"9 of 2 places under the job's limit are taken by {FIRST}, {SECOND} and others; it is the next one.",
+        ),
+        (
+            why(
+                WaitFacts(
+                    keys=(key(max_running=None, rate=Rate(5, timedelta(seconds=1)), next_permit_at=at(10.2)),)
+                )
+            ),
+            WhyCode.RATE,
+            "The rate 5/s of limit crm for '42' allows the next start at 2026-01-05T12:00:10.200Z; it is the next one.",
+        ),
+        (
+            why(WaitFacts(ahead=1), crashes=1),
+            WhyCode.QUARANTINED,
+            "It crashed a worker, and waits for one that runs nothing else; 1 waits before it.",
+        ),
+        (
+            why(WaitFacts(ahead=MOST_AHEAD)),
+            WhyCode.BEHIND,
+            "1,000 or more wait before it in queue 'mail' with its priority, LOW, and for the same workers.",
+        ),
+        (why(NOTHING), WhyCode.READY, "It is the next one, and starts as soon as a worker has a free slot."),
+        (
+            why(WaitFacts(keys=(key(held=1),))),
+            WhyCode.READY,
+            "It is the next one, and starts as soon as a worker has a free slot.",
+        ),
+    ],
+)
+def test_sentences(given: Why, code: WhyCode, sentence: str) -> None:
+    assert (given.code, given.sentence) == (code, sentence)
+
+
+def test_facts_for_programs() -> None:
+    assert (why(FULL).holders, why(FULL).ahead, why(FULL).until) == (HOLDERS, 318, None)
+    assert why(NOTHING, ready_at=at(75)).until == at(75)
+    assert why(NOTHING).ahead == 0

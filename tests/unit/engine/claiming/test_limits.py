@@ -1,0 +1,179 @@
+"""Runs with limits wait in lines, and are given out as soon as there is room."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from mainspring.core.ids import JobId
+from mainspring.engine.usecases.submissions import Submission
+from mainspring.errors import Conflict, InvalidInput, NotFound
+from mainspring.ports.executor import Success
+from mainspring.ports.gateway import Lease, Report
+from mainspring.testing.manual import ManualRuntime, ManualWorker
+from tests.unit.engine.conftest import Bench
+
+CUSTOMER = {"key": "$.customer", "limit": 2}
+
+
+async def add_job(runtime: ManualRuntime, concurrency: Any, **more: Any) -> JobId:
+    body = {"name": f"job {concurrency} {more}", "function": "work", "concurrency": concurrency, **more}
+    return (await runtime.client.jobs.create("default", body)).id
+
+
+async def submit(runtime: ManualRuntime, job_id: JobId, *payloads: bytes | None) -> None:
+    await runtime.client.runs.submit_many(
+        "default", [Submission(job_id=job_id, payload=payload) for payload in payloads]
+    )
+
+
+def of(customer: str) -> bytes:
+    return b'{"customer":"%s"}' % customer.encode()
+
+
+async def succeed(worker: ManualWorker, leases: list[Lease]) -> None:
+    await worker.report(*[Report(run_id=one.run_id, token=one.token, ending=Success()) for one in leases])
+
+
+async def test_each_customer_has_its_own_room(bench: Bench) -> None:
+    runtime = bench.runtime
+    job_id = await add_job(runtime, CUSTOMER)
+    await submit(runtime, job_id, *[of("a")] * 20, *[of("b")] * 3)
+    worker = await runtime.worker()
+    leases = [lease for _ in range(4) for lease in await worker.claim(10)]
+    assert Counter(lease.payload for lease in leases) == {of("a"): 2, of("b"): 2}
+
+
+async def test_an_end_makes_room_at_once(bench: Bench) -> None:
+    runtime = bench.runtime
+    job_id = await add_job(runtime, 1)
+    await submit(runtime, job_id, None, None, None)
+    worker = await runtime.worker()
+    for _ in range(3):
+        [lease] = await worker.claim(5)
+        assert await worker.claim(5) == []
+        await succeed(worker, [lease])
+
+
+async def test_plain_runs_and_those_with_limits_share_a_worker(bench: Bench) -> None:
+    runtime = bench.runtime
+    plain = (await runtime.client.jobs.create("default", {"name": "plain", "function": "work"})).id
+    limited = await add_job(runtime, CUSTOMER)
+    await submit(runtime, plain, *[None] * 50)
+    await submit(runtime, limited, *[of(str(number)) for number in range(50)])
+    worker = await runtime.worker()
+    leases = [lease for _ in range(50) for lease in await worker.claim(5)]
+    assert 18 <= Counter(lease.job_id for lease in leases[:40])[limited] <= 22
+    assert Counter(lease.job_id for lease in leases) == {plain: 50, limited: 50}
+
+
+async def test_lines_take_turns(bench: Bench) -> None:
+    """Of fifty lines that are alike, none waits until another one is empty."""
+    runtime = bench.runtime
+    job_id = await add_job(runtime, CUSTOMER)
+    await submit(runtime, job_id, *[of(str(number % 50)) for number in range(500)])
+    worker = await runtime.worker()
+    seen: Counter[bytes | None] = Counter()
+    for _ in range(20):
+        leases = await worker.claim(10)
+        seen.update(lease.payload for lease in leases)
+        await succeed(worker, leases)
+    assert len(seen) == 50
+    assert max(seen.values()) - min(seen.values()) <= 4
+
+
+async def test_a_rate_lets_no_more_start(bench: Bench) -> None:
+    runtime = bench.runtime
+    job_id = await add_job(runtime, {"rate": "10/s", "burst": 3})
+    await submit(runtime, job_id, *[None] * 20)
+    worker = await runtime.worker()
+    assert len([lease for _ in range(3) for lease in await worker.claim(10)]) == 3
+    await runtime.advance(0.5)
+    assert len([lease for _ in range(3) for lease in await worker.claim(10)]) == 3
+    await runtime.advance(0.15)
+    assert len(await worker.claim(10)) == 1
+
+
+async def test_a_thousand_lines_are_found_one_look_after_the_other(bench: Bench) -> None:
+    runtime = bench.runtime
+    job_id = await add_job(runtime, {"key": "$.customer", "limit": 1})
+    await submit(runtime, job_id, *[of(str(number)) for number in range(2500)])
+    worker = await runtime.worker()
+    seen: Counter[bytes | None] = Counter()
+    for _ in range(400):
+        leases = await worker.claim(50)
+        seen.update(lease.payload for lease in leases)
+        await succeed(worker, leases)
+        if len(seen) == 2500:
+            break
+        await runtime.advance(0.1)
+    assert len(seen) == 2500
+
+
+async def test_quarantined_run_without_room_does_not_keep_an_idle_worker_from_other_work(
+    bench: Bench,
+) -> None:
+    runtime = bench.runtime
+    plain = (await runtime.client.jobs.create("default", {"name": "plain", "function": "work"})).id
+    limited = await add_job(runtime, 1)
+    await submit(runtime, limited, None)
+    lost = await runtime.worker()
+    assert len(await lost.claim(1)) == 1
+    await runtime.gateway.leave(lost.session_id)
+    await runtime.tick("reaper")
+    await submit(runtime, limited, None)
+    holder, idle = await runtime.worker(), await runtime.worker()
+    held = [lease for _ in range(3) for lease in await holder.claim(1)]
+    assert len(held) == 1
+    await submit(runtime, plain, None, None)
+    leases = [lease for _ in range(3) for lease in await idle.claim(1)]
+    assert [lease.job_id for lease in leases] == [plain, plain] or held[0].is_quarantined
+
+
+async def test_a_job_cannot_use_a_limit_that_does_not_exist(bench: Bench) -> None:
+    runtime = bench.runtime
+    with pytest.raises(InvalidInput) as refused:
+        await add_job(runtime, {"use": "crm"})
+    assert refused.value.field == "concurrency[0].use"
+    await runtime.client.limits.put("default", "crm", {"max_running": 2})
+    job_id = await add_job(runtime, {"use": "crm"})
+    with pytest.raises(InvalidInput, match="there are crm"):
+        await runtime.client.jobs.edit("default", job_id, {"concurrency": [{"use": "cmr"}]})
+    bodies: list[dict[str, Any]] = [
+        {"name": "x", "function": "work"},
+        {"name": "y", "function": "work", "concurrency": {"use": "no"}},
+    ]
+    with pytest.raises(InvalidInput) as refused:
+        await runtime.client.jobs.create_many("default", bodies)
+    assert refused.value.field == "[1].concurrency[0].use"
+    with pytest.raises(Conflict, match="is used by"):
+        await runtime.client.limits.delete("default", "crm")
+
+
+async def test_a_limit_that_does_not_exist_is_not_found(bench: Bench) -> None:
+    limits = bench.runtime.client.limits
+    with pytest.raises(NotFound):
+        await limits.get("default", "crm")
+    with pytest.raises(NotFound):
+        await limits.delete("default", "crm")
+    with pytest.raises(NotFound):
+        await limits.keys("default", "crm")
+    rule, is_new = await limits.put("default", "crm", {"rate": "5/s"})
+    assert is_new
+    assert await limits.get("default", "crm") == rule
+    assert await limits.list_page("default", limit=1) == [rule]
+    assert await limits.list_page("default", after="crm") == []
+    assert await limits.keys("default", "crm") == []
+
+
+async def test_a_submission_without_its_key_is_refused(bench: Bench) -> None:
+    runtime = bench.runtime
+    job_id = await add_job(runtime, CUSTOMER)
+    with pytest.raises(InvalidInput) as refused:
+        await runtime.client.runs.submit("default", Submission(job_id=job_id, payload=b'{"shop": 1}'))
+    assert refused.value.field == "payload.customer"
+    with pytest.raises(InvalidInput) as refused:
+        await submit(runtime, job_id, of("a"), None)
+    assert refused.value.field == "[1].payload.customer"
