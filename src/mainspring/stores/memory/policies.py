@@ -20,24 +20,24 @@ class MemoryPolicyStore:
 
     async def read_policies(self, *, known: int | None = None) -> Policies | None:
         tables = self._tables
-        if known == tables.policy_revision:
+        if known == tables.policies.revision:
             return None
         return Policies(
-            revision=tables.policy_revision,
-            tenants=dict(tables.tenant_settings),
-            queues=dict(tables.queue_settings),
+            revision=tables.policies.revision,
+            tenants=dict(tables.policies.tenants),
+            queues=dict(tables.policies.queues),
         )
 
     async def write_tenants(self, tenants: Sequence[Tenant]) -> list[bool]:
-        return self._write(self._tables.tenant_settings, tenants)
+        return self._write(self._tables.policies.tenants, tenants)
 
     async def write_queues(self, queues: Sequence[Queue]) -> list[bool]:
-        return self._write(self._tables.queue_settings, queues)
+        return self._write(self._tables.policies.queues, queues)
 
     def _write(self, settings: dict[str, T], changed: Sequence[T]) -> list[bool]:
         if not changed:
             return []
         are_new = [one.name not in settings for one in changed]
         settings.update((one.name, one) for one in changed)
-        self._tables.policy_revision += 1
+        self._tables.policies.revision += 1
         return are_new

@@ -7,6 +7,7 @@ back with `index`. Do this without an `await` in between, so that every verb is 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
 from uuid import UUID
@@ -49,6 +50,15 @@ from mainspring.stores.memory.rows import (
 )
 
 
+@dataclass(slots=True)
+class PolicyTables:
+    """What is set for tenants and queues, by name, and its revision."""
+
+    tenants: dict[str, Tenant] = field(default_factory=dict)
+    queues: dict[str, Queue] = field(default_factory=dict)
+    revision: int = 0
+
+
 class Tables:
     """The data of one memory store."""
 
@@ -86,9 +96,7 @@ class Tables:
         self.shards = [ShardRow() for _ in range(SHARDS)]
         self.tzdata: str | None = None
         self.census: Census | None = None
-        self.tenant_settings: dict[str, Tenant] = {}
-        self.queue_settings: dict[str, Queue] = {}
-        self.policy_revision = 0
+        self.policies = PolicyTables()
         self.limits = LimitTables()
 
         self._run_sequence, self._fire_range_sequence, self._lane_sequence = count(1), count(1), count(1)
