@@ -7,16 +7,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mainspring.core.ids import RunId, format_run_id
-from mainspring.core.limits import Hold
 from mainspring.core.model import JobSpec, Run
-from mainspring.core.rates import Rate
 from mainspring.core.states import FINAL_STATES, RunState
 from tools.judge.delays import Occupation, Times
 from tools.judge.model import Event, History, Violation
 from tools.judge.runs import Runs
+
+if TYPE_CHECKING:  # workers of older releases, which have no limits, import the judge with the jobs of trials
+    from mainspring.core.rates import Rate
 
 PATIENCE = timedelta(seconds=8)
 """How long a line with room may wait: a line that looked full is tried again after five seconds."""
@@ -27,12 +28,13 @@ class _Key:
     """What is known of a key.
 
     Attributes:
+        is_for_run: a run keeps its place between its attempts.
         running: the runs that have a place.
         level, level_at: the permits, as they come in at the rate and are taken.
     """
 
     cap: int | None
-    hold: Hold
+    is_for_run: bool
     rate: Rate | None
     burst: int
     running: set[RunId] = field(default_factory=set)
@@ -83,7 +85,9 @@ class _Book:
             rule: Mapping[str, Any] = self._limits[limit.use] if limit.use is not None else {}
             name = (run.tenant, limit.use) if limit.use is not None else (run.job_id, place)
             rate, cap = limit.rate, rule.get("max_running", limit.limit)
-            key = _Key(cap, limit.hold, rate, limit.burst or (rate.usual_burst if rate is not None else 0))
+            key = _Key(
+                cap, limit.hold == "run", rate, limit.burst or (rate.usual_burst if rate is not None else 0)
+            )
             found.append(self._keys.setdefault((*name, value), key))
         return found
 
@@ -114,7 +118,7 @@ def judge_limits(history: History, runs: Runs, counts: Counter[str]) -> Iterator
                     why = f"{event.at.isoformat()}: started without a permit, {key.level:.3f} are left"
                     yield Violation("S14", format_run_id(event.run_id), (why,))
                     return
-            elif event.target in FINAL_STATES or key.hold is Hold.ATTEMPT:
+            elif event.target in FINAL_STATES or not key.is_for_run:
                 key.running.discard(event.run_id)
 
 
@@ -151,7 +155,7 @@ def _apply(event: Event, keys: list[_Key], line: dict[RunId, datetime], runs: Ru
             key.running.add(event.run_id)
         return
     for key in keys:
-        if event.target in FINAL_STATES or key.hold is Hold.ATTEMPT:
+        if event.target in FINAL_STATES or not key.is_for_run:
             key.running.discard(event.run_id)
     if event.target is RunState.PENDING and event.what in {"inserted", "fired"}:
         line[event.run_id] = runs.by_id[event.run_id].due_at
