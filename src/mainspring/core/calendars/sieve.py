@@ -14,7 +14,7 @@ from mainspring.core.calendars.resolved import MOST_CHANGES, ResolvedCalendar, n
 from mainspring.core.calendars.sets import Combined
 from mainspring.core.calendars.walls import DAY, epoch_at_wall, from_epoch, to_epoch, wall_at_epoch
 from mainspring.core.cron import Cron
-from mainspring.core.cron.zones import Zone, load_zone
+from mainspring.core.cron.zones import MAX_EPOCH, MIN_EPOCH, Zone, load_zone
 from mainspring.core.model import Roll
 from mainspring.core.triggers import Trigger, UnknownTrigger
 
@@ -33,6 +33,8 @@ MOST_STUCK = 1000
 _PROBES = tuple(timedelta(hours=hours) for hours in (0, 7, 14, 21))
 """Where a day is looked at first: hours of rest are found sooner than by a search."""
 _ROUNDS = 3
+_NEAR = 2 * _DAY
+"""Further from a clock change, a cron expression fires at its usual wall times."""
 _MOST_TIMES = 1000
 """Wall times of which dates are remembered."""
 MOST_ROLLED = 24
@@ -173,15 +175,14 @@ class RolledTrigger:
                 best = target if best is None else min(target, best)
             if best is not None:
                 is_done = is_in_time or (target is None and fire >= best)
-                if not is_next and rounds.end_with(fire, is_done=is_done, bound=best):
-                    break
+                fire = fire if is_next else rounds.pass_over(fire, is_done=is_done, bound=best)
             elif target is None:
                 stuck += 1
                 opens_at = self.sieve.next_open(fire)
                 if opens_at is None or stuck > MOST_STUCK:
                     break
                 fire = max(fire, opens_at - (_REACH if is_next else _TICK))
-            fire = self.raw.next_after(fire)
+            fire = fire and self.raw.next_after(fire)
         return best
 
     def _best_later(self, instant: datetime) -> datetime | None:
@@ -193,9 +194,8 @@ class RolledTrigger:
             target = self.moved(fire)
             if target is not None and target > instant and (best is None or target < best):
                 best = target
-            if rounds.end_with(fire, is_done=target is None or target <= instant, bound=instant):
-                break
-            fire = self.raw.previous_before(fire)
+            fire = rounds.pass_over(fire, is_done=target is None or target <= instant, bound=instant)
+            fire = fire and self.raw.previous_before(fire)
         return best
 
     def previous_before(self, instant: datetime) -> datetime | None:
@@ -214,13 +214,12 @@ class RolledTrigger:
                 best = target if best is None else max(target, best)
             if best is not None:
                 is_done = is_in_time or (target is None and fire <= best)
-                if is_next and rounds.end_with(fire, is_done=is_done, bound=best):
-                    break
+                fire = rounds.pass_over(fire, is_done=is_done, bound=best) if is_next else fire
             elif target is None:
                 stuck += 1
                 if stuck > MOST_STUCK:
                     break
-            fire = self.raw.previous_before(fire)
+            fire = fire and self.raw.previous_before(fire)
         return best
 
     def _best_earlier(self, instant: datetime) -> datetime | None:
@@ -232,9 +231,8 @@ class RolledTrigger:
             target = self.moved(fire)
             if target is not None and target < instant and (best is None or target > best):
                 best = target
-            if rounds.end_with(fire, is_done=target is None or target >= instant, bound=instant):
-                break
-            fire = self.raw.next_after(fire)
+            fire = rounds.pass_over(fire, is_done=target is None or target >= instant, bound=instant)
+            fire = fire and self.raw.next_after(fire)
         return best
 
     def is_long_open(self, instant: datetime) -> bool:
@@ -246,17 +244,20 @@ class RolledTrigger:
 
 
 class _Rounds:
-    """Tells when a search through fires, one after the other, need not go on.
+    """Tells which fires a search, from one to the next, may pass over.
 
     A cron expression fires at the same wall times on each of its dates. When all of them are done on three dates in a
     row, all others are: of these dates, one may be seen in part, and one may have other times because clocks change.
+    What is left are fires that a clock change moves, so the search goes on at the next change.
+
     With any trigger, a whole day that gets through ends a search on its far side.
     """
 
-    __slots__ = ("_day", "_done", "_is_all", "_is_regular", "_opened", "_streak", "_trigger")
+    __slots__ = ("_day", "_done", "_is_all", "_is_back", "_is_regular", "_opened", "_streak", "_trigger")
 
     def __init__(self, trigger: RolledTrigger) -> None:
         self._trigger = trigger
+        self._is_back = trigger.sieve.roll is Roll.NEXT
         self._is_regular = isinstance(trigger.raw, Cron)
         self._done: set[int] = set()
         self._day: int | None = None
@@ -264,15 +265,15 @@ class _Rounds:
         self._streak = 0
         self._opened: datetime | None = None
 
-    def end_with(self, fire: datetime, *, is_done: bool, bound: datetime) -> bool:
-        """Note a fire, and say whether it is the last that is needed.
+    def pass_over(self, fire: datetime, *, is_done: bool, bound: datetime) -> datetime | None:
+        """Note a fire, and return the instant beyond which the search goes on; None if no other fire is needed.
 
         Args:
             is_done: no fire at its wall time that comes later in the search needs to be looked at.
             bound: what moves to beyond it, seen from here, is not wanted.
         """
         if not self._is_regular:
-            return self._is_cut_off(fire, bound)
+            return None if self._is_cut_off(fire, bound) else fire
         day, time = divmod(wall_at_epoch(self._trigger.sieve.zone, to_epoch(fire)), DAY)
         if day != self._day:
             self._streak = self._streak + 1 if self._day is not None and self._is_all else 0
@@ -280,12 +281,19 @@ class _Rounds:
         if is_done:
             self._done.add(time)
         self._is_all = self._is_all and time in self._done
-        return self._streak >= _ROUNDS
+        return fire if self._streak < _ROUNDS else self._near_change(fire)
+
+    def _near_change(self, fire: datetime) -> datetime | None:
+        """Return an instant ahead of the next clock change in the search, or the fire if it is as close already."""
+        segment = self._trigger.sieve.zone.segment(to_epoch(fire))
+        if self._is_back:
+            return min(fire, from_epoch(segment.start) + _NEAR) if segment.start > MIN_EPOCH else None
+        return max(fire, from_epoch(segment.end) - _NEAR) if segment.end < MAX_EPOCH else None
 
     def _is_cut_off(self, fire: datetime, bound: datetime) -> bool:
         """Say whether what comes next in the search moves no further than into a day that gets through as a whole."""
         trigger = self._trigger
-        if trigger.sieve.roll is Roll.NEXT:  # the search goes back
+        if self._is_back:
             return fire + _LONG_DAY <= bound and trigger.is_long_open(fire)
         if self._opened is None and fire >= bound and trigger.is_long_open(fire):
             self._opened = fire

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mainspring.core.calendars.preview import next_made, preview_fires
@@ -27,6 +27,7 @@ from tests.unit.core.calendars.test_sets import make
 START = datetime(2026, 3, 1, tzinfo=UTC)
 SPAN = timedelta(days=35)
 BERLIN = "Europe/Berlin"
+_DAY = timedelta(days=1)
 
 rules = st.one_of(
     st.integers(1, 60).map(lambda n: {"date": (START + timedelta(days=n)).date().isoformat()}),
@@ -92,6 +93,7 @@ def test_what_gets_through_are_the_own_fires_that_count(
         assert next_made(trigger, fire) == next(each for each in expected if each >= fire)
 
 
+@example(Cron("30 2 * * *", BERLIN), {"tz": BERLIN, "rules": [{"date": "2026-03-02"}]}, True, Roll.NEXT)
 @settings(max_examples=25, deadline=None)
 @given(triggers, bodies, st.booleans(), st.sampled_from(list(Roll)))
 def test_moved_fires_are_where_each_own_fire_goes(
@@ -107,6 +109,24 @@ def test_moved_fires_are_where_each_own_fire_goes(
     assert fires_of(trigger, low, high) == expected
     assert backwards(trigger, low, high) == expected
     assert all(sieve.excluded_by(fire) is None for fire in expected)
+
+
+@pytest.mark.parametrize(
+    ("roll", "open_on", "changed"),
+    [(Roll.NEXT, "2026-03-02", "2025-03-30"), (Roll.PREVIOUS, "2025-08-02", "2026-03-29")],
+)
+def test_a_fire_that_a_clock_change_moved_is_found_from_afar(roll: Roll, open_on: str, changed: str) -> None:
+    own = Cron("30 2 * * *", BERLIN, dst="vixie")
+    calendar = make({"tz": BERLIN, "rules": [{"date": open_on}]})
+    trigger = with_calendars(own, make_sieve(own, (calendar,), (), roll))
+    assert isinstance(trigger, RolledTrigger)
+    day = datetime.fromisoformat(open_on).replace(tzinfo=UTC)
+    low, high = day - _DAY, day + 2 * _DAY
+    at_three = trigger.moved(datetime.fromisoformat(changed).replace(tzinfo=UTC) + timedelta(hours=1))
+    found = fires_of(trigger, low, high)
+    assert at_three in found
+    assert len(found) == 2
+    assert backwards(trigger, low, high) == found
 
 
 @settings(max_examples=25, deadline=None)
