@@ -40,8 +40,10 @@ HOT = {
     Role.WATCH: ("read_lanes", "list_orphans", "read_held"),
     Role.PLAN: ("read_due",),
 }
-WHOLE = {("list_orphans", "run_held")}
-"""As it always was, up to a release: all that is RUNNING."""
+BEFORE = {"begin_claims": "claim_quarantined", "pick_quarantined": "claim_quarantined"}
+"""What an older release has instead of a statement that is newer."""
+WHOLE = {("list_orphans", "run_held"), ("begin_claims", "run_held_quarantined")}
+"""All that is RUNNING, as it always was, up to a release; and the few runs that are RUNNING alone."""
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +86,8 @@ def queries_of(version: Version) -> dict[str, Query]:
 async def test_older_statement_walks_no_table_of_runs_on_the_newer_schema(
     dsn: str, older: Version, role: Role, name: str
 ) -> None:
-    nodes = await explain(dsn, role, queries_of(older)[name])
+    queries = queries_of(older)
+    nodes = await explain(dsn, role, queries.get(name) or queries[BEFORE[name]])
     scans = [node for node in nodes if node.get("Relation Name") == "run"]
     walked = [
         node.get("Index Name", "the table")

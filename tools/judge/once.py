@@ -17,13 +17,18 @@ from tools.judge.runs import Runs
 
 @dataclass(slots=True)
 class _Member:
-    """A run that has a key, as it is after the events so far."""
+    """A run that has a key, as it is after the events so far.
+
+    Attributes:
+        longer: how much later it may expire, at most, because it was debounced between its attempts.
+    """
 
     run: Run
     spec: JobSpec
     inserted_at: datetime
     committed_at: datetime
     state: RunState = RunState.PENDING
+    longer: timedelta = timedelta()
 
     @property
     def is_live(self) -> bool:
@@ -32,6 +37,10 @@ class _Member:
     def is_waiting(self, now: datetime) -> bool:
         """Say whether it may still start."""
         return self.is_live and self.state is not RunState.RUNNING and not self._has_expired(now)
+
+    def may_wait(self, now: datetime) -> bool:
+        """Say whether it may still start, or could if each time that it was debounced had moved its expiry."""
+        return self.is_waiting(now - self.longer)
 
     def time_since(self, other: _Member) -> timedelta:
         """Return how much later it was made than another one.
@@ -132,6 +141,8 @@ def _judge_replacements(
     for replacement in replaced:
         member = by_id.get(replacement.run_id)
         counts["once_replaced"] += 1
-        if member is None or not member.is_waiting(replacement.at):
+        if member is None or not member.may_wait(replacement.at):
             state = "unknown" if member is None else member.state
             yield runs.accuse("S15", replacement.run_id, f"got another payload while it was {state}")
+        elif member.state is RunState.RETRYING and member.spec.debounce is not None:
+            member.longer += member.spec.debounce.wait
