@@ -22,8 +22,11 @@ JobIdText = Annotated[str, Meta(description="A job's id.", examples=["job_01ky8r
 RunIdText = Annotated[str, Meta(description="A run's id.", examples=["run_00000000009z4"])]
 Instant = Annotated[datetime, Meta(tz=True, description="An instant in UTC, ISO 8601.")]
 NEXT_FIRES = 5
-_YOUNG = frozenset({"concurrency", "unique", "debounce", "throttle"})
-"""Fields of a job that servers of earlier releases do not send."""
+_YOUNG: Mapping[str, Any] = {
+    "concurrency": msgspec.field(default_factory=list),
+    **dict.fromkeys(("unique", "debounce", "throttle")),
+}
+"""Fields of a job that servers of earlier releases do not send, and what stands there then."""
 _STATUS = "`submitted`, `existing`, `replaced`, `debounced` or `throttled`."
 
 
@@ -50,7 +53,11 @@ else:
     JobView = defstruct(
         "JobView",
         [
-            (field, Annotated[Any, Meta(extra_json_schema=schema)], *([None] if field in _YOUNG else []))
+            (
+                field,
+                Annotated[Any, Meta(extra_json_schema=schema)],
+                *([_YOUNG[field]] if field in _YOUNG else []),
+            )
             for field, schema in view_schemas().items()
         ],
         bases=(_JobHead,),
