@@ -152,6 +152,16 @@ def test_payload_of_a_run_under_way_must_not_change() -> None:
         assert broken(story) == {"S15"}
 
 
+@pytest.mark.parametrize(("whens", "is_good"), [((10.8, 11.05), True), ((11.05,), False)])
+def test_debounced_retry_may_expire_later_than_its_job_says(whens: tuple[float, ...], is_good: bool) -> None:
+    story = Story()
+    job_id = job_of(story, DEBOUNCE, expires_after=timedelta(seconds=1))
+    run_id = story.submit(job_id, 10, "failed", "done", payload=NEWER)
+    for when in whens:
+        replace(story, run_id, when)
+    assert ("S15" not in broken(story)) is is_good
+
+
 def test_joined_run_may_be_the_answer_to_many() -> None:
     story = Story()
     job_id = job_of(story, LIVE)
