@@ -19,6 +19,7 @@ from mainspring.engine.claiming.requests import (
     Request,
     ask,
     asks_for_work,
+    count_seats,
     make_plain_request,
 )
 from mainspring.engine.claiming.turn import AskingTurn
@@ -291,7 +292,7 @@ class Matcher:
         asked: list[Waiting] = []
         requests: list[Request] = []
         passed: list[tuple[Waiting, bool]] = []
-        choices = LaneChoices(self._lanes, self._count_seats(waiting), now)
+        choices = LaneChoices(self._lanes, count_seats(waiting, self._sessions), now)
         turns: dict[Abilities, int] = {}
         for item in waiting:
             if item.future.done():
@@ -312,18 +313,6 @@ class Matcher:
             else:
                 passed.append((item, has_work))
         return asked, requests, passed
-
-    def _count_seats(self, waiting: list[Waiting]) -> dict[Abilities, int]:
-        """Return for how many seats the store is asked, of sessions that offer the same."""
-        turns: dict[Abilities, int] = {}
-        seats: dict[Abilities, int] = {}
-        for item in waiting:
-            abilities = self._sessions.find(item.call)
-            if abilities is None or turns.get(abilities, 0) >= abilities.width:
-                continue
-            turns[abilities] = turns.get(abilities, 0) + 1
-            seats[abilities] = seats.get(abilities, 0) + item.call.limit
-        return seats
 
     def _take(
         self,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import cast
 
 from mainspring.core.ids import LaneId
-from mainspring.engine.claiming.abilities import Abilities
+from mainspring.engine.claiming.abilities import Abilities, KnownSessions
 from mainspring.engine.claiming.lane_cache import LaneCache, LaneChoice
+from mainspring.engine.claiming.waiting import Waiting
 from mainspring.ports.gateway import ClaimCall, FunctionLimit
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
@@ -32,6 +33,19 @@ async def ask(
     if lined_up:
         return await store.claim_lined_up(lined_up, now=now)
     return await store.claim_runs([one for one in requests if isinstance(one, ClaimRequest)], now=now)
+
+
+def count_seats(waiting: Iterable[Waiting], sessions: KnownSessions) -> dict[Abilities, int]:
+    """Return for how many runs the store will be asked, of sessions that offer the same."""
+    turns: dict[Abilities, int] = {}
+    seats: dict[Abilities, int] = {}
+    for item in waiting:
+        abilities = sessions.find(item.call)
+        if abilities is None or turns.get(abilities, 0) >= abilities.width:
+            continue
+        turns[abilities] = turns.get(abilities, 0) + 1
+        seats[abilities] = seats.get(abilities, 0) + item.call.limit
+    return seats
 
 
 @dataclass(slots=True)

@@ -241,6 +241,15 @@ class Rules:
         [again] = await claim(store, await add_session(store), now=at(99), is_quarantined=True)
         assert again.run_id == run_id
 
+    async def test_all_looks_show_a_quarantined_run_with_keys(self, store: Store) -> None:
+        job = await limited(store, JobLimit(limit=1))
+        await submit(store, job)
+        [run] = (await claim_lined_up(store, await add_session(store))).runs
+        held = await read_held(store, run.run_id)
+        await store.apply([outcomes.lost(facts_of(held), job.spec, now=at(1))], now=at(1))
+        [lane] = [lane for lane in await store.read_lanes([]) if lane.earliest_quarantined_at is not None]
+        assert await store.read_some_lanes([lane.id], lows={}) == [lane]
+
     async def test_a_run_under_a_limit_that_is_gone_has_no_bounds(self, store: Store) -> None:
         job = await limited(store, JobLimit(use="crm"))
         await submit(store, job, 3)

@@ -20,11 +20,7 @@ LEFT JOIN LATERAL (
       END
     ORDER BY run.ready_at LIMIT 1
 ) AS ready ON true
-LEFT JOIN LATERAL (
-    SELECT run.ready_at FROM run
-    WHERE run.lane_id = lane.id AND {is_waiting} AND run.crashes > 0
-    ORDER BY run.ready_at LIMIT 1
-) AS quarantined ON true;
+{with_quarantined};
 
 -- name: read_some_lanes
 -- The same for lanes that are named, each with its lower bound.
@@ -37,11 +33,7 @@ LEFT JOIN LATERAL (
     WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes = 0 AND run.ready_at >= wanted.low
     ORDER BY run.ready_at LIMIT 1
 ) AS ready ON true
-LEFT JOIN LATERAL (
-    SELECT run.ready_at FROM run
-    WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes > 0
-    ORDER BY run.ready_at LIMIT 1
-) AS quarantined ON true;
+{with_quarantined};
 
 -- name: read_ready_instants
 -- Since when the first runs of each lane have been ready, as claim_runs would take them.

@@ -51,3 +51,11 @@ id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_a
     CASE WHEN :is_brief::boolean THEN NULL ELSE payload END AS payload,
     CASE WHEN :is_brief::boolean THEN NULL ELSE result END AS result,
     CASE WHEN :is_brief::boolean THEN NULL ELSE output END AS output, target_key, fire_range_id, redrive_of;
+
+-- fragment: with_quarantined
+-- Joins to a lane the first of its runs that crashed a worker, with keys or without.
+LEFT JOIN LATERAL (
+    SELECT run.ready_at FROM run
+    WHERE run.lane_id = lane.id AND {is_waiting} AND run.crashes > 0
+    ORDER BY run.ready_at LIMIT 1
+) AS quarantined ON true;

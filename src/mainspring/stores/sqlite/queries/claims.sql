@@ -2,35 +2,13 @@
 
 -- name: read_lanes
 -- Lower bounds are for PostgreSQL: here, indexes have no dead entries.
-SELECT
-    lane.id, lane.queue, lane.route, lane.tenant, lane.priority,
-    (
-        SELECT run.ready_at FROM run INDEXED BY run_ready
-        WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes = 0
-        ORDER BY run.ready_at LIMIT 1
-    ) AS earliest_ready_at,
-    (
-        SELECT run.ready_at FROM run INDEXED BY run_quarantined
-        WHERE run.lane_id = lane.id AND {is_waiting} AND run.crashes > 0
-        ORDER BY run.ready_at LIMIT 1
-    ) AS earliest_quarantined_at
+SELECT {lane_with_heads}
 FROM lane
 WHERE lane.id > :after AND (:is_all OR lane.queue IN (SELECT value FROM json_each(:queues)))
 ORDER BY lane.id LIMIT :limit;
 
 -- name: read_some_lanes
-SELECT
-    lane.id, lane.queue, lane.route, lane.tenant, lane.priority,
-    (
-        SELECT run.ready_at FROM run INDEXED BY run_ready
-        WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes = 0
-        ORDER BY run.ready_at LIMIT 1
-    ) AS earliest_ready_at,
-    (
-        SELECT run.ready_at FROM run INDEXED BY run_quarantined
-        WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes > 0
-        ORDER BY run.ready_at LIMIT 1
-    ) AS earliest_quarantined_at
+SELECT {lane_with_heads}
 FROM json_each(:lanes) AS wanted CROSS JOIN lane ON lane.id = wanted.value;
 
 -- name: read_ready_instants

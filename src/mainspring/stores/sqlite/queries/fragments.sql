@@ -15,3 +15,17 @@ run.id >= :lowest AND run.id < :before AND lane.tenant = :tenant
     AND (:queue IS NULL OR lane.queue = :queue)
     AND (:kind IS NULL OR run.kind = :kind) AND :error IS NULL -- only what has ended holds one
     AND (:since IS NULL OR run.created_at >= :since) AND (:until IS NULL OR run.created_at < :until);
+
+-- fragment: lane_with_heads
+-- A lane, and the first of its ready runs and of those that crashed a worker, with keys or without.
+lane.id, lane.queue, lane.route, lane.tenant, lane.priority,
+    (
+        SELECT run.ready_at FROM run INDEXED BY run_ready
+        WHERE run.lane_id = lane.id AND {is_ready} AND run.crashes = 0
+        ORDER BY run.ready_at LIMIT 1
+    ) AS earliest_ready_at,
+    (
+        SELECT run.ready_at FROM run INDEXED BY run_quarantined
+        WHERE run.lane_id = lane.id AND {is_waiting} AND run.crashes > 0
+        ORDER BY run.ready_at LIMIT 1
+    ) AS earliest_quarantined_at;
