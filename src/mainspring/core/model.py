@@ -323,6 +323,10 @@ class FireRange:
 
     It covers every fire time t of that job version with `from_at <= t <= to_at`; `to_at` None is open (a pause
     that lasts). Fires up to and including `cursor_at` are done.
+
+    Attributes:
+        calendars: what its fires go by, each as `NAME@VERSION`: first those that the definition includes, then those
+            that it excludes. Empty if it has none, and for gaps.
     """
 
     id: FireRangeId
@@ -336,3 +340,4 @@ class FireRange:
     reason: str
     is_open: bool
     created_at: datetime
+    calendars: tuple[str, ...] = ()

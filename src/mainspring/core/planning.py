@@ -186,13 +186,7 @@ def settle_overdue(
             spec.trigger, fire_at, now=now, kind=FireRangeKind.GAP, reason=REASON_UNKNOWN_TRIGGER
         )
         return () if gap is None else (gap,)
-    settled: list[PlannedRange] = []
-    trigger, rest = spec.trigger, fire_at
-    if isinstance(trigger, SievedTrigger) and rest is not None and rest <= now:
-        label = trigger.sieve.excluded_by(rest)
-        if label is not None:
-            plan = _leave_out(trigger, rest, label, now)
-            settled, rest = _settled(plan), plan.next_fire_at
+    settled, rest = settle_kept_out(spec.trigger, fire_at, now=now)
     clock = next_fire(spec, job_id, rest)
     if clock is None:
         return tuple(settled)
@@ -202,6 +196,24 @@ def settle_overdue(
         rest = plan_of_rest.next_fire_at
     on_time = overdue_range(spec.trigger, rest, now=now, kind=FireRangeKind.CATCH_UP, reason=reason)
     return (*settled, on_time) if on_time is not None else tuple(settled)
+
+
+def settle_kept_out(
+    trigger: Trigger | None, fire_at: datetime | None, *, now: datetime
+) -> tuple[list[PlannedRange], datetime | None]:
+    """Account for the fires that calendars keep out, from the next one on up to `now`, when a change comes in between.
+
+    Their record is made with the last of them in a row, which may be to come.
+
+    Returns:
+        The gaps, and where the clock stands after them.
+    """
+    if isinstance(trigger, SievedTrigger) and fire_at is not None and fire_at <= now:
+        label = trigger.sieve.excluded_by(fire_at)
+        if label is not None:
+            plan = _leave_out(trigger, fire_at, label, now)
+            return _settled(plan), plan.next_fire_at
+    return [], fire_at
 
 
 def _settled(plan: Plan) -> list[PlannedRange]:

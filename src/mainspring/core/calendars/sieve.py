@@ -65,6 +65,11 @@ class Sieve:
             return None
         return self.include[0].label
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What it includes, then what it excludes, each as `NAME@VERSION`."""
+        return tuple(calendar.label for calendar in (*self.include, *self.exclude))
+
     def _times(self) -> Combined:
         without = tuple(calendar.times for calendar in self.exclude)
         if self.include:
@@ -352,6 +357,11 @@ def own_trigger(trigger: Trigger) -> Trigger:
 def clock_trigger(trigger: Trigger) -> Trigger:
     """Return the trigger whose fires a job's clock goes through: also those that calendars keep out, as records."""
     return trigger.raw if isinstance(trigger, SievedTrigger) else trigger
+
+
+def labels_of(trigger: Trigger | None) -> tuple[str, ...]:
+    """Return the calendars of a job's trigger, as its sieve names them; none if it has none."""
+    return trigger.sieve.labels if isinstance(trigger, SievedTrigger | RolledTrigger) else ()
 
 
 def make_sieve(

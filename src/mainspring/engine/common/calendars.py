@@ -10,10 +10,10 @@ from typing import TypeVar
 import structlog
 
 from mainspring.core.calendars.resolved import CalendarVersion, ResolvedCalendar, resolve
-from mainspring.core.calendars.sieve import Sieve, make_sieve, with_calendars
+from mainspring.core.calendars.sieve import make_sieve, with_calendars
 from mainspring.core.calendars.spec import CalendarRef, read_ref
 from mainspring.core.ids import JobId, format_job_id
-from mainspring.core.model import JobCalendars, JobSpec
+from mainspring.core.model import FireRange, JobCalendars, JobSpec
 from mainspring.core.triggers import UnknownTrigger
 from mainspring.errors import InvalidInput
 from mainspring.ports.store import Store
@@ -113,26 +113,50 @@ class CalendarReader:
         if not spec.calendars or spec.trigger is None or isinstance(spec.trigger, UnknownTrigger):
             return spec
         known = {use.name: use.version for use in uses}
-        refs = [read_ref(text, "calendars") for text in (*spec.calendars.include, *spec.calendars.exclude)]
+        refs = _refs((*spec.calendars.include, *spec.calendars.exclude))
         unknown = [ref for ref in refs if ref.version is None and ref.name not in known]
         for newest in await self._store.read_calendars(tenant, [(ref.name, None) for ref in unknown]):
             if newest is not None:
                 known[newest.name] = newest.version
 
-        def key_of(text: str) -> tuple[str, int]:
-            ref: CalendarRef = read_ref(text, "calendars")
-            return ref.name, known.get(ref.name, 0) if ref.version is None else ref.version
+        return await self._apply_versions(
+            tenant,
+            spec,
+            [(ref.name, known.get(ref.name, 0) if ref.version is None else ref.version) for ref in refs],
+        )
 
-        include = [key_of(text) for text in spec.calendars.include]
-        exclude = [key_of(text) for text in spec.calendars.exclude]
-        found = await self.resolve(tenant, [*include, *exclude])
-        sieve: Sieve = make_sieve(
-            spec.trigger,
-            tuple(found[key] for key in include),
-            tuple(found[key] for key in exclude),
-            spec.calendars.roll,
+    async def _apply_versions(self, tenant: str, spec: JobSpec, keys: Sequence[tuple[str, int]]) -> JobSpec:
+        """Do the same with given versions: first of what the definition includes, then of what it excludes."""
+        assert spec.trigger is not None
+        found = await self.resolve(tenant, keys)
+        calendars = [found[key] for key in keys]
+        border = len(spec.calendars.include)
+        sieve = make_sieve(
+            spec.trigger, tuple(calendars[:border]), tuple(calendars[border:]), spec.calendars.roll
         )
         return replace(spec, trigger=with_calendars(spec.trigger, sieve))
+
+    async def apply_to_ranges(
+        self, specs: dict[tuple[JobId, int], JobSpec], fire_ranges: Sequence[FireRange]
+    ) -> list[JobSpec | None]:
+        """Return the definition of each fire range, with the calendars by which the range was planned.
+
+        None if it is unknown here, or its calendars cannot be read.
+        """
+        made: list[JobSpec | None] = []
+        for one in fire_ranges:
+            spec = specs.get((one.job_id, one.version))
+            if spec is not None and one.calendars and not isinstance(spec.trigger, UnknownTrigger):
+                keys = [(ref.name, ref.version or 0) for ref in _refs(one.calendars)]
+                try:
+                    spec = await self._apply_versions(one.tenant, spec, keys)
+                except ValueError:  # a calendar or a zone is unknown here
+                    _log.exception(
+                        "calendars_cannot_be_read", job=format_job_id(one.job_id), version=one.version
+                    )
+                    spec = None
+            made.append(spec)
+        return made
 
     async def apply_to_jobs(self, jobs: Sequence[tuple[JobId, str, JobSpec]]) -> list[JobSpec]:
         """Return the definitions of jobs, given by id and tenant, by the calendars that their clocks go by.
@@ -151,16 +175,16 @@ class CalendarReader:
     async def apply_to_clocks(
         self,
         specs: dict[tuple[JobId, int], JobSpec],
-        clocks: Sequence[tuple[JobId, int, int | None, str]],
+        clocks: Sequence[tuple[JobId, int, int, str]],
     ) -> dict[tuple[JobId, int], JobSpec]:
         """Return definitions by job and version, with calendars where they have some.
 
         A job whose calendars cannot be read is left out, so that it does not hold up others.
 
         Args:
-            clocks: job, version, revision of the clock, and tenant. With a revision, what was read once is kept: the
-                versions that a clock goes by change only with its revision, and a plan by other ones loses. A clock's
-                revision is read before the versions, never after.
+            clocks: job, version, revision of the clock, and tenant. What was read once is kept: the versions that a
+                clock goes by change only with its revision, and a plan by other ones loses. A clock's revision is read
+                before the versions, never after.
         """
         concerned = [
             clock for clock in clocks if (spec := specs.get(clock[:2])) is not None and spec.calendars
@@ -168,9 +192,9 @@ class CalendarReader:
         if not concerned:
             return specs
         made = {**specs}
-        unknown: list[tuple[JobId, int, int | None, str]] = []
+        unknown: list[tuple[JobId, int, int, str]] = []
         for job_id, version, revision, tenant in concerned:
-            kept = None if revision is None else self._specs.get((job_id, version, revision))
+            kept = self._specs.get((job_id, version, revision))
             if kept is None:
                 unknown.append((job_id, version, revision, tenant))
             else:
@@ -184,9 +208,12 @@ class CalendarReader:
                 del made[job_id, version]
                 continue
             made[job_id, version] = spec
-            if revision is not None:
-                _keep(self._specs, (job_id, version, revision), spec, _MOST_SPECS)
+            _keep(self._specs, (job_id, version, revision), spec, _MOST_SPECS)
         return made
+
+
+def _refs(texts: Iterable[str]) -> list[CalendarRef]:
+    return [read_ref(text, "calendars") for text in texts]
 
 
 def _keep(kept: dict[K, V], key: K, one: V, most: int) -> None:

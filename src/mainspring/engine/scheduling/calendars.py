@@ -122,7 +122,9 @@ def make_replan(job: Job, old: JobSpec, new: JobSpec, calendars: CalendarUses, n
         fire_at=fire_at,
         next_fire=following,
         calendars=calendars,
-        fire_ranges=tuple(fire_range_of(one, job_id=job.id, version=job.version) for one in owed),
+        fire_ranges=tuple(
+            fire_range_of(one, job_id=job.id, version=job.version, trigger=old.trigger) for one in owed
+        ),
     )
 
 

@@ -60,16 +60,13 @@ class CatchUp:
         specs = await self._definitions.load(
             (fire_range.job_id, fire_range.version) for fire_range in fire_ranges
         )
-        specs = await self._calendars.apply_to_clocks(
-            specs, [(one.job_id, one.version, None, one.tenant) for one in fire_ranges]
-        )
+        found = await self._calendars.apply_to_ranges(specs, fire_ranges)
         share = max(RUNS_PER_TICK // len(fire_ranges), 1)
         steps = [
             make_step(fire_range, spec, share, now)
-            for fire_range in fire_ranges
+            for fire_range, spec in zip(fire_ranges, found, strict=True)
             # A fire range whose trigger type is unknown here waits for a server that knows it.
-            if (spec := specs.get((fire_range.job_id, fire_range.version))) is not None
-            and not isinstance(spec.trigger, UnknownTrigger)
+            if spec is not None and not isinstance(spec.trigger, UnknownTrigger)
         ]
         results = await self._store.advance_fire_ranges(steps, epochs=epochs, now=now)
         fenced = {

@@ -258,7 +258,8 @@ def make_fire(clock: DueClock, spec: JobSpec, now: datetime) -> Fire | None:
         fired_through=plan.fired_through,
         runs=tuple(runs),
         fire_ranges=tuple(
-            fire_range_of(planned, job_id=clock.job_id, version=clock.version) for planned in plan.ranges
+            fire_range_of(planned, job_id=clock.job_id, version=clock.version, trigger=spec.trigger)
+            for planned in plan.ranges
         ),
         skip_if_live=spec.overlap is Overlap.SKIP,
     )

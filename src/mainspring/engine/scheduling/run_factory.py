@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from mainspring.core.calendars.sieve import labels_of
 from mainspring.core.ids import FireRangeId, JobId
 from mainspring.core.limits import keys_of
-from mainspring.core.model import JobSpec, LaneKey, RunKind
+from mainspring.core.model import FireRangeKind, JobSpec, LaneKey, RunKind
 from mainspring.core.planning import PlannedRange, jittered
+from mainspring.core.triggers import Trigger
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import NewFireRange
 
@@ -72,8 +74,15 @@ def lane_of(spec: JobSpec, tenant: str) -> LaneKey:
     return LaneKey(spec.queue, spec.route, tenant, spec.priority)
 
 
-def fire_range_of(planned: PlannedRange, *, job_id: JobId, version: int) -> NewFireRange:
-    """Make the fire range row for a planned range."""
+def fire_range_of(
+    planned: PlannedRange, *, job_id: JobId, version: int, trigger: Trigger | None
+) -> NewFireRange:
+    """Make the fire range row for a planned range.
+
+    Args:
+        trigger: that by which the range was planned. What is to be caught up goes by the same calendars.
+    """
+    is_gap = planned.kind is FireRangeKind.GAP
     return NewFireRange(
         job_id=job_id,
         version=version,
@@ -81,4 +90,5 @@ def fire_range_of(planned: PlannedRange, *, job_id: JobId, version: int) -> NewF
         from_at=planned.from_at,
         to_at=planned.to_at,
         reason=planned.reason,
+        calendars=() if is_gap else labels_of(trigger),
     )

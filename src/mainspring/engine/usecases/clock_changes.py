@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from mainspring.core.calendars.sieve import clock_trigger
 from mainspring.core.model import FireRangeKind, Job, JobSpec
-from mainspring.core.planning import first_fire_at, kept_fire, next_fire, overdue_range, settle_overdue
+from mainspring.core.planning import (
+    PlannedRange,
+    first_fire_at,
+    kept_fire,
+    next_fire,
+    overdue_range,
+    settle_kept_out,
+    settle_overdue,
+)
 from mainspring.engine.scheduling.run_factory import fire_range_of
 from mainspring.ports.store.calendars import CalendarUses
 from mainspring.ports.store.jobs import ClockChange, JobEdit, NewJob
@@ -30,11 +39,13 @@ def added_job(new: NewJob, now: datetime) -> Job:
 
 
 def pause_clock(job: Job, spec: JobSpec, now: datetime) -> ClockChange:
-    del spec, now
+    kept_out, first_at = settle_kept_out(spec.trigger, job.next_fire_at, now=now)
     # It starts at the first fire that is not made. That fire may be due already, and this is then its record (law 4).
-    fire_ranges = paused_fire_range(job, job.version, job.next_fire_at)
     return ClockChange(
-        job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, fire_ranges=fire_ranges
+        job_id=job.id,
+        revision=job.revision,
+        fire_at=job.next_fire_at,
+        fire_ranges=(*_ranges_of(job, spec, kept_out), *paused_fire_range(job, job.version, first_at)),
     )
 
 
@@ -64,10 +75,20 @@ def resume_clock(job: Job, spec: JobSpec, now: datetime) -> ClockChange:
 
 
 def delete_clock(job: Job, spec: JobSpec, now: datetime) -> ClockChange:
-    overdue = overdue_range(spec.trigger, job.next_fire_at, now=now, kind=FireRangeKind.GAP, reason="deleted")
-    fire_ranges = (fire_range_of(overdue, job_id=job.id, version=job.version),) if overdue is not None else ()
+    kept_out, rest = settle_kept_out(spec.trigger, job.next_fire_at, now=now)
+    overdue = overdue_range(spec.trigger, rest, now=now, kind=FireRangeKind.GAP, reason="deleted")
     return ClockChange(
-        job_id=job.id, revision=job.revision, fire_at=job.next_fire_at, fire_ranges=fire_ranges
+        job_id=job.id,
+        revision=job.revision,
+        fire_at=job.next_fire_at,
+        fire_ranges=_ranges_of(job, spec, kept_out if overdue is None else (*kept_out, overdue)),
+    )
+
+
+def _ranges_of(job: Job, spec: JobSpec, planned: Iterable[PlannedRange]) -> tuple[NewFireRange, ...]:
+    """Make the fire ranges by which a definition is settled."""
+    return tuple(
+        fire_range_of(one, job_id=job.id, version=job.version, trigger=spec.trigger) for one in planned
     )
 
 
@@ -88,7 +109,7 @@ def edit_clock(
             fire_ranges = paused_fire_range(job, job.version + 1, first_fire_at(after.trigger, now=now))
     elif fires_otherwise:
         owed = settle_overdue(before, job.id, job.next_fire_at, now=now, reason="edited")
-        fire_ranges = tuple(fire_range_of(planned, job_id=job.id, version=job.version) for planned in owed)
+        fire_ranges = _ranges_of(job, before, owed)
         first_at = first_fire_at(after.trigger, now=now, fired_through=job.fired_through)
         following = next_fire(after, job.id, first_at)
     else:

@@ -128,7 +128,11 @@ def outlined_run(clock: DueClock) -> NewRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFireRange:
-    """A fire range to insert. `to_at` None means open-ended (a pause that is still on)."""
+    """A fire range to insert. `to_at` None means open-ended (a pause that is still on).
+
+    Attributes:
+        calendars: the versions of calendars that its fires go by, as in `FireRange`.
+    """
 
     job_id: JobId
     version: int
@@ -136,6 +140,7 @@ class NewFireRange:
     from_at: datetime
     to_at: datetime | None
     reason: str
+    calendars: tuple[str, ...] = ()
 
 
 @value(kw_only=True)

@@ -48,7 +48,7 @@ job_clock.fired_through, job.created_at, job.updated_at;
 
 -- fragment: fire_range_columns
 -- What is known of a fire range, but for its job's tenant.
-id, job_id, version, kind, from_at, to_at, cursor_at, reason, is_open, created_at;
+id, job_id, version, kind, from_at, to_at, cursor_at, reason, is_open, created_at, calendars;
 
 -- fragment: kept_columns
 -- The columns of a live run that the history keeps unchanged.

@@ -188,6 +188,7 @@ class FireRangeRow:
     created_at: datetime
     closed_at: datetime | None
     cursor_at: datetime | None = None
+    calendars: tuple[str, ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -210,6 +211,7 @@ class FireRangeRow:
             reason=self.reason,
             is_open=self.is_open,
             created_at=self.created_at,
+            calendars=self.calendars,
         )
 
 

@@ -139,6 +139,7 @@ class Tables:
             reason=new.reason,
             created_at=now,
             closed_at=now if is_record else None,
+            calendars=new.calendars,
         )
         self.fire_ranges[fire_range.id] = fire_range
         self.fire_ranges_of_job[fire_range.job_id].append(fire_range)

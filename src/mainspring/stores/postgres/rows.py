@@ -161,6 +161,7 @@ def fire_range_of(row: Record) -> FireRange:
         reason=row["reason"],
         is_open=row["is_open"],
         created_at=row["created_at"],
+        calendars=tuple((row["calendars"] or "").split()),
     )
 
 
@@ -236,4 +237,5 @@ def columns_of_fire_ranges(fire_ranges: Sequence[NewFireRange]) -> dict[str, lis
         "froms_at": [fire_range.from_at for fire_range in fire_ranges],
         "tos_at": [fire_range.to_at for fire_range in fire_ranges],
         "reasons": [fire_range.reason for fire_range in fire_ranges],
+        "calendars": [" ".join(fire_range.calendars) or None for fire_range in fire_ranges],
     }

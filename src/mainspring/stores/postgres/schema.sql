@@ -113,6 +113,7 @@ CREATE TABLE fire_range (
     is_open boolean NOT NULL,
     created_at timestamp with time zone NOT NULL,
     closed_at timestamp with time zone,
+    calendars text,
     CONSTRAINT fire_range_kind CHECK ((kind = ANY (ARRAY['catch_up'::text, 'backfill'::text, 'gap'::text]))),
     CONSTRAINT fire_range_pkey PRIMARY KEY (id)
 );

@@ -138,6 +138,7 @@ def insert_fire_ranges(db: apsw.Connection, fire_ranges: Sequence[NewFireRange],
             "from_at": to_micros(fire_range.from_at),
             "to_at": to_optional_micros(fire_range.to_at),
             "reason": fire_range.reason,
+            "calendars": " ".join(fire_range.calendars) or None,
             "now": now,
         }
         for fire_range in fire_ranges

@@ -270,6 +270,7 @@ def make_fire_range(row: NamedRow) -> FireRange:
         reason=row.reason,
         is_open=bool(row.is_open),
         created_at=to_instant(row.created_at),
+        calendars=tuple((row.calendars or "").split()),
     )
 
 

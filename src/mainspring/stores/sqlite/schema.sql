@@ -111,7 +111,7 @@ CREATE TABLE fire_range (
     is_open INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     closed_at INTEGER
-) STRICT;
+, calendars TEXT) STRICT;
 
 CREATE INDEX fire_range_job ON fire_range (job_id);
 

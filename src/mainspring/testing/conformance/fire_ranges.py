@@ -57,6 +57,9 @@ class FireRanges:
         assert fire_range.kind is FireRangeKind.BACKFILL
         assert (fire_range.from_at, fire_range.to_at, fire_range.cursor_at) == (at(-600), START, None)
         assert (fire_range.reason, fire_range.is_open, fire_range.created_at) == ("asked for", True, START)
+        assert fire_range.calendars == ()
+        names = ("office@2", "holidays@31")
+        assert (await open_fire_range(store, job, calendars=names)).calendars == names
 
     async def test_read_fire_ranges_gives_open_work_the_oldest_first(self, store: Store) -> None:
         first, second = await add_job(store, shard=1), await add_job(store, shard=2)

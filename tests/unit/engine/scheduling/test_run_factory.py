@@ -74,7 +74,7 @@ def test_caught_up_run_is_due_now_and_expires_from_now(kind: RunKind) -> None:
 
 def test_fire_range_takes_over_its_planned_range() -> None:
     fire_range = fire_range_of(
-        PlannedRange(FireRangeKind.GAP, START, at(60), "misfire"), job_id=JOB, version=4
+        PlannedRange(FireRangeKind.GAP, START, at(60), "misfire"), job_id=JOB, version=4, trigger=None
     )
     assert (fire_range.kind, fire_range.from_at, fire_range.to_at, fire_range.reason) == (
         FireRangeKind.GAP,

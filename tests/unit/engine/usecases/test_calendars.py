@@ -200,6 +200,35 @@ async def test_pause_resume_and_edit_keep_to_the_calendar(bench: Bench) -> None:
     await bench.runtime.client.calendars.delete(TENANT, "off")
 
 
+async def test_a_catch_up_goes_by_the_versions_of_when_it_was_planned(bench: Bench) -> None:
+    await put(bench, rules=[{"date": "2026-01-07"}])
+    body = {"exclude": ["off"]}
+    job_id = await bench.add(cron="0 9 * * *", calendars=body, misfire="fire_all")
+    bench.runtime.clock.advance(4 * DAY)
+    await bench.runtime.tick("planner")
+    assert await made(bench, job_id) == []
+    await put(bench, rules=[{"date": "2026-01-08"}])
+    await bench.runtime.client.jobs.edit(TENANT, job_id, {"calendars": {"exclude": []}})
+    await bench.runtime.advance(10)
+    assert await made(bench, job_id) == [day(6, 9), day(8, 9), day(9, 9)]
+    assert await is_even(bench, job_id)
+
+
+async def test_what_was_kept_out_before_a_delete_or_a_pause_is_on_record_as_such(bench: Bench) -> None:
+    await put(bench, rules=[{"from": "2026-01-06", "to": "2026-01-08"}])
+    deleted = await bench.add(name="deleted", cron="0 9 * * *", calendars={"exclude": ["off"]})
+    paused = await bench.add(name="paused", cron="0 9 * * *", calendars={"exclude": ["off"]})
+    await bench.runtime.advance(2 * DAY, step=HOUR)  # the 7th, at noon
+    kept_out = (day(6, 9), day(7, 9), "calendar:off@1")
+    await bench.runtime.client.jobs.delete(TENANT, deleted)
+    assert await gaps(bench, deleted) == [kept_out]
+    await bench.runtime.client.jobs.pause(TENANT, paused)
+    assert await gaps(bench, paused) == [kept_out, (day(8, 9), None, "paused")]
+    await bench.runtime.advance(2 * DAY, step=HOUR)
+    await bench.runtime.client.jobs.resume(TENANT, paused)
+    assert await gaps(bench, paused) == [kept_out, (day(8, 9), day(9, 12), "paused")]
+
+
 async def test_what_is_used_is_not_deleted(bench: Bench) -> None:
     await put(bench, rules=[{"date": "2026-01-07"}])
     calendars = bench.runtime.client.calendars

@@ -28,4 +28,8 @@ CREATE TABLE calendar_use (
 );
 CREATE INDEX calendar_use_calendar ON calendar_use (tenant, calendar, job_id);
 
+-- Which versions of calendars the fires to be caught up go by, whatever the job goes by since: NAME@VERSION
+-- with spaces between. NULL: none.
+ALTER TABLE fire_range ADD COLUMN calendars text;
+
 INSERT INTO revision (name, number) VALUES ('calendars', 0);

@@ -84,14 +84,14 @@ CROSS JOIN LATERAL (SELECT FROM run WHERE run.job_id = wanted.id LIMIT 1) AS run
 
 -- name: add_fire_ranges
 -- A gap with an end is a finished record; all others are open.
-INSERT INTO fire_range (job_id, version, shard, kind, from_at, to_at, reason, is_open, created_at, closed_at)
+INSERT INTO fire_range (job_id, version, shard, kind, from_at, to_at, reason, calendars, is_open, created_at, closed_at)
 SELECT
-    job_id, version, shard, kind, from_at, to_at, reason, kind <> 'gap' OR to_at IS NULL, :now,
+    job_id, version, shard, kind, from_at, to_at, reason, calendars, kind <> 'gap' OR to_at IS NULL, :now,
     CASE WHEN kind = 'gap' AND to_at IS NOT NULL THEN :now::timestamptz END
 FROM unnest(
     :job_ids::uuid[], :versions::integer[], :shards::smallint[], :kinds::text[], :froms_at::timestamptz[],
-    :tos_at::timestamptz[], :reasons::text[]
-) AS new (job_id, version, shard, kind, from_at, to_at, reason);
+    :tos_at::timestamptz[], :reasons::text[], :calendars::text[]
+) AS new (job_id, version, shard, kind, from_at, to_at, reason, calendars);
 
 -- name: drop_empty_gaps
 -- The pause ended before the first fire that it would have skipped, so there is nothing to record.

@@ -28,9 +28,9 @@ SELECT 1 FROM run WHERE job_id = :job_id LIMIT 1;
 
 -- name: add_fire_range
 -- A gap with an end is a finished record; all others are open.
-INSERT INTO fire_range (job_id, version, shard, kind, from_at, to_at, reason, is_open, created_at, closed_at)
+INSERT INTO fire_range (job_id, version, shard, kind, from_at, to_at, reason, calendars, is_open, created_at, closed_at)
 VALUES (
-    :job_id, :version, :shard, :kind, :from_at, :to_at, :reason, :kind <> 'gap' OR :to_at IS NULL, :now,
+    :job_id, :version, :shard, :kind, :from_at, :to_at, :reason, :calendars, :kind <> 'gap' OR :to_at IS NULL, :now,
     CASE WHEN :kind = 'gap' AND :to_at IS NOT NULL THEN :now END
 );
 
