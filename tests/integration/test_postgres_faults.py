@@ -403,13 +403,13 @@ async def test_channel_for_hints_notices_a_blackhole_when_it_is_tried(
     channel = PostgresHints(proxy.dsn)
     lost: list[bool] = []
     heard: list[Hint] = []
-    await channel.connect(lambda hint, marks: heard.append(hint), lambda: lost.append(True))
+    await channel.connect(lambda hint, ready: heard.append(hint), lambda: lost.append(True))
     proxy.flow = Flow.DROP
     with pytest.raises(StoreUnavailable):
         await asyncio.wait_for(channel.send([]), PATIENCE)
     assert (channel.is_connected, lost) == (False, [])
     proxy.flow = Flow.PASS
-    await channel.connect(lambda hint, marks: heard.append(hint), lambda: lost.append(True))
+    await channel.connect(lambda hint, ready: heard.append(hint), lambda: lost.append(True))
     proxy.reset()
     await until(lambda: not channel.is_connected)
     assert lost == [True]

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time
-from mainspring.core.ids import DEFAULT_TENANT, JobId, SessionId
+from mainspring.core.ids import DEFAULT_TENANT, JobId, KeyId, SessionId
 from mainspring.core.lane_marks import MOST_MARKS
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.common.hints import HintExchange
@@ -23,7 +23,7 @@ from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import StoreUnavailable
 from mainspring.executors.egress import check_url
 from mainspring.ports.gateway import ClaimCall, ClaimReply, Registration
-from mainspring.ports.hints import Hear, Hint
+from mainspring.ports.hints import ANY, Hear, Hint, Ready
 from mainspring.ports.store.nodes import NodeFacts
 from mainspring.stores.postgres import PostgresHints
 from mainspring.testing import factories
@@ -175,12 +175,12 @@ async def test_channel_does_not_hear_itself_nor_strange_words(dsn: str) -> None:
     heard: dict[str, list[Hint]] = {"first": [], "second": []}
     is_told = asyncio.Event()
 
-    def hear(hint: Hint, marks: Collection[str]) -> None:
+    def hear(hint: Hint, ready: Ready) -> None:
         heard["first"].append(hint)
         is_told.set()
 
     await first.connect(hear, lambda: None)
-    await second.connect(lambda hint, marks: heard["second"].append(hint), lambda: None)
+    await second.connect(lambda hint, ready: heard["second"].append(hint), lambda: None)
     await first.send([Hint.RUNS])
     watch = await asyncpg.connect(dsn)
     await watch.execute("NOTIFY mainspring, 'later,words'")
@@ -220,10 +220,10 @@ async def test_commit_carries_a_notice_to_the_others(dsn: str, count: int, is_kn
 async def test_channel_without_a_server_is_unavailable_and_says_when_it_is_lost(dsn: str) -> None:
     nowhere = PostgresHints("postgresql://postgres@127.0.0.1:1/nowhere")
     with pytest.raises(StoreUnavailable):
-        await nowhere.connect(lambda hint, marks: None, lambda: None)
+        await nowhere.connect(lambda hint, ready: None, lambda: None)
     channel = PostgresHints(dsn)
     is_lost = asyncio.Event()
-    await channel.connect(lambda hint, marks: None, is_lost.set)
+    await channel.connect(lambda hint, ready: None, is_lost.set)
     watch = await asyncpg.connect(dsn)
     await watch.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -261,25 +261,37 @@ async def test_shards_of_a_node_that_stops_are_taken_at_once(dsn: str) -> None:
 
 
 def _noting(heard: list[Hint]) -> Hear:
-    def hear(hint: Hint, marks: Collection[str]) -> None:
-        del marks
+    def hear(hint: Hint, ready: Ready) -> None:
+        del ready
         heard.append(hint)
 
     return hear
 
 
-async def test_hint_of_runs_names_their_lanes(dsn: str) -> None:
+async def test_hint_of_runs_names_lanes_and_limits(dsn: str) -> None:
     sender, other = PostgresHints(dsn), PostgresHints(dsn)
-    heard: list[tuple[Hint, Collection[str]]] = []
+    heard: list[tuple[Hint, Ready]] = []
     marks = [f"{number:012x}" for number in range(MOST_MARKS)]
     try:
-        await sender.connect(lambda hint, marks: None, lambda: None)
-        await other.connect(lambda hint, marks: heard.append((hint, marks)), lambda: None)
-        await sender.send([Hint.RUNS, Hint.CLOCKS], marks)
+        await sender.connect(lambda hint, ready: None, lambda: None)
+        await other.connect(lambda hint, ready: heard.append((hint, ready)), lambda: None)
+        keys = [KeyId(10**15 + number) for number in range(MOST_MARKS)]
+        told = [
+            Ready(marks, keys),
+            Ready([], [KeyId(7)]),
+            Ready(None, [KeyId(7)]),
+            Ready(None, None),
+            Ready(marks),
+        ]
+        await sender.send([Hint.RUNS, Hint.CLOCKS], told[0])
+        for ready in told[1:]:
+            await sender.send([Hint.RUNS], ready)
         await sender.send([Hint.RUNS])
-        await until(lambda: len(heard) == 3)
-        assert heard == [(Hint.RUNS, marks), (Hint.CLOCKS, ()), (Hint.RUNS, [])]
-        assert sender.notice([Hint.RUNS], marks[:2]).startswith(f"runs,lane.{marks[0]},lane.{marks[1]},by.")
+        await until(lambda: len(heard) == 7)
+        assert heard[:2] == [(Hint.RUNS, told[0]), (Hint.CLOCKS, ANY)]
+        assert [ready for _, ready in heard[2:]] == [*told[1:4], Ready(marks, []), Ready(None, [])]
+        notice = sender.notice([Hint.RUNS], Ready(marks[:2]))
+        assert notice.startswith(f"runs,lane.{marks[0]},lane.{marks[1]},by.")
     finally:
         await sender.close()
         await other.close()

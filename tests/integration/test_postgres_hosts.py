@@ -57,7 +57,7 @@ async def test_store_and_hints_pass_over_a_dead_host(dsn: str) -> None:
     async with open_store(several) as store:
         assert len(await submit(store, await add_job(store))) == 1
     channel = PostgresHints(several)
-    await channel.connect(lambda hint, marks: None, lambda: None)
+    await channel.connect(lambda hint, ready: None, lambda: None)
     await channel.send([Hint.RUNS])
     await channel.close()
 

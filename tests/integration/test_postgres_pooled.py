@@ -93,8 +93,8 @@ async def test_hints_go_past_the_pooler_or_not_at_all(pooled: str, postgres_data
     assert first is not None
     assert second is not None
     heard: asyncio.Queue[Hint] = asyncio.Queue()
-    await first.connect(lambda hint, marks: heard.put_nowait(hint), lambda: None)
-    await second.connect(lambda hint, marks: None, lambda: None)
+    await first.connect(lambda hint, ready: heard.put_nowait(hint), lambda: None)
+    await second.connect(lambda hint, ready: None, lambda: None)
     await second.send([Hint.CLOCKS])
     assert await asyncio.wait_for(heard.get(), 20) is Hint.CLOCKS
     await first.close()

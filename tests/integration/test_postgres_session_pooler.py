@@ -83,8 +83,8 @@ async def test_hints_are_heard_through_the_pooler_by_all_but_their_sender(
     assert first is not None
     assert second is not None
     heard: asyncio.Queue[tuple[str, Hint]] = asyncio.Queue()
-    await first.connect(lambda hint, marks: heard.put_nowait(("first", hint)), lambda: None)
-    await second.connect(lambda hint, marks: heard.put_nowait(("second", hint)), lambda: None)
+    await first.connect(lambda hint, ready: heard.put_nowait(("first", hint)), lambda: None)
+    await second.connect(lambda hint, ready: heard.put_nowait(("second", hint)), lambda: None)
     await first.send([Hint.CLOCKS])
     await second.send([Hint.CANCELS])
     told = [await asyncio.wait_for(heard.get(), PATIENCE) for _ in range(2)]

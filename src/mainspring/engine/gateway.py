@@ -212,10 +212,10 @@ class LocalGateway:
         if measured:
             self._learn(measured)
         ended = self._book.take_keys(report.run_id for _, report in reports)
-        if ended:
-            self._matcher.make_room(ended)
-        if others or ended:
-            self._wakeups.runs_ready()
+        if others:
+            self._wakeups.runs_ready(keys=ended)
+        elif ended:
+            self._wakeups.room_made(ended)
         return [_RESULTS[result] for result in results]
 
     def _learn(self, measured: Sequence[Report]) -> None:

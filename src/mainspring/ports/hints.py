@@ -6,6 +6,9 @@ from collections.abc import Callable, Collection
 from enum import StrEnum
 from typing import Protocol
 
+from mainspring.core.ids import KeyId
+from mainspring.core.values import value
+
 
 class Hint(StrEnum):
     """What a hint says. Each applies to the whole store, so two equal hints are one."""
@@ -25,8 +28,23 @@ class Hint(StrEnum):
     """
 
 
-Hear = Callable[[Hint, Collection[str]], None]
-"""Takes a hint, and with RUNS the marks of the lanes whose runs may have become ready; none: it may be any."""
+@value()
+class Ready:
+    """Which runs may have become ready, as far as RUNS tells.
+
+    Attributes:
+        lanes: the marks of their lanes (`core/lane_marks`), at most `MOST_MARKS`; None: it may be any lane.
+        keys: limits of which runs have ended, so that there is room for those in line, at most `MOST_MARKS`; None: it
+            may be any.
+    """
+
+    lanes: Collection[str] | None = None
+    keys: Collection[KeyId] | None = ()
+
+
+ANY = Ready()
+Hear = Callable[[Hint, Ready], None]
+"""Takes a hint, and with RUNS what it names."""
 
 
 class HintChannel(Protocol):
@@ -45,8 +63,7 @@ class HintChannel(Protocol):
         """Start to listen, always on a new connection.
 
         Args:
-            hear: called on the event loop's thread for each hint from another process, with the marks of the lanes
-                that come with it.
+            hear: called on the event loop's thread for each hint from another process, with what it names.
             on_loss: called at most once, when the connection turns out to be broken. From then on, hints from others
                 are lost.
 
@@ -55,19 +72,19 @@ class HintChannel(Protocol):
         """
         ...
 
-    async def send(self, hints: Collection[Hint], marks: Collection[str] = ()) -> None:
+    async def send(self, hints: Collection[Hint], ready: Ready = ANY) -> None:
         """Send hints to all other processes. Commit the changes behind them first. Without hints, only check that the
         connection still works.
 
         Args:
-            marks: the lanes of RUNS (`core/lane_marks`), at most `MOST_MARKS`; none: it may be any.
+            ready: what RUNS names.
 
         Raises:
             StoreUnavailable: the hints were not sent, or may not have been. The connection is dropped.
         """
         ...
 
-    def notice(self, hints: Collection[Hint], marks: Collection[str] = ()) -> str:
+    def notice(self, hints: Collection[Hint], ready: Ready = ANY) -> str:
         """Return the text that says these hints if the store sends it with a commit (`submit_runs`)."""
         ...
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from mainspring.core.fairness import LaneOrder
-from mainspring.core.ids import LaneId
+from mainspring.core.ids import KeyId, LaneId
 from mainspring.core.limits import is_lined_up
 from mainspring.core.model import Lane, LaneKey
 from mainspring.core.pools import Peek
@@ -115,7 +115,7 @@ class LaneCache:
         self._read_at = -1.0e9
         if isinstance(result, LineClaimResult):
             assert isinstance(request, LineClaim), "it is the answer to one"
-            self.expire_lines()
+            self._are_lines_old = True
             self.lines.note_claim(request, result, now)
             return
         assert isinstance(request, ClaimRequest), "it is the answer to one"
@@ -125,9 +125,10 @@ class LaneCache:
             is_full = len(result.runs) == request.limit and result.taken
             self._heard.update(dict.fromkeys(result.taken if is_full else request.lanes))
 
-    def expire_lines(self) -> None:
-        """Have the lines looked at before the next use."""
-        self._are_lines_old = True
+    def make_room(self, key_ids: Collection[KeyId] | None) -> None:
+        """Note that runs with these keys have ended, so there may be room for those that wait; None: any keys."""
+        if self.lines.open(key_ids):
+            self._are_lines_old = True
 
     def _pass_over(self, lanes: Iterable[LaneId], now: datetime) -> None:
         """Leave the quarantined runs of lanes alone for a while: there was no room for them under their limits."""

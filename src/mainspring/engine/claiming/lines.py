@@ -193,9 +193,10 @@ class LinesInView:
                 self._closed.pop(known.closed_by, None)
         known.closed_until = known.closed_by = None
 
-    def open(self, key_ids: Iterable[KeyId]) -> bool:
-        """Have the lines tried again that these keys have stopped. Return whether there are any."""
-        found = [key for key_id in key_ids for key in self._closed.get(key_id, ())]
+    def open(self, key_ids: Iterable[KeyId] | None) -> bool:
+        """Have the lines tried again that these keys, or any, have stopped. Return whether there are any."""
+        stopping = list(self._closed) if key_ids is None else key_ids
+        found = [key for key_id in stopping for key in self._closed.get(key_id, ())]
         for key in found:
             self._open(key, self._lanes[key.lane_id][key.key_id])
         return bool(found)

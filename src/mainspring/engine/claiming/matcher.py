@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
 
 from mainspring.core.fairness import LaneOrder
-from mainspring.core.ids import KeyId, RunId, SessionId
+from mainspring.core.ids import RunId, SessionId
 from mainspring.engine.claiming.abilities import Abilities, KnownSessions
 from mainspring.engine.claiming.lane_cache import LaneCache
 from mainspring.engine.claiming.lane_rounds import POLL_PERIOD
@@ -93,6 +93,7 @@ class Matcher:
         if news.lanes is not None:
             self._lanes.hear(news.lanes)
         self._lanes.hear_marks(news.marks)
+        self._lanes.make_room(news.keys)
         if self._waiting:
             self.waiter.signal()
 
@@ -132,11 +133,6 @@ class Matcher:
     def learn(self, tenant: str, seconds: float) -> None:
         """Note how long an attempt of a tenant held its slot."""
         self._lanes.order.times.learn(tenant, seconds)
-
-    def make_room(self, key_ids: Collection[KeyId]) -> None:
-        """Note that runs with these keys have ended, so there may be room for those that wait."""
-        if self._lanes.lines.open(key_ids):
-            self._lanes.expire_lines()
 
     def close(self) -> None:
         """Answer the calls that wait, and refuse new ones, because the engine is stopping."""

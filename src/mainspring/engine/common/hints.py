@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 
+from mainspring.core.ids import KeyId
 from mainspring.core.lane_marks import MOST_MARKS, mark_of
-from mainspring.engine.common.wakeups import Lanes, RunsNews, Wakeups
+from mainspring.engine.common.wakeups import ANYTHING, Lanes, RunsNews, Wakeups
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
-from mainspring.ports.hints import Hint, HintChannel
+from mainspring.ports.hints import ANY, Hint, HintChannel, Ready
 from mainspring.ports.telemetry import Measure
 
 MERGE = 0.005
@@ -42,9 +43,9 @@ class HintExchange:
         self._random = random
         self.waiter = waiter
         self._pending: dict[Hint, float] = {}  # with the monotonic instant from which it may be sent
-        self._marks: set[str] | None = (
-            set()
-        )  # the lanes of a RUNS that is pending; None: too many, or not known
+        # The lanes of a RUNS that is pending, and the limits; None: too many, or not known.
+        self._marks: set[str] | None = set()
+        self._keys: set[KeyId] | None = set()
         self._is_wanted = True
         self._wanted_until = -1.0e9  # until then, WANTED need not be sent again
         self._used_at = -1.0e9
@@ -68,14 +69,14 @@ class HintExchange:
         if due_in > 0:
             return due_in
         batch = self._take(at)
-        marks = self._take_marks(batch)
+        ready = self._take_ready(batch)
         try:
-            await self._channel.send(batch, marks)
+            await self._channel.send(batch, ready)
         except StoreUnavailable:
             for hint in batch:
                 self._pending.setdefault(hint, at)
             if Hint.RUNS in batch:
-                self._marks = None
+                self._marks = self._keys = None
             raise
         self._count_sent(batch)
         self._used_at = self._clock.monotonic()
@@ -86,7 +87,7 @@ class HintExchange:
         batch = [hint for hint in self._pending if hint is not Hint.WANTED]
         try:
             if batch and self._channel.is_connected:
-                await self._channel.send(batch, self._take_marks(batch))
+                await self._channel.send(batch, self._take_ready(batch))
                 self._count_sent(batch)
         except StoreUnavailable:
             pass  # the other processes poll
@@ -99,7 +100,8 @@ class HintExchange:
         # Hints that were sent in the meantime are lost, so assume that there was one of each.
         self._is_wanted = True
         self._wanted_until = -1.0e9
-        for hint in (Hint.RUNS, Hint.CLOCKS, Hint.CANCELS):
+        self._wakeups.hear(Hint.RUNS, RunsNews(keys=None))
+        for hint in (Hint.CLOCKS, Hint.CANCELS):
             self._wakeups.hear(hint)
 
     def _count_sent(self, batch: Iterable[Hint]) -> None:
@@ -119,7 +121,7 @@ class HintExchange:
         if hint is Hint.RUNS:
             self._unwant()
         marks: set[str] | None = set() if hint is Hint.RUNS else None
-        return self._channel.notice((hint,), _with_marks(marks, lanes) or ())
+        return self._channel.notice((hint,), Ready(_with_marks(marks, lanes) or None))
 
     def take_back(self, hint: Hint) -> None:
         """Note that a notice was not sent after all, so whoever waited for it still waits."""
@@ -127,10 +129,11 @@ class HintExchange:
         if hint is Hint.RUNS:
             self._is_wanted = True
 
-    def send_soon(self, hint: Hint, lanes: Lanes | None = None) -> None:
+    def send_soon(self, hint: Hint, news: RunsNews = ANYTHING) -> None:
         """Send a hint with the next ones, at once if none was sent for a moment."""
         if hint is Hint.RUNS:
-            self._marks = _with_marks(self._marks, lanes)
+            self._marks = _with_marks(self._marks, news.lanes)
+            self._keys = _with_keys(self._keys, news.keys)
         at = self._clock.monotonic()
         if hint in self._pending or (hint is Hint.WANTED and at < self._wanted_until):
             return
@@ -139,7 +142,7 @@ class HintExchange:
         if self._channel.is_connected and not self._is_held(hint):
             self.waiter.signal()
 
-    def _on_heard(self, hint: Hint, marks: Collection[str]) -> None:
+    def _on_heard(self, hint: Hint, ready: Ready) -> None:
         self._heard[hint] += 1
         if hint is Hint.WANTED:
             self._pending.pop(Hint.WANTED, None)
@@ -149,7 +152,7 @@ class HintExchange:
             return
         if hint is Hint.RUNS:
             self._unwant()
-        self._wakeups.hear(hint, RunsNews(marks=marks))
+        self._wakeups.hear(hint, RunsNews(marks=ready.lanes or (), keys=ready.keys))
 
     def _want(self, at: float) -> None:
         self._is_wanted = True
@@ -182,12 +185,21 @@ class HintExchange:
             self._want(at)
         return batch
 
-    def _take_marks(self, batch: Collection[Hint]) -> Collection[str]:
-        """Return the lanes of the hints to send now; none: it may be any."""
+    def _take_ready(self, batch: Collection[Hint]) -> Ready:
+        """Return what the hints to send now name."""
         if Hint.RUNS not in batch:
-            return ()
-        marks, self._marks = self._marks, set()
-        return marks or ()
+            return ANY
+        ready = Ready(self._marks if self._marks or self._keys else None, self._keys)
+        self._marks, self._keys = set(), set()
+        return ready
+
+
+def _with_keys(known: set[KeyId] | None, keys: Collection[KeyId] | None) -> set[KeyId] | None:
+    """Return limits with further ones; None if they are too many to name, or not known."""
+    if known is None or keys is None:
+        return None
+    known.update(keys)
+    return known if len(known) <= MOST_MARKS else None
 
 
 def _with_marks(marks: set[str] | None, lanes: Lanes | None) -> set[str] | None:

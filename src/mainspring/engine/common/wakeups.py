@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from mainspring.core.ids import KeyId
 from mainspring.core.model import LaneKey
 from mainspring.ports.hints import Hint
 from mainspring.ports.store.runs import NewRun
@@ -16,18 +17,24 @@ Lanes = Callable[[], Iterable[LaneKey]]
 
 @dataclass(frozen=True, slots=True)
 class RunsNews:
-    """Which lanes' runs may have become ready. If neither is given, it may be those of any.
+    """Which runs may have become ready.
 
     Attributes:
-        lanes: of this process's runs.
-        marks: those that another process has named.
+        lanes: tells the lanes of this process's runs; None: it may be any, or those of `marks`.
+        marks: the lanes that another process has named.
+        keys: limits of which runs have ended; None: it may be any.
     """
 
     lanes: Lanes | None = None
     marks: Collection[str] = ()
+    keys: Collection[KeyId] | None = ()
 
 
-_ANY = RunsNews()
+ANYTHING = RunsNews()
+
+
+def _no_lanes() -> Iterable[LaneKey]:
+    return ()
 
 
 def lanes_of(runs: Iterable[NewRun]) -> Lanes:
@@ -42,7 +49,7 @@ def lanes_of(runs: Iterable[NewRun]) -> Lanes:
 class Carrier(Protocol):
     """What sends hints to the other processes."""
 
-    def send_soon(self, hint: Hint, lanes: Lanes | None = None) -> None:
+    def send_soon(self, hint: Hint, news: RunsNews = ANYTHING) -> None:
         """Send a hint when that is worth it."""
         ...
 
@@ -64,7 +71,7 @@ class Wakeups:
     def __init__(self) -> None:
         self._signals: dict[Hint, list[Callable[[], None]]] = {hint: [] for hint in Hint}
         self._runs_signals: list[Callable[[RunsNews], None]] = []
-        self._forwards: list[Callable[[Hint, Lanes | None], None]] = []
+        self._forwards: list[Callable[[Hint, RunsNews], None]] = []
         self._carrier: Carrier | None = None
 
     def subscribe_runs(self, signal: Callable[[RunsNews], None]) -> None:
@@ -83,7 +90,7 @@ class Wakeups:
         """Call `signal` when a node that stops has given up its shards."""
         self._signals[Hint.SHARDS].append(signal)
 
-    def forward_to(self, forward: Callable[[Hint, Lanes | None], None]) -> None:
+    def forward_to(self, forward: Callable[[Hint, RunsNews], None]) -> None:
         """Call `forward` with each hint of this process, so that other processes hear it."""
         self._forwards.append(forward)
 
@@ -108,16 +115,20 @@ class Wakeups:
         """Announce that a cancel was requested. Workers in this process beat at once to learn about it."""
         self._announce(Hint.CANCELS)
 
-    def runs_ready(self, lanes: Lanes | None = None, *, is_told: bool = False) -> None:
+    def runs_ready(
+        self, lanes: Lanes | None = None, *, keys: Collection[KeyId] = (), is_told: bool = False
+    ) -> None:
         """Announce that runs were inserted or handed back. Only here, if the commit has told the others.
 
         Args:
             lanes: tells their lanes; None: that is not known.
+            keys: limits of which runs have ended, so that others may start.
         """
-        self.hear(Hint.RUNS, RunsNews(lanes))
-        if not is_told:
-            for forward in self._forwards:
-                forward(Hint.RUNS, lanes)
+        self._announce(Hint.RUNS, RunsNews(lanes, keys=keys), is_told=is_told)
+
+    def room_made(self, keys: Collection[KeyId]) -> None:
+        """Announce that runs with these limits have ended, and nothing else has become ready."""
+        self.runs_ready(_no_lanes, keys=keys)
 
     def runs_wanted(self) -> None:
         """Announce that workers of this process wait, and that nothing is ready for them."""
@@ -131,7 +142,7 @@ class Wakeups:
         """Announce that this process's node stops and has given up its shards."""
         self._announce(Hint.SHARDS)
 
-    def hear(self, hint: Hint, news: RunsNews = _ANY) -> None:
+    def hear(self, hint: Hint, news: RunsNews = ANYTHING) -> None:
         """Pass a hint on within this process only, for example one that another process sent."""
         if hint is Hint.RUNS:
             for tell in self._runs_signals:
@@ -139,7 +150,8 @@ class Wakeups:
         for signal in self._signals[hint]:
             signal()
 
-    def _announce(self, hint: Hint) -> None:
-        self.hear(hint)
-        for forward in self._forwards:
-            forward(hint, None)
+    def _announce(self, hint: Hint, news: RunsNews = ANYTHING, *, is_told: bool = False) -> None:
+        self.hear(hint, news)
+        if not is_told:
+            for forward in self._forwards:
+                forward(hint, news)

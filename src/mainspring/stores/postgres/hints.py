@@ -6,14 +6,15 @@ after the commit, in a transaction of its own that writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
+from mainspring.core.ids import KeyId
 from mainspring.errors import StoreUnavailable
-from mainspring.ports.hints import Hear, Hint
+from mainspring.ports.hints import ANY, Hear, Hint, Ready
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Dialer
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ _PATIENCE = 5.0
 """How long the server may take to answer, in seconds. A hint that takes longer is useless."""
 _LANE = "lane."
 """Begins the name of a lane. Releases before it leave such words out."""
+_KEY = "key."
+"""Begins the number of a limit's key. Releases before it leave such words out, too."""
+_ANY = "any"
+"""Stands for a name where others are given of the other kind."""
 _WORDS = frozenset(hint.value for hint in Hint)
 _SETTINGS = {
     "application_name": "mainspring-hints",
@@ -77,12 +82,12 @@ class PostgresHints:
         self._connection, self._on_loss = connection, on_loss
         connection.add_termination_listener(self._on_termination)
 
-    async def send(self, hints: Collection[Hint], marks: Collection[str] = ()) -> None:
+    async def send(self, hints: Collection[Hint], ready: Ready = ANY) -> None:
         """Send hints to all other processes."""
         connection = self._connection
         if connection is None:
             raise StoreUnavailable("PostgreSQL: there is no connection for hints")
-        statement = f"NOTIFY {_CHANNEL}, '{self.notice(hints, marks)}'" if hints else "SELECT 1"
+        statement = f"NOTIFY {_CHANNEL}, '{self.notice(hints, ready)}'" if hints else "SELECT 1"
         try:
             await connection.execute(statement)
         except (*LOST, asyncpg.PostgresError) as error:
@@ -90,9 +95,9 @@ class PostgresHints:
             connection.terminate()
             raise _unavailable(error) from error
 
-    def notice(self, hints: Collection[Hint], marks: Collection[str] = ()) -> str:
+    def notice(self, hints: Collection[Hint], ready: Ready = ANY) -> str:
         """Return the hints with this process's mark: it may hear them, and leaves them out."""
-        return ",".join((*hints, *(_LANE + mark for mark in marks), self._mark))
+        return ",".join((*hints, *_words_of(ready), self._mark))
 
     async def close(self) -> None:
         """Stop listening and sending."""
@@ -115,10 +120,10 @@ class PostgresHints:
         words = str(payload).split(",")
         if self._mark in words:
             return
-        marks = [word.removeprefix(_LANE) for word in words if word.startswith(_LANE)]
+        ready = _read_ready(words)
         for word in words:
             if word in _WORDS:  # ignore those of other releases and of other senders
-                self._hear(Hint(word), marks if word == Hint.RUNS else ())
+                self._hear(Hint(word), ready if word == Hint.RUNS else ANY)
 
     def _on_termination(self, connection: Any) -> None:
         del connection
@@ -129,8 +134,25 @@ class PostgresHints:
             on_loss()
 
 
-def _ignore(hint: Hint, marks: Collection[str]) -> None:
-    del hint, marks
+def _words_of(ready: Ready) -> Iterator[str]:
+    """Yield the words for what a hint names. Without any, it may be any lane, as earlier releases understand it."""
+    if ready.keys is None or ready.keys:
+        yield from (_KEY + _ANY,) if ready.keys is None else (f"{_KEY}{key_id}" for key_id in ready.keys)
+        if ready.lanes is None:
+            yield _LANE + _ANY
+    yield from (_LANE + mark for mark in ready.lanes or ())
+
+
+def _read_ready(words: Sequence[str]) -> Ready:
+    lanes = [word.removeprefix(_LANE) for word in words if word.startswith(_LANE)]
+    keys = [word.removeprefix(_KEY) for word in words if word.startswith(_KEY)]
+    is_any_lane = _ANY in lanes or not (lanes or keys)
+    key_ids = [KeyId(int(key)) for key in keys if key.isascii() and key.isdigit()]
+    return Ready(None if is_any_lane else lanes, None if _ANY in keys else key_ids)
+
+
+def _ignore(hint: Hint, ready: Ready) -> None:
+    del hint, ready
 
 
 def _unavailable(error: BaseException) -> StoreUnavailable:

@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from mainspring.core.ids import JobId
+from mainspring.core.outcomes import succeeded
+from mainspring.engine.common.wakeups import RunsNews
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import Conflict, InvalidInput, NotFound
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import Lease, Report
+from mainspring.ports.hints import Hint
+from mainspring.ports.store.claims import ApplyResult
 from mainspring.testing.manual import ManualRuntime, ManualWorker
 from tests.unit.engine.conftest import Bench
 
@@ -55,6 +59,38 @@ async def test_an_end_makes_room_at_once(bench: Bench) -> None:
         [lease] = await worker.claim(5)
         assert await worker.claim(5) == []
         await succeed(worker, [lease])
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+async def test_an_end_at_another_server_makes_room_as_soon_as_it_is_told(
+    bench: Bench, is_named: bool
+) -> None:
+    runtime = bench.runtime
+    await submit(runtime, await add_job(runtime, 1), None, None)
+    worker = await runtime.worker()
+    [lease] = await worker.claim(5)
+    assert await worker.claim(5) == []
+    [line] = await runtime.store.read_lines(after=None, limit=9)
+    end = succeeded(lease.run_id, lease.token, worker.session_id, None, None)
+    assert await runtime.store.apply([end], now=runtime.clock.now()) == [ApplyResult.APPLIED]
+    assert await worker.claim(5) == [], "nobody has told this server"
+    runtime.wakeups.hear(Hint.RUNS, RunsNews(keys=[line.key.key_id] if is_named else None))
+    assert len(await worker.claim(5)) == 1
+
+
+async def test_an_end_is_told_to_other_servers_with_its_limits(bench: Bench) -> None:
+    runtime = bench.runtime
+    await submit(runtime, await add_job(runtime, 1), None, None)
+    worker = await runtime.worker()
+    [lease] = await worker.claim(5)
+    [line] = await runtime.store.read_lines(after=None, limit=9)
+    told: list[RunsNews] = []
+    runtime.wakeups.forward_to(lambda hint, news: told.append(news))
+    await succeed(worker, [lease])
+    [news] = told
+    assert news.keys == {line.key.key_id}
+    assert news.lanes is not None
+    assert list(news.lanes()) == []
 
 
 async def test_plain_runs_and_those_with_limits_share_a_worker(bench: Bench) -> None:

@@ -5,10 +5,13 @@ from collections.abc import Callable, Collection
 
 import pytest
 
+from mainspring.core.ids import KeyId
+from mainspring.core.lane_marks import MOST_MARKS, mark_of
+from mainspring.core.model import LaneKey, Priority
 from mainspring.engine.common.hints import CHECK_PERIOD, MERGE, RENEW, SPREAD, HintExchange
-from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.common.wakeups import RunsNews, Wakeups
 from mainspring.errors import StoreUnavailable
-from mainspring.ports.hints import Hear, Hint
+from mainspring.ports.hints import ANY, Hear, Hint, Ready
 from mainspring.testing.clock import FakeClock, ManualWaiter
 from mainspring.testing.factories import START
 
@@ -41,7 +44,7 @@ class Channel:
             raise StoreUnavailable("down")
         self._hear, self._on_loss = hear, on_loss
 
-    async def send(self, hints: Collection[Hint], marks: Collection[str] = ()) -> None:
+    async def send(self, hints: Collection[Hint], ready: Ready = ANY) -> None:
         if self._network.is_down:
             self._hear = None
             raise StoreUnavailable("down")
@@ -49,9 +52,9 @@ class Channel:
         for other in self._network.channels:
             if other is not self and other._hear is not None:
                 for hint in hints:
-                    other._hear(hint, marks if hint is Hint.RUNS else ())
+                    other._hear(hint, ready if hint is Hint.RUNS else ANY)
 
-    def notice(self, hints: Collection[Hint], marks: Collection[str] = ()) -> str:
+    def notice(self, hints: Collection[Hint], ready: Ready = ANY) -> str:
         return f"{self.name}:{','.join(hints)}"
 
     async def close(self) -> None:
@@ -162,6 +165,26 @@ async def test_runs_are_told_once_until_somebody_waits_again(
     await a.tick()
     assert network.sent[1:] == [("b", [Hint.WANTED]), ("a", [Hint.RUNS])]
     assert b.told == [Hint.RUNS, Hint.RUNS]
+
+
+async def test_limits_of_ended_runs_are_told_with_the_lanes_until_they_are_too_many(
+    pair: tuple[Process, Process], network: Network
+) -> None:
+    a, b = pair
+    heard: list[RunsNews] = []
+    b.wakeups.subscribe_runs(heard.append)
+    lane = LaneKey("default", "function", "default", Priority.MEDIUM)
+    keys = [KeyId(number) for number in range(MOST_MARKS)]
+    for lanes, ended in (([], keys[:1]), ([lane], keys), ([], [KeyId(999)])):
+        a.wakeups.runs_ready(lambda lanes=lanes: lanes, keys=ended)  # type: ignore[misc]
+    await a.tick()
+    await say_wanted(b)
+    a.wakeups.room_made(keys[:2])
+    await a.tick()
+    assert [(sorted(news.marks), news.keys) for news in heard] == [
+        ([mark_of(lane)], None),
+        ([], set(keys[:2])),
+    ]
 
 
 async def test_runs_made_before_anybody_waits_are_told_when_somebody_does(
