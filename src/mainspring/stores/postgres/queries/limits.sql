@@ -260,12 +260,25 @@ CROSS JOIN LATERAL (
 ) AS candidate;
 
 -- name: start_lined_up
--- Starts what was admitted, with a place under each key. The rows have been locked since they were picked, so their
--- tokens are known.
+-- Starts what was admitted, with a place under each key, a new one or one that was kept. The rows have been locked since
+-- they were picked, so their tokens are known.
 WITH held AS (
     INSERT INTO key_hold (key_id, run_id, token)
     SELECT new.key_id, new.run_id, new.token
     FROM unnest(:hold_keys::bigint[], :hold_runs::bigint[], :hold_tokens::integer[]) AS new (key_id, run_id, token)
+), kept AS (
+    UPDATE key_hold
+    SET token = (:kept_tokens::integer[])[array_position(:kept_runs::bigint[], key_hold.run_id)]
+    WHERE key_hold.ctid = ANY(ARRAY(
+        SELECT hold.place
+        FROM unnest(:kept_keys::bigint[], :kept_runs::bigint[], :kept_from::bigint[]) AS old (key_id, run_id, held_from)
+        CROSS JOIN LATERAL (
+            SELECT key_hold.run_id, key_hold.ctid AS place FROM key_hold
+            WHERE key_hold.key_id = old.key_id AND key_hold.id >= old.held_from
+            ORDER BY key_hold.key_id, key_hold.id OFFSET 0
+        ) AS hold
+        WHERE hold.run_id = old.run_id
+    ))
 ), keys AS (
     UPDATE concurrency_key SET
         level = (:levels::double precision[])[width_bucket(concurrency_key.id, :changed_keys::bigint[])],

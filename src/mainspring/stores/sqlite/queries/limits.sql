@@ -193,6 +193,10 @@ CROSS JOIN lane ON lane.id = run.lane_id;
 -- name: add_hold
 INSERT INTO key_hold (key_id, run_id, token) VALUES (:key_id, :run_id, :token);
 
+-- name: keep_hold
+-- A place that a run has had since an earlier attempt. OR REPLACE: several are one.
+UPDATE OR REPLACE key_hold SET token = :token WHERE key_id = :key_id AND run_id = :run_id;
+
 -- name: set_bucket
 UPDATE concurrency_key SET level = :level, level_at = :level_at WHERE id = :key_id;
 
