@@ -210,6 +210,16 @@ class Rules:
         assert await store.list_keys("default", "crm", limit=1, now=at(0)) == [first]
         assert await store.list_keys("acme", "crm", limit=9, now=at(0)) == []
 
+    async def test_the_key_of_jobs_that_name_none_is_listed_first(self, store: Store) -> None:
+        await store.write_limits("default", [LimitRule(name="crm", max_running=9)])
+        session_id = await add_session(store)
+        await submit(store, await limited(store, JobLimit(use="crm")))
+        await submit(store, await limited(store, JobLimit(use="crm", key="a")))
+        await claim_lined_up(store, session_id, limit=9)
+        first, second = await store.list_keys("default", "crm", limit=9, now=at(0))
+        assert [(use.key, use.held) for use in (first, second)] == [("", 1), ("a", 1)]
+        assert await store.list_keys("default", "crm", after="", limit=9, now=at(0)) == [second]
+
     async def test_what_nobody_needs_is_pruned_and_nothing_else(self, store: Store) -> None:
         job, session_id = (
             await limited(store, JobLimit(limit=1, rate=TEN_A_SECOND)),

@@ -62,7 +62,8 @@ CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT min(run.ready_at) AS ready_at FROM run WHERE {is_in_line} AND run.key_id = concurrency_key.id
 ) AS head ON true
-WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name AND concurrency_key.key > :after
+WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name
+  AND (:after::text IS NULL OR concurrency_key.key > :after)
 ORDER BY concurrency_key.key LIMIT :limit;
 
 -- name: read_wait_keys

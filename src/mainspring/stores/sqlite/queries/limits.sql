@@ -54,7 +54,7 @@ SELECT
     ) AS waiting_since
 FROM limit_rule
 CROSS JOIN concurrency_key ON concurrency_key.rule_id = limit_rule.id
-WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name AND concurrency_key.key > :after
+WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name AND (:after IS NULL OR concurrency_key.key > :after)
 ORDER BY concurrency_key.key LIMIT :limit;
 
 -- name: read_wait_keys
