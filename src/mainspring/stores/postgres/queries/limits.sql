@@ -67,7 +67,7 @@ WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name
 ORDER BY concurrency_key.key LIMIT :limit;
 
 -- name: read_wait_keys
--- The keys of a waiting run, that of its line first.
+-- The keys of a waiting run, that of its line first. A place that it has kept itself is not in its way.
 SELECT
     limit_rule.name, concurrency_key.key, concurrency_key.level, concurrency_key.level_at, limit_rule.max_running,
     limit_rule.per_count, limit_rule.per_ms, limit_rule.burst, held.count AS held, held.run_ids[1:5] AS run_ids
@@ -79,7 +79,7 @@ JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
 CROSS JOIN LATERAL (
     SELECT count(*) AS count, array_agg(holder.id ORDER BY key_hold.id) AS run_ids
     FROM key_hold JOIN run AS holder ON holder.id = key_hold.run_id
-    WHERE key_hold.key_id = concurrency_key.id
+    WHERE key_hold.key_id = concurrency_key.id AND holder.id <> run.id
       AND (limit_rule.hold = 'run' OR holder.token = key_hold.token AND holder.session_id IS NOT NULL)
 ) AS held
 WHERE run.id = :run_id

@@ -58,14 +58,14 @@ WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name AND (:after IS NUL
 ORDER BY concurrency_key.key LIMIT :limit;
 
 -- name: read_wait_keys
--- The keys of a waiting run, that of its line first.
+-- The keys of a waiting run, that of its line first. A place that it has kept itself is not in its way.
 SELECT
     limit_rule.name, concurrency_key.key, concurrency_key.level, concurrency_key.level_at, limit_rule.max_running,
     limit_rule.per_count, limit_rule.per_ms, limit_rule.burst,
     (
         SELECT json_group_array(holder.id)
         FROM key_hold CROSS JOIN run AS holder ON holder.id = key_hold.run_id
-        WHERE key_hold.key_id = concurrency_key.id
+        WHERE key_hold.key_id = concurrency_key.id AND holder.id <> run.id
           AND (limit_rule.hold = 'run' OR (holder.token = key_hold.token AND holder.session_id IS NOT NULL))
     ) AS run_ids
 FROM run
