@@ -37,6 +37,7 @@ ONLY_SQLITE = {
     "drop_void_holds": "a claim takes several statements; PostgreSQL does so in count_holds",
     "list_holders": "the same",
     "add_hold": "a claim takes several statements; PostgreSQL does so in start_lined_up",
+    "keep_hold": "the same",
     "set_bucket": "the same",
     "find_started": "the same",
     "find_all": "a list of PostgreSQL is planned anew for its filters",
@@ -145,6 +146,7 @@ OTHER_PARAMETERS = {
         {"session_id", "number"},
         {
             *("place", "run_session", "run_number", "hold_key", "hold_run", "hold_token"),
+            *("kept_key", "kept_run", "kept_token", "kept_from"),
             *("changed_key", "level", "level_at", "held_from"),
         },
         "SQLite starts the runs of each session apart, and writes places and keys before",

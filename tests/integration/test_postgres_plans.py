@@ -144,7 +144,7 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.CAPPED, "lock_keys", {"concurrency_key_pkey", "limit_rule_pkey"}),
         (Role.CAPPED, "count_holds", {"key_hold_pkey", "run_pkey"}),
         (Role.CAPPED, "pick_holders", {"run_pkey"}),
-        (Role.CAPPED, "start_lined_up", {"concurrency_key_pkey"}),
+        (Role.CAPPED, "start_lined_up", {"concurrency_key_pkey", "key_hold_pkey"}),
         (Role.SUBMIT, "find_keys", {"limit_rule_name", "concurrency_key_key"}),
         (Role.SUBMIT, "intern_keys", {"limit_rule_name"}),
         (Role.APPLY, "apply_successes", {"run_pkey", "lane_pkey"}),

@@ -79,12 +79,15 @@ class KeyAdmission:
     Attributes:
         taken: the runs that start, by their places among the candidates, in order.
         holds: the places that they take: key and run.
+        kept: the places that they have had since an earlier attempt. A place counts by the token of the attempt that is
+            under way, so it moves on to the new one: the limit may be changed to `hold: attempt` meanwhile.
         buckets: the buckets that changed, by key.
         stopped: by the key of a line: which key stopped its first run that did not start.
     """
 
     taken: list[int] = field(default_factory=list)
     holds: list[tuple[KeyId, RunId]] = field(default_factory=list)
+    kept: list[tuple[KeyId, RunId]] = field(default_factory=list)
     buckets: dict[KeyId, Bucket] = field(default_factory=dict)
     stopped: dict[KeyId, KeyId] = field(default_factory=dict)
 
@@ -130,8 +133,8 @@ def admit_to_keys(
             continue
         admission.taken.append(place)
         for key_id in candidate.keys:
-            if rooms[key_id].take(candidate.run_id):
-                admission.holds.append((key_id, candidate.run_id))
+            is_new = rooms[key_id].take(candidate.run_id)
+            (admission.holds if is_new else admission.kept).append((key_id, candidate.run_id))
     admission.buckets = {
         key_id: room.bucket for key_id, room in rooms.items() if room.bucket is not None and room.taken
     }

@@ -158,9 +158,12 @@ class KeyMaker:
         return self._made
 
     def _make(self, payload: object) -> tuple[RunKey, ...]:
+        # A job may use a limit twice, and both may come to the same key. The run has one place under it all the same.
         return tuple(
-            RunKey(limit, path.extract(payload, f"concurrency[{place}].key"))
-            for limit, path, place in self._paths
+            dict.fromkeys(
+                RunKey(limit, path.extract(payload, f"concurrency[{place}].key"))
+                for limit, path, place in self._paths
+            )
         )
 
 

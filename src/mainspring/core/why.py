@@ -40,7 +40,8 @@ class KeyFacts:
 
     Attributes:
         limit: the limit's name.
-        holders: some of the runs that have a place under it, at most five.
+        held: how many other runs have a place under it.
+        holders: some of them, at most five.
         next_permit_at: when its rate allows the next start; None if it allows one now, or there is no rate.
     """
 

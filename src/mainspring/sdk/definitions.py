@@ -111,7 +111,8 @@ def _plain(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Unique | Debounce | Throttle):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+        given = {each.name: getattr(value, each.name) for each in fields(value)}
+        return {name: _plain(item) for name, item in given.items() if item is not None}
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

@@ -10,6 +10,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from mainspring.core.fields import read_choice, read_delay, read_instant
+from mainspring.core.keypath import parse
 from mainspring.core.model import Priority
 from mainspring.errors import Conflict, InvalidInput
 
@@ -59,7 +60,7 @@ class Function(Generic[P, R]):
         self._call = call
         self._signature = inspect.signature(call)
         kinds = {parameter.kind for parameter in self._signature.parameters.values()}
-        self._is_keyed = _names_arguments(definition) and kinds.isdisjoint(_NAMELESS)
+        self._keyed = _keyed_arguments(definition) if kinds.isdisjoint(_NAMELESS) else None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._call(*args, **kwargs)
@@ -121,7 +122,8 @@ class Function(Generic[P, R]):
     def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Return these arguments as a payload: an object by names, or a list.
 
-        If a key of the job is an argument by its name, all go by names, with their defaults.
+        If a key of the job is an argument by its name, or the whole payload, all go by names. So a key does not depend
+        on how the function was called. The arguments that keys name go with their defaults.
 
         Raises:
             InvalidInput: the arguments do not fit the function.
@@ -132,8 +134,8 @@ class Function(Generic[P, R]):
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise InvalidInput("payload", f"does not fit {self.name!r}: {error}") from None
-        if self._is_keyed:
-            bound.apply_defaults()
+        if self._keyed is not None and (args or kwargs or "payload" not in self.definition):
+            self._add_defaults(bound.arguments, self._keyed)
         elif not args:
             return dict(kwargs) if kwargs else NO_PAYLOAD
         elif not kwargs:
@@ -151,6 +153,13 @@ class Function(Generic[P, R]):
             else:
                 by_name[name] = value
         return by_name or NO_PAYLOAD
+
+    def _add_defaults(self, arguments: dict[str, Any], names: Iterable[str]) -> None:
+        """Add the arguments of these names that were not given, if they have defaults."""
+        for name in names:
+            parameter = self._signature.parameters.get(name)
+            if parameter is not None and parameter.default is not inspect.Parameter.empty:
+                arguments.setdefault(name, parameter.default)
 
 
 class Submitter(Generic[P]):
@@ -202,15 +211,18 @@ def _accepted(handle: RunHandle) -> RunHandle:
     return handle
 
 
-def _names_arguments(definition: Mapping[str, Any]) -> bool:
-    """Say whether a key of the job is an argument by its name."""
+def _keyed_arguments(definition: Mapping[str, Any]) -> list[str] | None:
+    """Return which arguments keys of the job name; None if it has no key that depends on their names."""
+    names: list[str] = []
+    is_whole = definition.get("unique") is not None  # unless its key says otherwise
     for option in KEYED_OPTIONS:
         given = definition.get(option)
         for rule in given if isinstance(given, list | tuple) else [given]:
             key = rule.get("key") if isinstance(rule, Mapping) else rule
-            if isinstance(key, str) and key.startswith("$."):
-                return True
-    return False
+            if isinstance(key, str):
+                is_whole = is_whole and option != "unique"
+                names += [step for step in parse(key).steps[:1] if isinstance(step, str)]
+    return names if names or is_whole else None
 
 
 def _read_priority(value: Priority | str | None) -> Priority | None:

@@ -15,13 +15,14 @@ class Unique:
 
     Attributes:
         key: text, or a path into the payload; None is the whole payload.
-        scope: how long a run keeps others out: `queued`, `live` or `period`.
+        scope: how long a run keeps others out: `queued`, `live` or `period`. None is `period` if a period is given,
+            else `live`.
         period: for the scope `period`: how long, from the submission.
         on_conflict: what a submission gets whose key is held: `existing`, `reject` or `replace`.
     """
 
     key: str | None = None
-    scope: str = "live"
+    scope: str | None = None
     period: Duration | None = None
     on_conflict: str = "existing"
 

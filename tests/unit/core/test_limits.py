@@ -93,6 +93,12 @@ def test_keys_of_a_run_begin_with_its_line() -> None:
     assert keys_of(JOB, make_spec()) == ()
 
 
+def test_the_same_key_twice_is_one_key() -> None:
+    spec = read([{"use": "crm", "key": "$.a"}, {"use": "crm", "key": "eu"}, {"use": "crm", "key": "eu"}])
+    assert keys_of(JOB, spec, b'{"a":"us"}') == (RunKey("crm", "us"), RunKey("crm", "eu"))
+    assert keys_of(JOB, spec, b'{"a":"eu"}') == (RunKey("crm", "eu"),)
+
+
 def test_the_job_of_an_own_limit_is_told_by_its_name() -> None:
     assert job_of_limit(own_limit_name(JOB, 2)) == JOB
     assert job_of_limit("crm") is None

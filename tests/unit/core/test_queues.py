@@ -34,3 +34,9 @@ def test_a_wrong_value_is_refused_by_its_field(body: dict[str, object], field: s
     with pytest.raises(InvalidInput) as refused:
         change_queue(Queue(name="mail"), body)
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize("share", [0.6, 1.5, -0.1, "half", None, True])
+def test_every_wrong_share_is_told_the_bounds_of_this_one(share: object) -> None:
+    with pytest.raises(InvalidInput, match=r"must be a number from 0 to 0\.5"):
+        change_queue(Queue(name="mail"), {"aging_share": share})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mainspring import App, InvalidInput, Priority
+from mainspring import App, Debounce, InvalidInput, Limit, Priority, Throttle, Unique
 from mainspring.sdk.function import NO_PAYLOAD
 from mainspring.sdk.portal import Portal
 
@@ -109,6 +109,55 @@ def test_a_name_is_taken_once() -> None:
 def test_without_parentheses_says_so() -> None:
     with pytest.raises(InvalidInput, match="parentheses"):
         App().job(len)  # type: ignore[arg-type]
+
+
+KEYED: list[dict[str, Any]] = [
+    {"concurrency": Limit(key="$.x", limit=1)},
+    {"concurrency": [{"limit": 2}, {"key": "$.x", "use": "crm"}]},
+    {"unique": Unique("$.x")},
+    {"unique": "$.x"},
+    {"debounce": Debounce("$.x", wait="5s")},
+    {"throttle": Throttle("$.x", limit=1, per="1h")},
+]
+
+
+@pytest.mark.parametrize("options", KEYED)
+def test_arguments_go_by_name_if_a_key_names_one(options: dict[str, Any]) -> None:
+    app = App()
+
+    @app.job(**options)
+    def f(x: str = "a", y: object = object(), z: int = 3) -> None: ...
+
+    @app.job(payload={"x": "b"}, **options)
+    def g(x: str = "a") -> None: ...
+
+    assert f.payload(("c", 4), {}) == {"x": "c", "y": 4}
+    assert f.payload((), {"z": 1}) == {"x": "a", "z": 1}
+    assert f.payload((), {}) == {"x": "a"}
+    assert g.payload((), {}) is NO_PAYLOAD
+    assert g.payload(("c",), {}) == {"x": "c"}
+
+
+def test_a_period_alone_says_the_scope() -> None:
+    app = App()
+
+    @app.job(unique=Unique(period="1d"))
+    def f() -> None: ...
+
+    assert app.definitions()[0]["unique"] == {"period": "1d", "on_conflict": "existing"}
+
+
+def test_the_same_call_is_the_same_payload_where_all_of_it_is_the_key() -> None:
+    app = App()
+
+    @app.job(unique=Unique(period="1d"))
+    def f(x: str, y: int = 0) -> None: ...
+
+    @app.job(unique=Unique("everything"))
+    def g(x: str) -> None: ...
+
+    assert f.payload(("a",), {}) == f.payload((), {"x": "a"}) == {"x": "a"}
+    assert g.payload(("a",), {}) == ["a"]
 
 
 def test_arguments_become_a_payload() -> None:

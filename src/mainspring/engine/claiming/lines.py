@@ -19,7 +19,8 @@ are read again."""
 SLICE_SHARE = 0.05
 """The share of the time that rounds of looks may take."""
 FULL_PERIOD = timedelta(seconds=5)
-"""A line without room is tried again after this time, if nothing is heard of the end of a run in its way."""
+"""A line without room is tried again after this time, if nothing is heard of the end of a run in its way. So it is if
+the next permit or retry is further away: the limit may be changed until then, or the run that is to retry cancelled."""
 BUSY_PERIOD = timedelta(milliseconds=20)
 """The same if another claim is just deciding about its key."""
 _MOST_LINES = 256
@@ -181,7 +182,7 @@ class LinesInView:
         if stop.is_busy:
             known.closed_until = now + BUSY_PERIOD
         else:
-            known.closed_until = stop.until or now + FULL_PERIOD
+            known.closed_until = min(stop.until or now + FULL_PERIOD, now + FULL_PERIOD)
             known.closed_by = stop.key_id
             self._closed.setdefault(stop.key_id, set()).add(key)
 

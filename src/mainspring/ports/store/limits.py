@@ -110,7 +110,7 @@ class LimitStore(Protocol):
     async def list_keys(
         self, tenant: str, name: str, *, after: str | None = None, limit: int, now: datetime
     ) -> list[KeyUse]:
-        """Return a page of the keys of a limit that are in use, by key."""
+        """Return a page of the keys of a limit that are in use, by key. That of jobs that name no key is empty."""
         ...
 
     async def read_lines(self, *, after: LineKey | None = None, limit: int) -> list[Line]:

@@ -91,13 +91,17 @@ class MemoryBrowseStore:
         if run is None or run.state not in READY_STATES:
             return None
         ahead = islice(run.waiting_index.below((run.ready_at, run.id)), MOST_AHEAD)
-        keys = tuple(_key_facts(tables, tables.limits.keys[key_id], now) for key_id in run.keys)
+        keys = tuple(_key_facts(tables, tables.limits.keys[key_id], run.id, now) for key_id in run.keys)
         return WaitFacts(keys=keys, ahead=sum(1 for _ in ahead))
 
 
-def _key_facts(tables: Tables, key: LimitKeyRow, now: datetime) -> KeyFacts:
+def _key_facts(tables: Tables, key: LimitKeyRow, own: RunId, now: datetime) -> KeyFacts:
     rule, bucket = tables.limits.rules[key.tenant, key.limit], bucket_of(tables, key)
-    held = [run_id for run_id, token in key.holds.items() if is_counted(tables, key, run_id, token)]
+    held = [
+        run_id
+        for run_id, token in key.holds.items()
+        if run_id != own and is_counted(tables, key, run_id, token)
+    ]
     return KeyFacts(
         limit=key.limit,
         key=key.key,

@@ -69,7 +69,7 @@ class MemoryLimitStore:
         found = [
             key
             for key in self._tables.limits.keys.values()
-            if (key.tenant, key.limit) == (tenant, name) and key.key > (after or "")
+            if (key.tenant, key.limit) == (tenant, name) and (after is None or key.key > after)
         ]
         return [self._use(key, now) for key in sorted(found, key=lambda key: key.key)[:limit]]
 

@@ -49,7 +49,7 @@ def admit(
     picked = [*picked, *_pick_holders(tables, keys, picked, now, lines)]
     candidates = [Candidate(run.id, run.keys) for run in picked]
     admission = admit_to_keys(candidates, keys, seats, now)
-    for key_id, run_id in admission.holds:
+    for key_id, run_id in [*admission.holds, *admission.kept]:
         tables.limits.keys[key_id].holds[run_id] = tables.runs[run_id].token + 1
     for key_id, bucket in admission.buckets.items():
         row = tables.limits.keys[key_id]

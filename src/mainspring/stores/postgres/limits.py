@@ -71,7 +71,7 @@ class PostgresLimitStore:
             is_repeatable=True,
             tenant=tenant,
             name=name,
-            after=after or "",
+            after=after,
             limit=limit,
         )
         return [_use_of(row, now) for row in rows]

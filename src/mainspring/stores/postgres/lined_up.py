@@ -9,10 +9,9 @@ from typing import Any
 
 from asyncpg import Record
 
-from mainspring.core.holding import Candidate, KeyState, LineStop, admit_to_keys
+from mainspring.core.holding import Candidate, KeyAdmission, KeyState, LineStop, admit_to_keys
 from mainspring.core.ids import KeyId, RunId, SessionId
 from mainspring.core.limits import Hold
-from mainspring.core.rates import Bucket
 from mainspring.ports.store.limits import LineClaim, LineKey
 from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.rows import bucket_of
@@ -61,14 +60,16 @@ class _Keys:
             are_by_run=[self.states[key_id].hold is Hold.RUN for key_id in compared],
         ):
             key_id, oldest = row["key_id"], row["oldest"]
-            self.states[key_id] = replace(
-                self.states[key_id], held=row["held"], holders=frozenset(row["run_ids"])
-            )
+            state, holders = self.states[key_id], frozenset(row["run_ids"])
+            # With `hold: run`, a run has one place, however many entries `hold: attempt` left before.
+            held = len(holders) if state.hold is Hold.RUN else row["held"]
+            self.states[key_id] = replace(state, held=held, holders=holders)
             if oldest is not None and oldest > self._held_from[key_id]:
                 self._moved[key_id] = oldest
 
-    def note_changes(self, buckets: Mapping[KeyId, Bucket]) -> dict[str, list[Any]]:
-        """Return the rows of keys that change, as the columns that `start_lined_up` takes."""
+    def note_changes(self, admission: KeyAdmission) -> dict[str, list[Any]]:
+        """Return the rows of keys that change, and the places that are kept, as columns that `start_lined_up` takes."""
+        buckets = admission.buckets
         changed = sorted(self._moved.keys() | buckets.keys())
         states = [buckets.get(key_id) or self.states[key_id].bucket for key_id in changed]
         return {
@@ -76,6 +77,9 @@ class _Keys:
             "levels": [None if bucket is None else bucket.level for bucket in states],
             "levels_at": [None if bucket is None else bucket.level_at for bucket in states],
             "helds_from": [self._moved.get(key_id, self._held_from[key_id]) for key_id in changed],
+            "kept_keys": [key_id for key_id, _ in admission.kept],
+            "kept_runs": [run_id for _, run_id in admission.kept],
+            "kept_from": [self._held_from[key_id] for key_id, _ in admission.kept],
         }
 
 
@@ -122,7 +126,7 @@ async def start_admitted(
         stop = admission.stop_of(row["key_id"], keys.states, now)
         if stop is not None:
             started.stops[LineKey(row["key_id"], row["lane_id"])] = stop
-    changes = keys.note_changes(admission.buckets)
+    changes = keys.note_changes(admission)
     if taken or changes["changed_keys"]:
         started.rows = await _start(transaction, taken, seats, admission.holds, changes, now)
     return started
@@ -148,6 +152,7 @@ async def _start(
         hold_keys=[key_id for key_id, _ in holds],
         hold_runs=[run_id for _, run_id in holds],
         hold_tokens=[tokens[run_id] for _, run_id in holds],
+        kept_tokens=[tokens[run_id] for run_id in changes["kept_runs"]],
         now=now,
         **changes,
     )

@@ -78,7 +78,7 @@ class SqliteLimitStore:
         self, tenant: str, name: str, *, after: str | None = None, limit: int, now: datetime
     ) -> list[KeyUse]:
         """See `LimitStore`."""
-        values = {"tenant": tenant, "name": name, "after": after or "", "limit": limit}
+        values = {"tenant": tenant, "name": name, "after": after, "limit": limit}
         rows = await self._browser.call(lambda db: fetch_rows(db, "list_keys", values))
         return [_make_use(row, now) for row in rows]
 

@@ -133,6 +133,10 @@ def _write(db: apsw.Connection, taken: Sequence[NamedRow], admission: KeyAdmissi
         {"key_id": key_id, "run_id": run_id, "token": tokens[run_id]} for key_id, run_id in admission.holds
     ]
     execute_many(db, "add_hold", holds)
+    kept = [
+        {"key_id": key_id, "run_id": run_id, "token": tokens[run_id]} for key_id, run_id in admission.kept
+    ]
+    execute_many(db, "keep_hold", kept)
     buckets = [
         {"key_id": key_id, "level": bucket.level, "level_at": to_optional_micros(bucket.level_at)}
         for key_id, bucket in admission.buckets.items()

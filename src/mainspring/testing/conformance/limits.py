@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -52,6 +53,15 @@ async def end(store: Store, runs: Sequence[ClaimedRun], session_id: SessionId, *
     """Let runs succeed."""
     ends = [outcomes.succeeded(run.run_id, run.token, session_id) for run in runs]
     assert set(await store.apply(ends, now=at(seconds))) <= {ApplyResult.APPLIED}
+
+
+async def fail(store: Store, job: Job, run_id: RunId, *, seconds: float) -> None:
+    """Let an attempt of a run fail, with a retry to come."""
+    held = await read_held(store, run_id)
+    failure = outcomes.failed(
+        facts_of(held), job.spec, Failure(error="no"), now=at(seconds), random=lambda: 0.5
+    )
+    assert await store.apply([failure], now=at(seconds)) == [ApplyResult.APPLIED]
 
 
 def ids(runs: Sequence[ClaimedRun]) -> list[RunId]:
@@ -218,12 +228,40 @@ class Holds:
         session_id = await add_session(store)
         _, second = await submit(store, job, 2)
         [run] = (await claim_lined_up(store, session_id)).runs
-        held = await read_held(store, run.run_id)
-        failure = outcomes.failed(
-            facts_of(held), job.spec, Failure(error="no"), now=at(1), random=lambda: 0.5
-        )
-        await store.apply([failure], now=at(1))
+        await fail(store, job, run.run_id, seconds=1)
         assert ids((await claim_lined_up(store, session_id, limit=9, now=at(2))).runs) == [second]
+
+    async def test_a_kept_place_counts_for_the_attempt_under_way(self, store: Store) -> None:
+        """Else the run would have none once the limit is changed to `hold: attempt`, and its key would be removed."""
+        rule = LimitRule(name="crm", max_running=1, hold=Hold.RUN)
+        await store.write_limits("default", [rule])
+        job = await limited(store, JobLimit(use="crm"), retry=RetryPolicy(jitter=0.0))
+        session_id = await add_session(store)
+        [run_id] = await submit(store, job)
+        await claim_lined_up(store, session_id)
+        await fail(store, job, run_id, seconds=1)
+        assert ids((await claim_lined_up(store, session_id, now=at(6))).runs) == [run_id]
+        await store.write_limits("default", [replace(rule, hold=Hold.ATTEMPT)])
+        assert await store.prune_limits(now=at(7), limit=9) == 0
+        [other] = await submit(store, job, now=at(7))
+        assert (await claim_lined_up(store, session_id, limit=9, now=at(7))).runs == ()
+        await store.cancel_runs([other], reason="cancelled", now=at(7))
+        await fail(store, job, run_id, seconds=8)
+        await store.prune_limits(now=at(9), limit=9)
+        assert ids((await claim_lined_up(store, session_id, limit=9, now=at(60))).runs) == [run_id]
+
+    async def test_entries_of_earlier_attempts_are_one_place(self, store: Store) -> None:
+        """Without a cap nobody compares entries with their runs; then the limit gets one, and `hold: run`."""
+        await store.write_limits("default", [LimitRule(name="crm", rate=TEN_A_SECOND, burst=9)])
+        job = await limited(store, JobLimit(use="crm"), retry=RetryPolicy(jitter=0.0))
+        session_id = await add_session(store)
+        [run_id] = await submit(store, job)
+        await claim_lined_up(store, session_id)
+        await fail(store, job, run_id, seconds=1)
+        assert ids((await claim_lined_up(store, session_id, now=at(10))).runs) == [run_id]
+        await store.write_limits("default", [LimitRule(name="crm", max_running=2, hold=Hold.RUN)])
+        [other] = await submit(store, job, now=at(10))
+        assert ids((await claim_lined_up(store, session_id, limit=9, now=at(10))).runs) == [other]
 
 
 class Rates:

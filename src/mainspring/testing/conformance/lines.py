@@ -8,11 +8,12 @@ from collections import Counter
 from mainspring.core import outcomes
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.limits import Hold, JobLimit, LimitRule
+from mainspring.core.retry import RetryPolicy
 from mainspring.core.why import WaitFacts
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimedRun
 from mainspring.ports.store.limits import LineClaim, LineQuota
-from mainspring.testing.conformance.limits import TEN_A_SECOND, by_customer, end, ids, limited, payload
+from mainspring.testing.conformance.limits import TEN_A_SECOND, by_customer, end, fail, ids, limited, payload
 from mainspring.testing.factories import (
     add_job,
     add_session,
@@ -210,6 +211,16 @@ class Rules:
         assert await store.list_keys("default", "crm", limit=1, now=at(0)) == [first]
         assert await store.list_keys("acme", "crm", limit=9, now=at(0)) == []
 
+    async def test_the_key_of_jobs_that_name_none_is_listed_first(self, store: Store) -> None:
+        await store.write_limits("default", [LimitRule(name="crm", max_running=9)])
+        session_id = await add_session(store)
+        await submit(store, await limited(store, JobLimit(use="crm")))
+        await submit(store, await limited(store, JobLimit(use="crm", key="a")))
+        await claim_lined_up(store, session_id, limit=9)
+        first, second = await store.list_keys("default", "crm", limit=9, now=at(0))
+        assert [(use.key, use.held) for use in (first, second)] == [("", 1), ("a", 1)]
+        assert await store.list_keys("default", "crm", after="", limit=9, now=at(0)) == [second]
+
     async def test_what_nobody_needs_is_pruned_and_nothing_else(self, store: Store) -> None:
         job, session_id = (
             await limited(store, JobLimit(limit=1, rate=TEN_A_SECOND)),
@@ -306,3 +317,14 @@ class Waits:
         await submit(store, job, 3)
         found = [await store.read_wait(run_id, now=at(2)) for run_id in runs]
         assert [wait.ahead for wait in found if wait is not None] == [0, 1]
+
+    async def test_a_place_that_it_kept_is_not_in_its_way(self, store: Store) -> None:
+        job = await limited(store, JobLimit(limit=1, hold=Hold.RUN), retry=RetryPolicy(jitter=0.0))
+        first, second = await submit(store, job, 2)
+        await claim_lined_up(store, await add_session(store))
+        await fail(store, job, first, seconds=1)
+        waits = [await store.read_wait(run_id, now=at(9)) for run_id in (first, second)]
+        assert [[(key.held, key.holders) for key in wait.keys] for wait in waits if wait is not None] == [
+            [(0, ())],
+            [(1, (first,))],
+        ]

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from mainspring.core.ids import JobId
-from mainspring.core.outcomes import succeeded
+from mainspring.core.outcomes import Failure, succeeded
+from mainspring.engine.claiming.lines import FULL_PERIOD
 from mainspring.engine.common.wakeups import RunsNews
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import Conflict, InvalidInput, NotFound
@@ -130,6 +131,40 @@ async def test_a_rate_lets_no_more_start(bench: Bench) -> None:
     assert len([lease for _ in range(3) for lease in await worker.claim(10)]) == 3
     await runtime.advance(0.15)
     assert len(await worker.claim(10)) == 1
+
+
+async def fail(worker: ManualWorker, leases: list[Lease]) -> None:
+    await worker.report(
+        *[Report(run_id=one.run_id, token=one.token, ending=Failure(error="no")) for one in leases]
+    )
+
+
+async def test_a_raised_limit_holds_for_runs_that_wait_already(bench: Bench) -> None:
+    """Even if the next permit was a day away."""
+    runtime = bench.runtime
+    await runtime.client.limits.put("default", "crm", {"rate": "1/d"})
+    job_id = await add_job(runtime, {"use": "crm"})
+    await submit(runtime, job_id, None, None, None)
+    worker = await runtime.worker()
+    assert len(await worker.claim(5)) == 1
+    assert await worker.claim(5) == []
+    await runtime.client.limits.put("default", "crm", {"rate": "100/s"})
+    await runtime.advance(FULL_PERIOD.total_seconds())
+    assert len([lease for _ in range(2) for lease in await worker.claim(5)]) == 2
+
+
+async def test_a_cancelled_holder_makes_room_before_its_retry_was_due(bench: Bench) -> None:
+    runtime = bench.runtime
+    retry = {"max_retries": 3, "delay": "1h"}
+    job_id = await add_job(runtime, {"limit": 1, "hold": "run"}, retry=retry)
+    await submit(runtime, job_id, None, None)
+    worker = await runtime.worker()
+    [first] = await worker.claim(5)
+    await fail(worker, [first])
+    assert await worker.claim(5) == []
+    await runtime.client.runs.cancel("default", first.run_id)
+    await runtime.advance(FULL_PERIOD.total_seconds())
+    assert len(await worker.claim(5)) == 1
 
 
 async def test_a_thousand_lines_are_found_one_look_after_the_other(bench: Bench) -> None:

@@ -62,11 +62,12 @@ CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT min(run.ready_at) AS ready_at FROM run WHERE {is_in_line} AND run.key_id = concurrency_key.id
 ) AS head ON true
-WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name AND concurrency_key.key > :after
+WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name
+  AND (:after::text IS NULL OR concurrency_key.key > :after)
 ORDER BY concurrency_key.key LIMIT :limit;
 
 -- name: read_wait_keys
--- The keys of a waiting run, that of its line first.
+-- The keys of a waiting run, that of its line first. A place that it has kept itself is not in its way.
 SELECT
     limit_rule.name, concurrency_key.key, concurrency_key.level, concurrency_key.level_at, limit_rule.max_running,
     limit_rule.per_count, limit_rule.per_ms, limit_rule.burst, held.count AS held, held.run_ids[1:5] AS run_ids
@@ -78,7 +79,7 @@ JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
 CROSS JOIN LATERAL (
     SELECT count(*) AS count, array_agg(holder.id ORDER BY key_hold.id) AS run_ids
     FROM key_hold JOIN run AS holder ON holder.id = key_hold.run_id
-    WHERE key_hold.key_id = concurrency_key.id
+    WHERE key_hold.key_id = concurrency_key.id AND holder.id <> run.id
       AND (limit_rule.hold = 'run' OR holder.token = key_hold.token AND holder.session_id IS NOT NULL)
 ) AS held
 WHERE run.id = :run_id
@@ -260,12 +261,25 @@ CROSS JOIN LATERAL (
 ) AS candidate;
 
 -- name: start_lined_up
--- Starts what was admitted, with a place under each key. The rows have been locked since they were picked, so their
--- tokens are known.
+-- Starts what was admitted, with a place under each key, a new one or one that was kept. The rows have been locked since
+-- they were picked, so their tokens are known.
 WITH held AS (
     INSERT INTO key_hold (key_id, run_id, token)
     SELECT new.key_id, new.run_id, new.token
     FROM unnest(:hold_keys::bigint[], :hold_runs::bigint[], :hold_tokens::integer[]) AS new (key_id, run_id, token)
+), kept AS (
+    UPDATE key_hold
+    SET token = (:kept_tokens::integer[])[array_position(:kept_runs::bigint[], key_hold.run_id)]
+    WHERE key_hold.ctid = ANY(ARRAY(
+        SELECT hold.place
+        FROM unnest(:kept_keys::bigint[], :kept_runs::bigint[], :kept_from::bigint[]) AS old (key_id, run_id, held_from)
+        CROSS JOIN LATERAL (
+            SELECT key_hold.run_id, key_hold.ctid AS place FROM key_hold
+            WHERE key_hold.key_id = old.key_id AND key_hold.id >= old.held_from
+            ORDER BY key_hold.key_id, key_hold.id OFFSET 0
+        ) AS hold
+        WHERE hold.run_id = old.run_id
+    ))
 ), keys AS (
     UPDATE concurrency_key SET
         level = (:levels::double precision[])[width_bucket(concurrency_key.id, :changed_keys::bigint[])],

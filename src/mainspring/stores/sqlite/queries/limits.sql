@@ -54,18 +54,18 @@ SELECT
     ) AS waiting_since
 FROM limit_rule
 CROSS JOIN concurrency_key ON concurrency_key.rule_id = limit_rule.id
-WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name AND concurrency_key.key > :after
+WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name AND (:after IS NULL OR concurrency_key.key > :after)
 ORDER BY concurrency_key.key LIMIT :limit;
 
 -- name: read_wait_keys
--- The keys of a waiting run, that of its line first.
+-- The keys of a waiting run, that of its line first. A place that it has kept itself is not in its way.
 SELECT
     limit_rule.name, concurrency_key.key, concurrency_key.level, concurrency_key.level_at, limit_rule.max_running,
     limit_rule.per_count, limit_rule.per_ms, limit_rule.burst,
     (
         SELECT json_group_array(holder.id)
         FROM key_hold CROSS JOIN run AS holder ON holder.id = key_hold.run_id
-        WHERE key_hold.key_id = concurrency_key.id
+        WHERE key_hold.key_id = concurrency_key.id AND holder.id <> run.id
           AND (limit_rule.hold = 'run' OR (holder.token = key_hold.token AND holder.session_id IS NOT NULL))
     ) AS run_ids
 FROM run
@@ -192,6 +192,10 @@ CROSS JOIN lane ON lane.id = run.lane_id;
 
 -- name: add_hold
 INSERT INTO key_hold (key_id, run_id, token) VALUES (:key_id, :run_id, :token);
+
+-- name: keep_hold
+-- A place that a run has had since an earlier attempt. OR REPLACE: several are one.
+UPDATE OR REPLACE key_hold SET token = :token WHERE key_id = :key_id AND run_id = :run_id;
 
 -- name: set_bucket
 UPDATE concurrency_key SET level = :level, level_at = :level_at WHERE id = :key_id;
