@@ -3,15 +3,17 @@
 #   docker build -t mainspring .
 #
 # BASE is any image with Python 3.11 or later and its venv module. Pin it by digest where builds must be repeatable.
+# LOCK is `runtime`, or `ics` for a server that imports ICS files.
 ARG BASE=docker.io/library/python:3.11-slim-bookworm
 
 FROM ${BASE} AS build
+ARG LOCK=runtime
 WORKDIR /build
 COPY requirements requirements
 RUN python3 -m venv /opt/mainspring \
  && python3 -m venv /opt/build \
  && /opt/mainspring/bin/pip install --no-cache-dir --disable-pip-version-check \
-        --require-hashes --only-binary=:all: -r requirements/runtime.lock \
+        --require-hashes --only-binary=:all: -r requirements/${LOCK}.lock \
  && /opt/build/bin/pip install --no-cache-dir --disable-pip-version-check \
         --require-hashes --only-binary=:all: -r requirements/build.lock
 COPY pyproject.toml README.md LICENSE ./

@@ -8,6 +8,7 @@
     ├── Conflict              what you edit has changed in the meantime, or a name or key is taken
     │   └── UnknownType       the job's trigger has a type that this process does not know
     ├── PluginError           a package that extends Mainspring cannot be used
+    ├── MissingExtra          a feature needs packages that are not installed here
     ├── PayloadTooLarge       a payload or result is over the inline limit
     ├── StoreUnavailable      the store did not answer; nothing is known to be lost
     │   ├── StoreLocked       another process owns this data folder
@@ -83,6 +84,20 @@ class UnknownType(Conflict):
 
 class PluginError(MainspringError):
     """A package that extends Mainspring cannot be used. The message names it and says what would be right."""
+
+
+class MissingExtra(MainspringError):
+    """A feature needs packages that are not installed here. The message says how to install them.
+
+    Attributes:
+        extra: the name of the extra that brings them.
+    """
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(
+            f"{what}: the extra {extra!r} is not installed here; pip install 'mainspring[{extra}]', and start again"
+        )
+        self.extra = extra
 
 
 class PayloadTooLarge(InvalidInput):

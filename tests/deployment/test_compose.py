@@ -199,7 +199,9 @@ def test_image_installs_nothing_that_is_not_pinned_by_hash() -> None:
     installs = re.findall(r"pip (?:install|wheel) [^&\n]*", joined)
     assert len(installs) == 4
     for install in installs:
-        is_pinned = "--require-hashes" in install and re.search(r"-r requirements/\w+\.lock", install)
+        is_pinned = "--require-hashes" in install and re.search(
+            r"-r requirements/(?:\w+|\$\{LOCK\})\.lock", install
+        )
         is_own = "--no-deps" in install and ("--no-index" in install or "--no-build-isolation" in install)
         assert is_pinned or is_own, install
 
@@ -217,4 +219,10 @@ def test_image_is_given_every_file_that_it_copies() -> None:
         assert (ROOT / source).exists()
         assert source in kept or any(name.startswith(f"{source}/") for name in kept), source
     assert all((ROOT / name).exists() for name in kept)
-    assert set(re.findall(r"-r (\S+\.lock)", DOCKERFILE)) <= kept
+    locks = {
+        lock
+        for name in ("runtime", "ics")
+        for lock in re.findall(r"-r (\S+\.lock)", DOCKERFILE.replace("${LOCK}", name))
+    }
+    assert locks == {f"requirements/{name}.lock" for name in ("build", "ics", "runtime")}
+    assert locks <= kept

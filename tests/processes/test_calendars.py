@@ -1,9 +1,11 @@
 """Calendars by the command line and the SDK, against a real server: docs/howto/skip-holidays.md, done."""
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,6 +74,77 @@ def test_a_calendar_is_written_shown_and_deleted(url: str, tmp_path: Path) -> No
     versions = run("calendar", "versions", "weekend", "--json", "--server", url, cwd=tmp_path)
     assert [one["version"] for one in json.loads(versions.stdout)["items"]] == [1]
     assert run("calendar", "delete", "weekend", "--server", url, cwd=tmp_path).stdout == "deleted weekend\n"
+
+
+ICS = (Path(__file__).parents[1] / "unit" / "importers" / "ics" / "google.ics").read_text()
+
+
+def page_imports() -> list[list[str]]:
+    """The commands of the page that import a file."""
+    lines = [line for line in PAGE.splitlines() if line.startswith("mainspring calendar import ")]
+    return [line.split()[1:] for line in lines]
+
+
+def test_an_export_of_google_is_imported(url: str, tmp_path: Path) -> None:
+    (tmp_path / "company.ics").write_text(ICS)
+    dry, real = page_imports()
+    shown = run(*dry, cwd=tmp_path)  # it needs no server
+    assert shown.returncode == 0, shown.stderr
+    assert "2026-12-25  " in shown.stdout
+    assert "Erster Weihnachtstag" in shown.stdout
+    assert shown.stderr == "6 events, 1 of them without any time; days begin in Europe/Berlin\n"
+    assert run("calendar", "show", "holidays", "--server", url, cwd=tmp_path).stdout.count("Weihnacht") == 0
+    answers = [json.loads(run(*real, "--json", "--server", url, cwd=tmp_path).stdout) for _ in range(2)]
+    assert answers[0] == answers[1]  # no new version
+    assert [answers[0][name] for name in ("tz", "rules", "left_out")] == ["Europe/Berlin", 5, 1]
+    days = run(
+        *("calendar", "days", "holidays", "--from", "2026-12-01", "--to", "2026-12-31", "--server", url),
+        cwd=tmp_path,
+    )
+    assert "2026-12-04  14:00 to 22:00" in days.stdout
+    assert "2026-12-26  all day" in days.stdout
+    plain = run("calendar", "import", "other", "-", "--dry-run", "--json", text=ICS, cwd=tmp_path)
+    (tmp_path / "other.json").write_text(plain.stdout)
+    put = run("calendar", "put", "holidays", "--file", "other.json", "--server", url, cwd=tmp_path)
+    assert re.search(rf"^version +{answers[0]['version']}$", put.stdout, re.MULTILINE), put.stderr
+    text = run("calendar", "import", "other", "company.ics", "--server", url, cwd=tmp_path).stdout
+    assert re.search(r"^rules +5$", text, re.MULTILINE)
+    for name in ("holidays", "other"):
+        run("calendar", "delete", name, "--server", url, cwd=tmp_path)
+
+
+def test_the_pages_python_imports_a_file(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = re.search(r"```python\n(from pathlib.*?)```", PAGE, re.DOTALL)
+    assert found is not None
+    (tmp_path / "company.ics").write_text(ICS)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(compile(found[1], "skip-holidays.md", "exec"), names)
+
+    async def use() -> int:
+        app = App(url)
+        try:
+            await names["import_holidays"](app)
+            version = (await app.client.get_calendar("holidays")).version
+            await app.client.delete_calendar("holidays")
+            return version
+        finally:
+            app.close()
+
+    assert asyncio.run(use()) >= 1
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_a_wrong_line_of_an_ics_file_is_named(url: str, tmp_path: Path, more: tuple[str, ...]) -> None:
+    text = ICS.replace("FREQ=YEARLY;WKST=MO", "FREQ=HOURLY")
+    (tmp_path / "bad.ics").write_text(text)
+    line = text.splitlines().index(next(each for each in text.splitlines() if "HOURLY" in each)) + 1
+    refused = run("calendar", "import", "bad", "bad.ics", "--server", url, *more, cwd=tmp_path)
+    message = re.search(r"```text\nerror: line 12: (.*)\n```", PAGE)
+    assert message is not None
+    assert (refused.returncode, refused.stderr) == (2, f"error: line {line}: {message[1]}\n")
+    missing = run("calendar", "import", "bad", "missing.ics", "--server", url, *more, cwd=tmp_path)
+    assert missing.stderr == "error: file: missing.ics: No such file or directory\n"
 
 
 async def test_jobs_keep_to_it_and_say_so(url: str, tmp_path: Path) -> None:

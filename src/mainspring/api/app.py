@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 from mainspring.api.admission import Admission, Identify, Observe
 from mainspring.api.call import Services
 from mainspring.api.guard import Guard
+from mainspring.api.ics import IcsReader
 from mainspring.api.routes import calendars, jobs, limits, policies, runs, system, worker
 from mainspring.api.routing import Routes
 from mainspring.clock import UuidSource, monotonic
@@ -18,6 +19,7 @@ from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.usecases.client import Client
 from mainspring.ports.gateway import WorkerGateway
 from mainspring.ports.store import FailoverFacts
+from mainspring.wire.operations import IMPORT_CALENDAR
 
 ENDPOINTS = (
     *jobs.ROUTES,
@@ -56,6 +58,7 @@ def create_api(
     failovers: Callable[[], Sequence[FailoverFacts]] = tuple,
     figures: Callable[[], Mapping[str, float]] = dict,
     access: Access | None = None,
+    ics: IcsReader | None = None,
     observe: Observe | None = None,
 ) -> Api:
     """Make the ASGI application.
@@ -70,9 +73,10 @@ def create_api(
         failovers: returns the database failovers that the store knows about.
         figures: returns the process's figures.
         access: who may reach the API, and under which names; None means this machine only.
+        ics: reads ICS files; None means with the usual limits.
         observe: called for each answered request.
     """
-    access = access or Access()
+    access, ics = access or Access(), ics or IcsReader()
     services = Services(
         engine=client,
         gateway=gateway,
@@ -82,10 +86,11 @@ def create_api(
         failovers=failovers,
         figures=figures,
         access=access,
+        ics=ics,
     )
     return Api(
         Admission(
-            Routes(ENDPOINTS),
+            Routes(ENDPOINTS, limits={IMPORT_CALENDAR.id: ics.most_bytes}),
             services,
             guard=Guard(access),
             identify=identify,

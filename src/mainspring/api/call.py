@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from starlette.requests import Request
 from starlette.types import Receive, Scope
 
+from mainspring.api.ics import IcsReader
 from mainspring.config.access import Access
 from mainspring.core.rights import Principal
 from mainspring.engine.scheduling.shards import Shards
@@ -33,6 +34,7 @@ class Services:
         failovers: returns the database failovers that the store knows about.
         figures: returns the process's figures.
         access: who may reach the API, and under which names.
+        ics: reads ICS files.
     """
 
     engine: Client
@@ -43,6 +45,7 @@ class Services:
     failovers: Callable[[], Sequence[FailoverFacts]]
     figures: Callable[[], Mapping[str, float]]
     access: Access
+    ics: IcsReader
 
 
 class Call(Request):

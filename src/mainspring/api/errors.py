@@ -9,7 +9,15 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from mainspring.errors import Conflict, InvalidInput, NotFound, PayloadTooLarge, StoreUnavailable, TookTooLong
+from mainspring.errors import (
+    Conflict,
+    InvalidInput,
+    MissingExtra,
+    NotFound,
+    PayloadTooLarge,
+    StoreUnavailable,
+    TookTooLong,
+)
 
 _log = structlog.get_logger(__name__)
 MEDIA_TYPE = "application/problem+json"
@@ -80,6 +88,8 @@ def answer_error(error: BaseException, *, path: str, request_id: str) -> Reply:
         fields = [FieldError(error.field, error.message)]
     elif isinstance(error, Rejected):
         status, detail, headers = error.status, error.detail, error.headers
+    elif isinstance(error, MissingExtra):
+        status, detail = 501, str(error)
     elif isinstance(error, TookTooLong):
         status, detail = 503, "this takes longer than a list or count may take (browse.timeout); ask for less"
     elif isinstance(error, StoreUnavailable):

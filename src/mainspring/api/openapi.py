@@ -21,7 +21,7 @@ _PROBLEMS = {
     404: "There is no such job or run.",
     409: "The name is taken, or the idempotency key was used for another request.",
     413: "The body, or a payload, is too large.",
-    415: "The content type is not JSON.",
+    415: "The content type is not the one that is described.",
     422: "A field or parameter is wrong. `errors` names it. Nothing was stored.",
     500: "The server has failed. Its log says why.",
     503: "The store does not answer, or the server is stopping. The same call may be repeated.",

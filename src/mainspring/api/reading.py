@@ -27,16 +27,23 @@ _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class BodyReader:
-    """Reads the body that an operation describes."""
+    """Reads the body that an operation describes.
 
-    def __init__(self, body: Body) -> None:
-        self._limit = body.limit
+    Args:
+        limit: the most bytes.
+    """
+
+    def __init__(self, body: Body, *, limit: int) -> None:
+        self._limit = limit
+        self._media_types = {JSON, MERGE_PATCH} if JSON in body.media_types else {*body.media_types}
+        self._usual = body.media_types[0]
         self._is_object = body.decoded_as == dict[str, Any]
         self._kind = Any if self._is_object else body.decoded_as
+        self._is_raw = body.decoded_as is bytes
         self._decode = msgspec.json.Decoder(self._kind).decode
 
     async def read(self, receive: Receive, *, media_type: str, length: str) -> Any:
-        """Return the decoded body. An empty body counts as an empty object.
+        """Return the decoded body. An empty body counts as an empty object. One that is not JSON is left as it is.
 
         Args:
             media_type, length: the request's headers `Content-Type` and `Content-Length`; empty if not given.
@@ -45,15 +52,17 @@ class BodyReader:
             Rejected: the body is too large, not JSON, not UTF-8, of another content type, or cut off.
             InvalidInput: the body is nested too deep, or a field is wrong. The error names the field.
         """
-        kind = media_type.partition(";")[0].strip().lower() if media_type else JSON
-        if kind not in {JSON, MERGE_PATCH}:
-            raise Rejected(415, f"the content type must be application/json, not {kind[:60]}")
+        kind = media_type.partition(";")[0].strip().lower() if media_type else self._usual
+        if kind not in self._media_types:
+            raise Rejected(415, f"the content type must be {self._usual}, not {kind[:60]}")
         if length.isdigit() and int(length) > self._limit:
             raise Rejected(413, f"the body has {length} bytes; the limit is {self._limit}")
         event = await receive()
         text = event.get("body", b"")
         if event["type"] != "http.request" or event.get("more_body", False) or len(text) > self._limit:
             text = await _receive_rest(receive, event, limit=self._limit)
+        if self._is_raw:
+            return text
         _check_depth(text)
         try:
             value = self._decode(text or b"{}")

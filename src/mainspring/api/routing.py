@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mainspring.api.call import Endpoint
@@ -48,12 +49,18 @@ class _Node:
 class Routes:
     """All routes of the API. A trailing or doubled slash in a path changes nothing.
 
+    Args:
+        limits: the most bytes of the bodies of some operations, by their ids, where a setting tells.
+
     Raises:
         ValueError: an operation has two endpoints.
     """
 
-    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+    def __init__(
+        self, endpoints: Iterable[Endpoint], limits: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
         self._root = _Node()
+        self._limits = limits
         self._fixed: dict[str, Found] = {}
         for endpoint in endpoints:
             self._add(endpoint)
@@ -75,6 +82,10 @@ class Routes:
             node = child
         return Found(node.methods, key) if node.methods else None
 
+    def _reader(self, operation: Operation[Any]) -> BodyReader | None:
+        body = operation.body
+        return None if body is None else BodyReader(body, limit=self._limits.get(operation.id, body.limit))
+
     def _add(self, endpoint: Endpoint) -> None:
         operation = endpoint.operation
         node = self._root
@@ -91,7 +102,7 @@ class Routes:
             handle=endpoint.handle,
             right=operation.right,
             status=operation.statuses[0],
-            body=None if operation.body is None else BodyReader(operation.body),
+            body=self._reader(operation),
             query=QueryReader(operation.query),
         )
         if operation.variable is None:

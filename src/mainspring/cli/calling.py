@@ -81,16 +81,25 @@ def _refuse_number(text: str) -> NoReturn:
     raise ValueError(f"{text[:40]} is not a number that JSON can carry")
 
 
+def read_file(name: str, field: str) -> bytes:
+    """Read a file; `-` is standard input.
+
+    Raises:
+        InvalidInput: the file cannot be read.
+    """
+    try:
+        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise InvalidInput(field, f"{name}: {error.strerror}") from None
+
+
 def read_text_file(name: str, field: str) -> str:
     """Read a file in UTF-8; `-` is standard input.
 
     Raises:
         InvalidInput: the file cannot be read, or is not UTF-8.
     """
-    try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    except OSError as error:
-        raise InvalidInput(field, f"{name}: {error.strerror}") from None
+    data = read_file(name, field)
     try:
         return data.decode()
     except UnicodeDecodeError as error:

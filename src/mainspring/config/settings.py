@@ -122,6 +122,8 @@ class Settings:
     trusted_network: bool = default("trusted_network")
     allow_hosts: tuple[str, ...] = default("allow_host")
     has_api: bool = default("api.enabled")
+    ics_most_bytes: int = default("ics.most_bytes")
+    calendars_most_days: int = default("calendars.most_days")
     has_scheduler: bool = default("scheduler.enabled")
     node_period: timedelta = default("scheduler.node_period")
     clock_limit: timedelta = default("scheduler.clock_limit")

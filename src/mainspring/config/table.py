@@ -27,6 +27,7 @@ _EXECUTING = (UP, WORKER)
 _SHORTEST_PERIOD = timedelta(seconds=0.1)
 _DAY = timedelta(days=1)
 _YEARS = 3650 * _DAY
+_MIB = 1024 * 1024
 
 
 _STORES = (
@@ -145,6 +146,22 @@ _API = (
         flag="--no-api",
         used_by=(SERVER,),
         words="Serve the API. Without it a server only schedules and takes no port; needs a shared store.",
+    ),
+    Setting(
+        name="ics.most_bytes",
+        kind=Whole(1024, 16 * _MIB),
+        default=_MIB,
+        field="ics_most_bytes",
+        used_by=_HOSTS,
+        words="Most bytes of an ICS file that is imported as a calendar.",
+    ),
+    Setting(
+        name="calendars.most_days",
+        kind=Whole(1, 100_000),
+        default=10_000,
+        field="calendars_most_days",
+        used_by=_HOSTS,
+        words="Most dates that the events of an imported ICS file may have.",
     ),
 )
 

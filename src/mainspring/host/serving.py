@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mainspring.api import create_api
 from mainspring.api.callers import CALLER, CallerFinder, Callers
+from mainspring.api.ics import IcsReader
 from mainspring.clock import LoopWaiter
 from mainspring.errors import MainspringError
 
@@ -76,6 +77,7 @@ async def serve(
         failovers=lambda: engine.store.failovers,
         figures=engine.telemetry.figures,
         access=settings.access,
+        ics=IcsReader(most_bytes=settings.ics_most_bytes, most_days=settings.calendars_most_days),
     )
     config = uvicorn.Config(
         api,

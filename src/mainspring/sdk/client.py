@@ -10,6 +10,7 @@ from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
 from mainspring.wire.calendars import (
     CalendarDays,
+    CalendarImported,
     CalendarPage,
     CalendarView,
     CalendarWritten,
@@ -198,6 +199,17 @@ class AsyncClient(Transport, AsyncLists):
     async def put_calendar(self, name: str, body: Mapping[str, Any]) -> CalendarWritten:
         """Create a calendar, or give it a new version. `body` has `rules`, and may have `tz` and `invert`."""
         return await self.call(operations.UPSERT_CALENDAR, name, body=body)
+
+    async def import_calendar(
+        self, name: str, text: str | bytes, *, tz: str | None = None
+    ) -> CalendarImported:
+        """Create a calendar from the events of an ICS file, or give it a new version.
+
+        Args:
+            text: what the file holds.
+            tz: the zone in which days begin; None is the one that the file names, or else UTC.
+        """
+        return await self.call(operations.IMPORT_CALENDAR, name, body=text, query={"tz": tz})
 
     async def delete_calendar(self, name: str) -> Deleted:
         """Delete a calendar that nothing uses."""

@@ -12,7 +12,7 @@ import msgspec
 
 from mainspring.clock import system_random
 from mainspring.config.kinds import ServerUrl
-from mainspring.core.fields import read_word
+from mainspring.core.fields import kind, read_word
 from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.errors import (
     Conflict,
@@ -23,6 +23,7 @@ from mainspring.errors import (
     Unreachable,
 )
 from mainspring.sdk.bodies import check_key, check_texts, encode_body
+from mainspring.wire.operation import JSON
 
 if TYPE_CHECKING:
     from mainspring.ports.clock import RandomSource
@@ -89,7 +90,7 @@ class Transport:
         self, server: str, *, tenant: str = DEFAULT_TENANT, random: RandomSource | None = None
     ) -> None:
         self.servers = read_servers(server)
-        self._headers = {"Content-Type": "application/json"}
+        self._headers: dict[str, str] = {}
         if read_word(tenant, "tenant") != DEFAULT_TENANT:
             self._headers["Mainspring-Tenant"] = tenant
         self._random = random or system_random()
@@ -149,9 +150,9 @@ class Transport:
         request = _Request(
             operation.method,
             operation.url(key),
-            None if body is msgspec.UNSET else encode_body(body),
+            None if body is msgspec.UNSET else _encode(operation, body),
             {name: str(value) for name, value in query.items() if value is not None},
-            {**self._headers, **headers},
+            {**self._headers, "Content-Type": _media_type(operation), **headers},
             given.get("seconds", ANSWER_SECONDS),
             given.get("may_move", False) and len(self.servers) > 1,
         )
@@ -236,6 +237,20 @@ class _Request(NamedTuple):
     may_move: bool
 
 
+def _media_type(operation: Operation[Any]) -> str:
+    return JSON if operation.body is None else operation.body.media_types[0]
+
+
+def _encode(operation: Operation[Any], body: object) -> bytes:
+    """Return a request's body: JSON, or what it is."""
+    if operation.body is None or operation.body.decoded_as is not bytes:
+        return encode_body(body)
+    if not isinstance(body, bytes | str):
+        raise InvalidInput("body", f"must be bytes or text, not {kind(body)}")
+    check_texts({"body": body})
+    return body.encode() if isinstance(body, str) else body
+
+
 def _refusal(status: int, text: bytes, operation: Operation[Any], key: str | None) -> MainspringError:
     try:
         problem = msgspec.json.decode(text, type=_Problem)
@@ -248,6 +263,8 @@ def _refusal(status: int, text: bytes, operation: Operation[Any], key: str | Non
         return NotFound(operation.variable.removesuffix("_id"), key)
     if status == 409:
         return Conflict(first.field if first else "request", first.message if first else problem.detail)
+    if status == 501:
+        return MainspringError(problem.detail)
     if status in {502, 503, 504}:
         return StoreUnavailable(problem.detail)
     if 400 <= status < 500:

@@ -64,6 +64,26 @@ class CalendarWritten(Struct, kw_only=True):
     moved: Annotated[int, Meta(description="Those of them whose next fire is another one.")]
 
 
+class CalendarImported(CalendarWritten, kw_only=True):
+    """What an import of a calendar did."""
+
+    tz: Annotated[str, Meta(description="The calendar's zone.")]
+    rules: Annotated[int, Meta(description="Rules that the events make.")]
+    events: Annotated[int, Meta(description="Events of the file.")]
+    left_out: Annotated[
+        int,
+        Meta(
+            description="Those of them that hold no time: cancelled, replaced, without a length, before 1970."
+        ),
+    ]
+    expanded_to: Annotated[
+        str | None,
+        Meta(
+            description="The last date up to which events recur that go on; null if none does. Import again by then."
+        ),
+    ]
+
+
 class CalendarDayView(Struct, kw_only=True):
     """A date that a calendar holds, wholly or in part."""
 

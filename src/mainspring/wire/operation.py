@@ -17,6 +17,7 @@ BULK_LIMIT = 1000
 """The most jobs or submissions of one request."""
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
+ICS = "text/calendar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,11 @@ class Body:
 
     Attributes:
         shape: the type that describes it.
-        decoded_as: the type that its handler gets: `shape`, a plain `dict[str, Any]`, or `Any` JSON value.
-        limit: the most bytes.
+        decoded_as: the type that its handler gets: `shape`, a plain `dict[str, Any]`, or `Any` JSON value; `bytes` if
+            it is not JSON.
+        limit: the most bytes; a setting may name another number.
         is_optional: whether a request may leave it out; an empty body counts as an empty object.
-        media_types: the types to describe. Every operation accepts both JSON types.
+        media_types: the types to describe. Every operation accepts both JSON types, or else just the one named here.
     """
 
     shape: Any

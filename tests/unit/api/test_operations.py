@@ -209,7 +209,7 @@ def test_rights_are_those_of_the_design() -> None:
         Right.OPERATE: {"pause_job", "resume_job"},
         Right.EDIT: {
             *("create_job", "create_jobs", "upsert_job", "edit_job", "delete_job"),
-            *("upsert_calendar", "delete_calendar", "upsert_limit", "delete_limit"),
+            *("upsert_calendar", "import_calendar", "delete_calendar", "upsert_limit", "delete_limit"),
         },
         Right.ADMIN: {
             *("list_tenants", "get_tenant", "upsert_tenant"),

@@ -13,6 +13,7 @@ from mainspring.errors import InvalidInput
 from mainspring.wire import operations
 from mainspring.wire.calendars import (
     CalendarDays,
+    CalendarImported,
     CalendarPage,
     CalendarView,
     CalendarWritten,
@@ -43,6 +44,21 @@ async def get_calendar(call: Call) -> CalendarView:
 @handles(operations.UPSERT_CALENDAR)
 async def upsert_calendar(call: Call, body: dict[str, Any]) -> Answer[CalendarWritten]:
     return _answer(await call.engine.calendars.put(call.tenant, call.key, body))
+
+
+@handles(operations.IMPORT_CALENDAR)
+async def import_calendar(call: Call, body: bytes) -> Answer[CalendarImported]:
+    found = await call.services.ics.read(body, tz=call.query.get("tz"), now=call.engine.now())
+    written, status = _answer(await call.engine.calendars.put(call.tenant, call.key, found.body))
+    content = CalendarImported(
+        **{name: getattr(written, name) for name in written.__struct_fields__},
+        tz=found.body["tz"],
+        rules=len(found.body["rules"]),
+        events=found.events,
+        left_out=found.left_out,
+        expanded_to=None if found.expanded_to is None else found.expanded_to.isoformat(),
+    )
+    return Answer(content, status=status)
 
 
 @handles(operations.DELETE_CALENDAR)
@@ -126,6 +142,7 @@ ROUTES: list[Endpoint] = [
     list_calendars,
     get_calendar,
     upsert_calendar,
+    import_calendar,
     delete_calendar,
     list_calendar_versions,
     list_calendar_days,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mainspring.cli.calling import call, plain, read_json_text, read_text_file
+from mainspring.cli.calling import call, plain, read_file, read_json_text, read_text_file
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table, show_instant
 from mainspring.core.kinds import Whole
@@ -34,6 +34,49 @@ def put_command(name: str, file: str, server: str, *, as_json: bool) -> None:
     if not isinstance(body, dict):
         raise InvalidInput("body", "must be an object")
     _print_written(call(server, lambda client: client.put_calendar(name, body)), as_json=as_json)
+
+
+@calendar_group.command("import")
+@click.argument("name")
+@click.argument("file")
+@click.option("--tz", metavar="ZONE", help="The zone in which days begin; default: the file's, or else UTC.")
+@click.option("--dry-run", is_flag=True, help="Only read the file, here, and print the rules that it makes.")
+@caller_options
+@json_option
+def import_command(
+    name: str, file: str, tz: str | None, server: str, *, dry_run: bool, as_json: bool
+) -> None:
+    """Create calendar NAME from the events of FILE in iCalendar (ICS), or give it a new version.
+
+    FILE may be - for standard input. The same events again make no new version. Servers, and --dry-run, need the
+    extra `ics`.
+    """
+    data = read_file(file, "file")
+    if dry_run:
+        _show_rules(data, tz, as_json=as_json)
+    else:
+        _print_written(
+            call(server, lambda client: client.import_calendar(name, data, tz=tz)), as_json=as_json
+        )
+
+
+def _show_rules(data: bytes, tz: str | None, *, as_json: bool) -> None:
+    from mainspring.clock import host_time
+    from mainspring.config.table import default
+    from mainspring.importers.ics import read_ics
+
+    found = read_ics(data, tz=tz, now=host_time(), most_days=default("calendars.most_days"))
+    if as_json:
+        print_json(dict(found.body))
+        return
+    rows = [
+        (rule.get("date") or rule["from"], rule.get("to", ""), rule.get("note", ""))
+        for rule in found.body["rules"]
+    ]
+    print_table(("FROM", "TO", "NOTE"), rows, empty="no rules")
+    ends = "" if found.expanded_to is None else f"; those that go on, up to {found.expanded_to}"
+    left_out = f"{found.events} events, {found.left_out} of them without any time{ends}"
+    click.echo(f"{left_out}; days begin in {found.body['tz']}", err=True)
 
 
 @calendar_group.command("show")

@@ -12,6 +12,7 @@ from mainspring.wire.operation import Operation
 from mainspring.wire.operations.calendars import (
     DELETE_CALENDAR,
     GET_CALENDAR,
+    IMPORT_CALENDAR,
     LIST_CALENDAR_DAYS,
     LIST_CALENDAR_VERSIONS,
     LIST_CALENDARS,
@@ -99,6 +100,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     LIST_CALENDARS,
     GET_CALENDAR,
     UPSERT_CALENDAR,
+    IMPORT_CALENDAR,
     DELETE_CALENDAR,
     LIST_CALENDAR_VERSIONS,
     LIST_CALENDAR_DAYS,
@@ -146,6 +148,7 @@ __all__ = [
     "GET_RUN",
     "GET_RUN_WHY",
     "GET_TENANT",
+    "IMPORT_CALENDAR",
     "LIST_CALENDARS",
     "LIST_CALENDAR_DAYS",
     "LIST_CALENDAR_VERSIONS",

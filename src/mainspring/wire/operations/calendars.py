@@ -8,6 +8,7 @@ from mainspring.core.rights import Right
 from mainspring.wire.calendars import (
     CalendarBody,
     CalendarDays,
+    CalendarImported,
     CalendarPage,
     CalendarView,
     CalendarWritten,
@@ -15,7 +16,7 @@ from mainspring.wire.calendars import (
     TriggerBody,
     TriggerPreview,
 )
-from mainspring.wire.operation import Body, Operation, Parameter
+from mainspring.wire.operation import ICS, Body, Operation, Parameter
 from mainspring.wire.operations.common import API, LIMIT
 from mainspring.wire.views import Deleted
 
@@ -53,6 +54,23 @@ UPSERT_CALENDAR = Operation(
     description="Keep a new version, and set the clocks of jobs that follow the calendar. Runs that were made stay.",
     body=Body(CalendarBody, dict[str, Any]),
     answer=CalendarWritten,
+    statuses=(200, 201),
+)
+IMPORT_CALENDAR = Operation(
+    id="import_calendar",
+    method="POST",
+    path=f"{_CALENDAR}/ics",
+    right=Right.EDIT,
+    summary="Import a calendar from an ICS file",
+    description="Read the events of a file in iCalendar, and keep their times as a new version of the calendar. The "
+    "same events again make none. The server needs the extra `ics`.",
+    body=Body(str, bytes, media_types=(ICS,)),
+    query=(
+        Parameter(
+            "tz", "The zone in which days begin, like `Europe/Berlin`; by default the file's, or else `UTC`."
+        ),
+    ),
+    answer=CalendarImported,
     statuses=(200, 201),
 )
 DELETE_CALENDAR = Operation(
