@@ -99,7 +99,7 @@ class HintExchange:
         # Hints that were sent in the meantime are lost, so assume that there was one of each.
         self._is_wanted = True
         self._wanted_until = -1.0e9
-        for hint in (Hint.RUNS, Hint.CLOCKS, Hint.CANCELS):
+        for hint in (Hint.RUNS, Hint.CLOCKS, Hint.CANCELS, Hint.RESTRICTIONS):
             self._wakeups.hear(hint)
 
     def _count_sent(self, batch: Iterable[Hint]) -> None:
