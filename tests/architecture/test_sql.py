@@ -92,6 +92,7 @@ ONLY_POSTGRES = {
     "settle_keys": "likewise",
     "lock_settled": "row locks",
     "share_settled": "row locks",
+    "list_older_programs": "only one process uses the file",
     "list_tenants": "on SQLite a claim brings the lane's tenant; here a join for each row",
     "lock_claimers": "row locks",
     "lock_clocks": "row locks",
@@ -127,7 +128,7 @@ OTHER_PARAMETERS = {
     ),
     "claim_run": (
         {"run_id"},
-        {"lane", "low", "limit", "quota"},
+        {"lane", "low", "limit", "quota", "policy_epoch"},
         "on SQLite find_ready picks before",
     ),
     "count_hold": (
@@ -157,7 +158,7 @@ OTHER_PARAMETERS = {
     "write_tenant": ({"tenant"}, {"name", "weight"}, "JSON pairs here, two arrays there"),
     "submit_claimed": (
         {"expiry_at", "run_id", "run_lane"},
-        {"expire_at", "lane", "lane_id", "low", "newest_version", "shard"},
+        {"expire_at", "lane", "lane_id", "low", "newest_version", "shard", "policy_epoch"},
         "on SQLite the checks are made before, and ids in Python",
     ),
     "delete_empty_lane": ({"limit"}, {"lane_id"}, "on PostgreSQL lock_empty_lanes picks before"),
@@ -168,6 +169,7 @@ OTHER_PARAMETERS = {
     "prune_history": (set(), {"settled_before"}, "the lock of the mark comes first; SQLite has one writer"),
     "read_calendar": ({"key"}, {"name", "version"}, "JSON pairs here, two arrays there"),
     "read_version": ({"key"}, {"job_id", "version"}, "JSON pairs here, two arrays there"),
+    "repeat_claim": (set(), {"policy_epoch"}, "SQLite judges the turn in Python"),
     "read_lane": (
         set(),
         {"lane_id", "low"},

@@ -11,7 +11,7 @@ from mainspring.api.admission import Admission, Identify, Observe
 from mainspring.api.call import Services
 from mainspring.api.guard import Guard
 from mainspring.api.ics import IcsReader
-from mainspring.api.routes import calendars, jobs, limits, policies, runs, system, worker
+from mainspring.api.routes import calendars, jobs, limits, pauses, policies, runs, system, worker
 from mainspring.api.routing import Routes
 from mainspring.clock import UuidSource, monotonic
 from mainspring.config.access import Access
@@ -27,6 +27,7 @@ ENDPOINTS = (
     *calendars.ROUTES,
     *limits.ROUTES,
     *policies.ROUTES,
+    *pauses.ROUTES,
     *worker.ROUTES,
     *system.ROUTES,
 )

@@ -43,13 +43,23 @@ class Turn(StrEnum):
     NEW = "new"
     REPEAT = "repeat"
     LATE = "late"
+    OUTDATED = "outdated"
 
 
-def judge_turn(number: int, last: int) -> Turn:
-    """Compare a claim's number with the session's last one. A lower number is late: its caller has given it up."""
+def judge_turn(number: int, last: int, *, policy_epoch: int = 0, session_epoch: int = 0) -> Turn:
+    """Compare a claim's number with the session's last one. A lower number is late: its caller has given it up.
+
+    A new claim is outdated if what restricts claims has changed since its lanes were chosen.
+
+    Args:
+        policy_epoch: that of the claim.
+        session_epoch: that of the session, which every change of the restrictions raises.
+    """
     if number == last:
         return Turn.REPEAT
-    return Turn.NEW if number > last else Turn.LATE
+    if number < last:
+        return Turn.LATE
+    return Turn.NEW if policy_epoch == session_epoch else Turn.OUTDATED
 
 
 def allowance(limit: int, *, is_quarantined: bool, is_busy: bool, is_busy_with_quarantined: bool) -> int:

@@ -11,6 +11,7 @@ from mainspring.core.fields import show
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.limits import job_of_limit
 from mainspring.core.model import Run
+from mainspring.core.pauses import Pause
 from mainspring.core.rates import Rate
 from mainspring.core.states import FINAL_STATES, RunState
 
@@ -26,6 +27,7 @@ class WhyCode(StrEnum):
     RUNNING = "running"
     NOT_DUE = "not_due"
     BACKING_OFF = "backing_off"
+    PAUSED = "paused"
     NO_WORKER = "no_worker"
     KEY_FULL = "key_full"
     RATE = "rate"
@@ -95,13 +97,16 @@ class Why:
     holders: tuple[RunId, ...] = ()
 
 
-def explain(run: Run, wait: WaitFacts | None, *, has_worker: bool, now: datetime) -> Why:
+def explain(
+    run: Run, wait: WaitFacts | None, *, has_worker: bool, now: datetime, pause: Pause | None = None
+) -> Why:
     """Return why a run waits, or what became of it.
 
     Args:
         wait: what it waits for; None if it does not wait.
         has_worker: a live worker serves its queue, and can execute it.
         now: the store's time.
+        pause: what stops its lane; None: nothing does.
     """
     if run.state in FINAL_STATES:
         reason = f" ({run.reason})" if run.reason else ""
@@ -113,12 +118,21 @@ def explain(run: Run, wait: WaitFacts | None, *, has_worker: bool, now: datetime
         return Why(code=WhyCode.RUNNING, sentence=f"Attempt {run.attempt} is under way{since}{asked}.")
     if run.ready_at > now:
         return _explain_time(run, now)
+    if pause is not None:
+        return _explain_pause(pause)
     if not has_worker:
         return Why(
             code=WhyCode.NO_WORKER,
             sentence=f"No live worker serves queue {run.lane.queue!r} and can execute it.",
         )
     return _explain_key(wait.keys, wait.ahead) or _explain_place(run, wait.ahead)
+
+
+def _explain_pause(pause: Pause) -> Why:
+    until = "" if pause.until is None else f" until {_instant(pause.until)}"
+    note = f": {pause.note}" if pause.note else ""
+    sentence = f"{pause.what} is paused{until} by {pause.made_by}, since {_instant(pause.since)}{note}."
+    return Why(code=WhyCode.PAUSED, sentence=sentence, until=pause.until)
 
 
 def _explain_time(run: Run, now: datetime) -> Why:

@@ -12,6 +12,7 @@ from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.exchange import ServedExchange
 from mainspring.engine.common.hints import HintExchange
 from mainspring.engine.common.policies import PolicyFollower
+from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.engine.common.service import Service, ServiceRunner
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
@@ -127,7 +128,9 @@ class Engine:
         self.shards: Shards | None = None
         policies = PolicyFollower(store, waiter=tools.waiter())
         policies.tell(self.matcher.follow)
-        services: list[Service] = [policies, self.matcher]
+        restrictions = RestrictionFollower(store, wakeups=self.wakeups, waiter=tools.waiter())
+        restrictions.tell(self.matcher.follow_restrictions)
+        services: list[Service] = [policies, restrictions, self.matcher]
         self._exchange: HintExchange | None = None
         if hints is not None:
             self._exchange = HintExchange(
@@ -135,7 +138,7 @@ class Engine:
             )
             services.append(self._exchange)
         if settings.node is not None:
-            services += self._make_scheduler(settings.node, settings, definitions, calendars)
+            services += self._make_scheduler(settings.node, settings, definitions, calendars, restrictions)
         self.services: dict[str, Service] = {service.name: service for service in services}
         self._runners: list[ServiceRunner] = []
         self.telemetry = Telemetry()
@@ -153,6 +156,7 @@ class Engine:
         settings: EngineSettings,
         definitions: Definitions,
         calendars: CalendarReader,
+        restrictions: RestrictionFollower,
     ) -> list[Service]:
         store, tools, ownership = self.store, self._tools, self.ownership
         self.shards = Shards(
@@ -177,6 +181,7 @@ class Engine:
                 waiter=tools.waiter(),
                 definitions=definitions,
                 calendars=calendars,
+                restrictions=restrictions,
             ),
             CatchUp(
                 store,
@@ -185,6 +190,7 @@ class Engine:
                 waiter=tools.waiter(),
                 definitions=definitions,
                 calendars=calendars,
+                restrictions=restrictions,
             ),
             Reaper(
                 store,

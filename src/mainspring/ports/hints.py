@@ -21,6 +21,8 @@ class Hint(StrEnum):
     """A cancel of a RUNNING run was requested."""
     SHARDS = "shards"
     """A scheduler node is stopping and gave up its shards. Others may take them at once."""
+    RESTRICTIONS = "restrictions"
+    """Somebody has paused or resumed a queue, a tenant or everything."""
     WANTED = "wanted"
     """Workers are waiting and found nothing.
 

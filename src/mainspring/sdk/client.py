@@ -20,6 +20,7 @@ from mainspring.wire.calendars import (
 from mainspring.wire.health import HealthView
 from mainspring.wire.limits import KeyPage, LimitPage, LimitView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
+from mainspring.wire.pauses import PauseList
 from mainspring.wire.policies import QueuePage, QueueView, TenantPage, TenantView
 from mainspring.wire.views import (
     BulkJobView,
@@ -181,6 +182,34 @@ class AsyncClient(Transport, AsyncLists):
     async def put_queue(self, queue: str, body: Mapping[str, Any]) -> QueueView:
         """Set a queue's `order`, `aging` and `aging_share`. What is left out gets its default."""
         return await self.call(operations.UPSERT_QUEUE, queue, body=body)
+
+    async def list_pauses(self) -> PauseList:
+        """Return what is paused now: queues, tenants, or everything."""
+        return await self.call(operations.LIST_PAUSES)
+
+    async def pause_queue(self, queue: str, body: Mapping[str, Any] | None = None) -> PauseList:
+        """Stop a queue for all tenants. `body` may have `note`, `until` and `mode`. Return what is paused now."""
+        return await self.call(operations.PAUSE_QUEUE, queue, body=body or {})
+
+    async def resume_queue(self, queue: str) -> PauseList:
+        """End the pause of a queue. Return what is still paused."""
+        return await self.call(operations.RESUME_QUEUE, queue)
+
+    async def pause_tenant(self, tenant: str, body: Mapping[str, Any] | None = None) -> PauseList:
+        """Stop all runs of a tenant. `body` may have `note`, `until` and `mode`. Return what is paused now."""
+        return await self.call(operations.PAUSE_TENANT, tenant, body=body or {})
+
+    async def resume_tenant(self, tenant: str) -> PauseList:
+        """End the pause of a tenant. Return what is still paused."""
+        return await self.call(operations.RESUME_TENANT, tenant)
+
+    async def pause_all(self, body: Mapping[str, Any] | None = None) -> PauseList:
+        """Stop everything. `body` may have `note`, `until` and `mode`. Return what is paused now."""
+        return await self.call(operations.PAUSE_ALL, body=body or {})
+
+    async def resume_all(self) -> PauseList:
+        """End the pause of everything; those of queues and tenants stay. Return what is still paused."""
+        return await self.call(operations.RESUME_ALL)
 
     async def list_workers(self, *, after: str | None = None, limit: int = _USUAL_LIMIT) -> WorkerPage:
         """Return a page of live worker sessions; `workers` goes through all pages."""

@@ -186,6 +186,8 @@ class ManualRuntime:
         asking = asyncio.ensure_future(self.gateway.claim(call))
         await asyncio.sleep(0)
         await self.tick("claims")
+        if self.matcher.waiting:  # the restrictions have changed, so it asks again
+            await self.tick("claims")
         return await asking
 
     async def tick(self, *names: str) -> None:

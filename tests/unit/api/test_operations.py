@@ -206,7 +206,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why"),
         },
         Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run"},
-        Right.OPERATE: {"pause_job", "resume_job"},
+        Right.OPERATE: {"pause_job", "resume_job", "list_pauses", "pause_queue", "resume_queue"},
         Right.EDIT: {
             *("create_job", "create_jobs", "upsert_job", "edit_job", "delete_job"),
             *("upsert_calendar", "import_calendar", "delete_calendar", "upsert_limit", "delete_limit"),
@@ -214,6 +214,7 @@ def test_rights_are_those_of_the_design() -> None:
         Right.ADMIN: {
             *("list_tenants", "get_tenant", "upsert_tenant"),
             *("list_queues", "get_queue", "upsert_queue"),
+            *("pause_all", "resume_all", "pause_tenant", "resume_tenant"),
         },
         Right.WORK: {f"worker_{verb}" for verb in ("register", "claim", "beat", "report", "leave")},
     }

@@ -1,16 +1,18 @@
-"""`mainspring queue`: sets in which order queues are served."""
+"""`mainspring queue`: sets in which order queues are served, and stops them for a while."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
 
 from mainspring.cli.calling import call, plain
+from mainspring.cli.commands.pause import body_of, pause_options, print_pauses
 from mainspring.cli.options import json_option, kind_option, server_option
 from mainspring.cli.output import print_fields, print_json, print_table
 from mainspring.core.kinds import Whole
+from mainspring.core.pauses import PauseMode
 from mainspring.core.queues import QUEUE_OPTIONS, QueueOrder
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ _ORDER, _AGING, _SHARE = (QUEUE_OPTIONS.get(name) for name in ("order", "aging",
 
 @click.group("queue")
 def queue_group() -> None:
-    """Set in which order queues are served, and show it."""
+    """Set in which order queues are served, show it, and stop them for a while."""
 
 
 @queue_group.command("set")
@@ -72,6 +74,34 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
     print_table(("QUEUE", "ORDER", "AGING", "AGING SHARE"), rows, empty="nothing is set for any queue")
     if page.next is not None:
         click.echo(f"for later ones, add --after {page.next}", err=True)
+
+
+@queue_group.command("pause")
+@click.argument("name")
+@pause_options
+@server_option
+@json_option
+def pause_command(
+    name: str,
+    *,
+    note: str | None,
+    until: datetime | None,
+    mode: PauseMode | None,
+    server: str,
+    as_json: bool,
+) -> None:
+    """Stop queue NAME, for all tenants. Workers get none from then on; runs under way go on."""
+    body = body_of(note, until, mode)
+    print_pauses(call(server, lambda client: client.pause_queue(name, body)), as_json=as_json)
+
+
+@queue_group.command("resume")
+@click.argument("name")
+@server_option
+@json_option
+def resume_command(name: str, server: str, *, as_json: bool) -> None:
+    """End the pause of queue NAME."""
+    print_pauses(call(server, lambda client: client.resume_queue(name)), as_json=as_json)
 
 
 def _print(queue: QueueView, *, as_json: bool) -> None:

@@ -1,15 +1,18 @@
-"""`mainspring tenant`: sets how tenants share the workers."""
+"""`mainspring tenant`: sets how tenants share the workers, and stops them for a while."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from mainspring.cli.calling import call, plain
+from mainspring.cli.commands.pause import body_of, pause_options, print_pauses
 from mainspring.cli.options import json_option, kind_option, server_option
 from mainspring.cli.output import print_fields, print_json, print_table
 from mainspring.core.kinds import Whole
+from mainspring.core.pauses import PauseMode
 from mainspring.core.tenants import TENANT_OPTIONS
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ _WEIGHT = TENANT_OPTIONS.get("weight")
 
 @click.group("tenant")
 def tenant_group() -> None:
-    """Set how tenants share the workers, and show it."""
+    """Set how tenants share the workers, show it, and stop them for a while."""
 
 
 @tenant_group.command("set")
@@ -57,6 +60,34 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
     print_table(("TENANT", "WEIGHT"), rows, empty="nothing is set for any tenant")
     if page.next is not None:
         click.echo(f"for later ones, add --after {page.next}", err=True)
+
+
+@tenant_group.command("pause")
+@click.argument("name")
+@pause_options
+@server_option
+@json_option
+def pause_command(
+    name: str,
+    *,
+    note: str | None,
+    until: datetime | None,
+    mode: PauseMode | None,
+    server: str,
+    as_json: bool,
+) -> None:
+    """Stop all runs of tenant NAME. Workers get none from then on; runs under way go on."""
+    body = body_of(note, until, mode)
+    print_pauses(call(server, lambda client: client.pause_tenant(name, body)), as_json=as_json)
+
+
+@tenant_group.command("resume")
+@click.argument("name")
+@server_option
+@json_option
+def resume_command(name: str, server: str, *, as_json: bool) -> None:
+    """End the pause of tenant NAME."""
+    print_pauses(call(server, lambda client: client.resume_tenant(name)), as_json=as_json)
 
 
 def _print(tenant: TenantView, *, as_json: bool) -> None:

@@ -48,6 +48,10 @@ class Abilities:
         self.width = 1
         self.is_turn_of_lines = False
 
+    def widen(self, lucky: int, *, most: int) -> None:
+        """Note how many of the calls that were asked for got runs. If all did, there may be as much again."""
+        self.width = min(max(2 * lucky if lucky >= self.width else lucky, 1), most)
+
     @property
     def key(self) -> tuple[frozenset[str], ...]:
         """The offer. Two objects with the same key are equal in what they can execute."""

@@ -29,6 +29,10 @@ class KnownLane:
     settled: datetime
     seen_at: datetime
 
+    def view(self) -> Lane:
+        """Return the lane as it was found."""
+        return Lane(self.id, self.key, self.ready_at, self.quarantined_at)
+
     def low(self, lag: timedelta) -> datetime:
         """Return where the next scan starts.
 

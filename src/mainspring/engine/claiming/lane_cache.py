@@ -15,6 +15,7 @@ from mainspring.core.pools import Peek
 from mainspring.core.triggers import EPOCH
 from mainspring.engine.claiming import lane_rounds
 from mainspring.engine.claiming.abilities import Abilities
+from mainspring.engine.claiming.held_lanes import HeldLanes
 from mainspring.engine.claiming.known_lanes import KnownLane, KnownLanes
 from mainspring.engine.claiming.lane_rounds import (
     POLL_JITTER,
@@ -50,6 +51,7 @@ class LaneChoice:
         quotas: the most runs to take of each; no bound where there is none.
         lines: if the lanes are those of runs with limits, the lines to claim from; a choice has lanes of one kind.
         quarantined: the lanes with a quarantined run, the longest waiting first.
+        policy_epoch: that of the restrictions which these lanes keep.
     """
 
     lanes: tuple[LaneId, ...]
@@ -57,6 +59,7 @@ class LaneChoice:
     quarantined: tuple[LaneId, ...]
     quotas: Mapping[LaneId, int] = field(default_factory=dict)
     lines: tuple[LineQuota, ...] = ()
+    policy_epoch: int = 0
 
 
 class LaneCache:
@@ -68,11 +71,13 @@ class LaneCache:
     Attributes:
         order: in which order they are to be served.
         lines: what is known of the runs that wait under limits.
+        held: the lanes that are paused.
     """
 
     def __init__(self) -> None:
         self.order = LaneOrder()
         self.lines = LinesInView()
+        self.held = HeldLanes()
         self._lanes = KnownLanes()
         self._rounds = LaneRounds()
         self._period = POLL_PERIOD
@@ -80,7 +85,7 @@ class LaneCache:
         self._heard: dict[LaneId, None] = {}
         self._has_unknown = False
         self._served: dict[Abilities, tuple[KnownLane, ...]] = {}
-        self._changes = -1
+        self._changes = (-1, -1)
         self._lined_up: set[LaneId] = set()  # lanes whose runs wait in lines
         self._are_lines_old = False
         self._passed_over: dict[LaneId, datetime] = {}  # lanes of quarantined runs without room, until when
@@ -134,6 +139,14 @@ class LaneCache:
         """Leave the quarantined runs of lanes alone for a while: there was no room for them under their limits."""
         self._passed_over.update((key, now + _PASSED_OVER) for key in lanes if key in self._lined_up)
 
+    async def settle(self, store: Store, now: datetime) -> None:
+        """Keep the restrictions as they are from now on: some lanes are paused, and others no longer are."""
+        await self.held.renew(store)
+        held, freed = self.held.settle(self._lanes, now)
+        for lane_id in held:
+            self.order.remove(lane_id)
+        self.order.keep([self._lanes[lane_id].view() for lane_id in freed], among=())
+
     # -- looks ---------------------------------------------------------------------------------------------------------
 
     def is_old(self, at: float) -> bool:
@@ -142,7 +155,7 @@ class LaneCache:
 
     def due_in(self, at: float) -> float:
         """Return the seconds until the next look, if nothing is heard before."""
-        if self._heard or self._has_unknown or self._are_lines_old:
+        if self._heard or self._has_unknown or self._are_lines_old or self.held.is_new:
             return 0.0
         due_in = self._rounds.due_in(at, self._period)
         if self._are_few:
@@ -154,8 +167,10 @@ class LaneCache:
         """Return the seconds until something becomes ready, as far as is known; None: nothing will."""
         self.order.wake(now)
         instants = [self.order.next_ready_at()]
-        instants += [instant for instant in self._lanes.quarantined.values() if instant > now]
-        return min(((instant - now).total_seconds() for instant in instants if instant), default=None)
+        instants += [instant for instant in self._quarantined().values() if instant > now]
+        delays = [(instant - now).total_seconds() for instant in instants if instant]
+        ends_in = self.held.ends_in(now)
+        return min(delays if ends_in is None else [*delays, ends_in], default=None)
 
     async def read(self, store: Store, clock: Clock, random: RandomSource, now: datetime) -> None:
         """Look at the lanes, each from its lower bound on, and from time to time from further back."""
@@ -211,11 +226,12 @@ class LaneCache:
             lane = self._lanes[lane_id]
             found.append(Lane(lane_id, lane.key, self.lines.head(lane_id), lane.quarantined_at))
         self._lanes.keep(found, (), now)
-        self.order.keep(found, among=())
+        self.order.keep(self.held.take(found, now), among=())
 
     def _keep(self, lanes: Collection[Lane], among: Collection[LaneId], now: datetime) -> None:
         for lane_id in self._lanes.keep(lanes, among, now):
             self.order.remove(lane_id)
+            self.held.drop(lane_id)
             self._lined_up.discard(lane_id)
         plain = []
         for lane in lanes:
@@ -223,7 +239,7 @@ class LaneCache:
                 self._lined_up.add(lane.id)
             else:
                 plain.append(lane)
-        self.order.keep(plain, among=())
+        self.order.keep(self.held.take(plain, now), among=())
 
     async def peek(self, store: Store, now: datetime) -> None:
         """See which runs are the oldest, in queues that serve these first."""
@@ -251,7 +267,7 @@ class LaneCache:
 
     def has_quarantined(self, now: datetime) -> bool:
         """Return whether a quarantined run is ready."""
-        return any(instant <= now for instant in self._lanes.quarantined.values())
+        return any(instant <= now for instant in self._quarantined().values())
 
     def choose(self, abilities: Abilities, seats: int, now: datetime) -> LaneChoice:
         """Return the lanes from which sessions with these abilities get runs for so many seats."""
@@ -263,6 +279,7 @@ class LaneCache:
             lows={lane_id: self._lanes[lane_id].settled for lane_id in quotas},
             quarantined=self.quarantined(abilities, now),
             quotas=quotas,
+            policy_epoch=self.held.epoch,
         )
 
     def _choose_kind(self, abilities: Abilities, quotas: Mapping[LaneId, int], now: datetime) -> LaneChoice:
@@ -286,6 +303,7 @@ class LaneCache:
             quarantined=self.quarantined(abilities, now),
             quotas=kept,
             lines=lines,
+            policy_epoch=self.held.epoch,
         )
 
     def choose_speculatively(self, abilities: Abilities, now: datetime) -> LaneChoice | None:
@@ -315,9 +333,9 @@ class LaneCache:
 
     def _serve_few(self, abilities: Abilities) -> tuple[KnownLane, ...]:
         """Return the known lanes that a session serves, in order of preference; none if they are many."""
-        if self._changes != self._lanes.changes:
-            self._changes = self._lanes.changes
-            self._served = {}
+        changes = self._lanes.changes, self.held.changes
+        if self._changes != changes:
+            self._changes, self._served = changes, {}
         served = self._served.get(abilities)
         if served is None:
             ids = (
@@ -325,6 +343,7 @@ class LaneCache:
                 for (queue, route), lanes in self._lanes.routes.items()
                 if abilities.serve(queue, route)
                 for lane_id in lanes
+                if lane_id not in self.held
             )
             found = [self._lanes[lane_id] for lane_id in islice(ids, _MOST_SPECULATIVE + 1)]
             found.sort(key=lambda lane: (lane.key.priority, lane.id))
@@ -336,18 +355,27 @@ class LaneCache:
             return None
         # A hint may overtake the clock: what was written a moment before the last look may not have been seen by it.
         return LaneChoice(
-            tuple(lane.id for lane in served), {lane.id: lane.seen_at - _LAG for lane in served}, ()
+            tuple(lane.id for lane in served),
+            {lane.id: lane.seen_at - _LAG for lane in served},
+            (),
+            policy_epoch=self.held.epoch,
         )
 
     def quarantined(self, abilities: Abilities, by: datetime) -> tuple[LaneId, ...]:
         """Return the lanes with a quarantined run that has been ready since `by`, the longest waiting first."""
-        if not self._lanes.quarantined:
+        quarantined = self._quarantined()
+        if not quarantined:
             return ()
         found = sorted(
             (instant, lane_id)
-            for lane_id, instant in self._lanes.quarantined.items()
+            for lane_id, instant in quarantined.items()
             if instant <= by
             and self._passed_over.get(lane_id, EPOCH) <= self._lanes[lane_id].seen_at
             and abilities.serve(self._lanes[lane_id].key.queue, self._lanes[lane_id].key.route)
         )
         return tuple(lane_id for _, lane_id in found)
+
+    def _quarantined(self) -> Mapping[LaneId, datetime]:
+        """Return the lanes with quarantined runs, but for those that are paused."""
+        found = self._lanes.quarantined
+        return {key: found[key] for key in found if key not in self.held} if self.held else found

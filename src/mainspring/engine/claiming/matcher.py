@@ -32,6 +32,7 @@ from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
 from mainspring.ports.store.limits import LineClaim, LineClaimResult
 from mainspring.ports.store.policies import Policies
+from mainspring.ports.store.restrictions import Restrictions
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.telemetry import Measure
 
@@ -130,6 +131,11 @@ class Matcher:
         self._lanes.order.weigh({tenant.name: tenant.weight for tenant in policies.tenants.values()})
         self._lanes.order.rule(policies.queues)
 
+    def follow_restrictions(self, restrictions: Restrictions) -> None:
+        """Keep these restrictions from now on."""
+        self._lanes.held.follow(restrictions)
+        self.waiter.signal()
+
     def learn(self, tenant: str, seconds: float) -> None:
         """Note how long an attempt of a tenant held its slot."""
         self._lanes.order.times.learn(tenant, seconds)
@@ -159,6 +165,7 @@ class Matcher:
 
     async def _serve(self, now: datetime) -> float:
         at = self._clock.monotonic()
+        await self._lanes.settle(self._store, now)
         if self._has_hint and await self._claim_speculatively(now):
             return 0.0  # there may be more, and others may wait for it
         if self._has_news or self._lanes.is_old(at):
@@ -320,6 +327,10 @@ class Matcher:
         lucky: dict[Abilities, int] = {}
         given: dict[Abilities, Granted] = {}
         for item, request, result in zip(asked, requests, results, strict=True):
+            if result.is_policy_old:
+                self._put_beyond_doubt(item)
+                self._lanes.held.is_outdated = True
+                continue
             abilities = self._sessions.find(item.call)
             if abilities is not None:
                 lucky[abilities] = lucky.get(abilities, 0) + bool(result.runs)
@@ -334,19 +345,16 @@ class Matcher:
             if self._lanes.order.charge(abilities.reach, one.taken, one.quotas, one.seats):
                 self._has_news = True
         for abilities, count in lucky.items():
-            # If all of them got runs, there may be as much again.
-            wider = 2 * count if count >= abilities.width else count
-            abilities.width = min(max(wider, 1), MOST_ASKED)
+            abilities.widen(count, most=MOST_ASKED)
 
     def _answer(self, item: Waiting, result: ClaimResult | LineClaimResult, now: datetime) -> None:
         if result.is_session_live:
             self._numbers.note(item.call.session_id, item.call.number)
         else:
             self.forget(item.call.session_id)
-        is_drain_wanted = self._is_drain_wanted(item.call, now)
         keys = result.keys if isinstance(result, LineClaimResult) else {}
-        answer = ClaimAnswer(result.runs, result.is_session_live, is_drain_wanted, keys)
-        self._resolve(item, answer)
+        wanted = self._is_drain_wanted(item.call, now)
+        self._resolve(item, ClaimAnswer(result.runs, result.is_session_live, wanted, keys))
 
     async def _know_sessions(self, at: float) -> None:
         if not await self._sessions.read(self._waiting, at):
@@ -371,11 +379,9 @@ class Matcher:
 
     def _is_drain_wanted(self, call: ClaimCall, now: datetime) -> bool:
         abilities = self._sessions.get(call.session_id)
-        return (
-            not call.is_idle
-            and abilities is not None
-            and bool(self._lanes.quarantined(abilities, now - QUARANTINE_PATIENCE))
-        )
+        if call.is_idle or abilities is None:
+            return False
+        return bool(self._lanes.quarantined(abilities, now - QUARANTINE_PATIENCE))
 
     def _delay(self, now: datetime) -> float:
         if not self._waiting:

@@ -130,13 +130,25 @@ def make_request(call: ClaimCall, choice: LaneChoice, limit: int) -> Request:
     is_repeat = call.limit == 0
     if is_repeat or (call.is_idle and choice.quarantined) or not choice.lines:
         return make_plain_request(call, choice, limit)
-    return LineClaim(session_id=call.session_id, number=call.number, limit=limit, lines=choice.lines)
+    return LineClaim(
+        session_id=call.session_id,
+        number=call.number,
+        limit=limit,
+        lines=choice.lines,
+        policy_epoch=choice.policy_epoch,
+    )
 
 
 def make_plain_request(call: ClaimCall, choice: LaneChoice, limit: int) -> ClaimRequest:
     """Return the request for runs without limits, or for a quarantined one."""
     if call.limit == 0:
-        return ClaimRequest(session_id=call.session_id, number=call.number, lanes=(), limit=0)
+        return ClaimRequest(
+            session_id=call.session_id,
+            number=call.number,
+            lanes=(),
+            limit=0,
+            policy_epoch=choice.policy_epoch,
+        )
     if call.is_idle and choice.quarantined:
         return ClaimRequest(
             session_id=call.session_id,
@@ -144,6 +156,7 @@ def make_plain_request(call: ClaimCall, choice: LaneChoice, limit: int) -> Claim
             lanes=choice.quarantined,
             limit=1,
             is_quarantined=True,
+            policy_epoch=choice.policy_epoch,
         )
     return ClaimRequest(
         session_id=call.session_id,
@@ -152,4 +165,5 @@ def make_plain_request(call: ClaimCall, choice: LaneChoice, limit: int) -> Claim
         limit=limit,
         lows=choice.lows,
         quotas=choice.quotas,
+        policy_epoch=choice.policy_epoch,
     )

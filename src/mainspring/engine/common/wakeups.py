@@ -90,6 +90,10 @@ class Wakeups:
         """Call `signal` when a node that stops has given up its shards."""
         self._signals[Hint.SHARDS].append(signal)
 
+    def subscribe_restrictions(self, signal: Callable[[], None]) -> None:
+        """Call `signal` when what restricts claims has changed."""
+        self._signals[Hint.RESTRICTIONS].append(signal)
+
     def forward_to(self, forward: Callable[[Hint, RunsNews], None]) -> None:
         """Call `forward` with each hint of this process, so that other processes hear it."""
         self._forwards.append(forward)
@@ -137,6 +141,10 @@ class Wakeups:
     def clocks_changed(self) -> None:
         """Announce that jobs were added, edited, paused, resumed or deleted."""
         self._announce(Hint.CLOCKS)
+
+    def restrictions_changed(self) -> None:
+        """Announce that somebody has paused or resumed a queue, a tenant or everything."""
+        self._announce(Hint.RESTRICTIONS)
 
     def shards_left(self) -> None:
         """Announce that this process's node stops and has given up its shards."""

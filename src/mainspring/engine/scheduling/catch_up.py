@@ -10,10 +10,12 @@ from itertools import islice
 
 from mainspring.core.ids import job_shard
 from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Overlap, RunKind
+from mainspring.core.pauses import NOTHING_PAUSED, LanePauses
 from mainspring.core.planning import walk_range
 from mainspring.core.triggers import UnknownTrigger
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.run_factory import make_caught_up_run
@@ -41,8 +43,10 @@ class CatchUp:
         waiter: Waiter,
         definitions: Definitions,
         calendars: CalendarReader,
+        restrictions: RestrictionFollower,
     ) -> None:
         self._store = store
+        self._restrictions = restrictions
         self._calendars = calendars
         self._ownership = ownership
         self._wakeups = wakeups
@@ -63,7 +67,7 @@ class CatchUp:
         found = await self._calendars.apply_to_ranges(specs, fire_ranges)
         share = max(RUNS_PER_TICK // len(fire_ranges), 1)
         steps = [
-            make_step(fire_range, spec, share, now)
+            make_step(fire_range, spec, share, now, self._restrictions.current.pauses)
             for fire_range, spec in zip(fire_ranges, found, strict=True)
             # A fire range whose trigger type is unknown here waits for a server that knows it.
             if spec is not None and not isinstance(spec.trigger, UnknownTrigger)
@@ -81,7 +85,13 @@ class CatchUp:
         return PERIOD
 
 
-def make_step(fire_range: FireRange, spec: JobSpec, share: int, now: datetime) -> FireRangeStep:
+def make_step(
+    fire_range: FireRange,
+    spec: JobSpec,
+    share: int,
+    now: datetime,
+    pauses: LanePauses = NOTHING_PAUSED,
+) -> FireRangeStep:
     """Plan the next step of a fire range: at most `share` runs.
 
     With the overlap policy `skip`, a step has only one fire, so that it is judged against the runs live at that time.
@@ -112,6 +122,7 @@ def make_step(fire_range: FireRange, spec: JobSpec, share: int, now: datetime) -
                 kind=kind,
                 fire_range_id=fire_range.id,
                 now=now,
+                pauses=pauses,
             )
             for fire_at in fires
         ),

@@ -13,18 +13,20 @@ from mainspring.core.clocks import NextFire
 from mainspring.core.ids import JobId, format_job_id, job_shard
 from mainspring.core.model import JobSpec, Overlap
 from mainspring.core.outlines import is_on_time
+from mainspring.core.pauses import NOTHING_PAUSED, LanePauses
 from mainspring.core.planning import next_fire, plan_fires
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.reading import READ_PERIOD, WINDOW, WindowReader
-from mainspring.engine.scheduling.run_factory import fire_range_of, make_fired_run
+from mainspring.engine.scheduling.run_factory import fire_range_of, make_fired_run, reason_to_skip
 from mainspring.engine.scheduling.window import Window
 from mainspring.errors import UnknownType
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
-from mainspring.ports.store.schedule import DueClock, Fire, FireStatus, outlined_lanes
+from mainspring.ports.store.schedule import DueClock, Fire, FireStatus, outlined_lanes, outlined_run
 
 _log = structlog.get_logger(__name__)
 BATCH = 200
@@ -58,8 +60,10 @@ class Planner:
         waiter: Waiter,
         definitions: Definitions,
         calendars: CalendarReader,
+        restrictions: RestrictionFollower,
     ) -> None:
         self._store = store
+        self._restrictions = restrictions
         self._calendars = calendars
         self._clock = clock
         self._ownership = ownership
@@ -132,7 +136,7 @@ class Planner:
             due = self._window.pop_due(now, self._batch())
             if not due:
                 return
-            outlined, others = _divide(due, now)
+            outlined, others = _divide(due, now, self._restrictions.current.pauses)
             if not outlined or not others:
                 await self._fire(due, now, in_set=bool(outlined))
                 continue
@@ -168,7 +172,7 @@ class Planner:
             specs = await self._calendars.apply_to_clocks(
                 specs, [(clock.job_id, clock.version, clock.revision, clock.tenant) for clock in clocks]
             )
-            fires = list(_plan(clocks, specs, now))
+            fires = list(_plan(clocks, specs, now, self._restrictions.current.pauses))
             planned = [*fires]
             results = await self._store.record_fires([fire for _, fire in fires], epochs=epochs, now=now)
         has_runs = False
@@ -210,25 +214,33 @@ class Planner:
         return max(until, 0.0)
 
 
-def _divide(due: Sequence[DueClock], now: datetime) -> tuple[list[DueClock], list[DueClock]]:
+def _divide(
+    due: Sequence[DueClock], now: datetime, pauses: LanePauses
+) -> tuple[list[DueClock], list[DueClock]]:
     """Return the clocks that fire in a set, and those whose fires are planned one by one."""
     outlined: list[DueClock] = []
     others: list[DueClock] = []
     for clock in due:
         is_outlined = clock.outline is not None and is_on_time(clock.outline, clock.due_at, now=now)
+        if pauses and is_outlined:  # only those that are planned can be skipped
+            run = outlined_run(clock)
+            is_outlined = not pauses.skips(run.lane, run.due_at)
         (outlined if is_outlined else others).append(clock)
     return outlined, others
 
 
 def _plan(
-    clocks: Sequence[DueClock], specs: Mapping[tuple[JobId, int], JobSpec], now: datetime
+    clocks: Sequence[DueClock],
+    specs: Mapping[tuple[JobId, int], JobSpec],
+    now: datetime,
+    pauses: LanePauses,
 ) -> Iterator[tuple[DueClock, Fire]]:
     for clock in clocks:
         spec = specs.get((clock.job_id, clock.version))
         if spec is None:
             continue
         try:
-            fire = make_fire(clock, spec, now)
+            fire = make_fire(clock, spec, now, pauses)
         except UnknownType as error:
             _log.warning("job_waits_for_its_trigger_type", job=format_job_id(clock.job_id), type=error.name)
             continue
@@ -239,16 +251,25 @@ def _plan(
             yield clock, fire
 
 
-def make_fire(clock: DueClock, spec: JobSpec, now: datetime) -> Fire | None:
+def make_fire(
+    clock: DueClock, spec: JobSpec, now: datetime, pauses: LanePauses = NOTHING_PAUSED
+) -> Fire | None:
     """Turn a due clock row into the write that fires it. None if it is not due yet."""
     plan = plan_fires(spec, clock.job_id, NextFire(clock.fire_at, clock.due_at), now=now)
     if plan is None:
         return None
+    skips = [
+        (
+            at,
+            reason_to_skip(spec, job_id=clock.job_id, tenant=clock.tenant, fire_at=at, pauses=pauses),
+        )
+        for at in plan.fires
+    ]
     runs = [
         make_fired_run(
             spec, job_id=clock.job_id, version=clock.version, tenant=clock.tenant, fire_at=at, skip_reason=why
         )
-        for at, why in [*plan.skips, *((at, None) for at in plan.fires)]
+        for at, why in [*plan.skips, *skips]
     ]
     return Fire(
         job_id=clock.job_id,

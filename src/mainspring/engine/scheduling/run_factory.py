@@ -8,6 +8,7 @@ from mainspring.core.calendars.sieve import labels_of
 from mainspring.core.ids import FireRangeId, JobId
 from mainspring.core.limits import keys_of
 from mainspring.core.model import FireRangeKind, JobSpec, LaneKey, RunKind
+from mainspring.core.pauses import NOTHING_PAUSED, REASON_PAUSED, LanePauses
 from mainspring.core.planning import PlannedRange, jittered
 from mainspring.core.triggers import Trigger
 from mainspring.ports.store.runs import NewRun
@@ -49,11 +50,16 @@ def make_caught_up_run(
     kind: RunKind,
     fire_range_id: FireRangeId,
     now: datetime,
+    pauses: LanePauses = NOTHING_PAUSED,
 ) -> NewRun:
     """Make the run of an old fire. Its nominal time is `fire_at`.
 
-    It is due now, unless the job's jitter still holds it back, and its expiry counts from then.
+    It is due now, unless the job's jitter still holds it back, and its expiry counts from then. Of a backfill, it does
+    not matter which pauses its fires fell into.
     """
+    skip_reason = None
+    if kind is not RunKind.BACKFILL:
+        skip_reason = reason_to_skip(spec, job_id=job_id, tenant=tenant, fire_at=fire_at, pauses=pauses)
     due_at = max(now, jittered(job_id, fire_at, spec.jitter))
     return NewRun(
         job_id=job_id,
@@ -65,8 +71,19 @@ def make_caught_up_run(
         timeout=spec.timeout,
         fire_range_id=fire_range_id,
         expires_at=due_at + spec.expires_after if spec.expires_after is not None else None,
-        keys=keys_of(job_id, spec),
+        skip_reason=skip_reason,
+        keys=keys_of(job_id, spec) if skip_reason is None else (),
     )
+
+
+def reason_to_skip(
+    spec: JobSpec, *, job_id: JobId, tenant: str, fire_at: datetime, pauses: LanePauses
+) -> str | None:
+    """Return why a fire is to be skipped: it fell due during a pause that skips fires. None: it is not."""
+    if not pauses:
+        return None
+    is_skipped = pauses.skips(lane_of(spec, tenant), jittered(job_id, fire_at, spec.jitter))
+    return REASON_PAUSED if is_skipped else None
 
 
 def lane_of(spec: JobSpec, tenant: str) -> LaneKey:

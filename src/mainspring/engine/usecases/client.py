@@ -11,6 +11,7 @@ from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.calendars import Calendars
 from mainspring.engine.usecases.jobs import Accepted, Jobs
 from mainspring.engine.usecases.limits import Limits
+from mainspring.engine.usecases.pauses import PauseSwitch
 from mainspring.engine.usecases.queues import Queues
 from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs, WaitingSlots
 from mainspring.engine.usecases.tenants import Tenants
@@ -22,7 +23,8 @@ from mainspring.ports.store.sessions import SessionFacts
 class Client:
     """Use cases on jobs (`client.jobs`), runs (`client.runs`) and calendars, and on what is set for tenants and others.
 
-    The latter are queues (`client.queues`) and the limits that jobs share (`client.limits`).
+    The latter are queues (`client.queues`), the limits that jobs share (`client.limits`), and what is paused
+    (`client.pauses`).
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Client:
         self.tenants = Tenants(store)
         self.limits = Limits(store, clock=clock)
         self.queues = Queues(store)
+        self.pauses = PauseSwitch(store, clock=clock, wakeups=wakeups)
         self.runs = Runs(
             store,
             clock=clock,

@@ -244,8 +244,14 @@ class Runs:
         """
         run, now = await self.get(tenant, run_id), self._clock.now()
         wait = await self._store.read_wait(run_id, now=now)
-        offers = [] if wait is None else await self._store.list_sessions()
-        return explain(run, wait, has_worker=any(can_execute(offer, run.lane) for offer in offers), now=now)
+        if wait is None:
+            return explain(run, wait, has_worker=True, now=now)
+        offers = await self._store.list_sessions()
+        restrictions = await self._store.read_restrictions()
+        assert restrictions is not None, "nothing is known, so all is read"
+        has_worker = any(can_execute(offer, run.lane) for offer in offers)
+        pause = restrictions.pauses.find(run.lane, now)
+        return explain(run, wait, has_worker=has_worker, now=now, pause=pause)
 
     async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
         """Return a run's attempt rows. A run that succeeded at the first attempt has none."""

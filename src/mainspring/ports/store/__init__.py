@@ -27,6 +27,7 @@ from mainspring.ports.store.jobs import JobStore
 from mainspring.ports.store.limits import LimitStore
 from mainspring.ports.store.nodes import NodeStore
 from mainspring.ports.store.policies import PolicyStore
+from mainspring.ports.store.restrictions import RestrictionStore
 from mainspring.ports.store.runs import RunStore
 from mainspring.ports.store.schedule import ScheduleStore
 from mainspring.ports.store.sessions import SessionStore
@@ -44,6 +45,7 @@ class Store(
     BrowseStore,
     CensusStore,
     PolicyStore,
+    RestrictionStore,
     LimitStore,
     CalendarStore,
     Protocol,

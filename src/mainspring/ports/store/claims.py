@@ -30,6 +30,7 @@ class ClaimRequest:
             is scanned from its beginning.
         quotas: the most runs of each lane, so that the seats are shared; no bound for other lanes, nor for quarantined
             runs. Requests of one call that have the same object here share the quotas.
+        policy_epoch: that of the restrictions under which the lanes were chosen.
     """
 
     session_id: SessionId
@@ -39,6 +40,7 @@ class ClaimRequest:
     lows: Mapping[LaneId, datetime] = field(default_factory=dict)
     quotas: Mapping[LaneId, int] = field(default_factory=lambda: NO_QUOTAS)
     is_quarantined: bool = False
+    policy_epoch: int = 0
 
 
 @value()
@@ -87,11 +89,13 @@ class ClaimResult:
 
     Attributes:
         taken: how many of them are of each lane; empty if the answer is that of an earlier claim.
+        is_policy_old: nothing was given, and the number is not used, because the restrictions have changed.
     """
 
     runs: tuple[ClaimedRun, ...]
     is_session_live: bool = True
     taken: Mapping[LaneId, int] = field(default_factory=dict, compare=False)
+    is_policy_old: bool = False
 
 
 @value(kw_only=True)
@@ -174,6 +178,9 @@ class ClaimStore(Protocol):
         A request with `is_quarantined` gets at most one run that has crashed a worker, and only while the session
         runs nothing. Other requests get only runs without a crash, and nothing while the session runs a quarantined
         run.
+
+        A new request under another `policy_epoch` than the session's gets nothing, and its number is not used
+        (`is_policy_old`): the restrictions have changed since its lanes were chosen.
         """
         ...
 
@@ -185,7 +192,8 @@ class ClaimStore(Protocol):
 
         Returns:
             None: nothing was claimed, and the request's number is not used. Perhaps nothing is ready, the session is
-            not live, its number was used before, or somebody else is just writing its row. `claim_runs` tells.
+            not live, its number was used before, the restrictions have changed, or somebody else is just writing its
+            row. `claim_runs` tells.
         """
         ...
 
@@ -197,8 +205,8 @@ class ClaimStore(Protocol):
         - The run `is_plain`, is due and has not expired. Its job exists, in the version that the run needs.
         - Its lane is interned, and one of the request's lanes.
         - Nothing is ready in any of the request's lanes, from their lower bounds on, so that nothing is passed by.
-        - The session is live, the request's number is new, and the session runs no quarantined run. Nobody else is
-          just writing the session's row.
+        - The session is live, the request's number is new, its policy epoch is the session's, and the session runs
+          no quarantined run. Nobody else is just writing the session's row.
 
         The request must not be for quarantined runs, and its limit must not be 0.
 

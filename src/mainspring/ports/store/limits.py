@@ -42,12 +42,14 @@ class LineClaim:
     Attributes:
         number: the session's request number, one sequence with those of `ClaimRequest`.
         lines: in order of preference. Requests of one call that have the same object here share the quotas.
+        policy_epoch: that of the restrictions under which the lines were chosen.
     """
 
     session_id: SessionId
     number: int
     limit: int
     lines: tuple[LineQuota, ...]
+    policy_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class LineClaimResult:
         taken: how many of them are of each line; empty if the answer is that of an earlier claim.
         keys: the keys of each run.
         stops: the lines that were stopped, for all requests of the call with the same lines.
+        is_policy_old: see `ClaimResult`.
     """
 
     runs: tuple[ClaimedRun, ...]
@@ -65,6 +68,7 @@ class LineClaimResult:
     taken: Mapping[LineKey, int] = field(default_factory=dict, compare=False)
     keys: Mapping[RunId, tuple[KeyId, ...]] = field(default_factory=dict, compare=False)
     stops: Mapping[LineKey, LineStop] = field(default_factory=dict, compare=False)
+    is_policy_old: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +129,9 @@ class LimitStore(Protocol):
         """Give runs that wait in lines to sessions, as `claim_runs` does for those of lanes.
 
         A run starts if all its keys have room (see `admit_to_keys`); it then has a place under each. Keys are decided
-        about one by one: where another claim is at it, the line is stopped as busy. Repeats and late requests are
-        answered as by `claim_runs`, and a session that runs a quarantined run gets nothing.
+        about one by one: where another claim is at it, the line is stopped as busy. Repeats, late requests and those
+        under an old policy epoch are answered as by `claim_runs`, and a session that runs a quarantined run gets
+        nothing.
         """
         ...
 

@@ -12,7 +12,6 @@ from mainspring.core.claiming import (
     Quotas,
     Turn,
     is_expired,
-    judge_turn,
     may_start_at_once,
 )
 from mainspring.core.fencing import is_held, is_repeat
@@ -23,7 +22,7 @@ from mainspring.core.states import RunState
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimRequest, ClaimResult, HeldRun
 from mainspring.ports.store.runs import NewRun
 from mainspring.stores.memory.index import LAST_ID
-from mainspring.stores.memory.leases import allow, give, judge
+from mainspring.stores.memory.leases import allow, give, judge, turn_of
 from mainspring.stores.memory.lined_up import admit as admit_to_limits
 from mainspring.stores.memory.rows import LaneRow, RunRow, SessionRow
 from mainspring.stores.memory.tables import Tables
@@ -128,7 +127,7 @@ class MemoryClaimStore:
         """Return the request's session if it is live, may get runs, and has not used the request's number."""
         session = self._tables.sessions.get(request.session_id)
         if session is not None and session.is_live and allow(self._tables, request, session) > 0:
-            return session if judge_turn(request.number, session.claim_number) is Turn.NEW else None
+            return session if turn_of(request, session) is Turn.NEW else None
         return None
 
     def _is_anything_ready(self, request: ClaimRequest, now: datetime) -> bool:

@@ -14,15 +14,27 @@ from mainspring.stores.memory.rows import RunRow, SessionRow
 from mainspring.stores.memory.tables import Tables
 
 
+def turn_of(request: ClaimRequest | LineClaim, session: SessionRow) -> Turn:
+    """Say whose turn a request has."""
+    return judge_turn(
+        request.number,
+        session.claim_number,
+        policy_epoch=request.policy_epoch,
+        session_epoch=session.policy_epoch,
+    )
+
+
 def judge(tables: Tables, request: ClaimRequest | LineClaim) -> SessionRow | ClaimResult:
     """Return the session of a new request, or the answer to any other."""
     session = tables.sessions.get(request.session_id)
     if session is None or not session.is_live:
         return ClaimResult((), is_session_live=False)
-    turn = judge_turn(request.number, session.claim_number)
+    turn = turn_of(request, session)
     if turn is Turn.REPEAT:
         before = (lease for lease in session.claimed if tables.is_held(lease[0], lease[1], session.id))
         return ClaimResult(tuple(_view_claim(tables.runs[run_id]) for run_id, _ in before))
+    if turn is Turn.OUTDATED:
+        return ClaimResult((), is_policy_old=True)
     return ClaimResult(()) if turn is Turn.LATE else session
 
 

@@ -124,7 +124,9 @@ class MemoryLimitStore:
         tables = self._tables
         found = judge(tables, request)
         if isinstance(found, ClaimResult):
-            return LineClaimResult(found.runs, found.is_session_live)
+            return LineClaimResult(
+                found.runs, is_session_live=found.is_session_live, is_policy_old=found.is_policy_old
+            )
         allowed = allow(tables, request, found)
         picked = pick(tables, request.lines, quotas, allowed + SPARE, now) if allowed else []
         admitted = admit(tables, picked, allowed, now, lines=quotas.keys())

@@ -226,6 +226,7 @@ class SessionRow:
     ended_at: datetime | None = None
     beats: int = 0
     claim_number: int = -1
+    policy_epoch: int = 0
     claimed: tuple[tuple[RunId, int], ...] = ()
     missing: frozenset[tuple[RunId, int]] = frozenset()
     running: RunIndex = field(default_factory=OrderedIndex)

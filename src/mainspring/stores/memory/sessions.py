@@ -21,7 +21,13 @@ class MemorySessionStore:
         ids = []
         for offer in sessions:
             session_id = SessionId(next(self._tables.session_sequence))
-            row = SessionRow(id=session_id, offer=offer, started_at=now, last_beat_at=now)
+            row = SessionRow(
+                id=session_id,
+                offer=offer,
+                started_at=now,
+                last_beat_at=now,
+                policy_epoch=self._tables.policies.restrictions.epoch,
+            )
             self._tables.sessions[session_id] = row
             ids.append(session_id)
         return ids

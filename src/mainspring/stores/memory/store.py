@@ -17,6 +17,7 @@ from mainspring.stores.memory.jobs import MemoryJobStore
 from mainspring.stores.memory.limits import MemoryLimitStore
 from mainspring.stores.memory.nodes import MemoryNodeStore
 from mainspring.stores.memory.policies import MemoryPolicyStore
+from mainspring.stores.memory.restrictions import MemoryRestrictionStore
 from mainspring.stores.memory.runs import MemoryRunStore
 from mainspring.stores.memory.schedule import MemoryScheduleStore
 from mainspring.stores.memory.sessions import MemorySessionStore
@@ -39,6 +40,7 @@ class MemoryStore(
     MemoryBrowseStore,
     MemoryCensusStore,
     MemoryPolicyStore,
+    MemoryRestrictionStore,
     MemoryLimitStore,
     MemoryCalendarStore,
 ):

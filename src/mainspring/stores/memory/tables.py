@@ -28,6 +28,7 @@ from mainspring.core.ids import (
     make_run_id,
 )
 from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Priority
+from mainspring.core.pauses import Pause, PauseKey
 from mainspring.core.queues import Queue
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
 from mainspring.core.tenants import Tenant
@@ -62,9 +63,18 @@ class CalendarTables:
 
 
 @dataclass(slots=True)
-class PolicyTables:
-    """What is set for tenants and queues, by name, and its revision."""
+class RestrictionTables:
+    """What is paused, and the policy epoch."""
 
+    pauses: dict[PauseKey, Pause] = field(default_factory=dict)
+    epoch: int = 0
+
+
+@dataclass(slots=True)
+class PolicyTables:
+    """What is set for tenants and queues, by name, and its revision; and what restricts claims."""
+
+    restrictions: RestrictionTables = field(default_factory=RestrictionTables)
     tenants: dict[str, Tenant] = field(default_factory=dict)
     queues: dict[str, Queue] = field(default_factory=dict)
     revision: int = 0

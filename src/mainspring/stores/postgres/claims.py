@@ -37,6 +37,7 @@ from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.leases import (
     LANE,
     LaneTenants,
+    OutdatedRows,
     RepeatedRows,
     claimed_of,
     lane_of,
@@ -49,6 +50,7 @@ _Rows = list[Record]
 _Left = dict[LaneId, int]
 _READY_AT = LANE + 1
 _NOT_LIVE = ClaimResult((), is_session_live=False)
+_OUTDATED = ClaimResult((), is_policy_old=True)
 _MOST_QUARANTINED = 16
 """Quarantined runs that are looked at for one that has room under its limits."""
 
@@ -252,7 +254,12 @@ async def _claim(transaction: Transaction, request: ClaimRequest, left: _Left, n
 
 async def _claim_quarantined(transaction: Transaction, request: ClaimRequest, now: datetime) -> _Rows:
     """Claim a run that crashed a worker, for a session whose row is locked, and that runs nothing."""
-    rows = await transaction.fetch("begin_claims", session_ids=[request.session_id], numbers=[request.number])
+    rows = await transaction.fetch(
+        "begin_claims",
+        session_ids=[request.session_id],
+        numbers=[request.number],
+        policy_epoch=request.policy_epoch,
+    )
     if not rows:
         return []
     is_busy = rows[0]["is_busy"]
@@ -271,7 +278,8 @@ def _groups(requests: Sequence[ClaimRequest]) -> list[list[int]]:
     for place, request in enumerate(requests):
         # Requests for the same lanes share one object of bounds, so they need not be compared bound by bound.
         is_common = not request.is_quarantined and request.limit > 0
-        key = (request.lanes, id(request.lows), id(request.quotas)) if is_common else place
+        shared = (request.lanes, id(request.lows), id(request.quotas), request.policy_epoch)
+        key = shared if is_common else place
         groups.setdefault(key, []).append(place)
     return list(groups.values())
 
@@ -293,6 +301,7 @@ async def _claim_together(
         lanes=common["lanes"],
         lows=common["lows"],
         quotas=_quotas_of(requests[0], left, sum(request.limit for request in requests)),
+        policy_epoch=common["policy_epoch"],
         now=now,
     ):
         mine = found.setdefault(row["claimer_id"], [])
@@ -322,6 +331,7 @@ def _values_of(request: ClaimRequest, now: datetime) -> dict[str, Any]:
         "lanes": lanes,
         "lows": [request.lows.get(lane_id, EVER) for lane_id in lanes],
         "limit": request.limit,
+        "policy_epoch": request.policy_epoch,
         "now": now,
     }
 
@@ -339,6 +349,8 @@ def _take_off(left: _Left, rows: _Rows) -> None:
 
 def _result_of(rows: _Rows, request: ClaimRequest, tenants: Mapping[LaneId, str]) -> ClaimResult:
     """Return runs in order of preference: by the request's order of lanes, then by `ready_at`."""
+    if isinstance(rows, OutdatedRows):
+        return _OUTDATED
     rows.sort(key=_by_ready_at)
     places = {lane_id: place for place, lane_id in enumerate(dict.fromkeys(request.lanes))}
     if len(places) > 1:

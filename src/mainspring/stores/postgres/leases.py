@@ -27,6 +27,10 @@ class RepeatedRows(list[Record]):
     """The rows of an answer that was given before."""
 
 
+class OutdatedRows(list[Record]):
+    """The empty answer to a request under an old policy epoch."""
+
+
 class LaneTenants(dict[LaneId, str]):
     """Tenants of the lanes that were claimed from.
 
@@ -52,8 +56,18 @@ def claimed_of(row: Record, tenants: Mapping[LaneId, str]) -> ClaimedRun:
 
 
 async def repeat_claim(transaction: Transaction, request: ClaimRequest | LineClaim) -> list[Record] | None:
-    """Return the rows of the leases that the same request got before; None if the session is not live."""
-    rows = await transaction.fetch("repeat_claim", session_id=request.session_id, number=request.number)
+    """Return the rows of the leases that the same request got before, or why it got none.
+
+    None if the session is not live, or the request is a new one that may get runs.
+    """
+    rows = await transaction.fetch(
+        "repeat_claim",
+        session_id=request.session_id,
+        number=request.number,
+        policy_epoch=request.policy_epoch,
+    )
     if not rows:
         return None
+    if rows[0]["is_policy_old"]:
+        return OutdatedRows()
     return [] if rows[0]["id"] is None else RepeatedRows(rows)

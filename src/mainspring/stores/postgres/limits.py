@@ -21,7 +21,13 @@ from mainspring.ports.store.limits import (
 )
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
-from mainspring.stores.postgres.leases import LaneTenants, claimed_of, lane_of, repeat_claim
+from mainspring.stores.postgres.leases import (
+    LaneTenants,
+    OutdatedRows,
+    claimed_of,
+    lane_of,
+    repeat_claim,
+)
 from mainspring.stores.postgres.lined_up import Started, claim_in_lines
 from mainspring.stores.postgres.rows import bucket_of, milliseconds, rate_of
 
@@ -121,6 +127,8 @@ class PostgresLimitStore:
         ]
 
     def _line_result(self, rows: list[Record], started: Started) -> LineClaimResult:
+        if isinstance(rows, OutdatedRows):
+            return LineClaimResult((), is_policy_old=True)
         known = [row for row in rows if lane_of(row) in self._tenants]
         keys = {row["id"]: started.keys[row["id"]] for row in known if row["id"] in started.keys}
         return LineClaimResult(

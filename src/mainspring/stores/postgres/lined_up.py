@@ -190,7 +190,8 @@ async def claim_in_lines(
     answers: dict[int, tuple[LineClaim, list[Record] | None, Started]] = {}
     for places in _groups(requests):
         group = [requests[place] for place in places]
-        allowed = await begin(transaction, {one.session_id: one.number for one in group})
+        numbers = {one.session_id: one.number for one in group}
+        allowed = await begin(transaction, numbers, group[0].policy_epoch)
         new = [request for request in group if request.session_id in allowed]
         seats = [
             (one.session_id, one.number)
@@ -204,11 +205,16 @@ async def claim_in_lines(
     return [answers[place] for place in range(len(requests))]
 
 
-async def begin(transaction: Transaction, numbers: Mapping[SessionId, int]) -> dict[SessionId, bool]:
+async def begin(
+    transaction: Transaction, numbers: Mapping[SessionId, int], policy_epoch: int
+) -> dict[SessionId, bool]:
     """Use the numbers of requests. Return for each session for which it is new whether it runs a quarantined run."""
     session_ids = sorted(numbers)
     rows = await transaction.fetch(
-        "begin_claims", session_ids=session_ids, numbers=[numbers[session_id] for session_id in session_ids]
+        "begin_claims",
+        session_ids=session_ids,
+        numbers=[numbers[session_id] for session_id in session_ids],
+        policy_epoch=policy_epoch,
     )
     return {row["id"]: row["is_busy_with_quarantined"] for row in rows}
 
@@ -235,7 +241,7 @@ def _groups(requests: Sequence[LineClaim]) -> list[list[int]]:
     """Group requests, by position, that share their lines; each session only once in a group."""
     if len({request.session_id for request in requests}) < len(requests):
         return [[place] for place in range(len(requests))]
-    groups: dict[int, list[int]] = {}
+    groups: dict[tuple[int, int], list[int]] = {}
     for place, request in enumerate(requests):
-        groups.setdefault(id(request.lines), []).append(place)
+        groups.setdefault((id(request.lines), request.policy_epoch), []).append(place)
     return list(groups.values())

@@ -9,6 +9,7 @@ from asyncpg import Record
 
 from mainspring.core.shards import Refusal
 from mainspring.ports.store.nodes import Cluster, Epochs, NodeFacts, NodeState, ShardLease
+from mainspring.ports.store.restrictions import PROTOCOL
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 
@@ -39,6 +40,7 @@ class PostgresNodeStore:
             period=period,
             refusal=refusal,
             served=served,
+            protocol=PROTOCOL,
             now=now,
         )
 

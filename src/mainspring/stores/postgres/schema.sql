@@ -237,12 +237,25 @@ CREATE TABLE node (
     refusal text,
     period interval,
     served bytea,
+    protocol integer,
     CONSTRAINT node_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE pause (
+    scope text NOT NULL,
+    name text NOT NULL,
+    mode text NOT NULL,
+    note text NOT NULL,
+    made_by text NOT NULL,
+    since timestamp with time zone NOT NULL,
+    until timestamp with time zone,
+    CONSTRAINT pause_mode CHECK ((mode = ANY (ARRAY['hold'::text, 'skip'::text]))),
+    CONSTRAINT pause_pkey PRIMARY KEY (scope, name),
+    CONSTRAINT pause_scope CHECK ((scope = ANY (ARRAY['all'::text, 'queue'::text, 'tenant'::text])))
 );
 
 CREATE TABLE queue (
     name text NOT NULL,
-    is_paused boolean NOT NULL DEFAULT false,
     ordering text NOT NULL DEFAULT 'fair'::text,
     aging_ms bigint NOT NULL DEFAULT 300000,
     aging_share double precision NOT NULL DEFAULT 0.1,
@@ -378,6 +391,7 @@ CREATE TABLE session (
     ended_at timestamp with time zone,
     beat_period interval,
     held_from bigint NOT NULL DEFAULT 0,
+    policy_epoch bigint,
     CONSTRAINT session_pkey PRIMARY KEY (id),
     CONSTRAINT session_state CHECK ((state = ANY (ARRAY['live'::text, 'dead'::text, 'left'::text])))
 ) WITH (fillfactor=50);

@@ -25,6 +25,7 @@ from mainspring.stores.postgres.limits import PostgresLimitStore
 from mainspring.stores.postgres.nodes import PostgresNodeStore
 from mainspring.stores.postgres.policies import PostgresPolicyStore
 from mainspring.stores.postgres.refusals import explain_connect, explain_schema, refuse_unnamed_pooler
+from mainspring.stores.postgres.restrictions import PostgresRestrictionStore
 from mainspring.stores.postgres.runs import PostgresRunStore
 from mainspring.stores.postgres.schedule import PostgresScheduleStore
 from mainspring.stores.postgres.schema import PACKAGE, migrate
@@ -52,6 +53,7 @@ class PostgresStore(
     PostgresBrowseStore,
     PostgresCensusStore,
     PostgresPolicyStore,
+    PostgresRestrictionStore,
     PostgresLimitStore,
     PostgresCalendarStore,
 ):

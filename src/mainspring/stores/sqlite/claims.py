@@ -9,7 +9,7 @@ from datetime import datetime
 import apsw
 
 from mainspring.core.admission import SubmissionVerdict, admit
-from mainspring.core.claiming import Quotas, Turn, allowance, judge_turn, may_start_at_once
+from mainspring.core.claiming import Quotas, Turn, allowance, may_start_at_once
 from mainspring.core.ids import LaneId, RunId
 from mainspring.core.model import Lane
 from mainspring.core.outcomes import Transition
@@ -25,7 +25,7 @@ from mainspring.ports.store.runs import NewRun
 from mainspring.stores.sqlite.completion import apply_others, apply_successes
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import InternedLanes, insert_claimed
-from mainspring.stores.sqlite.lined_up import start_admitted
+from mainspring.stores.sqlite.lined_up import start_admitted, turn_of
 from mainspring.stores.sqlite.rows import (
     make_claimed,
     make_held,
@@ -41,6 +41,7 @@ _MOST_QUARANTINED = 16
 """Quarantined runs that are looked at for one that has room under its limits."""
 _DEAD = ClaimResult((), is_session_live=False)
 _NOTHING = ClaimResult(())
+_OUTDATED = ClaimResult((), is_policy_old=True)
 _Left = dict[LaneId, int]
 _Found = list[tuple[ClaimedRun, LaneId]]
 
@@ -154,11 +155,12 @@ def _claim_all(db: apsw.Connection, requests: Sequence[ClaimRequest], now: int) 
 
 
 def _claim(db: apsw.Connection, request: ClaimRequest, left: _Left, now: int) -> ClaimResult:
-    last_number = fetch_value(db, "read_claimer", {"session_id": request.session_id})
-    if last_number is None:
+    turn = turn_of(db, request)
+    if turn is None:
         return _DEAD
+    if turn is Turn.OUTDATED:
+        return _OUTDATED
     session = {"session_id": request.session_id, "number": request.number}
-    turn = judge_turn(request.number, last_number)
     if turn is Turn.REPEAT:
         again = fetch_tuples(db, "repeat_claim", session)
         return ClaimResult(tuple([make_claimed(row, is_repeat=True) for row in again]))
@@ -184,8 +186,7 @@ def _claim_quarantined(db: apsw.Connection, request: ClaimRequest, now: int) -> 
 
 def _is_new(db: apsw.Connection, request: ClaimRequest) -> bool:
     """Return whether the request is a new one of a live session."""
-    last_number = fetch_value(db, "read_claimer", {"session_id": request.session_id})
-    return last_number is not None and judge_turn(request.number, last_number) is Turn.NEW
+    return turn_of(db, request) is Turn.NEW
 
 
 def _submit_claimed(

@@ -13,7 +13,7 @@ from mainspring.core.claiming import Turn, allowance, judge_turn
 from mainspring.core.holding import Candidate, KeyAdmission, KeyState, LineStop, admit_to_keys
 from mainspring.core.ids import KeyId, LaneId, SessionId
 from mainspring.core.limits import Hold
-from mainspring.ports.store.claims import ClaimedRun
+from mainspring.ports.store.claims import ClaimedRun, ClaimRequest
 from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineKey, LineQuota
 from mainspring.stores.sqlite.rows import (
     NamedRow,
@@ -37,6 +37,17 @@ _SPARE = 64
 """Candidates beyond the seats of a claim, for those that are stopped."""
 Seat = tuple[SessionId, int]
 """Session and number of the request that gets a run."""
+
+
+def turn_of(db: apsw.Connection, request: ClaimRequest | LineClaim) -> Turn | None:
+    """Say what turn a request has; None if its session is not live."""
+    rows = fetch_tuples(db, "read_claimer", {"session_id": request.session_id})
+    if not rows:
+        return None
+    [(last_number, session_epoch)] = rows
+    return judge_turn(
+        request.number, last_number, policy_epoch=request.policy_epoch, session_epoch=session_epoch
+    )
 
 
 @dataclass(slots=True)
@@ -175,10 +186,11 @@ def _claim(
     db: apsw.Connection, request: LineClaim, quotas: Mapping[LineKey, int], now: datetime
 ) -> LineClaimResult:
     session = {"session_id": request.session_id, "number": request.number}
-    last_number = fetch_value(db, "read_claimer", {"session_id": request.session_id})
-    if last_number is None:
+    turn = turn_of(db, request)
+    if turn is None:
         return LineClaimResult((), is_session_live=False)
-    turn = judge_turn(request.number, last_number)
+    if turn is Turn.OUTDATED:
+        return LineClaimResult((), is_policy_old=True)
     if turn is Turn.REPEAT:
         again = fetch_tuples(db, "repeat_claim", session)
         return LineClaimResult(tuple([make_claimed(row, is_repeat=True) for row in again]))

@@ -9,6 +9,7 @@ import apsw
 
 from mainspring.core.shards import Refusal
 from mainspring.ports.store.nodes import Cluster, Epochs, NodeFacts, ShardLease
+from mainspring.ports.store.restrictions import PROTOCOL
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import count_micros, make_node, to_micros
 from mainspring.stores.sqlite.statements import (
@@ -45,6 +46,7 @@ class SqliteNodeStore:
             "period": count_micros(period),
             "refusal": refusal,
             "served": served,
+            "protocol": PROTOCOL,
             "now": to_micros(now),
         }
         await self._writer.call(lambda db: execute(db, "beat_node", values))

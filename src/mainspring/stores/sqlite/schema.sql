@@ -225,12 +225,22 @@ CREATE TABLE node (
     beats INTEGER NOT NULL DEFAULT 0,
     started_at INTEGER NOT NULL,
     last_beat_at INTEGER NOT NULL
-, refusal TEXT, period INTEGER, served BLOB) STRICT;
+, refusal TEXT, period INTEGER, served BLOB, protocol INTEGER) STRICT;
+
+CREATE TABLE pause (
+    scope TEXT NOT NULL CONSTRAINT pause_scope CHECK (scope IN ('all', 'queue', 'tenant')),
+    name TEXT NOT NULL,                     -- of the queue or tenant; empty for everything
+    mode TEXT NOT NULL CONSTRAINT pause_mode CHECK (mode IN ('hold', 'skip')),
+    note TEXT NOT NULL,
+    made_by TEXT NOT NULL,
+    since INTEGER NOT NULL,
+    until INTEGER,                          -- NULL: until somebody resumes
+    PRIMARY KEY (scope, name)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE queue (
     name TEXT PRIMARY KEY,
-    is_paused INTEGER NOT NULL DEFAULT 0
-, ordering TEXT NOT NULL DEFAULT 'fair' CHECK (ordering IN ('fair', 'round_robin', 'fifo')), aging_ms INTEGER NOT NULL DEFAULT 300000, aging_share REAL NOT NULL DEFAULT 0.1) STRICT;
+    ordering TEXT NOT NULL DEFAULT 'fair' CHECK (ordering IN ('fair', 'round_robin', 'fifo')), aging_ms INTEGER NOT NULL DEFAULT 300000, aging_share REAL NOT NULL DEFAULT 0.1) STRICT;
 
 CREATE TABLE revision (
     name TEXT PRIMARY KEY,
@@ -375,7 +385,7 @@ CREATE TABLE session (
     started_at INTEGER NOT NULL,
     last_beat_at INTEGER NOT NULL,
     ended_at INTEGER
-, beat_period INTEGER, held_from INTEGER NOT NULL DEFAULT 0) STRICT;
+, beat_period INTEGER, held_from INTEGER NOT NULL DEFAULT 0, policy_epoch INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE INDEX session_live ON session (id) WHERE state = 'live';
 

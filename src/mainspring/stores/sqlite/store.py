@@ -28,6 +28,7 @@ from mainspring.stores.sqlite.jobs import SqliteJobStore
 from mainspring.stores.sqlite.limits import SqliteLimitStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
 from mainspring.stores.sqlite.policies import SqlitePolicyStore
+from mainspring.stores.sqlite.restrictions import SqliteRestrictionStore
 from mainspring.stores.sqlite.rows import to_instant
 from mainspring.stores.sqlite.runs import SqliteRunStore
 from mainspring.stores.sqlite.schedule import SqliteScheduleStore
@@ -52,6 +53,7 @@ class SqliteStore(
     SqliteBrowseStore,
     SqliteCensusStore,
     SqlitePolicyStore,
+    SqliteRestrictionStore,
     SqliteLimitStore,
     SqliteCalendarStore,
 ):

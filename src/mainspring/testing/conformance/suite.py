@@ -30,6 +30,7 @@ from mainspring.testing.conformance import (
     once_keys,
     pausing,
     policies,
+    restrictions,
     submission,
     upkeep,
 )
@@ -89,6 +90,8 @@ SUITE: tuple[type, ...] = (
     calendars.CalendarsOfJobs,
     calendars.Replans,
     policies.Policies,
+    restrictions.LaneRestrictions,
+    restrictions.ClaimsKeepThePolicyEpoch,
     limits.Caps,
     limits.Holds,
     limits.Rates,

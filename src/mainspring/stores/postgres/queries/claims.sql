@@ -71,7 +71,7 @@ WITH seen AS MATERIALIZED (
 ), claimer AS MATERIALIZED (
     UPDATE session SET claim_number = :number
     WHERE ctid = (SELECT seen.ctid FROM seen) AND xmin = (SELECT seen.xmin FROM seen)
-      AND state = 'live' AND claim_number < :number
+      AND state = 'live' AND claim_number < :number AND {is_current}
     RETURNING id
 ), picked AS MATERIALIZED (
     SELECT candidate.place
@@ -113,7 +113,7 @@ WITH seen AS MATERIALIZED (
     WHERE ctid = (
         SELECT session.ctid FROM session
         WHERE ctid = (SELECT seen.ctid FROM seen) AND xmin = (SELECT seen.xmin FROM seen)
-          AND state = 'live' AND claim_number < :number AND EXISTS (SELECT FROM ready)
+          AND state = 'live' AND claim_number < :number AND {is_current} AND EXISTS (SELECT FROM ready)
         FOR NO KEY UPDATE SKIP LOCKED
     )
     RETURNING id
@@ -127,12 +127,12 @@ WITH seen AS MATERIALIZED (
 -- and never becomes ready. The first lock is taken only if nothing that can be seen speaks against it, so a refusal
 -- waits for no flush.
 WITH seen AS MATERIALIZED (
-    SELECT session.ctid, session.xmin, session.state, session.claim_number FROM session
+    SELECT session.ctid, session.xmin, session.state, session.claim_number, session.policy_epoch FROM session
     WHERE session.id >= :session_id AND session.id <= :session_id ORDER BY session.id DESC LIMIT 1
 ), held AS MATERIALIZED (
     SELECT lane.id FROM lane
     WHERE lane.id = :lane_id
-      AND EXISTS (SELECT FROM seen WHERE seen.state = 'live' AND seen.claim_number < :number)
+      AND EXISTS (SELECT FROM seen WHERE seen.state = 'live' AND seen.claim_number < :number AND {is_current})
       AND EXISTS (
         SELECT FROM job
         WHERE job.id = :job_id AND coalesce(job.deleted_at, 'infinity') = 'infinity'
@@ -155,7 +155,7 @@ WITH seen AS MATERIALIZED (
     WHERE ctid = (
         SELECT session.ctid FROM session
         WHERE ctid = (SELECT seen.ctid FROM seen) AND xmin = (SELECT seen.xmin FROM seen)
-          AND state = 'live' AND claim_number < :number AND EXISTS (SELECT FROM held)
+          AND state = 'live' AND claim_number < :number AND {is_current} AND EXISTS (SELECT FROM held)
         FOR NO KEY UPDATE SKIP LOCKED
     )
     RETURNING id
@@ -177,6 +177,7 @@ WITH claimer AS MATERIALIZED (
     UPDATE session SET claim_number = (:numbers::bigint[])[width_bucket(session.id, :session_ids::bigint[])]
     WHERE session.id = ANY(:session_ids::bigint[]) AND session.state = 'live'
       AND session.claim_number < (:numbers::bigint[])[width_bucket(session.id, :session_ids::bigint[])]
+      AND {is_current}
     RETURNING session.id, session.claim_number, width_bucket(session.id, :session_ids::bigint[]) AS place
 ), seated AS MATERIALIZED (
     SELECT
@@ -215,13 +216,16 @@ FROM claimer LEFT JOIN claimed ON claimed.session_id = claimer.id;
 
 -- name: repeat_claim
 -- The leases of the session's last request, as far as they still run; at least one row if the session is live. A
--- request before the last one is late: its caller has given it up, so it gets nothing.
-SELECT {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, run.lane_id, run.ready_at
+-- request before the last one is late: its caller has given it up, so it gets nothing. So does a new one under another
+-- policy epoch.
+SELECT
+    {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, run.lane_id, run.ready_at,
+    session.claim_number < :number AS is_policy_old
 FROM session
 LEFT JOIN run
     ON run.session_id = session.id AND run.claim_number = :number
     AND session.claim_number = :number
-WHERE session.id = :session_id AND session.state = 'live' AND session.claim_number >= :number;
+WHERE session.id = :session_id AND session.state = 'live' AND (session.claim_number >= :number OR NOT {is_current});
 
 -- name: list_tenants
 SELECT lane.id, lane.tenant

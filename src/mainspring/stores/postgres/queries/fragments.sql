@@ -10,6 +10,10 @@ WHERE run.ctid = ANY(ARRAY(SELECT picked.place FROM picked))
 RETURNING
     {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, run.lane_id, run.ready_at;
 
+-- fragment: is_current
+-- The same as in core/claiming. A session that an earlier release has opened has no epoch, and is served by it.
+coalesce(policy_epoch, :policy_epoch::bigint) = :policy_epoch::bigint;
+
 -- fragment: announced
 -- Sends a notice, if there is one, with the commit of the rows that this returns. All commits with a notice queue for one
 -- lock, so only an idle cluster adds one (see HintExchange).

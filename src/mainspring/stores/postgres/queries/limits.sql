@@ -177,6 +177,7 @@ WITH claimer AS (
     UPDATE session SET claim_number = (:numbers::bigint[])[width_bucket(session.id, :session_ids::bigint[])]
     WHERE session.id = ANY(:session_ids::bigint[]) AND session.state = 'live'
       AND session.claim_number < (:numbers::bigint[])[width_bucket(session.id, :session_ids::bigint[])]
+      AND {is_current}
     RETURNING session.id, session.held_from
 )
 SELECT

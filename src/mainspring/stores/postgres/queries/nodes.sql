@@ -1,11 +1,12 @@
 -- Scheduler nodes and the shards they own.
 
 -- name: beat_node
-INSERT INTO node (id, host, pid, version, tzdata, period, refusal, served, started_at, last_beat_at)
-VALUES (:id, :host, :pid, :version, :tzdata, :period, :refusal, :served, :now, :now)
+INSERT INTO node (id, host, pid, version, tzdata, period, refusal, served, protocol, started_at, last_beat_at)
+VALUES (:id, :host, :pid, :version, :tzdata, :period, :refusal, :served, :protocol, :now, :now)
 ON CONFLICT (id) DO UPDATE
 SET host = excluded.host, pid = excluded.pid, version = excluded.version, tzdata = excluded.tzdata,
-    period = excluded.period, refusal = excluded.refusal, served = excluded.served, beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
+    period = excluded.period, refusal = excluded.refusal, served = excluded.served, protocol = excluded.protocol,
+    beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
 
 -- name: read_cluster
 -- If there are no nodes: one row without a node.

@@ -1,10 +1,14 @@
 -- Worker sessions and their heartbeats.
 
 -- name: add_session
+-- The lock keeps a change of the policy epoch from missing the session.
 INSERT INTO session (
-    worker, host, pid, slots, queues, types, functions, labels, beat_period, started_at, last_beat_at
+    worker, host, pid, slots, queues, types, functions, labels, beat_period, started_at, last_beat_at, policy_epoch
 )
-VALUES (:worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :beat_period, :now, :now)
+VALUES (
+    :worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :beat_period, :now, :now,
+    (SELECT revision.number FROM revision WHERE revision.name = 'policy_epoch' FOR SHARE)
+)
 RETURNING id;
 
 -- name: lock_sessions
@@ -15,7 +19,8 @@ CROSS JOIN LATERAL (
 ) AS session;
 
 -- name: beat_sessions
--- Updates locked sessions, their ids sorted. `missing` is one list of (session, run, token) for all of them.
+-- Updates locked sessions, their ids sorted. `missing` is one list of (session, run, token) for all of them. A session
+-- that a release before the policy epoch has opened is served by this one from now on.
 UPDATE session SET
     beats = session.beats + (:raises::bigint[])[width_bucket(session.id, :session_ids::bigint[])], last_beat_at = :now,
     held_from = (:held_from::bigint[])[width_bucket(session.id, :session_ids::bigint[])],
@@ -24,7 +29,8 @@ UPDATE session SET
         FROM unnest(:missing_sessions::bigint[], :missing_runs::bigint[], :missing_tokens::bigint[])
             AS lease (session_id, run_id, token)
         WHERE lease.session_id = session.id
-    )
+    ),
+    policy_epoch = coalesce(session.policy_epoch, (SELECT number FROM revision WHERE name = 'policy_epoch'))
 WHERE session.id = ANY(:session_ids::bigint[]);
 
 -- name: held_by_sessions

@@ -18,7 +18,7 @@ WHERE run.lane_id = :lane_id AND {is_ready} AND {is_unexpired} AND run.crashes =
 ORDER BY run.ready_at LIMIT :limit;
 
 -- name: read_claimer
-SELECT claim_number FROM session WHERE id = :session_id AND state = 'live';
+SELECT claim_number, policy_epoch FROM session WHERE id = :session_id AND state = 'live';
 
 -- name: set_claim_number
 UPDATE session SET claim_number = :number WHERE id = :session_id;

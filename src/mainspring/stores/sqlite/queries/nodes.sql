@@ -1,11 +1,12 @@
 -- Scheduler nodes and shards.
 
 -- name: beat_node
-INSERT INTO node (id, host, pid, version, tzdata, period, refusal, served, beats, started_at, last_beat_at)
-VALUES (:id, :host, :pid, :version, :tzdata, :period, :refusal, :served, 0, :now, :now)
+INSERT INTO node (id, host, pid, version, tzdata, period, refusal, served, protocol, beats, started_at, last_beat_at)
+VALUES (:id, :host, :pid, :version, :tzdata, :period, :refusal, :served, :protocol, 0, :now, :now)
 ON CONFLICT (id) DO UPDATE SET
     host = excluded.host, pid = excluded.pid, version = excluded.version, tzdata = excluded.tzdata,
-    period = excluded.period, refusal = excluded.refusal, served = excluded.served, beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
+    period = excluded.period, refusal = excluded.refusal, served = excluded.served, protocol = excluded.protocol,
+    beats = node.beats + 1, last_beat_at = excluded.last_beat_at;
 
 -- name: read_cluster
 -- If there are no nodes: one row without a node.

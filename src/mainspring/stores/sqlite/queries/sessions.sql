@@ -2,9 +2,12 @@
 
 -- name: add_session
 INSERT INTO session (
-    worker, host, pid, slots, queues, types, functions, labels, beat_period, started_at, last_beat_at
+    worker, host, pid, slots, queues, types, functions, labels, beat_period, started_at, last_beat_at, policy_epoch
 )
-VALUES (:worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :beat_period, :now, :now)
+VALUES (
+    :worker, :host, :pid, :slots, :queues, :types, :functions, :labels, :beat_period, :now, :now,
+    (SELECT number FROM revision WHERE name = 'policy_epoch')
+)
 RETURNING id;
 
 -- name: lock_session

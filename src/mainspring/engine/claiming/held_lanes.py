@@ -1,0 +1,94 @@
+"""Which of the known lanes are paused, so that nothing of them is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from mainspring.core.ids import LaneId
+from mainspring.core.model import Lane
+from mainspring.engine.claiming.known_lanes import KnownLanes
+from mainspring.ports.store import Store
+from mainspring.ports.store.restrictions import Restrictions
+
+
+class HeldLanes:
+    """The paused lanes among those that a process knows, and the policy epoch under which it chooses.
+
+    Attributes:
+        is_outdated: the store has refused a claim, because the restrictions have changed.
+        changes: grows when other lanes are held than before.
+    """
+
+    def __init__(self) -> None:
+        self.is_outdated = False
+        self.changes = 0
+        self._restrictions = Restrictions()
+        self._ids: set[LaneId] = set()
+        self._ends_at: datetime | None = None
+        self._is_new = False
+
+    def __contains__(self, lane_id: object) -> bool:
+        return lane_id in self._ids
+
+    def __bool__(self) -> bool:
+        return bool(self._ids)
+
+    @property
+    def epoch(self) -> int:
+        """The policy epoch of what is known."""
+        return self._restrictions.epoch
+
+    @property
+    def is_new(self) -> bool:
+        """Whether `settle` is to be called, whatever time it is."""
+        return self._is_new or self.is_outdated
+
+    def follow(self, restrictions: Restrictions) -> None:
+        """Keep other restrictions, from the next `settle` on."""
+        self.is_outdated = False
+        if restrictions.epoch != self.epoch:
+            self._restrictions = restrictions
+            self._is_new = True
+
+    def ends_in(self, now: datetime) -> float | None:
+        """Return the seconds until a pause ends by itself; None: none will."""
+        return None if self._ends_at is None else (self._ends_at - now).total_seconds()
+
+    def take(self, lanes: Iterable[Lane], now: datetime) -> list[Lane]:
+        """Note which of some lanes are held. Return the others."""
+        pauses = self._restrictions.pauses
+        if not pauses:
+            return list(lanes)
+        looked_at = list(lanes)
+        held = {lane.id for lane in looked_at if pauses.find(lane.key, now) is not None}
+        if any((lane.id in self._ids) != (lane.id in held) for lane in looked_at):
+            self._ids = self._ids.difference(lane.id for lane in looked_at) | held
+            self.changes += 1
+        return [lane for lane in looked_at if lane.id not in held]
+
+    def drop(self, lane_id: LaneId) -> None:
+        """Forget a lane that is gone."""
+        self._ids.discard(lane_id)
+
+    async def renew(self, store: Store) -> None:
+        """Read the restrictions if the store has refused a claim because of them."""
+        if self.is_outdated:
+            found = await store.read_restrictions()
+            assert found is not None, "nothing is known, so all is read"
+            self.follow(found)
+
+    def settle(self, lanes: KnownLanes, now: datetime) -> tuple[set[LaneId], set[LaneId]]:
+        """Return which lanes are held from now on, and which no longer are; usually none."""
+        if not self._is_new and (self._ends_at is None or now < self._ends_at):
+            return set(), set()
+        self._is_new = False
+        pauses = self._restrictions.pauses
+        self._ends_at = pauses.next_end(now)
+        held = set()
+        if pauses:
+            held = {key for key in lanes.between(None, None) if pauses.find(lanes[key].key, now) is not None}
+        before, self._ids = self._ids, held
+        if before != held:
+            self.changes += 1
+        return held - before, before - held

@@ -1,0 +1,55 @@
+"""What keeps runs from being given out, and takes effect exactly: pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from mainspring.core.pauses import LanePauses, Pause, PauseKey
+
+PROTOCOL = 2
+"""How this program works on a store together with others. Programs before 2 do not look at the policy epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restrictions:
+    """All that restricts claims.
+
+    Attributes:
+        epoch: grows with every change. A claim that was chosen under another one gives nothing out.
+        pauses: also some that have ended by themselves, for the fires that they skip.
+    """
+
+    epoch: int = 0
+    pauses: LanePauses = field(default_factory=LanePauses)
+
+
+class RestrictionStore(Protocol):
+    """The restrictions that every claim keeps, from the moment in which they are written.
+
+    A change raises the policy epoch, and with it that of every live session. Every claim writes its session's row, and
+    gives nothing if the epoch there is not the one under which its lanes were chosen. So a claim that is under way has
+    been committed before the change, or it finds another epoch.
+    """
+
+    async def read_restrictions(self, *, known: int | None = None) -> Restrictions | None:
+        """Return all that restricts claims, as of one instant; None if it is still that of the epoch `known`."""
+        ...
+
+    async def add_pauses(self, pauses: Sequence[Pause], *, now: datetime) -> list[str]:
+        """Pause queues, tenants or everything, instead of what was said about the same before (see `renew`).
+
+        When this returns, nothing of them is given out any more, by whatever claim. Pauses that ended by themselves
+        long ago are removed.
+
+        Returns:
+            The servers and workers of older releases that are alive, and would not keep a pause; if there are any,
+            nothing was written.
+        """
+        ...
+
+    async def lift_pauses(self, keys: Sequence[PauseKey], *, now: datetime) -> list[bool]:
+        """End pauses. Return for each whether it was on."""
+        ...

@@ -1,0 +1,94 @@
+"""The restrictions that every claim keeps, and the policy epoch that makes it keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from asyncpg import Record
+
+from mainspring.core.pauses import KEPT, LanePauses, Pause, PauseKey, PauseMode, PauseScope, renew
+from mainspring.ports.store.restrictions import PROTOCOL, Restrictions
+from mainspring.stores.postgres.connecting import Role
+from mainspring.stores.postgres.connection import Connections, Transaction
+
+_MOST_NAMED = 5
+
+
+class PostgresRestrictionStore:
+    """`RestrictionStore` on PostgreSQL."""
+
+    _connections: Connections
+
+    async def read_restrictions(self, *, known: int | None = None) -> Restrictions | None:
+        rows = await self._connections.fetch(Role.WATCH, "read_restrictions", is_repeatable=True, known=known)
+        if not rows:
+            return None
+        pauses = LanePauses(_pause_of(row) for row in rows if row["scope"] is not None)
+        return Restrictions(rows[0]["number"], pauses)
+
+    async def add_pauses(self, pauses: Sequence[Pause], *, now: datetime) -> list[str]:
+        if not pauses:
+            return []
+
+        async def work(transaction: Transaction) -> list[str]:
+            [row] = await transaction.fetch("raise_policy_epoch", now=now)
+            older = await transaction.fetch("list_older_programs", protocol=PROTOCOL, limit=_MOST_NAMED)
+            if older:
+                return [
+                    f"{one['kind']} {one['name']} (host {one['host']}, pid {one['pid']})" for one in older
+                ]
+            last = {pause.key: pause for pause in pauses}
+            known = await transaction.fetch("find_pauses", **_columns_of(last))
+            before = {pause.key: pause for pause in map(_pause_of, known)}
+            renewed = [renew(pause, before.get(key)) for key, pause in last.items()]
+            await transaction.execute(
+                "write_pauses",
+                **_columns_of(last),
+                modes=[pause.mode for pause in renewed],
+                notes=[pause.note for pause in renewed],
+                makers=[pause.made_by for pause in renewed],
+                sinces=[pause.since for pause in renewed],
+                untils=[pause.until for pause in renewed],
+            )
+            await _take_effect(transaction, row["number"], now)
+            return []
+
+        return await self._connections.transact(Role.EDIT, work)
+
+    async def lift_pauses(self, keys: Sequence[PauseKey], *, now: datetime) -> list[bool]:
+        if not keys:
+            return []
+
+        async def work(transaction: Transaction) -> list[bool]:
+            [row] = await transaction.fetch("raise_policy_epoch", now=now)
+            known = await transaction.fetch("find_pauses", **_columns_of(set(keys)))
+            on = {pause.key for pause in map(_pause_of, known) if pause.is_on(now)}
+            await transaction.execute("delete_pauses", **_columns_of(set(keys)))
+            await _take_effect(transaction, row["number"], now)
+            return [key in on for key in keys]
+
+        return await self._connections.transact(Role.EDIT, work)
+
+
+async def _take_effect(transaction: Transaction, epoch: int, now: datetime) -> None:
+    """Have every claim that was chosen before give nothing."""
+    await transaction.execute("prune_pauses", before=now - KEPT)
+    await transaction.execute("raise_session_epochs", policy_epoch=epoch)
+
+
+def _columns_of(keys: Iterable[PauseKey]) -> dict[str, list[str]]:
+    listed = list(keys)
+    return {"scopes": [key.scope for key in listed], "names": [key.name for key in listed]}
+
+
+def _pause_of(row: Record) -> Pause:
+    return Pause(
+        scope=PauseScope(row["scope"]),
+        name=row["name"],
+        mode=PauseMode(row["mode"]),
+        note=row["note"],
+        made_by=row["made_by"],
+        since=row["since"],
+        until=row["until"],
+    )

@@ -1,0 +1,98 @@
+"""The restrictions that every claim keeps, and the policy epoch that makes it keep them, on SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import apsw
+
+from mainspring.core.pauses import KEPT, LanePauses, Pause, PauseKey, PauseMode, PauseScope, renew
+from mainspring.ports.store.restrictions import Restrictions
+from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.rows import (
+    NamedRow,
+    to_instant,
+    to_micros,
+    to_optional_instant,
+    to_optional_micros,
+)
+from mainspring.stores.sqlite.statements import execute, execute_many, fetch_row, fetch_rows, fetch_value
+
+
+class SqliteRestrictionStore:
+    """`RestrictionStore` on SQLite."""
+
+    _reader: Database
+    _writer: Database
+
+    async def read_restrictions(self, *, known: int | None = None) -> Restrictions | None:
+        """See `RestrictionStore`."""
+        rows = await self._reader.call(lambda db: fetch_rows(db, "read_restrictions", {"known": known}))
+        if not rows:
+            return None
+        return Restrictions(
+            rows[0].number, LanePauses(_pause_of(row) for row in rows if row.scope is not None)
+        )
+
+    async def add_pauses(self, pauses: Sequence[Pause], *, now: datetime) -> list[str]:
+        """See `RestrictionStore`."""
+        if pauses:
+            await self._writer.call(lambda db: _add(db, pauses, now))
+        return []  # only one process uses the file
+
+    async def lift_pauses(self, keys: Sequence[PauseKey], *, now: datetime) -> list[bool]:
+        """See `RestrictionStore`."""
+        return await self._writer.call(lambda db: _lift(db, keys, now)) if keys else []
+
+
+def _add(db: apsw.Connection, pauses: Sequence[Pause], now: datetime) -> None:
+    last = {pause.key: pause for pause in pauses}
+    before = _find(db, last)
+    renewed = [renew(pause, before.get(key)) for key, pause in last.items()]
+    execute_many(db, "write_pause", [_values_of(pause) for pause in renewed])
+    _take_effect(db, now)
+
+
+def _lift(db: apsw.Connection, keys: Sequence[PauseKey], now: datetime) -> list[bool]:
+    known = _find(db, set(keys))
+    execute_many(db, "delete_pause", [{"scope": key.scope.value, "name": key.name} for key in known])
+    _take_effect(db, now)
+    return [key in known and known[key].is_on(now) for key in keys]
+
+
+def _find(db: apsw.Connection, keys: Iterable[PauseKey]) -> dict[PauseKey, Pause]:
+    rows = [fetch_row(db, "find_pause", {"scope": key.scope.value, "name": key.name}) for key in keys]
+    found = [_pause_of(row) for row in rows if row is not None]
+    return {pause.key: pause for pause in found}
+
+
+def _take_effect(db: apsw.Connection, now: datetime) -> None:
+    """Have every claim that was chosen before give nothing."""
+    execute(db, "prune_pauses", {"before": to_micros(now - KEPT)})
+    epoch = fetch_value(db, "raise_policy_epoch", {"now": to_micros(now)})
+    execute(db, "raise_session_epochs", {"policy_epoch": epoch})
+
+
+def _values_of(pause: Pause) -> dict[str, object]:
+    return {
+        "scope": pause.scope.value,
+        "name": pause.name,
+        "mode": pause.mode.value,
+        "note": pause.note,
+        "maker": pause.made_by,
+        "since": to_micros(pause.since),
+        "until": to_optional_micros(pause.until),
+    }
+
+
+def _pause_of(row: NamedRow) -> Pause:
+    return Pause(
+        scope=PauseScope(row.scope),
+        name=row.name,
+        mode=PauseMode(row.mode),
+        note=row.note,
+        made_by=row.made_by,
+        since=to_instant(row.since),
+        until=to_optional_instant(row.until),
+    )
