@@ -27,11 +27,13 @@ class LineStop(NamedTuple):
         key_id: the key that has no room, or that somebody else is deciding about.
         is_busy: the latter: try again soon.
         until: when it has room again, as far as that is known; None: when a run with this key ends.
+        is_sure: it has none before. But if it waits for the retry of a run, that run may be cancelled meanwhile.
     """
 
     key_id: KeyId
     is_busy: bool = False
     until: datetime | None = None
+    is_sure: bool = True
 
 
 @value()
@@ -98,7 +100,7 @@ class KeyAdmission:
             return LineStop(key_id, is_busy=True)
         bucket = self.buckets.get(key_id, state.bucket)
         permit_at = None if bucket is None else bucket.at(now).next_permit_at()
-        return LineStop(key_id, until=permit_at or state.retry_at)
+        return LineStop(key_id, until=permit_at or state.retry_at, is_sure=permit_at is not None)
 
 
 def admit_to_keys(

@@ -48,6 +48,22 @@ class Overlap(StrEnum):
 
     ALLOW = "allow"
     SKIP = "skip"
+    QUEUE_ONE = "queue_one"
+    QUEUE_ALL = "queue_all"
+    CANCEL_RUNNING = "cancel_running"
+
+    @property
+    def lines_up(self) -> bool:
+        """Whether the job's runs stand in one line, and run one after the other."""
+        return self not in _WITHOUT_LINE
+
+    @property
+    def keeps_line(self) -> bool:
+        """Whether runs that stand in the job's line from before still run one after the other."""
+        return self is not Overlap.ALLOW
+
+
+_WITHOUT_LINE = (Overlap.ALLOW, Overlap.SKIP)
 
 
 class Misfire(StrEnum):
@@ -177,6 +193,11 @@ class JobSpec:
     throttle: ThrottleRule | None = None
 
     @property
+    def is_limited(self) -> bool:
+        """Whether its runs wait in lines: under limits, or because one follows the other."""
+        return bool(self.concurrency) or self.overlap.lines_up
+
+    @property
     def route(self) -> str:
         """The lane's route: what the target's type says, the labels, and whether its runs wait in lines.
 
@@ -185,7 +206,7 @@ class JobSpec:
         target = self.target
         known = TARGETS.by_name.get(target.type)
         base = target.type if known is None else known.route(target.params)
-        parts = (base, *self.labels, LINED_UP) if self.concurrency else (base, *self.labels)
+        parts = (base, *self.labels, LINED_UP) if self.is_limited else (base, *self.labels)
         route = "+".join(parts)
         if "%" not in route and route.count("+") == len(parts) - 1:
             return route

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from mainspring.core.admission import OVERLAP
 from mainspring.core.fields import show
 from mainspring.core.ids import RunId, format_run_id
-from mainspring.core.limits import job_of_limit
+from mainspring.core.limits import job_of_limit, overlap_limit_name
 from mainspring.core.model import Run
 from mainspring.core.rates import Rate
 from mainspring.core.states import FINAL_STATES, RunState
@@ -17,6 +18,10 @@ from mainspring.core.states import FINAL_STATES, RunState
 MOST_AHEAD = 1000
 """Up to so many runs before a run are counted."""
 _SECOND = timedelta(seconds=1)
+_OVERLAPPED: Mapping[tuple[RunState, str], str] = {
+    (RunState.SKIPPED, OVERLAP): ": other runs of the job were in its way when it fired",
+    (RunState.CANCELLED, OVERLAP): ": it made way for a later fire of its job",
+}
 
 
 class WhyCode(StrEnum):
@@ -56,6 +61,12 @@ class KeyFacts:
     def is_full(self) -> bool:
         """Whether no further run has room under it."""
         return self.max_running is not None and self.held >= self.max_running
+
+    @property
+    def is_line(self) -> bool:
+        """Whether it is the line of a job whose runs follow one another."""
+        job_id = job_of_limit(self.limit)
+        return job_id is not None and self.limit == overlap_limit_name(job_id)
 
     @property
     def words(self) -> str:
@@ -103,7 +114,7 @@ def explain(run: Run, wait: WaitFacts | None, *, has_worker: bool, now: datetime
         now: the store's time.
     """
     if run.state in FINAL_STATES:
-        reason = f" ({run.reason})" if run.reason else ""
+        reason = f" ({run.reason}{_OVERLAPPED.get((run.state, run.reason), '')})" if run.reason else ""
         ended = "" if run.finished_at is None else f" at {_instant(run.finished_at)}"
         return Why(code=WhyCode.ENDED, sentence=f"It has ended: {run.state}{reason}{ended}.")
     if run.state is RunState.RUNNING or wait is None:
@@ -133,6 +144,11 @@ def _explain_key(keys: Sequence[KeyFacts], ahead: int) -> Why | None:
     for key in keys:
         if key.is_full:
             holders = ", ".join(map(format_run_id, key.holders))
+            if key.is_line:
+                sentence = (
+                    f"The job's runs follow one another, and {holders} has not ended; {_before(ahead)}."
+                )
+                return Why(code=WhyCode.KEY_FULL, sentence=sentence, ahead=ahead, holders=key.holders)
             taken = f"{key.held} of {key.max_running} places under {key.words} are taken by {holders}"
             more = " and others" if key.held > len(key.holders) else ""
             sentence = f"{taken}{more}; {_before(ahead)}."

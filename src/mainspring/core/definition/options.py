@@ -102,11 +102,13 @@ OPTIONS = _job_options(
     Option(
         name="overlap",
         kind=Choice(Overlap),
-        summary="What a scheduled fire does while an earlier run of the job is live.",
+        summary="What becomes of a fire while an earlier run of the job is live.",
         detail=(
-            "`skip`: it makes no run, however the live one came about, and is recorded as skipped. "
-            "A run submitted by hand is never skipped."
+            "`skip`: it is recorded as skipped. `queue_one`: its run waits for the end of the other, but is skipped "
+            "if one waits already. `queue_all`: all wait. `cancel_running`: it cancels the others and waits for their "
+            "end. [Run one at a time](../howto/run-one-at-a-time.md) has examples."
         ),
+        example="queue_one",
     ),
     Option(
         name="calendars",

@@ -181,7 +181,10 @@ class LinesInView:
         if stop.is_busy:
             known.closed_until = now + BUSY_PERIOD
         else:
-            known.closed_until = stop.until or now + FULL_PERIOD
+            soon = now + FULL_PERIOD
+            known.closed_until = (
+                soon if stop.until is None else stop.until if stop.is_sure else min(stop.until, soon)
+            )
             known.closed_by = stop.key_id
             self._closed.setdefault(stop.key_id, set()).add(key)
 

@@ -5,10 +5,11 @@ So old work never delays fires that are on time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
-from mainspring.core.ids import job_shard
+from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Overlap, RunKind
 from mainspring.core.planning import walk_range
 from mainspring.core.triggers import UnknownTrigger
@@ -64,13 +65,7 @@ class CatchUp:
             specs, [(one.job_id, one.version, None, one.tenant) for one in fire_ranges]
         )
         share = max(RUNS_PER_TICK // len(fire_ranges), 1)
-        steps = [
-            make_step(fire_range, spec, share, now)
-            for fire_range in fire_ranges
-            # A fire range whose trigger type is unknown here waits for a server that knows it.
-            if (spec := specs.get((fire_range.job_id, fire_range.version))) is not None
-            and not isinstance(spec.trigger, UnknownTrigger)
-        ]
+        steps = list(_plan(fire_ranges, specs, share, now))
         results = await self._store.advance_fire_ranges(steps, epochs=epochs, now=now)
         fenced = {
             job_shard(step.job_id)
@@ -79,9 +74,31 @@ class CatchUp:
         }
         if fenced:
             self._ownership.fence(fenced, used=epochs)
+        if any(result.cancelled for result in results):
+            self._wakeups.cancel_requested()
         if any(result.run_ids for result in results):
             self._wakeups.runs_ready(lanes_of([run for step in steps for run in step.runs]))
         return PERIOD
+
+
+def _plan(
+    fire_ranges: Sequence[FireRange],
+    specs: Mapping[tuple[JobId, int], JobSpec],
+    share: int,
+    now: datetime,
+) -> Iterator[FireRangeStep]:
+    """Plan the next step of each fire range. Of a job that cancels what is live, one at a time."""
+    cancelling: set[JobId] = set()
+    for fire_range in fire_ranges:
+        spec = specs.get((fire_range.job_id, fire_range.version))
+        # A fire range whose trigger type is unknown here waits for a server that knows it.
+        if spec is None or isinstance(spec.trigger, UnknownTrigger):
+            continue
+        if spec.overlap is Overlap.CANCEL_RUNNING:
+            if fire_range.job_id in cancelling:
+                continue
+            cancelling.add(fire_range.job_id)
+        yield make_step(fire_range, spec, share, now)
 
 
 def make_step(fire_range: FireRange, spec: JobSpec, share: int, now: datetime) -> FireRangeStep:
@@ -89,9 +106,8 @@ def make_step(fire_range: FireRange, spec: JobSpec, share: int, now: datetime) -
 
     With the overlap policy `skip`, a step has only one fire, so that it is judged against the runs live at that time.
     """
-    skip_if_live = spec.overlap is Overlap.SKIP
     to_at = fire_range.to_at if fire_range.to_at is not None else now
-    wanted = 1 if skip_if_live else share
+    wanted = 1 if spec.overlap is Overlap.SKIP else share
     fires: list[datetime] = []
     if spec.trigger is not None:
         fires = list(
@@ -119,5 +135,5 @@ def make_step(fire_range: FireRange, spec: JobSpec, share: int, now: datetime) -
             for fire_at in fires
         ),
         is_done=is_done,
-        skip_if_live=skip_if_live,
+        overlap=spec.overlap,
     )
