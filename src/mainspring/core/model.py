@@ -168,6 +168,7 @@ class JobSpec:
         poison_limit: how many worker crashes while this run is quarantined make it FAILED.
         concurrency: the limits under which its runs start, at most three.
         unique, debounce, throttle: which submissions make a run of their own; at most one of the three.
+        pause_after_failures: after how many failed runs in a row the job is paused; None is never.
     """
 
     name: str
@@ -191,6 +192,7 @@ class JobSpec:
     unique: UniqueRule | None = None
     debounce: DebounceRule | None = None
     throttle: ThrottleRule | None = None
+    pause_after_failures: int | None = None
 
     @property
     def is_limited(self) -> bool:
@@ -222,6 +224,7 @@ class Job:
         revision: the clock's revision; grows with each edit, pause, resume and delete, and fences plans.
         next_fire_at: the next instant the trigger gives; None when paused or exhausted.
         fired_through: the newest instant that was fired or skipped.
+        pause_note: why Mainspring paused it by itself; None if it is not paused, or a user paused it.
     """
 
     id: JobId
@@ -234,6 +237,7 @@ class Job:
     fired_through: datetime | None
     created_at: datetime
     updated_at: datetime
+    pause_note: str | None = None
 
 
 @value()

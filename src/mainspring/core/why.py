@@ -105,18 +105,22 @@ class Why:
     holders: tuple[RunId, ...] = ()
 
 
-def explain(run: Run, wait: WaitFacts | None, *, has_worker: bool, now: datetime) -> Why:
+def explain(
+    run: Run, wait: WaitFacts | None, *, has_worker: bool, now: datetime, pause_note: str | None = None
+) -> Why:
     """Return why a run waits, or what became of it.
 
     Args:
         wait: what it waits for; None if it does not wait.
         has_worker: a live worker serves its queue, and can execute it.
         now: the store's time.
+        pause_note: why Mainspring paused the job of a run that FAILED; None if it did not.
     """
     if run.state in FINAL_STATES:
         reason = f" ({run.reason}{_OVERLAPPED.get((run.state, run.reason), '')})" if run.reason else ""
         ended = "" if run.finished_at is None else f" at {_instant(run.finished_at)}"
-        return Why(code=WhyCode.ENDED, sentence=f"It has ended: {run.state}{reason}{ended}.")
+        paused = "" if pause_note is None else f" Its job is paused: {pause_note}."
+        return Why(code=WhyCode.ENDED, sentence=f"It has ended: {run.state}{reason}{ended}.{paused}")
     if run.state is RunState.RUNNING or wait is None:
         since = "" if run.started_at is None else f" since {_instant(run.started_at)}"
         asked = "; it was asked to stop" if run.is_cancel_requested else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from mainspring.core.calendars.sieve import clock_trigger
+from mainspring.core.failures import gap_reason
 from mainspring.core.model import FireRangeKind, Job, JobSpec
 from mainspring.core.planning import first_fire_at, kept_fire, next_fire, overdue_range, settle_overdue
 from mainspring.engine.scheduling.run_factory import fire_range_of
@@ -43,7 +44,12 @@ def paused_fire_range(job: Job, version: int, from_at: datetime | None) -> tuple
     if from_at is None:
         return ()
     fire_range = NewFireRange(
-        job_id=job.id, version=version, kind=FireRangeKind.GAP, from_at=from_at, to_at=None, reason="paused"
+        job_id=job.id,
+        version=version,
+        kind=FireRangeKind.GAP,
+        from_at=from_at,
+        to_at=None,
+        reason=gap_reason(job.pause_note),
     )
     return (fire_range,)
 

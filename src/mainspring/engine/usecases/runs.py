@@ -245,7 +245,14 @@ class Runs:
         run, now = await self.get(tenant, run_id), self._clock.now()
         wait = await self._store.read_wait(run_id, now=now)
         offers = [] if wait is None else await self._store.list_sessions()
-        return explain(run, wait, has_worker=any(can_execute(offer, run.lane) for offer in offers), now=now)
+        jobs = await self._store.get_jobs([run.job_id]) if run.state is RunState.FAILED else []
+        return explain(
+            run,
+            wait,
+            has_worker=any(can_execute(offer, run.lane) for offer in offers),
+            now=now,
+            pause_note=next((job.pause_note for job in jobs if job is not None), None),
+        )
 
     async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
         """Return a run's attempt rows. A run that succeeded at the first attempt has none."""
