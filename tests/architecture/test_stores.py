@@ -8,6 +8,7 @@ import pytest
 
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimStore
+from mainspring.ports.store.failures import FailureStore
 from mainspring.ports.store.jobs import JobStore
 from mainspring.ports.store.nodes import NodeStore
 from mainspring.ports.store.runs import RunStore
@@ -25,6 +26,7 @@ def verbs_of(protocol: type) -> set[str]:
 
 VERBS = {
     "jobs": verbs_of(JobStore),
+    "failures": verbs_of(FailureStore),
     "schedule": verbs_of(ScheduleStore),
     "runs": verbs_of(RunStore),
     "claims": verbs_of(ClaimStore),

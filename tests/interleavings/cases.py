@@ -9,7 +9,7 @@ from typing import Any
 from mainspring.core import outcomes
 from mainspring.core.ids import DEFAULT_TENANT, FireRangeId, JobId, RunId, SessionId
 from mainspring.core.limits import JobLimit, LimitRule
-from mainspring.core.model import Job, LaneKey, Priority
+from mainspring.core.model import Job, LaneKey, Overlap, Priority
 from mainspring.core.once import OnceGuard, OnConflict, UniqueRule, UniqueScope
 from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.outlines import RunOutline
@@ -522,7 +522,7 @@ async def fire(store: PostgresStore, scene: Scene) -> Any:
 
 @_verb()
 async def fire_batch(store: PostgresStore, scene: Scene) -> Any:
-    fires = [make_fire(scene.quiet, skip_if_live=True), make_fire(scene.job, skip_if_live=True)]
+    fires = [make_fire(scene.quiet, overlap=Overlap.SKIP), make_fire(scene.job, overlap=Overlap.SKIP)]
     return await store.record_fires(fires, epochs=scene.epochs, now=NOW)
 
 
@@ -573,7 +573,7 @@ async def advance(store: PostgresStore, scene: Scene) -> Any:
         cursor_to=passed,
         runs=runs,
         is_done=False,
-        skip_if_live=True,
+        overlap=Overlap.SKIP,
     )
     return await store.advance_fire_ranges([step], epochs=scene.epochs, now=NOW)
 

@@ -96,15 +96,25 @@ def own_limit_name(job_id: JobId, place: int) -> str:
     return f"{job_id.hex}:{place}"
 
 
+def overlap_limit_name(job_id: JobId) -> str:
+    """Return the name of the rule by which a job's runs follow one another. An edit of its limits does not move it."""
+    return f"{job_id.hex}:overlap"
+
+
+def line_key(job_id: JobId) -> RunKey:
+    """Return the key of the line in which the runs of a job follow one another."""
+    return RunKey(overlap_limit_name(job_id), "")
+
+
 def job_of_limit(name: str) -> JobId | None:
     """Return the job whose own limit has this name; None if jobs share it."""
     job, colon, _ = name.partition(":")
     return JobId(UUID(job)) if colon else None
 
 
-def rules_of(job_id: JobId, limits: Sequence[JobLimit]) -> list[LimitRule]:
-    """Return the rules of a job's own limits."""
-    return [
+def rules_of(job_id: JobId, spec: JobSpec) -> list[LimitRule]:
+    """Return the rules of a job's own limits, and that of its line if its runs follow one another."""
+    rules = [
         LimitRule(
             name=own_limit_name(job_id, place),
             job_id=job_id,
@@ -113,9 +123,21 @@ def rules_of(job_id: JobId, limits: Sequence[JobLimit]) -> list[LimitRule]:
             burst=limit.burst,
             hold=limit.hold,
         )
-        for place, limit in enumerate(limits)
+        for place, limit in enumerate(spec.concurrency)
         if limit.use is None
     ]
+    if spec.overlap.lines_up:
+        rules.append(LimitRule(name=overlap_limit_name(job_id), job_id=job_id, max_running=1, hold=Hold.RUN))
+    return rules
+
+
+def kept_rules(job_id: JobId, spec: JobSpec) -> list[str]:
+    """Return the names of a job's own rules that keep their bounds when it gets this definition.
+
+    Only `allow` opens a line. If the job skips overlaps from now on, the runs in its line still follow one another.
+    """
+    names = [rule.name for rule in rules_of(job_id, spec)]
+    return [*names, overlap_limit_name(job_id)] if spec.overlap.keeps_line else names
 
 
 def used_limits(limits: Sequence[JobLimit]) -> list[str]:
@@ -141,6 +163,8 @@ class KeyMaker:
         # The line of a run is that of the first limit with a key: a job's cap alone would make one long line.
         first = next((place for place, limit in enumerate(spec.concurrency) if limit.key), 0)
         self._paths = sorted(found, key=lambda one: one[2] != first)
+        if spec.overlap.lines_up:  # but runs that follow one another stand in one, in their order
+            self._paths.insert(0, (overlap_limit_name(job_id), KeyPath(""), len(found)))
         is_fixed = not any(path.steps for _, path, _ in self._paths)
         self._made = self._make(None) if is_fixed else None
 
@@ -173,7 +197,7 @@ def keys_of(job_id: JobId, spec: JobSpec, payload: bytes | None = None) -> tuple
     Raises:
         InvalidInput: the payload has not what a key is made of.
     """
-    return KeyMaker(job_id, spec).make(payload) if spec.concurrency else ()
+    return KeyMaker(job_id, spec).make(payload) if spec.is_limited else ()
 
 
 def is_lined_up(route: str) -> bool:

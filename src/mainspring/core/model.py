@@ -48,6 +48,22 @@ class Overlap(StrEnum):
 
     ALLOW = "allow"
     SKIP = "skip"
+    QUEUE_ONE = "queue_one"
+    QUEUE_ALL = "queue_all"
+    CANCEL_RUNNING = "cancel_running"
+
+    @property
+    def lines_up(self) -> bool:
+        """Whether the job's runs stand in one line, and run one after the other."""
+        return self not in _WITHOUT_LINE
+
+    @property
+    def keeps_line(self) -> bool:
+        """Whether runs that stand in the job's line from before still run one after the other."""
+        return self is not Overlap.ALLOW
+
+
+_WITHOUT_LINE = (Overlap.ALLOW, Overlap.SKIP)
 
 
 class Misfire(StrEnum):
@@ -152,6 +168,7 @@ class JobSpec:
         poison_limit: how many worker crashes while this run is quarantined make it FAILED.
         concurrency: the limits under which its runs start, at most three.
         unique, debounce, throttle: which submissions make a run of their own; at most one of the three.
+        pause_after_failures: after how many failed runs in a row the job is paused; None is never.
     """
 
     name: str
@@ -175,6 +192,12 @@ class JobSpec:
     unique: UniqueRule | None = None
     debounce: DebounceRule | None = None
     throttle: ThrottleRule | None = None
+    pause_after_failures: int | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether its runs wait in lines: under limits, or because one follows the other."""
+        return bool(self.concurrency) or self.overlap.lines_up
 
     @property
     def route(self) -> str:
@@ -185,7 +208,7 @@ class JobSpec:
         target = self.target
         known = TARGETS.by_name.get(target.type)
         base = target.type if known is None else known.route(target.params)
-        parts = (base, *self.labels, LINED_UP) if self.concurrency else (base, *self.labels)
+        parts = (base, *self.labels, LINED_UP) if self.is_limited else (base, *self.labels)
         route = "+".join(parts)
         if "%" not in route and route.count("+") == len(parts) - 1:
             return route
@@ -201,6 +224,7 @@ class Job:
         revision: the clock's revision; grows with each edit, pause, resume and delete, and fences plans.
         next_fire_at: the next instant the trigger gives; None when paused or exhausted.
         fired_through: the newest instant that was fired or skipped.
+        pause_note: why Mainspring paused it by itself; None if it is not paused, or a user paused it.
     """
 
     id: JobId
@@ -213,6 +237,7 @@ class Job:
     fired_through: datetime | None
     created_at: datetime
     updated_at: datetime
+    pause_note: str | None = None
 
 
 @value()

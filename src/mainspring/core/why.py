@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from mainspring.core.admission import OVERLAP
 from mainspring.core.fields import show
 from mainspring.core.ids import RunId, format_run_id
-from mainspring.core.limits import job_of_limit
+from mainspring.core.limits import job_of_limit, overlap_limit_name
 from mainspring.core.model import Run
 from mainspring.core.pauses import Pause
 from mainspring.core.rates import Rate
@@ -18,6 +19,10 @@ from mainspring.core.states import FINAL_STATES, RunState
 MOST_AHEAD = 1000
 """Up to so many runs before a run are counted."""
 _SECOND = timedelta(seconds=1)
+_OVERLAPPED: Mapping[tuple[RunState, str], str] = {
+    (RunState.SKIPPED, OVERLAP): ": other runs of the job were in its way when it fired",
+    (RunState.CANCELLED, OVERLAP): ": it made way for a later fire of its job",
+}
 
 
 class WhyCode(StrEnum):
@@ -61,6 +66,12 @@ class KeyFacts:
         return self.max_running is not None and self.held >= self.max_running
 
     @property
+    def is_line(self) -> bool:
+        """Whether it is the line of a job whose runs follow one another."""
+        job_id = job_of_limit(self.limit)
+        return job_id is not None and self.limit == overlap_limit_name(job_id)
+
+    @property
     def words(self) -> str:
         """The key as it stands in a sentence."""
         owner = "the job's limit" if job_of_limit(self.limit) is not None else f"limit {self.limit}"
@@ -98,7 +109,13 @@ class Why:
 
 
 def explain(
-    run: Run, wait: WaitFacts | None, *, has_worker: bool, now: datetime, pause: Pause | None = None
+    run: Run,
+    wait: WaitFacts | None,
+    *,
+    has_worker: bool,
+    now: datetime,
+    pause: Pause | None = None,
+    pause_note: str | None = None,
 ) -> Why:
     """Return why a run waits, or what became of it.
 
@@ -107,11 +124,13 @@ def explain(
         has_worker: a live worker serves its queue, and can execute it.
         now: the store's time.
         pause: what stops its lane; None: nothing does.
+        pause_note: why Mainspring paused the job of a run that FAILED; None if it did not.
     """
     if run.state in FINAL_STATES:
-        reason = f" ({run.reason})" if run.reason else ""
+        reason = f" ({run.reason}{_OVERLAPPED.get((run.state, run.reason), '')})" if run.reason else ""
         ended = "" if run.finished_at is None else f" at {_instant(run.finished_at)}"
-        return Why(code=WhyCode.ENDED, sentence=f"It has ended: {run.state}{reason}{ended}.")
+        paused = "" if pause_note is None else f" Its job is paused: {pause_note}."
+        return Why(code=WhyCode.ENDED, sentence=f"It has ended: {run.state}{reason}{ended}.{paused}")
     if run.state is RunState.RUNNING or wait is None:
         since = "" if run.started_at is None else f" since {_instant(run.started_at)}"
         asked = "; it was asked to stop" if run.is_cancel_requested else ""
@@ -148,6 +167,11 @@ def _explain_key(keys: Sequence[KeyFacts], ahead: int) -> Why | None:
     for key in keys:
         if key.is_full:
             holders = ", ".join(map(format_run_id, key.holders))
+            if key.is_line:
+                sentence = (
+                    f"The job's runs follow one another, and {holders} has not ended; {_before(ahead)}."
+                )
+                return Why(code=WhyCode.KEY_FULL, sentence=sentence, ahead=ahead, holders=key.holders)
             taken = f"{key.held} of {key.max_running} places under {key.words} are taken by {holders}"
             more = " and others" if key.held > len(key.holders) else ""
             sentence = f"{taken}{more}; {_before(ahead)}."

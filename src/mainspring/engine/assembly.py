@@ -23,6 +23,7 @@ from mainspring.engine.scheduling.census import CensusTaker
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
+from mainspring.engine.settling.failures import FailureWatch
 from mainspring.engine.settling.janitor import Janitor, Retention
 from mainspring.engine.settling.reaper import Reaper
 from mainspring.engine.usecases.browsing import BUDGET
@@ -203,6 +204,9 @@ class Engine:
                 write_health=self._write_health,
             ),
             Janitor(store, waiter=tools.waiter(), retention=settings.retention),
+            FailureWatch(
+                store, clock=tools.clock, ownership=ownership, wakeups=self.wakeups, waiter=tools.waiter()
+            ),
             CalendarFollower(
                 store,
                 Replanner(store, calendars, clock=tools.clock, wakeups=self.wakeups),

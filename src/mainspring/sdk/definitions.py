@@ -69,6 +69,7 @@ class JobOptions(TypedDict, total=False):
     unique: Mapping[str, Any] | Unique | str | None
     debounce: Mapping[str, Any] | Debounce | None
     throttle: Mapping[str, Any] | Throttle | None
+    pause_after_failures: int | None
 
 
 def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ NEXT_FIRES = 5
 _YOUNG: Mapping[str, Any] = {
     "calendars": msgspec.field(default_factory=lambda: CALENDARS.store(NO_CALENDARS)),
     "concurrency": msgspec.field(default_factory=list),
-    **dict.fromkeys(("unique", "debounce", "throttle")),
+    **dict.fromkeys(("unique", "debounce", "throttle", "pause_after_failures")),
 }
 """Fields of a job that servers of earlier releases do not send, and what stands there then."""
 _STATUS = "`submitted`, `existing`, `replaced`, `debounced` or `throttled`."
@@ -42,6 +42,10 @@ class _JobHead(Struct, kw_only=True):
     next_fire_times: Annotated[list[Instant], Meta(description="The next five fires.")]
     created_at: Instant
     updated_at: Instant
+    pause_note: Annotated[
+        str | None,
+        Meta(description="Why Mainspring paused it. Null if it is not paused, or a user paused it."),
+    ] = None
 
 
 if TYPE_CHECKING:
@@ -254,6 +258,7 @@ def view_job(job: Job, trigger: Trigger | None) -> JobView:
         next_fire_times=fires,
         created_at=job.created_at,
         updated_at=job.updated_at,
+        pause_note=job.pause_note,
         **plain_from_spec(job.spec, msgspec.Raw),
     )
 

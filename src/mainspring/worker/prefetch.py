@@ -61,7 +61,7 @@ class Prefetch:
         is_backlog = 0 < asked <= len(leases)
         if not self._horizon or not is_backlog or now < self._paused_until:
             return 0
-        if any(lease.spec.delivery is Delivery.AT_MOST_ONCE or lease.spec.concurrency for lease in leases):
+        if any(lease.spec.delivery is Delivery.AT_MOST_ONCE or lease.spec.is_limited for lease in leases):
             return 0
         return min(int(self._rate * self._horizon), MOST, _that_fit(leases))
 

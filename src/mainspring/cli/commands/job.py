@@ -303,7 +303,9 @@ def _read_wait(text: str) -> float:
 
 
 def _next(job: JobView) -> str:
-    return "paused" if job.is_paused else _instant(job.next_fire_time)
+    if not job.is_paused:
+        return _instant(job.next_fire_time)
+    return "paused" if job.pause_note is None else f"paused: {job.pause_note}"
 
 
 def _instant(value: Any) -> str:

@@ -110,6 +110,28 @@ class LimitList(Kind):
         return f"a number, an object, or a list of at most {MOST_LIMITS} objects"
 
 
+def check_line(spec: JobSpec, body: Mapping[str, Any]) -> None:
+    """Refuse more limits than a run has room for. The line of a job whose runs follow one another takes up one.
+
+    Args:
+        body: what the user wrote.
+
+    Raises:
+        InvalidInput: the field is one that the user wrote.
+    """
+    if not spec.overlap.lines_up or len(spec.concurrency) < MOST_LIMITS:
+        return
+    most, overlap = MOST_LIMITS - 1, spec.overlap.value
+    if "concurrency" in body:
+        raise InvalidInput(
+            "concurrency", f"must have at most {most} limits beside overlap {overlap!r}, which takes up one"
+        )
+    message = (
+        f"{overlap!r} takes up one of {MOST_LIMITS} limits, and the job has {MOST_LIMITS}; take one away"
+    )
+    raise InvalidInput("overlap", message)
+
+
 def check_keys_stay(spec: JobSpec) -> None:
     """Refuse limits by parts of a payload that may change while a run waits: it would stand in the wrong line.
 

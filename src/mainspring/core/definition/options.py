@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from mainspring.core.definition.limits import LimitList
 from mainspring.core.definition.once import DEBOUNCE, THROTTLE, UNIQUE
 from mainspring.core.definition.policies import CALENDARS, MISFIRE, RETRY
+from mainspring.core.failures import MOST_FAILURES
 from mainspring.core.fields import DAY, MAX_NAME, read_text
 from mainspring.core.ids import looks_like_job_id, looks_like_run_id
 from mainspring.core.kinds import Choice, Payload, Text, Whole, Word, Words
@@ -102,11 +103,13 @@ OPTIONS = _job_options(
     Option(
         name="overlap",
         kind=Choice(Overlap),
-        summary="What a scheduled fire does while an earlier run of the job is live.",
+        summary="What becomes of a fire while an earlier run of the job is live.",
         detail=(
-            "`skip`: it makes no run, however the live one came about, and is recorded as skipped. "
-            "A run submitted by hand is never skipped."
+            "`skip`: it is recorded as skipped. `queue_one`: its run waits for the end of the other, but is skipped "
+            "if one waits already. `queue_all`: all wait. `cancel_running`: it cancels the others and waits for their "
+            "end. [Run one at a time](../howto/run-one-at-a-time.md) has examples."
         ),
+        example="queue_one",
     ),
     Option(
         name="calendars",
@@ -190,6 +193,14 @@ OPTIONS = _job_options(
         detail="It guards submissions, not fires.",
         is_nullable=True,
         example={"key": "$.customer", "limit": 1, "per": "1h"},
+    ),
+    Option(
+        name="pause_after_failures",
+        kind=Whole(1, MOST_FAILURES),
+        summary="Pause the job when so many of its runs in a row have failed, retries included.",
+        detail="[Stop a broken job](../howto/stop-a-broken-job.md) says what counts.",
+        is_nullable=True,
+        example=5,
     ),
 )
 """All others, in the order in which they are shown. Each has a default, that of `JobSpec`."""

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from mainspring.core.definition.forms import read_target, read_trigger, replacing_only
-from mainspring.core.definition.limits import check_keys_stay
+from mainspring.core.definition.limits import check_keys_stay, check_line
 from mainspring.core.definition.once import check_once
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.fields import check_known, one_of, read_mapping, show
@@ -141,6 +141,7 @@ def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
             raise InvalidInput(hard, message)
         message = f"must be shorter than the timeout, {show(spec.timeout)}, or it would never be reached"
         raise InvalidInput(soft or "soft_timeout", message)
+    check_line(spec, body)
     check_once(spec, body)
     check_keys_stay(spec)
     return spec

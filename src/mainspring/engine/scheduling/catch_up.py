@@ -5,10 +5,11 @@ So old work never delays fires that are on time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 
-from mainspring.core.ids import job_shard
+from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Overlap, RunKind
 from mainspring.core.pauses import NOTHING_PAUSED, LanePauses
 from mainspring.core.planning import walk_range
@@ -66,12 +67,7 @@ class CatchUp:
         )
         found = await self._calendars.apply_to_ranges(specs, fire_ranges)
         share = max(RUNS_PER_TICK // len(fire_ranges), 1)
-        steps = [
-            make_step(fire_range, spec, share, now, self._restrictions.current.pauses)
-            for fire_range, spec in zip(fire_ranges, found, strict=True)
-            # A fire range whose trigger type is unknown here waits for a server that knows it.
-            if spec is not None and not isinstance(spec.trigger, UnknownTrigger)
-        ]
+        steps = list(_plan(fire_ranges, found, share, now, self._restrictions.current.pauses))
         results = await self._store.advance_fire_ranges(steps, epochs=epochs, now=now)
         fenced = {
             job_shard(step.job_id)
@@ -80,9 +76,31 @@ class CatchUp:
         }
         if fenced:
             self._ownership.fence(fenced, used=epochs)
+        if any(result.cancelled for result in results):
+            self._wakeups.cancel_requested()
         if any(result.run_ids for result in results):
             self._wakeups.runs_ready(lanes_of([run for step in steps for run in step.runs]))
         return PERIOD
+
+
+def _plan(
+    fire_ranges: Sequence[FireRange],
+    specs: Sequence[JobSpec | None],
+    share: int,
+    now: datetime,
+    pauses: LanePauses,
+) -> Iterator[FireRangeStep]:
+    """Plan the next step of each fire range. Of a job that cancels what is live, one at a time."""
+    cancelling: set[JobId] = set()
+    for fire_range, spec in zip(fire_ranges, specs, strict=True):
+        # A fire range whose trigger type is unknown here waits for a server that knows it.
+        if spec is None or isinstance(spec.trigger, UnknownTrigger):
+            continue
+        if spec.overlap is Overlap.CANCEL_RUNNING:
+            if fire_range.job_id in cancelling:
+                continue
+            cancelling.add(fire_range.job_id)
+        yield make_step(fire_range, spec, share, now, pauses)
 
 
 def make_step(
@@ -96,9 +114,8 @@ def make_step(
 
     With the overlap policy `skip`, a step has only one fire, so that it is judged against the runs live at that time.
     """
-    skip_if_live = spec.overlap is Overlap.SKIP
     to_at = fire_range.to_at if fire_range.to_at is not None else now
-    wanted = 1 if skip_if_live else share
+    wanted = 1 if spec.overlap is Overlap.SKIP else share
     fires: list[datetime] = []
     if spec.trigger is not None:
         fires = list(
@@ -127,5 +144,5 @@ def make_step(
             for fire_at in fires
         ),
         is_done=is_done,
-        skip_if_live=skip_if_live,
+        overlap=spec.overlap,
     )

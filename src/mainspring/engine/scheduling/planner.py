@@ -11,7 +11,7 @@ import structlog
 
 from mainspring.core.clocks import NextFire
 from mainspring.core.ids import JobId, format_job_id, job_shard
-from mainspring.core.model import JobSpec, Overlap
+from mainspring.core.model import JobSpec
 from mainspring.core.outlines import is_on_time
 from mainspring.core.pauses import NOTHING_PAUSED, LanePauses
 from mainspring.core.planning import next_fire, plan_fires
@@ -175,11 +175,12 @@ class Planner:
             fires = list(_plan(clocks, specs, now, self._restrictions.current.pauses))
             planned = [*fires]
             results = await self._store.record_fires([fire for _, fire in fires], epochs=epochs, now=now)
-        has_runs = False
+        has_runs = has_cancelled = False
         fenced: set[int] = set()
         for (clock, fire), result in zip(planned, results, strict=True):
             if result.status is FireStatus.FIRED:
                 has_runs = has_runs or bool(result.run_ids)
+                has_cancelled = has_cancelled or bool(result.cancelled)
                 if fire is not None:
                     self._push_following(clock, fire, now)
             elif result.status is FireStatus.FENCED:
@@ -190,6 +191,8 @@ class Planner:
         if fenced:
             _log.warning("planner_fenced", shards=sorted(fenced))
             self._ownership.fence(fenced, used=epochs)
+        if has_cancelled:
+            self._wakeups.cancel_requested()
         if has_runs:
             runs = [run for _, fire in planned if fire is not None for run in fire.runs]
             self._wakeups.runs_ready((lambda: outlined_lanes(clocks)) if in_set else lanes_of(runs))
@@ -282,5 +285,5 @@ def make_fire(
             fire_range_of(planned, job_id=clock.job_id, version=clock.version, trigger=spec.trigger)
             for planned in plan.ranges
         ),
-        skip_if_live=spec.overlap is Overlap.SKIP,
+        overlap=spec.overlap,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from mainspring.core.calendars.sieve import clock_trigger
+from mainspring.core.failures import gap_reason
 from mainspring.core.model import FireRangeKind, Job, JobSpec
 from mainspring.core.planning import (
     PlannedRange,
@@ -54,7 +55,12 @@ def paused_fire_range(job: Job, version: int, from_at: datetime | None) -> tuple
     if from_at is None:
         return ()
     fire_range = NewFireRange(
-        job_id=job.id, version=version, kind=FireRangeKind.GAP, from_at=from_at, to_at=None, reason="paused"
+        job_id=job.id,
+        version=version,
+        kind=FireRangeKind.GAP,
+        from_at=from_at,
+        to_at=None,
+        reason=gap_reason(job.pause_note),
     )
     return (fire_range,)
 

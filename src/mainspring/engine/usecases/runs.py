@@ -245,7 +245,9 @@ class Runs:
         run, now = await self.get(tenant, run_id), self._clock.now()
         wait = await self._store.read_wait(run_id, now=now)
         if wait is None:
-            return explain(run, wait, has_worker=True, now=now)
+            jobs = await self._store.get_jobs([run.job_id]) if run.state is RunState.FAILED else []
+            note = next((job.pause_note for job in jobs if job is not None), None)
+            return explain(run, wait, has_worker=True, now=now, pause_note=note)
         offers = await self._store.list_sessions()
         restrictions = await self._store.read_restrictions()
         assert restrictions is not None, "nothing is known, so all is read"

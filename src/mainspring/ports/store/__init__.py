@@ -23,6 +23,7 @@ from mainspring.ports.store.browse import BrowseStore
 from mainspring.ports.store.calendars import CalendarStore
 from mainspring.ports.store.census import CensusStore
 from mainspring.ports.store.claims import ClaimStore
+from mainspring.ports.store.failures import FailureStore
 from mainspring.ports.store.jobs import JobStore
 from mainspring.ports.store.limits import LimitStore
 from mainspring.ports.store.nodes import NodeStore
@@ -48,6 +49,7 @@ class Store(
     RestrictionStore,
     LimitStore,
     CalendarStore,
+    FailureStore,
     Protocol,
 ):
     """The durable truth."""

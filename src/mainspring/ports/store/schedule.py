@@ -10,7 +10,7 @@ from typing import Protocol
 
 from mainspring.core.clocks import NextFire
 from mainspring.core.ids import FireRangeId, JobId, RunId
-from mainspring.core.model import FireRange, FireRangeKind, LaneKey, Priority, RunKind
+from mainspring.core.model import FireRange, FireRangeKind, LaneKey, Overlap, Priority, RunKind
 from mainspring.core.outlines import RunOutline
 from mainspring.core.planning import jittered
 from mainspring.core.values import value
@@ -39,8 +39,9 @@ class ScheduleStore(Protocol):
 
         A fire takes effect only if the clock row matches its id, revision and `fire_at`, and its `fired_through` lies
         before `fire_at`. Otherwise the result is `LOST`. It is `FENCED` if the shard's epoch is not the given one
-        (law 3; the shard rows are held FOR SHARE). With `skip_if_live`, runs of a job that has a live run become
-        SKIPPED records with reason `overlap`. A call has at most one fire per job.
+        (law 3; the shard rows are held FOR SHARE). What becomes of the runs while others of their job are live,
+        `core.overlap` says: they may be SKIPPED records with reason `overlap`, or cancel the others. A call has at most
+        one fire per job.
         """
         ...
 
@@ -70,7 +71,7 @@ class ScheduleStore(Protocol):
         moved.
 
         The job's clock row is locked first, so that no two writers judge overlap at the same time. Steps are fenced
-        like `record_fires`.
+        like `record_fires`. A call has at most one step of a job that cancels what is live.
         """
         ...
 
@@ -153,7 +154,7 @@ class Fire:
         fired_through: the newest instant that this fire accounts for.
         runs: runs to insert. Those with a `skip_reason` become SKIPPED records.
         fire_ranges: the other fire times that this fire accounts for.
-        skip_if_live: the overlap policy is `skip`.
+        overlap: what becomes of the runs while others of the job are live.
     """
 
     job_id: JobId
@@ -163,7 +164,7 @@ class Fire:
     fired_through: datetime
     runs: tuple[NewRun, ...] = ()
     fire_ranges: tuple[NewFireRange, ...] = ()
-    skip_if_live: bool = False
+    overlap: Overlap = Overlap.ALLOW
 
 
 def fire_of(clock: DueClock) -> Fire:
@@ -188,7 +189,7 @@ class FireRangeStep:
     cursor_to: datetime
     runs: tuple[NewRun, ...]
     is_done: bool
-    skip_if_live: bool = False
+    overlap: Overlap = Overlap.ALLOW
 
 
 class FireStatus(StrEnum):
@@ -201,7 +202,12 @@ class FireStatus(StrEnum):
 
 @value()
 class FireResult:
-    """The result of a fire, with the ids of the runs that became live (not of skipped ones)."""
+    """The result of a fire, with the ids of the runs that became live (not of skipped ones).
+
+    Attributes:
+        cancelled: the runs that it cancelled, or asked to stop.
+    """
 
     status: FireStatus
     run_ids: tuple[RunId, ...] = ()
+    cancelled: tuple[RunId, ...] = ()

@@ -83,7 +83,7 @@ class MemoryJobStore:
         job.version += 1
         tables.versions[job.id, job.version] = edit.spec
         tables.use_calendars(job.id, edit.calendars)
-        self._move_clock(job, decision.move, edit.fire_ranges, now)
+        move_clock(self._tables, job, decision.move, edit.fire_ranges, now)
         keep_limits(tables, job.id, job.tenant, job.spec)
         return decision.verdict
 
@@ -93,7 +93,7 @@ class MemoryJobStore:
             job = self._tables.jobs.get(change.job_id)
             decision = decide_pause(job, revision=change.revision, fire_at=change.fire_at)
             if job is not None and decision.move is not None:
-                self._move_clock(job, decision.move, change.fire_ranges, now)
+                move_clock(self._tables, job, decision.move, change.fire_ranges, now)
             results.append(decision.verdict)
         return results
 
@@ -105,25 +105,9 @@ class MemoryJobStore:
                 job, revision=change.revision, fire_at=change.fire_at, next_fire=change.next_fire
             )
             if job is not None and decision.move is not None:
-                self._move_clock(job, decision.move, change.fire_ranges, now)
+                move_clock(self._tables, job, decision.move, change.fire_ranges, now)
             results.append(decision.verdict)
         return results
-
-    def _move_clock(
-        self, job: JobRow, move: ClockMove, fire_ranges: Sequence[NewFireRange], now: datetime
-    ) -> None:
-        """Set the clock, raise its revision, and insert the change's records."""
-        if move.ends_gap:
-            self._tables.drop_empty_gaps(job.id, now=now)
-            for fire_range in self._tables.fire_ranges_of_job[job.id]:
-                if fire_range.is_open and fire_range.kind is FireRangeKind.GAP:
-                    self._tables.close_fire_range(fire_range, now=now)
-        job.is_paused = move.is_paused
-        job.revision += 1
-        job.updated_at = now
-        self._tables.set_next_fire(job, move.next_fire)
-        for new in fire_ranges:
-            self._tables.add_fire_range(new, now=now)
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         return [self._delete_job(change, now) for change in changes]
@@ -133,7 +117,7 @@ class MemoryJobStore:
         job = tables.jobs.get(change.job_id)
         decision = decide_delete(job, revision=change.revision, fire_at=change.fire_at)
         if job is not None and decision.move is not None:
-            self._move_clock(job, decision.move, change.fire_ranges, now)
+            move_clock(self._tables, job, decision.move, change.fire_ranges, now)
             tables.drop_empty_gaps(job.id, now=now)
             for fire_range in tables.fire_ranges_of_job[job.id]:
                 if fire_range.is_open:
@@ -159,3 +143,22 @@ class MemoryJobStore:
 
     async def read_versions(self, keys: Sequence[tuple[JobId, int]]) -> list[JobSpec | None]:
         return [self._tables.versions.get(key) for key in keys]
+
+
+def move_clock(
+    tables: Tables, job: JobRow, move: ClockMove, fire_ranges: Sequence[NewFireRange], now: datetime
+) -> None:
+    """Set the clock, raise its revision, and insert the change's records."""
+    if move.ends_gap:
+        tables.drop_empty_gaps(job.id, now=now)
+        for fire_range in tables.fire_ranges_of_job[job.id]:
+            if fire_range.is_open and fire_range.kind is FireRangeKind.GAP:
+                tables.close_fire_range(fire_range, now=now)
+    job.is_paused = move.is_paused
+    if not move.is_paused:
+        job.pause_note = None
+    job.revision += 1
+    job.updated_at = now
+    tables.set_next_fire(job, move.next_fire)
+    for new in fire_ranges:
+        tables.add_fire_range(new, now=now)

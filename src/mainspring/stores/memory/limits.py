@@ -10,7 +10,7 @@ from itertools import islice
 
 from mainspring.core.holding import LineStop
 from mainspring.core.ids import JobId, KeyId
-from mainspring.core.limits import LimitRule, rules_of, used_limits
+from mainspring.core.limits import LimitRule, kept_rules, line_key, rules_of, used_limits
 from mainspring.core.model import JobSpec
 from mainspring.core.states import FINAL_STATES
 from mainspring.ports.store.claims import ClaimResult
@@ -179,14 +179,30 @@ class MemoryLimitStore:
 
 def keep_limits(tables: Tables, job_id: JobId, tenant: str, spec: JobSpec) -> None:
     """Store what a job's definition says about limits, instead of what an earlier one said."""
+    kept = kept_rules(job_id, spec)
     for name, rule in list(tables.limits.rules.items()):
-        if rule.job_id == job_id:
+        if rule.job_id == job_id and name[1] not in kept:
             tables.limits.rules[name] = rule.lifted()
-    for rule in rules_of(job_id, spec.concurrency):
+    for rule in rules_of(job_id, spec):
         tables.limits.rules[tenant, rule.name] = rule
+    if spec.overlap.lines_up:
+        _begin_line(tables, job_id, tenant)
     drop_limit_uses(tables, job_id)
     for used in used_limits(spec.concurrency):
         tables.limits.users[tenant, used].add(job_id)
+
+
+def _begin_line(tables: Tables, job_id: JobId, tenant: str) -> None:
+    """Have the line of a job wait for the end of what is live of it outside of the line."""
+    live = [
+        run
+        for (run_id,) in tables.runs_of_job[job_id].below(None)
+        if (run := tables.runs[run_id]).state not in FINAL_STATES
+    ]
+    if not live:
+        return
+    key = tables.limits.key_of(tenant, line_key(job_id))
+    key.holds |= {run.id: run.token for run in live if key.id not in run.keys}
 
 
 def drop_limit_uses(tables: Tables, job_id: JobId) -> None:

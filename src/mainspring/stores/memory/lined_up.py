@@ -134,4 +134,4 @@ def _pick_holders(
         waiting = [run.ready_at for run in rows if run.id in state.holders and run.ready_at > now]
         if waiting:
             keys[key_id] = replace(state, retry_at=min(waiting))
-    return [run for run in rows if run.ready_at <= now and line_of(run) in lines]
+    return [run for run in rows if run.keys and run.ready_at <= now and line_of(run) in lines]

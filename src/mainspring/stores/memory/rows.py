@@ -37,6 +37,7 @@ class JobRow:
     fired_through: datetime | None
     created_at: datetime
     updated_at: datetime
+    pause_note: str | None = None
 
     @property
     def next_fire_at(self) -> datetime | None:
@@ -54,6 +55,7 @@ class JobRow:
             fired_through=self.fired_through,
             created_at=self.created_at,
             updated_at=self.updated_at,
+            pause_note=self.pause_note,
         )
 
 

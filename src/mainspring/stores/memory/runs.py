@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import islice
 
 from mainspring.core.admission import KnownKey, SubmissionVerdict, admit, is_remembered
-from mainspring.core.applying import CancelVerdict, judge_cancel
+from mainspring.core.applying import CancelVerdict
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.states import RunState
@@ -56,17 +56,7 @@ class MemoryRunStore:
     async def cancel_runs(
         self, run_ids: Sequence[RunId], *, reason: str, now: datetime
     ) -> list[CancelVerdict]:
-        return [self._cancel(run_id, reason, now) for run_id in run_ids]
-
-    def _cancel(self, run_id: RunId, reason: str, now: datetime) -> CancelVerdict:
-        run = self._tables.runs.get(run_id)
-        verdict = judge_cancel(None if run is None else run.state)
-        if run is not None and verdict is CancelVerdict.CANCELLED:
-            self._tables.finish(run, RunState.CANCELLED, reason=reason, now=now)
-        if run is not None and verdict is CancelVerdict.REQUESTED and not run.is_cancel_requested:
-            run.is_cancel_requested = True
-            run.cancel_reason = reason
-        return verdict
+        return [self._tables.cancel(run_id, reason=reason, now=now) for run_id in run_ids]
 
     async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
         expired = list(islice(self._tables.expiring.between(None, (now, LAST_ID)), limit))

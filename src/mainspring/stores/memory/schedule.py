@@ -62,8 +62,7 @@ class MemoryScheduleStore:
         job.fired_through = fire.fired_through
         for fire_range in fire.fire_ranges:
             tables.add_fire_range(fire_range, now=now)
-        run_ids = tables.insert_planned(fire.runs, skip_if_live=fire.skip_if_live, now=now)
-        return FireResult(FireStatus.FIRED, run_ids)
+        return tables.insert_planned(fire.runs, fire.overlap, now=now)
 
     async def fire_outlined(
         self, clocks: Sequence[DueClock], *, epochs: Epochs, now: datetime
@@ -103,9 +102,7 @@ class MemoryScheduleStore:
         fire_range.cursor_at = step.cursor_to
         if step.is_done:
             tables.close_fire_range(fire_range, now=now)
-        return FireResult(
-            FireStatus.FIRED, tables.insert_planned(step.runs, skip_if_live=step.skip_if_live, now=now)
-        )
+        return tables.insert_planned(step.runs, step.overlap, now=now)
 
     async def list_fire_ranges(self, job_id: JobId, *, limit: int = 100) -> list[FireRange]:
         fire_ranges = self._tables.fire_ranges_of_job.get(job_id, [])

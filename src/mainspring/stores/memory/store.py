@@ -13,6 +13,7 @@ from mainspring.stores.memory.browse import MemoryBrowseStore
 from mainspring.stores.memory.calendars import MemoryCalendarStore
 from mainspring.stores.memory.census import MemoryCensusStore
 from mainspring.stores.memory.claims import MemoryClaimStore
+from mainspring.stores.memory.failures import MemoryFailureStore
 from mainspring.stores.memory.jobs import MemoryJobStore
 from mainspring.stores.memory.limits import MemoryLimitStore
 from mainspring.stores.memory.nodes import MemoryNodeStore
@@ -31,6 +32,7 @@ _CAPABILITIES = StoreCapabilities(
 
 class MemoryStore(
     MemoryJobStore,
+    MemoryFailureStore,
     MemoryScheduleStore,
     MemoryRunStore,
     MemoryClaimStore,

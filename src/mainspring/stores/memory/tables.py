@@ -12,7 +12,8 @@ from datetime import datetime
 from itertools import count
 from uuid import UUID
 
-from mainspring.core.admission import skip_overlaps
+from mainspring.core.admission import OVERLAP
+from mainspring.core.applying import CancelVerdict, judge_cancel
 from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.census import Census
 from mainspring.core.clocks import NextFire
@@ -27,7 +28,8 @@ from mainspring.core.ids import (
     job_shard,
     make_run_id,
 )
-from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Priority
+from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Overlap, Priority
+from mainspring.core.overlap import LiveOfJob, OverlapVerdict, judge_overlap
 from mainspring.core.pauses import Pause, PauseKey
 from mainspring.core.queues import Queue
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
@@ -35,7 +37,7 @@ from mainspring.core.tenants import Tenant
 from mainspring.ports.store.calendars import CalendarUse, CalendarUses
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
-from mainspring.ports.store.schedule import NewFireRange
+from mainspring.ports.store.schedule import FireResult, FireStatus, NewFireRange
 from mainspring.stores.memory.index import OrderedIndex
 from mainspring.stores.memory.limit_tables import LimitTables
 from mainspring.stores.memory.rows import (
@@ -222,20 +224,34 @@ class Tables:
         self.index(run)
         return run
 
-    def insert_planned(
-        self, runs: tuple[NewRun, ...], *, skip_if_live: bool, now: datetime
-    ) -> tuple[RunId, ...]:
-        """Insert the runs of a fire or of a fire range's step, all of one job.
-
-        Return the ids of those that went live.
-        """
-        reasons = [new.skip_reason for new in runs]
-        if runs and skip_if_live:
-            reasons = skip_overlaps(reasons, is_live=self.live_of_job[runs[0].job_id] > 0)
+    def insert_planned(self, runs: tuple[NewRun, ...], overlap: Overlap, *, now: datetime) -> FireResult:
+        """Insert the runs of a fire or of a fire range's step, all of one job."""
+        judged = OverlapVerdict(tuple(new.skip_reason for new in runs))
+        if runs and overlap is not Overlap.ALLOW:
+            fires = [(new.fire_at, new.skip_reason) for new in runs]
+            judged = judge_overlap(overlap, fires, self._live_of_job(runs[0].job_id, overlap, now))
+        for run_id in judged.cancels:
+            self.cancel(run_id, reason=OVERLAP, now=now)
         added = [
-            self.add_run(new, now=now, skip_reason=reason) for new, reason in zip(runs, reasons, strict=True)
+            self.add_run(new, now=now, skip_reason=reason)
+            for new, reason in zip(runs, judged.reasons, strict=True)
         ]
-        return tuple(run.id for run in added if run.state is RunState.PENDING)
+        live = tuple(run.id for run in added if run.state is RunState.PENDING)
+        return FireResult(FireStatus.FIRED, live, judged.cancels)
+
+    def _live_of_job(self, job_id: JobId, overlap: Overlap, now: datetime) -> LiveOfJob:
+        """Return what an overlap policy asks for."""
+        if overlap is Overlap.SKIP or not self.live_of_job[job_id]:
+            return LiveOfJob(is_any=self.live_of_job[job_id] > 0)
+        of_job = (self.runs[key[0]] for key in self.runs_of_job[job_id].below(None))
+        live = [run for run in of_job if run.state not in FINAL_STATES]
+        return LiveOfJob(
+            is_any=True,
+            is_any_waiting=any(
+                run.token == 0 and (run.fire_at is not None or run.ready_at <= now) for run in live
+            ),
+            runs=tuple((run.id, run.fire_at) for run in live),
+        )
 
     def lane_of(self, key: LaneKey) -> LaneRow:
         """Return the lane with this key. Intern it if it is new."""
@@ -284,6 +300,17 @@ class Tables:
                 del run.lane.lines[run.keys[0]]
         if run.expires_at is not None and run.state in READY_STATES:
             self.expiring.discard((run.expires_at, run.id))
+
+    def cancel(self, run_id: RunId, *, reason: str, now: datetime) -> CancelVerdict:
+        """End a waiting run, or ask a RUNNING one to stop."""
+        run = self.runs.get(run_id)
+        verdict = judge_cancel(None if run is None else run.state)
+        if run is not None and verdict is CancelVerdict.CANCELLED:
+            self.finish(run, RunState.CANCELLED, reason=reason, now=now)
+        if run is not None and verdict is CancelVerdict.REQUESTED and not run.is_cancel_requested:
+            run.is_cancel_requested = True
+            run.cancel_reason = reason
+        return verdict
 
     def finish(self, run: RunRow, state: RunState, *, reason: str | None, now: datetime) -> None:
         """End a run for good."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from mainspring.core.admission import skip_overlaps
+from mainspring.core.admission import OVERLAP
 from mainspring.core.ids import LaneId, RunId, job_shard, make_run_id
 from mainspring.core.model import LaneKey
+from mainspring.core.overlap import OverlapVerdict, judge_overlap
 from mainspring.ports.store.runs import NewRun
+from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus
 from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.keys import hold_keys
+from mainspring.stores.postgres.overlap import cancel_runs, read_live
 from mainspring.stores.postgres.rows import columns_of_lanes, columns_of_runs
 
 _REMEMBERED = 100_000
@@ -113,35 +116,34 @@ async def _insert_skipped(
 async def insert_planned(
     transaction: Transaction,
     lane_ids: LaneIds,
-    plans: Sequence[tuple[Sequence[NewRun], bool]],
+    plans: Sequence[Fire | FireRangeStep],
     *,
     now: datetime,
-) -> list[tuple[RunId, ...]]:
-    """Insert the runs of fires or of fire ranges' steps, in order.
-
-    Args:
-        plans: for each fire or step its runs, and whether they are skipped while the job has a live run. If so, all
-            runs are of one job.
-
-    Returns:
-        For each plan the ids of the runs that went live.
-    """
-    asking = sorted({run.job_id for runs, skip_if_live in plans if skip_if_live for run in runs})
-    busy = (
-        {row["id"] for row in await transaction.fetch("find_busy_jobs", job_ids=asking)} if asking else set()
-    )
+) -> list[FireResult]:
+    """Insert the runs of fires or of fire ranges' steps, in order, and cancel what has to make way for them."""
+    live = await read_live(transaction, plans, now=now)
     decided: list[tuple[NewRun, str | None]] = []
-    for runs, skip_if_live in plans:
-        reasons = [run.skip_reason for run in runs]
-        if skip_if_live:
-            reasons = skip_overlaps(reasons, is_live=bool(runs) and runs[0].job_id in busy)
-        busy.update(run.job_id for run, reason in zip(runs, reasons, strict=True) if reason is None)
-        decided += zip(runs, reasons, strict=True)
+    verdicts: list[OverlapVerdict] = []
+    for plan in plans:
+        verdict = OverlapVerdict(tuple(run.skip_reason for run in plan.runs))
+        if plan.job_id in live and plan.runs:
+            fires = [(run.fire_at, run.skip_reason) for run in plan.runs]
+            verdict = judge_overlap(plan.overlap, fires, live[plan.job_id])
+            if None in verdict.reasons:
+                live[plan.job_id] = live[plan.job_id].with_another()
+        verdicts.append(verdict)
+        decided += zip(plan.runs, verdict.reasons, strict=True)
+    cancelled = [run_id for verdict in verdicts for run_id in verdict.cancels]
+    if cancelled:
+        await cancel_runs(transaction, cancelled, reason=OVERLAP, now=now)
     ids = iter(await insert_decided(transaction, lane_ids, decided, now=now))
-    kept = iter(reason for _, reason in decided)
     return [
-        tuple(run_id for _, run_id, reason in zip(runs, ids, kept, strict=False) if reason is None)
-        for runs, _ in plans
+        FireResult(
+            FireStatus.FIRED,
+            tuple(run_id for reason, run_id in zip(verdict.reasons, ids, strict=False) if reason is None),
+            verdict.cancels,
+        )
+        for verdict in verdicts
     ]
 
 

@@ -83,20 +83,15 @@ class PostgresJobStore:
             )
             ids = {row["id"] for row in rows}
             added = [job for job in jobs if job.id in ids]
-            await transaction.execute(
-                "add_versions",
-                job_ids=[job.id for job in added],
-                versions=[1] * len(added),
-                specs=[encode_spec(job.spec) for job in added],
-                now=now,
-            )
+            await _add_versions(transaction, [(job.id, 1, job.spec) for job in added], now)
             await _add_clocks(transaction, added)
             await use_calendars(
                 transaction, [(job.id, job.tenant, job.calendars) for job in added], are_new=True
             )
-            limited = [(job.id, job.tenant, job.spec) for job in added if job.spec.concurrency]
+            limited = [(job.id, job.tenant, job.spec) for job in added if job.spec.is_limited]
             if limited:
                 await keep_limits(transaction, limited, are_new=True)
+            await _watch_failures(transaction, {job.id: job.spec for job in added}, are_new=True)
             missed = dict.fromkeys(moved, AddResult.CALENDARS_MOVED)
             return [
                 AddResult.ADDED if job.id in ids else missed.get(job.id, AddResult.NAME_TAKEN) for job in jobs
@@ -129,6 +124,9 @@ class PostgresJobStore:
             edited = [(edit.job_id, locked[edit.job_id].tenant, edit.spec) for edit, _ in done]
             if edited:
                 await keep_limits(transaction, edited, are_new=False)
+                await _watch_failures(
+                    transaction, {edit.job_id: edit.spec for edit, _ in done}, are_new=False
+                )
             return [decision.verdict for _, decision in decided]
 
         # If another caller took the name since it was looked up, the unique index refuses it; the next try sees it.
@@ -138,7 +136,7 @@ class PostgresJobStore:
         def decide(job: _Locked | None, change: ClockChange) -> Decision:
             return decide_pause(job, revision=change.revision, fire_at=change.fire_at)
 
-        return await self._change(changes, decide, partial(_set_paused, is_paused=True), now)
+        return await self._change(changes, decide, partial(set_paused, is_paused=True), now)
 
     async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         def decide(job: _Locked | None, change: ClockChange) -> Decision:
@@ -146,7 +144,7 @@ class PostgresJobStore:
                 job, revision=change.revision, fire_at=change.fire_at, next_fire=change.next_fire
             )
 
-        return await self._change(changes, decide, partial(_set_paused, is_paused=False), now)
+        return await self._change(changes, decide, partial(set_paused, is_paused=False), now)
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         def decide(job: _Locked | None, change: ClockChange) -> Decision:
@@ -276,15 +274,17 @@ def _decide_edit(
     return decision
 
 
-async def _set_paused(
+async def set_paused(
     transaction: Transaction,
     done: Sequence[tuple[ClockChange, ClockMove]],
     now: datetime,
     *,
     is_paused: bool,
+    note: str | None = None,
 ) -> None:
+    """Note that jobs are paused, and why, or that they are not, and move their clocks."""
     job_ids = [change.job_id for change, _ in done]
-    await transaction.execute("set_paused", job_ids=job_ids, is_paused=is_paused, now=now)
+    await transaction.execute("set_paused", job_ids=job_ids, is_paused=is_paused, note=note, now=now)
     await move_clocks(transaction, done, now, {})
 
 
@@ -301,6 +301,7 @@ async def _delete(
     await transaction.execute("delete_clocks", job_ids=job_ids)
     await transaction.execute("remove_calendar_uses", job_ids=job_ids)
     await transaction.execute("drop_limit_uses", job_ids=job_ids)
+    await transaction.execute("unwatch_failures", job_ids=job_ids)
 
 
 async def _add_clocks(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
@@ -314,16 +315,41 @@ async def _add_clocks(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
     )
 
 
+async def _watch_failures(transaction: Transaction, specs: Mapping[JobId, JobSpec], *, are_new: bool) -> None:
+    """Note after how many failed runs in a row jobs are paused, or that they never are."""
+    watched = {
+        job_id: spec.pause_after_failures
+        for job_id, spec in sorted(specs.items())
+        if spec.pause_after_failures is not None
+    }
+    if watched:
+        await transaction.execute(
+            "watch_failures",
+            job_ids=list(watched),
+            shards=[job_shard(job_id) for job_id in watched],
+            thresholds=list(watched.values()),
+        )
+    if not are_new and (others := sorted(specs.keys() - watched.keys())):
+        await transaction.execute("unwatch_failures", job_ids=others)
+
+
 async def _keep_versions(
     transaction: Transaction, edits: Sequence[JobEdit], locked: Jobs, now: datetime
 ) -> None:
     job_ids = sorted(edit.job_id for edit in edits)
     await transaction.execute("raise_versions", job_ids=job_ids, now=now)
+    versions = [(edit.job_id, locked[edit.job_id].version + 1, edit.spec) for edit in edits]
+    await _add_versions(transaction, versions, now)
+
+
+async def _add_versions(
+    transaction: Transaction, versions: Sequence[tuple[JobId, int, JobSpec]], now: datetime
+) -> None:
     await transaction.execute(
         "add_versions",
-        job_ids=[edit.job_id for edit in edits],
-        versions=[locked[edit.job_id].version + 1 for edit in edits],
-        specs=[encode_spec(edit.spec) for edit in edits],
+        job_ids=[job_id for job_id, _, _ in versions],
+        versions=[version for _, version, _ in versions],
+        specs=[encode_spec(spec) for _, _, spec in versions],
         now=now,
     )
 

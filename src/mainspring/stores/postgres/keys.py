@@ -19,6 +19,16 @@ async def hold_keys(transaction: Transaction, runs: Sequence[NewRun]) -> dict[st
         {(run.lane.tenant, key) for run in runs for key in run.keys},
         key=lambda one: (one[0], one[1].limit, one[1].key),
     )
+    ids = await intern_keys(transaction, wanted)
+    rows = [[ids[run.lane.tenant, key] for key in run.keys] for run in runs]
+    names = ("key_ids", "second_keys", "third_keys")
+    return {
+        name: [row[place] if place < len(row) else None for row in rows] for place, name in enumerate(names)
+    }
+
+
+async def intern_keys(transaction: Transaction, wanted: Sequence[_Key]) -> dict[_Key, KeyId]:
+    """Return the ids of keys, which are sorted; insert new ones. They stay until the transaction ends."""
     ids = await _find(transaction, wanted)
     while len(ids) < len(wanted):  # some are new, or were pruned between the statements
         limits = sorted({(tenant, key.limit) for tenant, key in wanted})
@@ -30,11 +40,7 @@ async def hold_keys(transaction: Transaction, runs: Sequence[NewRun]) -> dict[st
         )
         await transaction.execute("intern_keys", **_columns_of(wanted))
         ids = await _find(transaction, wanted)
-    rows = [[ids[run.lane.tenant, key] for key in run.keys] for run in runs]
-    names = ("key_ids", "second_keys", "third_keys")
-    return {
-        name: [row[place] if place < len(row) else None for row in rows] for place, name in enumerate(names)
-    }
+    return ids
 
 
 async def _find(transaction: Transaction, wanted: Sequence[_Key]) -> dict[_Key, KeyId]:

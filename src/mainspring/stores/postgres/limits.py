@@ -9,7 +9,7 @@ from datetime import datetime
 from asyncpg import Record
 
 from mainspring.core.ids import JobId, KeyId, LaneId
-from mainspring.core.limits import Hold, LimitRule, rules_of, used_limits
+from mainspring.core.limits import Hold, LimitRule, kept_rules, line_key, rules_of, used_limits
 from mainspring.core.model import JobSpec
 from mainspring.ports.store.limits import (
     KeyUse,
@@ -21,6 +21,7 @@ from mainspring.ports.store.limits import (
 )
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
+from mainspring.stores.postgres.keys import intern_keys
 from mainspring.stores.postgres.leases import (
     LaneTenants,
     OutdatedRows,
@@ -159,13 +160,23 @@ async def keep_limits(
     Args:
         jobs: each with its tenant.
     """
-    rules = [(tenant, rule) for job_id, tenant, spec in jobs for rule in rules_of(job_id, spec.concurrency)]
+    rules = [(tenant, rule) for job_id, tenant, spec in jobs for rule in rules_of(job_id, spec)]
     if not are_new:
         job_ids = [job_id for job_id, _, _ in jobs]
-        await transaction.execute("lift_own_rules", job_ids=job_ids, names=[rule.name for _, rule in rules])
+        kept = [name for job_id, _, spec in jobs for name in kept_rules(job_id, spec)]
+        await transaction.execute("lift_own_rules", job_ids=job_ids, names=kept)
         await transaction.execute("drop_limit_uses", job_ids=job_ids)
     if rules:
         await _write_rules(transaction, rules)
+    lines = [(tenant, line_key(job_id), job_id) for job_id, tenant, spec in jobs if spec.overlap.lines_up]
+    if lines and not are_new:
+        lines.sort(key=lambda line: (line[0], line[1].limit))
+        ids = await intern_keys(transaction, [(tenant, key) for tenant, key, _ in lines])
+        await transaction.execute(
+            "begin_lines",
+            job_ids=[job_id for _, _, job_id in lines],
+            key_ids=[ids[tenant, key] for tenant, key, _ in lines],
+        )
     uses = [(tenant, name, job_id) for job_id, tenant, spec in jobs for name in used_limits(spec.concurrency)]
     if uses:
         await transaction.execute(

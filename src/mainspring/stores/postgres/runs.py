@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
 from mainspring.core.admission import SubmissionVerdict
-from mainspring.core.applying import CancelVerdict, judge_cancel
+from mainspring.core.applying import CancelVerdict
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Attempt, Run
 from mainspring.core.states import RunState
@@ -16,6 +15,7 @@ from mainspring.stores.postgres.completion import finish_waiting
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.inserts import LaneIds
+from mainspring.stores.postgres.overlap import cancel_runs
 from mainspring.stores.postgres.rows import (
     attempt_of,
     columns_of_runs,
@@ -107,27 +107,7 @@ class PostgresRunStore:
             return []
 
         async def work(transaction: Transaction) -> list[CancelVerdict]:
-            wanted = sorted(set(run_ids))
-            rows = await transaction.fetch("lock_runs", run_ids=wanted)
-            states: dict[RunId, RunState] = {row["id"]: RunState(row["state"]) for row in rows}
-            unknown = [run_id for run_id in wanted if run_id not in states]
-            if unknown:
-                ends = await transaction.fetch("read_ends", run_ids=unknown, tokens=[0] * len(unknown))
-                states |= {unknown[row["position"] - 1]: RunState(row["state"]) for row in ends}
-            verdicts: dict[CancelVerdict, list[RunId]] = defaultdict(list)
-            answers = []
-            for run_id in run_ids:
-                verdict = judge_cancel(states.get(run_id))
-                if verdict is CancelVerdict.CANCELLED:
-                    states[run_id] = RunState.CANCELLED  # so that a second mention finds it
-                verdicts[verdict].append(run_id)
-                answers.append(verdict)
-            running = sorted(set(verdicts[CancelVerdict.REQUESTED]))
-            if running:
-                await transaction.execute("request_cancels", run_ids=running, reason=reason, now=now)
-            waiting = sorted(verdicts[CancelVerdict.CANCELLED])
-            await finish_waiting(transaction, waiting, RunState.CANCELLED, reason, now)
-            return answers
+            return await cancel_runs(transaction, run_ids, reason=reason, now=now)
 
         return await self._connections.transact(Role.WATCH, work)
 

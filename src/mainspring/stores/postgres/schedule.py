@@ -61,12 +61,8 @@ class PostgresScheduleStore:
             fire_ranges = [fire_range for fire in won for fire_range in fire.fire_ranges]
             if fire_ranges:
                 await transaction.execute("add_fire_ranges", now=now, **columns_of_fire_ranges(fire_ranges))
-            plans = [(fire.runs, fire.skip_if_live) for fire in won]
-            live = await insert_planned(transaction, self._lane_ids, plans, now=now)
-            fired = {
-                fire.job_id: FireResult(FireStatus.FIRED, run_ids)
-                for fire, run_ids in zip(won, live, strict=True)
-            }
+            made = await insert_planned(transaction, self._lane_ids, won, now=now)
+            fired = {fire.job_id: result for fire, result in zip(won, made, strict=True)}
             return [
                 fired.get(fire.job_id, _LOST) if job_shard(fire.job_id) in owned else _FENCED
                 for fire in fires
@@ -116,12 +112,8 @@ class PostgresScheduleStore:
             await transaction.fetch("lock_clocks", job_ids=sorted({step.job_id for step in allowed}))
             moved = await _move_cursors(transaction, allowed, now)
             done = [step for step in allowed if moved.get(step.fire_range_id) is step]
-            plans = [(step.runs, step.skip_if_live) for step in done]
-            live = await insert_planned(transaction, self._lane_ids, plans, now=now)
-            fired = {
-                step.fire_range_id: FireResult(FireStatus.FIRED, ids)
-                for step, ids in zip(done, live, strict=True)
-            }
+            made = await insert_planned(transaction, self._lane_ids, done, now=now)
+            fired = {step.fire_range_id: result for step, result in zip(done, made, strict=True)}
             return [_result_of(step, owned, moved, fired) for step in steps]
 
         results = await self._connections.transact(Role.FIRE, work)

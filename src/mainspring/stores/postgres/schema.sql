@@ -100,6 +100,13 @@ CREATE INDEX dead_run_job ON public.dead_run USING btree (job_id, id);
 
 -- VIEW ended_run (id, job_id, version, queue, route, tenant, priority, kind, state, reason, fire_at, due_at, ready_at, created_at, started_at, finished_at, attempt, token, crashes, session_id, is_cancel_requested, error, payload, result, output, target_key, fire_range_id, redrive_of)
 
+CREATE TABLE failure_watch (
+    job_id uuid NOT NULL,
+    shard smallint NOT NULL,
+    threshold smallint NOT NULL,
+    CONSTRAINT failure_watch_pkey PRIMARY KEY (job_id)
+);
+
 CREATE TABLE fire_range (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     job_id uuid NOT NULL,
@@ -141,6 +148,7 @@ CREATE TABLE job (
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
     deleted_at timestamp with time zone,
+    pause_note text,
     CONSTRAINT job_pkey PRIMARY KEY (id)
 );
 CREATE INDEX job_page ON public.job USING btree (tenant, id) WHERE (deleted_at IS NULL);

@@ -18,6 +18,7 @@ from mainspring.stores.postgres.census import PostgresCensusStore
 from mainspring.stores.postgres.claims import PostgresClaimStore
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
 from mainspring.stores.postgres.connection import Connections
+from mainspring.stores.postgres.failures import PostgresFailureStore
 from mainspring.stores.postgres.inserts import LaneIds
 from mainspring.stores.postgres.jobs import PostgresJobStore
 from mainspring.stores.postgres.leases import LaneTenants
@@ -44,6 +45,7 @@ _READS_PER_LOOK = 3
 
 class PostgresStore(
     PostgresJobStore,
+    PostgresFailureStore,
     PostgresScheduleStore,
     PostgresRunStore,
     PostgresClaimStore,

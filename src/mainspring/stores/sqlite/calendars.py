@@ -15,7 +15,7 @@ from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, Repl
 from mainspring.stores.sqlite.calendar_uses import are_current, use_calendars
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.inserts import insert_fire_ranges
-from mainspring.stores.sqlite.jobs import lock_job
+from mainspring.stores.sqlite.locked import lock_job
 from mainspring.stores.sqlite.rows import (
     NamedRow,
     make_job_id,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import apsw
@@ -23,29 +22,19 @@ from mainspring.ports.codec import decode_spec, encode_outline, encode_spec
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.stores.sqlite.calendar_uses import are_current, use_calendars
 from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.failures import set_paused, watch_failures
 from mainspring.stores.sqlite.inserts import insert_fire_ranges
 from mainspring.stores.sqlite.limits import keep_limits
+from mainspring.stores.sqlite.locked import LockedJob, lock_job
 from mainspring.stores.sqlite.rows import (
     make_job,
     make_job_id,
     to_hexes,
     to_json,
     to_micros,
-    to_optional_instant,
     values_of_next_fire,
 )
-from mainspring.stores.sqlite.statements import execute, fetch_row, fetch_rows, fetch_tuples, fetch_value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Locked:
-    """What decides a change of a job, from its row and its clock's."""
-
-    tenant: str
-    version: int
-    is_paused: bool
-    revision: int
-    next_fire_at: datetime | None
+from mainspring.stores.sqlite.statements import execute, fetch_rows, fetch_tuples, fetch_value
 
 
 class SqliteJobStore:
@@ -97,12 +86,13 @@ class SqliteJobStore:
         self._move(db, edit, decision.move, now, outline)
         use_calendars(db, edit.job_id, job.tenant, edit.calendars)
         keep_limits(db, edit.job_id, job.tenant, edit.spec, is_new=False)
+        watch_failures(db, edit.job_id, edit.spec, is_new=False)
         return decision.verdict
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         """See `JobStore`."""
 
-        def decide(job: _Locked | None, change: ClockChange) -> Decision:
+        def decide(job: LockedJob | None, change: ClockChange) -> Decision:
             return decide_pause(job, revision=change.revision, fire_at=change.fire_at)
 
         return await self._change(changes, now, decide, self._pause_or_resume)
@@ -110,7 +100,7 @@ class SqliteJobStore:
     async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         """See `JobStore`."""
 
-        def decide(job: _Locked | None, change: ClockChange) -> Decision:
+        def decide(job: LockedJob | None, change: ClockChange) -> Decision:
             return decide_resume(
                 job, revision=change.revision, fire_at=change.fire_at, next_fire=change.next_fire
             )
@@ -118,8 +108,7 @@ class SqliteJobStore:
         return await self._change(changes, now, decide, self._pause_or_resume)
 
     def _pause_or_resume(self, db: apsw.Connection, change: ClockChange, move: ClockMove, now: int) -> None:
-        values = {"job_id": change.job_id.bytes, "is_paused": move.is_paused, "now": now}
-        execute(db, "set_paused", values)
+        set_paused(db, change.job_id, is_paused=move.is_paused, note=None, now=now)
         self._move(db, change, move, now, {"priority": None, "run_outline": None})
 
     def _move(
@@ -140,7 +129,7 @@ class SqliteJobStore:
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
         """See `JobStore`."""
 
-        def decide(job: _Locked | None, change: ClockChange) -> Decision:
+        def decide(job: LockedJob | None, change: ClockChange) -> Decision:
             return decide_delete(job, revision=change.revision, fire_at=change.fire_at)
 
         return await self._change(changes, now, decide, self._delete)
@@ -155,12 +144,13 @@ class SqliteJobStore:
         execute(db, "remove_calendar_uses", {"job_ids": to_hexes([change.job_id])})
         execute(db, "delete_job", values)
         execute(db, "drop_limit_uses", {"job_id": change.job_id.bytes})
+        execute(db, "unwatch_failures", {"job_id": change.job_id.bytes})
 
     async def _change(
         self,
         changes: Sequence[ClockChange],
         now: datetime,
-        decide: Callable[[_Locked | None, ClockChange], Decision],
+        decide: Callable[[LockedJob | None, ClockChange], Decision],
         write: Callable[[apsw.Connection, ClockChange, ClockMove, int], None],
     ) -> list[ChangeVerdict]:
         if not changes:
@@ -229,23 +219,10 @@ def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
     }
     execute(db, "add_clock", clock | values_of_next_fire(job.next_fire))
     use_calendars(db, job.id, job.tenant, job.calendars, is_new=True)
-    if job.spec.concurrency:
+    if job.spec.is_limited:
         keep_limits(db, job.id, job.tenant, job.spec, is_new=True)
+    watch_failures(db, job.id, job.spec, is_new=True)
     return AddResult.ADDED
-
-
-def lock_job(db: apsw.Connection, job_id: JobId) -> _Locked | None:
-    """Return what decides a change of a job; None if it does not exist."""
-    row = fetch_row(db, "lock_job", {"job_id": job_id.bytes})
-    if row is None:
-        return None
-    return _Locked(
-        tenant=row.tenant,
-        version=row.version,
-        is_paused=bool(row.is_paused),
-        revision=row.revision,
-        next_fire_at=to_optional_instant(row.next_fire_at),
-    )
 
 
 def _is_taken(db: apsw.Connection, tenant: str, edit: JobEdit) -> bool:

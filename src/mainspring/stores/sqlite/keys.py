@@ -11,11 +11,12 @@ from mainspring.stores.sqlite.statements import fetch_value
 
 def intern_keys(db: apsw.Connection, run: NewRun) -> tuple[int | None, int | None, int | None]:
     """Return the ids of a run's keys; insert those that do not exist."""
-    ids = iter([_intern(db, run.lane.tenant, key) for key in run.keys])
+    ids = iter([intern_key(db, run.lane.tenant, key) for key in run.keys])
     return next(ids, None), next(ids, None), next(ids, None)
 
 
-def _intern(db: apsw.Connection, tenant: str, key: RunKey) -> int | None:
+def intern_key(db: apsw.Connection, tenant: str, key: RunKey) -> int | None:
+    """Return the id of a key; insert it if it does not exist."""
     rule = {"tenant": tenant, "name": key.limit}
     rule_id = fetch_value(db, "find_rule", rule)
     if rule_id is None:

@@ -9,7 +9,7 @@ from datetime import datetime
 import apsw
 
 from mainspring.core.ids import JobId, KeyId, LaneId, RunId
-from mainspring.core.limits import Hold, LimitRule, rules_of, used_limits
+from mainspring.core.limits import Hold, LimitRule, kept_rules, line_key, rules_of, used_limits
 from mainspring.core.model import JobSpec
 from mainspring.ports.store.limits import (
     KeyUse,
@@ -20,6 +20,7 @@ from mainspring.ports.store.limits import (
     LineKey,
 )
 from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.keys import intern_key
 from mainspring.stores.sqlite.lined_up import claim_lined_up
 from mainspring.stores.sqlite.rows import (
     NamedRow,
@@ -122,12 +123,15 @@ class SqliteLimitStore:
 
 def keep_limits(db: apsw.Connection, job_id: JobId, tenant: str, spec: JobSpec, *, is_new: bool) -> None:
     """Store what a job's definition says about limits, instead of what an earlier one said."""
-    rules, job = rules_of(job_id, spec.concurrency), job_id.bytes
+    rules, job = rules_of(job_id, spec), job_id.bytes
     if not is_new:
-        names = to_json([rule.name for rule in rules])
+        names = to_json(kept_rules(job_id, spec))
         execute(db, "lift_own_rules", {"job_id": job, "names": names})
         execute(db, "drop_limit_uses", {"job_id": job})
     _write_rules(db, tenant, rules)
+    if spec.overlap.lines_up and not is_new and fetch_value(db, "find_busy_job", {"job_id": job}) is not None:
+        # The line waits for the end of what is live of the job outside of it.
+        execute(db, "begin_line", {"job_id": job, "key_id": intern_key(db, tenant, line_key(job_id))})
     uses = [{"tenant": tenant, "name": name, "job_id": job} for name in used_limits(spec.concurrency)]
     execute_many(db, "add_limit_use", uses)
 

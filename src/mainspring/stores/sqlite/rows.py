@@ -112,6 +112,7 @@ def make_job(row: Row) -> Job:
         fired_through,
         created_at,
         updated_at,
+        pause_note,
     ) = row
     return Job(
         id=make_job_id(job_id),
@@ -124,6 +125,7 @@ def make_job(row: Row) -> Job:
         fired_through=to_optional_instant(fired_through),
         created_at=to_instant(created_at),
         updated_at=to_instant(updated_at),
+        pause_note=pause_note if is_paused else None,
     )
 
 

@@ -107,7 +107,7 @@ class SqliteRunStore:
         if not run_ids:
             return []
         at = to_micros(now)
-        return await self._writer.call(lambda db: [_cancel(db, run_id, reason, at) for run_id in run_ids])
+        return await self._writer.call(lambda db: [cancel_run(db, run_id, reason, at) for run_id in run_ids])
 
     async def expire_runs(self, *, now: datetime, limit: int) -> list[RunId]:
         """See `RunStore`."""
@@ -192,7 +192,8 @@ def _admit(db: apsw.Connection, run: NewRun, version: int | None, now: datetime)
     return SubmitResult(admission, RunId(row.run_id), known.verdict)
 
 
-def _cancel(db: apsw.Connection, run_id: RunId, reason: str, now: int) -> CancelVerdict:
+def cancel_run(db: apsw.Connection, run_id: RunId, reason: str, now: int) -> CancelVerdict:
+    """End a waiting run, or ask a RUNNING one to stop."""
     row = fetch_row(db, "read_end", {"run_id": run_id, "token": 0})
     verdict = judge_cancel(None if row is None or row.state is None else RunState(row.state))
     if verdict is CancelVerdict.REQUESTED:

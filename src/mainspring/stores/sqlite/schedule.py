@@ -9,10 +9,11 @@ from typing import TypeVar
 
 import apsw
 
-from mainspring.core.admission import skip_overlaps
+from mainspring.core.admission import OVERLAP
 from mainspring.core.clocks import NextFire
-from mainspring.core.ids import JobId, job_shard
-from mainspring.core.model import FireRange, Priority
+from mainspring.core.ids import JobId, RunId, job_shard
+from mainspring.core.model import FireRange, Overlap, Priority
+from mainspring.core.overlap import LiveOfJob, judge_overlap
 from mainspring.ports.codec import decode_outline
 from mainspring.ports.store.nodes import Epochs
 from mainspring.ports.store.runs import NewRun
@@ -38,6 +39,7 @@ from mainspring.stores.sqlite.rows import (
     to_optional_micros,
     values_of_next_fire,
 )
+from mainspring.stores.sqlite.runs import cancel_run
 from mainspring.stores.sqlite.statements import fetch_rows, fetch_tuples, fetch_value
 
 T = TypeVar("T", Fire, FireRangeStep)
@@ -96,7 +98,7 @@ class SqliteScheduleStore:
         if not _win(db, fire, fire.next_fire, fire.fired_through):
             return FireResult(FireStatus.LOST)
         insert_fire_ranges(db, fire.fire_ranges, now)
-        return self._fired(db, fire.job_id, fire.runs, skip_if_live=fire.skip_if_live, now=now)
+        return self._fired(db, fire, now)
 
     async def fire_outlined(
         self, clocks: Sequence[DueClock], *, epochs: Epochs, now: datetime
@@ -142,7 +144,7 @@ class SqliteScheduleStore:
         }
         if fetch_value(db, "advance_fire_range", values) is None:
             return FireResult(FireStatus.LOST)
-        return self._fired(db, step.job_id, step.runs, skip_if_live=step.skip_if_live, now=now)
+        return self._fired(db, step, now)
 
     async def _fenced(
         self,
@@ -163,20 +165,22 @@ class SqliteScheduleStore:
 
         return await self._writer.call(work)
 
-    def _fired(
-        self, db: apsw.Connection, job_id: JobId, runs: Sequence[NewRun], *, skip_if_live: bool, now: int
-    ) -> FireResult:
-        judged = list(runs)
-        if skip_if_live:
-            busy = fetch_value(db, "find_busy_job", {"job_id": job_id.bytes})
-            reasons = skip_overlaps([run.skip_reason for run in runs], is_live=busy is not None)
-            judged = [
+    def _fired(self, db: apsw.Connection, write: Fire | FireRangeStep, now: int) -> FireResult:
+        runs: Sequence[NewRun] = write.runs
+        cancels: tuple[RunId, ...] = ()
+        if runs and write.overlap is not Overlap.ALLOW:
+            live = _read_live(db, write.job_id, write.overlap, now)
+            judged = judge_overlap(write.overlap, [(run.fire_at, run.skip_reason) for run in runs], live)
+            cancels = judged.cancels
+            for run_id in cancels:
+                cancel_run(db, run_id, OVERLAP, now)
+            runs = [
                 run if run.skip_reason == reason else replace(run, skip_reason=reason)
-                for run, reason in zip(runs, reasons, strict=True)
+                for run, reason in zip(runs, judged.reasons, strict=True)
             ]
-        ids = insert_runs(db, self._lane_ids, judged, now)
-        live = (run_id for run_id, run in zip(ids, judged, strict=True) if run.skip_reason is None)
-        return FireResult(FireStatus.FIRED, tuple(live))
+        ids = insert_runs(db, self._lane_ids, runs, now)
+        went_live = (run_id for run_id, run in zip(ids, runs, strict=True) if run.skip_reason is None)
+        return FireResult(FireStatus.FIRED, tuple(went_live), cancels)
 
     async def add_fire_ranges(self, fire_ranges: Sequence[NewFireRange], *, now: datetime) -> None:
         """See `ScheduleStore`."""
@@ -208,6 +212,20 @@ def _win(
         "fired_through": to_micros(fired_through),
     }
     return fetch_value(db, "fire_clock", values) is not None
+
+
+def _read_live(db: apsw.Connection, job_id: JobId, overlap: Overlap, now: int) -> LiveOfJob:
+    """Return what an overlap policy asks for."""
+    job = {"job_id": job_id.bytes}
+    if overlap is Overlap.SKIP:
+        return LiveOfJob(is_any=fetch_value(db, "find_busy_job", job) is not None)
+    if overlap is Overlap.QUEUE_ONE:
+        waiting = fetch_value(db, "find_waiting_job", {**job, "now": now})
+        return LiveOfJob(is_any_waiting=waiting is not None)
+    if overlap is Overlap.CANCEL_RUNNING:
+        rows = fetch_rows(db, "list_live_of_job", job)
+        return LiveOfJob(runs=tuple((RunId(row.id), to_optional_instant(row.fire_at)) for row in rows))
+    return LiveOfJob()
 
 
 def _find_fenced_shards(db: apsw.Connection, job_ids: Sequence[JobId], epochs: Epochs) -> set[int]:

@@ -98,6 +98,12 @@ CREATE INDEX dead_run_finished ON dead_run (finished_at);
 
 CREATE INDEX dead_run_job ON dead_run (job_id);
 
+CREATE TABLE failure_watch (
+    job_id BLOB NOT NULL PRIMARY KEY,
+    shard INTEGER NOT NULL,
+    threshold INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE fire_range (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     job_id BLOB NOT NULL,
@@ -138,7 +144,7 @@ CREATE TABLE job (
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
     deleted_at INTEGER
-) STRICT;
+, pause_note TEXT) STRICT;
 
 CREATE UNIQUE INDEX job_name ON job (tenant, name) WHERE deleted_at IS NULL;
 

@@ -23,6 +23,7 @@ from mainspring.stores.sqlite.connection import (
     make_private_file,
     translate,
 )
+from mainspring.stores.sqlite.failures import SqliteFailureStore
 from mainspring.stores.sqlite.inserts import InternedLanes
 from mainspring.stores.sqlite.jobs import SqliteJobStore
 from mainspring.stores.sqlite.limits import SqliteLimitStore
@@ -44,6 +45,7 @@ _CAPABILITIES = StoreCapabilities(
 
 class SqliteStore(
     SqliteJobStore,
+    SqliteFailureStore,
     SqliteScheduleStore,
     SqliteRunStore,
     SqliteClaimStore,

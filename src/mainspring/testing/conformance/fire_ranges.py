@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from mainspring.core.model import FireRange, FireRangeKind, Job, RunKind
+from mainspring.core.model import FireRange, FireRangeKind, Job, Overlap, RunKind
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.schedule import FireRangeStep, FireResult, FireStatus
@@ -127,7 +127,7 @@ class FireRanges:
         epochs = await own_shards(store)
         fire_range = await open_fire_range(store, job)
         await submit(store, job)
-        step = make_step(job, fire_range, -300, skip_if_live=True)
+        step = make_step(job, fire_range, -300, overlap=Overlap.SKIP)
         results = await store.advance_fire_ranges([step], epochs=epochs, now=at(1))
         assert results == [FireResult(FireStatus.FIRED)]
         [record] = await store.list_runs("default", state=RunState.SKIPPED)
@@ -139,9 +139,9 @@ class FireRanges:
         fire_range = await open_fire_range(store, job)
         await asyncio.gather(
             store.advance_fire_ranges(
-                [make_step(job, fire_range, -300, skip_if_live=True)], epochs=epochs, now=at(60)
+                [make_step(job, fire_range, -300, overlap=Overlap.SKIP)], epochs=epochs, now=at(60)
             ),
-            store.record_fires([make_fire(job, skip_if_live=True)], epochs=epochs, now=at(60)),
+            store.record_fires([make_fire(job, overlap=Overlap.SKIP)], epochs=epochs, now=at(60)),
         )
         states = sorted(run.state for run in await store.list_runs("default"))
         assert states == [RunState.PENDING, RunState.SKIPPED]

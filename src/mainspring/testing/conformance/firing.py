@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from mainspring.core.model import FireRangeKind, Job, RunKind
+from mainspring.core.model import FireRangeKind, Job, Overlap, RunKind
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
 from mainspring.ports.store.schedule import Fire, FireResult, FireStatus
@@ -138,7 +138,7 @@ class EveryFireLeavesARecordLaw4:
             if is_claimed:
                 assert await claim(store, await add_session(store), now=at(second))
             job = await read_job(store, job.id)
-            fire = make_fire(job, skip_if_live=True)
+            fire = make_fire(job, overlap=Overlap.SKIP)
             results = await store.record_fires([fire], epochs=epochs, now=at(second))
             assert results == [FireResult(FireStatus.FIRED)]
         records = await store.list_runs("default", job_id=job.id, state=RunState.SKIPPED)
@@ -153,7 +153,7 @@ class EveryFireLeavesARecordLaw4:
         epochs = await own_shards(store)
         [run_id] = await submit(store, job)
         await store.cancel_runs([run_id], reason="operator", now=at(1))
-        fire = make_fire(job, skip_if_live=True)
+        fire = make_fire(job, overlap=Overlap.SKIP)
         [result] = await store.record_fires([fire], epochs=epochs, now=at(60))
         assert len(result.run_ids) == 1
 
@@ -162,7 +162,7 @@ class EveryFireLeavesARecordLaw4:
         idle = await add_job(store, next_fire_at=at(60))
         epochs = await own_shards(store)
         await submit(store, busy)
-        fires = [make_fire(job, skip_if_live=True) for job in (busy, idle)]
+        fires = [make_fire(job, overlap=Overlap.SKIP) for job in (busy, idle)]
         results = await store.record_fires(fires, epochs=epochs, now=at(60))
         assert [len(result.run_ids) for result in results] == [0, 1]
 
@@ -170,7 +170,7 @@ class EveryFireLeavesARecordLaw4:
         job = await add_job(store, next_fire_at=at(60))
         epochs = await own_shards(store)
         runs = tuple(make_scheduled_run(job, at(second)) for second in (60, 61, 62))
-        fire = make_fire(job, runs=runs, skip_if_live=True)
+        fire = make_fire(job, runs=runs, overlap=Overlap.SKIP)
         [result] = await store.record_fires([fire], epochs=epochs, now=at(62))
         [live] = await store.get_runs(result.run_ids)
         assert live is not None

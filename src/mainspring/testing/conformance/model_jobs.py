@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from mainspring.core.clocks import NextFire
 from mainspring.core.ids import JobId
-from mainspring.core.model import FireRangeKind, Priority, RunKind
+from mainspring.core.model import FireRangeKind, Overlap, Priority, RunKind
 from mainspring.core.triggers import Once
 from mainspring.testing.conformance.model_side import TENANTS
 from mainspring.testing.conformance.model_walk import WalkBase
@@ -150,7 +150,7 @@ class JobMoves(WalkBase):
                 next_fire=self.some_next_fire(0, 60),
                 fired_through=job.next_fire_at + timedelta(seconds=1),
                 fire_ranges=(self.new_fire_range(job),) if self.chance(0.2) else (),
-                skip_if_live=self.chance(0.5),
+                overlap=self.random.choice(tuple(Overlap)),
             )
         await self.agree(lambda side: side.fire(list(fires.values()), epochs, self.now))
 
@@ -194,7 +194,7 @@ class JobMoves(WalkBase):
                 for _ in range(self.random.randint(0, 3))
             ),
             "is_done": self.chance(0.3),
-            "skip_if_live": self.chance(0.3),
+            "overlap": self.random.choice(tuple(Overlap)),
         }
         epochs = await self.some_epochs()
         await self.agree(lambda side: side.advance(name, step, epochs, self.now))

@@ -90,7 +90,12 @@ class Side:
 
     def _fired(self, results: Sequence[FireResult]) -> Plain:
         return [
-            (result.status, sorted(self.serials[run_id] for run_id in result.run_ids)) for result in results
+            (
+                result.status,
+                sorted(self.serials[run_id] for run_id in result.run_ids),
+                sorted(self.serials[run_id] for run_id in result.cancelled),
+            )
+            for result in results
         ]
 
     # -- verbs -------------------------------------------------------------------------------------------------

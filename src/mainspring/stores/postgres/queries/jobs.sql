@@ -46,7 +46,7 @@ UPDATE job SET version = job.version + 1, updated_at = :now
 WHERE job.id = ANY(:job_ids::uuid[]);
 
 -- name: set_paused
-UPDATE job SET is_paused = :is_paused, updated_at = :now
+UPDATE job SET is_paused = :is_paused, pause_note = :note, updated_at = :now
 WHERE job.id = ANY(:job_ids::uuid[]);
 
 -- name: move_clocks
@@ -60,6 +60,47 @@ FROM unnest(
     :run_outlines::text[]
 ) AS changed (job_id, priority, next_fire_at, due_at, run_outline)
 WHERE job_clock.job_id = changed.job_id;
+
+-- name: watch_failures
+INSERT INTO failure_watch (job_id, shard, threshold)
+SELECT job_id, shard, threshold
+FROM unnest(:job_ids::uuid[], :shards::smallint[], :thresholds::smallint[]) AS new (job_id, shard, threshold)
+ON CONFLICT (job_id) DO UPDATE SET threshold = excluded.threshold;
+
+-- name: unwatch_failures
+DELETE FROM failure_watch WHERE job_id = ANY(:job_ids::uuid[]);
+
+-- name: read_failing
+-- Jobs whose newest failed runs are as many as it takes, all since the last change, and no newer run has succeeded.
+SELECT watch.job_id
+FROM failure_watch AS watch
+JOIN job ON job.id = watch.job_id AND NOT job.is_paused AND coalesce(job.deleted_at, 'infinity') = 'infinity'
+CROSS JOIN LATERAL (
+    SELECT count(*) AS count, min(dead.finished_at) AS first_at, min(dead.id) AS first_id
+    FROM (
+        SELECT dead_run.id, dead_run.finished_at FROM dead_run
+        WHERE dead_run.job_id = watch.job_id ORDER BY dead_run.id DESC LIMIT watch.threshold
+    ) AS dead
+) AS failed
+WHERE watch.shard = ANY(:shards::smallint[]) AND failed.count = watch.threshold AND failed.first_at > job.updated_at
+  AND NOT EXISTS (
+    SELECT FROM run_history
+    WHERE run_history.job_id = watch.job_id AND run_history.id > failed.first_id AND run_history.state = 'SUCCEEDED'
+)
+LIMIT :limit;
+
+-- name: read_threshold
+SELECT failure_watch.threshold, job.updated_at
+FROM failure_watch JOIN job ON job.id = failure_watch.job_id
+WHERE failure_watch.job_id = :job_id;
+
+-- name: list_failed
+-- A job's newest failed runs.
+SELECT id, finished_at FROM dead_run WHERE job_id = :job_id ORDER BY id DESC LIMIT :limit;
+
+-- name: find_success
+-- Whether a run of the job has succeeded that was made after another one.
+SELECT 1 FROM run_history WHERE job_id = :job_id AND id > :run_id AND state = 'SUCCEEDED' LIMIT 1;
 
 -- name: delete_jobs
 UPDATE job SET deleted_at = :now, updated_at = :now

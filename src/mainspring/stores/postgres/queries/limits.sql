@@ -299,6 +299,16 @@ RETURNING
     {run.claimed_columns}, run.cancel_requested_at IS NOT NULL AS is_cancel_requested, run.lane_id, run.ready_at,
     run.session_id;
 
+-- name: begin_lines
+-- Runs that are live outside of the line of their job have places in it, so that it waits for their end.
+INSERT INTO key_hold (key_id, run_id, token)
+SELECT line.key_id, run.id, run.token
+FROM unnest(:job_ids::uuid[], :key_ids::bigint[]) AS line (job_id, key_id)
+JOIN run ON run.job_id = line.job_id
+WHERE run.key_id IS DISTINCT FROM line.key_id
+  AND NOT EXISTS (SELECT FROM key_hold WHERE key_hold.key_id = line.key_id AND key_hold.run_id = run.id)
+ORDER BY run.id;
+
 -- name: prune_holds
 DELETE FROM key_hold WHERE key_hold.ctid = ANY(ARRAY(
     SELECT key_hold.ctid FROM key_hold

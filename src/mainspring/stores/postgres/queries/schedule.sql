@@ -77,6 +77,21 @@ SELECT
     (SELECT count(*) FROM held) AS lanes_held, ARRAY(SELECT owned.shard FROM owned) AS shards, fired.run_ids, fired.job_ids
 FROM (SELECT array_agg(added.id) AS run_ids, array_agg(added.job_id) AS job_ids FROM added) AS fired;
 
+-- name: find_waiting_jobs
+-- Those of these jobs that have a run that waits and has never started. One that was submitted for later counts then.
+SELECT wanted.id
+FROM unnest(:job_ids::uuid[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT FROM run
+    WHERE run.job_id = wanted.id AND run.token = 0 AND (run.fire_at IS NOT NULL OR run.ready_at <= :now)
+    LIMIT 1
+) AS run;
+
+-- name: list_live_of_jobs
+SELECT run.job_id, run.id, run.fire_at
+FROM unnest(:job_ids::uuid[]) AS wanted (id)
+CROSS JOIN LATERAL (SELECT run.job_id, run.id, run.fire_at FROM run WHERE run.job_id = wanted.id) AS run;
+
 -- name: find_busy_jobs
 SELECT wanted.id
 FROM unnest(:job_ids::uuid[]) AS wanted (id)

@@ -34,7 +34,53 @@ UPDATE job SET name = :name WHERE id = :job_id;
 UPDATE job SET version = version + 1, updated_at = :now WHERE id = :job_id;
 
 -- name: set_paused
-UPDATE job SET is_paused = :is_paused, updated_at = :now WHERE id = :job_id;
+UPDATE job SET is_paused = :is_paused, pause_note = :note, updated_at = :now WHERE id = :job_id;
+
+-- name: watch_failures
+INSERT INTO failure_watch (job_id, shard, threshold) VALUES (:job_id, :shard, :threshold)
+ON CONFLICT (job_id) DO UPDATE SET threshold = excluded.threshold;
+
+-- name: unwatch_failures
+DELETE FROM failure_watch WHERE job_id = :job_id;
+
+-- name: read_failing
+-- Jobs whose newest failed runs are as many as it takes, all since the last change, and no newer run has succeeded. Of a
+-- LIMIT, SQLite takes no column, so the newest failed runs are numbered.
+SELECT job_id FROM (
+    SELECT
+        watch.job_id,
+        (
+            SELECT CASE WHEN count(*) = watch.threshold AND min(finished_at) > job.updated_at THEN min(id) END
+            FROM (
+                SELECT id, finished_at, row_number() OVER (ORDER BY id DESC) AS place
+                FROM (
+                    SELECT id, finished_at FROM dead_run WHERE dead_run.job_id = watch.job_id ORDER BY id DESC LIMIT 100
+                )
+            )
+            WHERE place <= watch.threshold
+        ) AS first_id
+    FROM failure_watch AS watch
+    CROSS JOIN job ON job.id = watch.job_id AND job.is_paused = 0 AND job.deleted_at IS NULL
+    WHERE watch.shard IN (SELECT value FROM json_each(:shards))
+) AS failing
+WHERE first_id IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM run_history
+    WHERE run_history.job_id = failing.job_id AND run_history.id > first_id AND run_history.state = 'SUCCEEDED'
+)
+LIMIT :limit;
+
+-- name: read_threshold
+SELECT failure_watch.threshold, job.updated_at
+FROM failure_watch CROSS JOIN job ON job.id = failure_watch.job_id
+WHERE failure_watch.job_id = :job_id;
+
+-- name: list_failed
+-- A job's newest failed runs.
+SELECT id, finished_at FROM dead_run WHERE job_id = :job_id ORDER BY id DESC LIMIT :limit;
+
+-- name: find_success
+-- Whether a run of the job has succeeded that was made after another one.
+SELECT 1 FROM run_history WHERE job_id = :job_id AND id > :run_id AND state = 'SUCCEEDED' LIMIT 1;
 
 -- name: delete_job
 UPDATE job SET deleted_at = :now, updated_at = :now WHERE id = :job_id;

@@ -197,6 +197,13 @@ INSERT INTO key_hold (key_id, run_id, token) VALUES (:key_id, :run_id, :token);
 -- A place that a run has had since an earlier attempt. OR REPLACE: several are one.
 UPDATE OR REPLACE key_hold SET token = :token WHERE key_id = :key_id AND run_id = :run_id;
 
+-- name: begin_line
+-- Runs that are live outside of the line of their job have places in it, so that it waits for their end.
+INSERT INTO key_hold (key_id, run_id, token)
+SELECT :key_id, run.id, run.token FROM run
+WHERE run.job_id = :job_id AND run.key_id IS NOT :key_id
+  AND NOT EXISTS (SELECT 1 FROM key_hold WHERE key_hold.key_id = :key_id AND key_hold.run_id = run.id);
+
 -- name: set_bucket
 UPDATE concurrency_key SET level = :level, level_at = :level_at WHERE id = :key_id;
 

@@ -23,6 +23,15 @@ WHERE
     AND (fired_through IS NULL OR fired_through < :fire_at)
 RETURNING job_id;
 
+-- name: find_waiting_job
+-- The job, if it has a run that waits and has never started. One that was submitted for later counts then.
+SELECT run.job_id FROM run
+WHERE run.job_id = :job_id AND run.token = 0 AND (run.fire_at IS NOT NULL OR run.ready_at <= :now)
+LIMIT 1;
+
+-- name: list_live_of_job
+SELECT run.id, run.fire_at FROM run WHERE run.job_id = :job_id;
+
 -- name: find_busy_job
 SELECT 1 FROM run WHERE job_id = :job_id LIMIT 1;
 

@@ -1,0 +1,82 @@
+"""Jobs that are paused when their runs fail, on SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import apsw
+
+from mainspring.core.clocks import decide_pause
+from mainspring.core.failures import has_failed_in_a_row, pause_note
+from mainspring.core.ids import JobId, job_shard
+from mainspring.core.model import JobSpec
+from mainspring.ports.store.failures import failure_gap
+from mainspring.stores.sqlite.connection import Database
+from mainspring.stores.sqlite.inserts import insert_fire_ranges
+from mainspring.stores.sqlite.locked import lock_job
+from mainspring.stores.sqlite.rows import make_job_id, to_instant, to_json, to_micros, values_of_next_fire
+from mainspring.stores.sqlite.statements import execute, fetch_row, fetch_rows, fetch_value, fetch_values
+
+
+class SqliteFailureStore:
+    """`FailureStore` on SQLite."""
+
+    _reader: Database
+    _writer: Database
+
+    async def read_failing(self, shards: Sequence[int], *, limit: int) -> list[JobId]:
+        """See `FailureStore`."""
+        values = {"shards": to_json(list(shards)), "limit": limit}
+        found = await self._reader.call(lambda db: fetch_values(db, "read_failing", values))
+        return [make_job_id(job_id) for job_id in found]
+
+    async def pause_failing(self, job_ids: Sequence[JobId], *, now: datetime) -> list[JobId]:
+        """See `FailureStore`."""
+        if not job_ids:
+            return []
+        at = to_micros(now)
+        return await self._writer.call(lambda db: [job_id for job_id in job_ids if _pause(db, job_id, at)])
+
+
+def _pause(db: apsw.Connection, job_id: JobId, now: int) -> bool:
+    """Pause a job if it has failed as often in a row as it may."""
+    key = {"job_id": job_id.bytes}
+    job, watch = lock_job(db, job_id), fetch_row(db, "read_threshold", key)
+    if job is None or watch is None or job.is_paused:
+        return False
+    failed = fetch_rows(db, "list_failed", {**key, "limit": watch.threshold})
+    if not has_failed_in_a_row(
+        watch.threshold,
+        [to_instant(run.finished_at) for run in failed],
+        has_succeeded=bool(failed)
+        and fetch_value(db, "find_success", {**key, "run_id": failed[-1].id}) is not None,
+        since=to_instant(watch.updated_at),
+    ):
+        return False
+    move = decide_pause(job, revision=job.revision, fire_at=job.next_fire_at).move
+    assert move is not None
+    set_paused(db, job_id, is_paused=True, note=pause_note(watch.threshold), now=now)
+    clock = {"priority": None, "run_outline": None, **values_of_next_fire(move.next_fire)}
+    execute(db, "move_clock", {**key, **clock})
+    insert_fire_ranges(db, failure_gap(job_id, job.version, job.next_fire_at), now)
+    return True
+
+
+def set_paused(db: apsw.Connection, job_id: JobId, *, is_paused: bool, note: str | None, now: int) -> None:
+    """Note that a job is paused, and why, or that it is not."""
+    values = {"job_id": job_id.bytes, "is_paused": is_paused, "note": note, "now": now}
+    execute(db, "set_paused", values)
+
+
+def watch_failures(db: apsw.Connection, job_id: JobId, spec: JobSpec, *, is_new: bool) -> None:
+    """Note after how many failed runs in a row a job is paused, or that it never is."""
+    if spec.pause_after_failures is not None:
+        values = {
+            "job_id": job_id.bytes,
+            "shard": job_shard(job_id),
+            "threshold": spec.pause_after_failures,
+        }
+        execute(db, "watch_failures", values)
+    elif not is_new:
+        execute(db, "unwatch_failures", {"job_id": job_id.bytes})

@@ -1,0 +1,62 @@
+"""A job pauses itself after so many failed runs in a row."""
+
+from __future__ import annotations
+
+from mainspring.core.ids import DEFAULT_TENANT, JobId
+from mainspring.core.states import RunState
+from mainspring.testing.factories import at
+from tests.unit.engine.conftest import Bench
+
+
+async def work_through(bench: Bench, job_id: JobId, *, fires: int) -> list[RunState]:
+    """Let a job that fires each second fire so often, work, and look for failures after each."""
+    worker = await bench.runtime.worker()
+    for _ in range(fires):
+        await bench.runtime.advance(1)
+        await worker.work()
+        await bench.runtime.tick("failures")
+    return await bench.states(job_id)
+
+
+async def test_it_is_paused_and_says_why(bench: Bench) -> None:
+    job_id = await bench.add(every="1s", pause_after_failures=3, retry={"max_retries": 0})
+    bench.failures += [ValueError("broken")] * 9
+    assert await work_through(bench, job_id, fires=5) == [RunState.FAILED] * 3
+    jobs = bench.runtime.client.jobs
+    job = await jobs.get(DEFAULT_TENANT, job_id)
+    assert (job.is_paused, job.pause_note, job.next_fire_at) == (True, "its last 3 runs failed", None)
+    [gap] = await jobs.fire_ranges(DEFAULT_TENANT, job_id)
+    assert (gap.reason, gap.from_at, gap.is_open) == ("failures", at(4), True)
+    [newest, *_] = reversed(await bench.runs(job_id))
+    why = await bench.runtime.client.runs.why(DEFAULT_TENANT, newest.id)
+    assert why.sentence.endswith("Its job is paused: its last 3 runs failed.")
+
+
+async def test_a_resume_counts_anew(bench: Bench) -> None:
+    job_id = await bench.add(every="1s", pause_after_failures=2, retry={"max_retries": 0})
+    bench.failures += [ValueError("broken")] * 4
+    assert len(await work_through(bench, job_id, fires=4)) == 2
+    await bench.runtime.client.jobs.resume(DEFAULT_TENANT, job_id)
+    assert len(await work_through(bench, job_id, fires=1)) == 3
+    assert not (await bench.runtime.client.jobs.get(DEFAULT_TENANT, job_id)).is_paused
+    assert len(await work_through(bench, job_id, fires=3)) == 4
+    assert (await bench.runtime.client.jobs.get(DEFAULT_TENANT, job_id)).is_paused
+
+
+async def test_retries_and_successes_do_not_pause_it(bench: Bench) -> None:
+    retry = {"max_retries": 1, "backoff": "fixed", "delay": "1s"}
+    job_id = await bench.add(every="2s", pause_after_failures=1, retry=retry)
+    bench.failures += [ValueError("once")]
+    states = await work_through(bench, job_id, fires=8)
+    assert RunState.FAILED not in states
+    assert not (await bench.runtime.client.jobs.get(DEFAULT_TENANT, job_id)).is_paused
+
+
+async def test_an_edit_of_a_paused_job_keeps_its_reason(bench: Bench) -> None:
+    job_id = await bench.add(every="1s", pause_after_failures=1, retry={"max_retries": 0})
+    bench.failures += [ValueError("broken")]
+    await work_through(bench, job_id, fires=1)
+    job = await bench.runtime.client.jobs.edit(DEFAULT_TENANT, job_id, {"every": "5s"})
+    assert (job.is_paused, job.pause_note) == (True, "its last run failed")
+    ranges = await bench.runtime.client.jobs.fire_ranges(DEFAULT_TENANT, job_id)
+    assert {fire_range.reason for fire_range in ranges} == {"failures"}
