@@ -66,16 +66,20 @@ class Spans:
     Each lasts from the first time that the clocks show its start to the first time that they show its end.
     """
 
-    __slots__ = ("_highs", "_lows", "_zone")
+    __slots__ = ("_epochs", "_highs", "_lows", "_zone")
 
     def __init__(self, zone: Zone, spans: Iterable[Span]) -> None:
         self._zone = zone
+        self._epochs: dict[int, int] = {}  # of the bounds that were asked for
         merged = merge_spans(spans)
         self._lows = [low for low, _ in merged]
         self._highs = [high for _, high in merged]
 
     def _epoch(self, wall: int) -> int:
-        return epoch_at_wall(self._zone, wall)
+        epoch = self._epochs.get(wall)
+        if epoch is None:
+            epoch = self._epochs[wall] = epoch_at_wall(self._zone, wall)
+        return epoch
 
     def _count(self, epoch: int) -> int:
         """Return how many spans have begun."""
