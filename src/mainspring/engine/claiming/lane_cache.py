@@ -12,7 +12,6 @@ from mainspring.core.ids import LaneId
 from mainspring.core.limits import is_lined_up
 from mainspring.core.model import Lane, LaneKey
 from mainspring.core.pools import Peek
-from mainspring.core.triggers import EPOCH
 from mainspring.engine.claiming import lane_rounds
 from mainspring.engine.claiming.abilities import Abilities
 from mainspring.engine.claiming.known_lanes import KnownLane, KnownLanes
@@ -24,6 +23,7 @@ from mainspring.engine.claiming.lane_rounds import (
     LaneRounds,
 )
 from mainspring.engine.claiming.lines import LinesInView
+from mainspring.engine.claiming.no_room import NoRoom
 from mainspring.ports.clock import Clock, RandomSource
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
@@ -32,8 +32,6 @@ from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineQuota
 _MOST_SPECULATIVE = 8
 """Lanes that a claim walks on the strength of a hint alone, and that are looked at for a submission."""
 _LAG = SCAN_DEPTHS[0].lag or timedelta(0)
-_PASSED_OVER = timedelta(seconds=2)
-"""How long quarantined runs without room under their limits are left alone."""
 PEEKED_LANES = 64
 """Lanes of a queue that serves the oldest run first whose runs are seen before a claim, those with the oldest heads."""
 PEEKED_RUNS = 64
@@ -83,7 +81,7 @@ class LaneCache:
         self._changes = -1
         self._lined_up: set[LaneId] = set()  # lanes whose runs wait in lines
         self._are_lines_old = False
-        self._passed_over: dict[LaneId, datetime] = {}  # lanes of quarantined runs without room, until when
+        self._no_room = NoRoom()
 
     # -- what was heard ------------------------------------------------------------------------------------------------
 
@@ -119,8 +117,10 @@ class LaneCache:
             self.lines.note_claim(request, result, now)
             return
         assert isinstance(request, ClaimRequest), "it is the answer to one"
-        if request.is_quarantined and not result.runs:
-            self._pass_over(request.lanes, now)
+        if request.is_quarantined and result.runs:
+            self._no_room.forget(result.taken)
+        elif request.is_quarantined:
+            self._no_room.note(self._lined_up.intersection(request.lanes), now)
         if not self._are_few:
             is_full = len(result.runs) == request.limit and result.taken
             self._heard.update(dict.fromkeys(result.taken if is_full else request.lanes))
@@ -128,10 +128,6 @@ class LaneCache:
     def expire_lines(self) -> None:
         """Have the lines looked at before the next use."""
         self._are_lines_old = True
-
-    def _pass_over(self, lanes: Iterable[LaneId], now: datetime) -> None:
-        """Leave the quarantined runs of lanes alone for a while: there was no room for them under their limits."""
-        self._passed_over.update((key, now + _PASSED_OVER) for key in lanes if key in self._lined_up)
 
     # -- looks ---------------------------------------------------------------------------------------------------------
 
@@ -216,10 +212,13 @@ class LaneCache:
         for lane_id in self._lanes.keep(lanes, among, now):
             self.order.remove(lane_id)
             self._lined_up.discard(lane_id)
+            self._no_room.forget((lane_id,))
         plain = []
         for lane in lanes:
             if is_lined_up(lane.key.route):
                 self._lined_up.add(lane.id)
+                if lane.earliest_quarantined_at is None:
+                    self._no_room.forget((lane.id,))
             else:
                 plain.append(lane)
         self.order.keep(plain, among=())
@@ -346,7 +345,14 @@ class LaneCache:
             (instant, lane_id)
             for lane_id, instant in self._lanes.quarantined.items()
             if instant <= by
-            and self._passed_over.get(lane_id, EPOCH) <= self._lanes[lane_id].seen_at
+            and self._no_room.may_try(lane_id, self._lanes[lane_id].seen_at)
             and abilities.serve(self._lanes[lane_id].key.queue, self._lanes[lane_id].key.route)
         )
         return tuple(lane_id for _, lane_id in found)
+
+    def is_drain_wanted(self, abilities: Abilities, by: datetime) -> bool:
+        """Say whether a quarantined run that has been ready since `by` waits for one of these workers to drain."""
+        return any(
+            self._no_room.may_drain(lane_id, self._lanes[lane_id].seen_at)
+            for lane_id in self.quarantined(abilities, by)
+        )

@@ -378,7 +378,7 @@ class Matcher:
         return (
             not call.is_idle
             and abilities is not None
-            and bool(self._lanes.quarantined(abilities, now - QUARANTINE_PATIENCE))
+            and self._lanes.is_drain_wanted(abilities, now - QUARANTINE_PATIENCE)
         )
 
     def _delay(self, now: datetime) -> float:

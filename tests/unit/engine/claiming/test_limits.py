@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from mainspring.engine.claiming.lines import FULL_PERIOD
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import Conflict, InvalidInput, NotFound
 from mainspring.ports.executor import Success
-from mainspring.ports.gateway import Lease, Report
+from mainspring.ports.gateway import ClaimCall, Lease, Report
 from mainspring.testing.manual import ManualRuntime, ManualWorker
 from tests.unit.engine.conftest import Bench
 
@@ -166,6 +167,48 @@ async def test_quarantined_run_without_room_does_not_keep_an_idle_worker_from_ot
     await submit(runtime, plain, None, None)
     leases = [lease for _ in range(3) for lease in await idle.claim(1)]
     assert [lease.job_id for lease in leases] == [plain, plain] or held[0].is_quarantined
+
+
+async def test_quarantined_run_without_room_does_not_have_busy_workers_drained_all_the_time(
+    bench: Bench,
+) -> None:
+    """A worker that drains takes nothing else, and it may well be the one whose run has the place."""
+    runtime = bench.runtime
+    plain = (await runtime.client.jobs.create("default", {"name": "plain", "function": "work"})).id
+    limited = await add_job(runtime, 1)
+    holder, other, lost = [await runtime.worker() for _ in range(3)]
+    await submit(runtime, plain, *[None] * 2)
+    assert [len(await worker.claim(1)) for worker in (holder, other)] == [1, 1]
+    await submit(runtime, limited, None)
+    [crashed] = await lost.claim(1)
+    await runtime.gateway.leave(lost.session_id)
+    await runtime.tick("reaper")
+    await submit(runtime, limited, None)
+    [held] = [lease for _ in range(3) for lease in await holder.claim(1)]
+    asked = 0
+    for _ in range(120):
+        await runtime.advance(1)
+        await holder.beat()
+        await other.beat()
+        if await is_asked_to_drain(runtime, other):
+            asked += 1
+            await succeed(other, other.held)
+            assert await other.claim(1) == []
+            await submit(runtime, plain, None)
+            assert len(await other.claim(1)) == 1
+    assert 1 <= asked <= 7
+    await succeed(holder, [held])
+    await succeed(other, other.held)
+    await runtime.advance(3)
+    assert [lease.run_id for lease in await other.claim(1)] == [crashed.run_id]
+
+
+async def is_asked_to_drain(runtime: ManualRuntime, worker: ManualWorker) -> bool:
+    worker._number += 1
+    call = ClaimCall(
+        session_id=worker.session_id, number=worker._number, limit=1, wait=timedelta(0), is_idle=False
+    )
+    return (await runtime.ask(call)).is_quarantined_waiting
 
 
 async def test_a_job_cannot_use_a_limit_that_does_not_exist(bench: Bench) -> None:
