@@ -204,7 +204,7 @@ class LaneCache:
         found = []
         for lane_id in self._lined_up:
             lane = self._lanes[lane_id]
-            found.append(Lane(lane_id, lane.key, self.lines.head(lane_id), lane.quarantined_at))
+            found.append(Lane(lane_id, lane.key, self.lines.head(lane_id, now), lane.quarantined_at))
         self._lanes.keep(found, (), now)
         self.order.keep(found, among=())
 

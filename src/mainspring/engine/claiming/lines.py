@@ -51,6 +51,13 @@ class _Known:
         """When there is something to claim, as far as is known."""
         return self.ready_at if self.closed_until is None else max(self.ready_at, self.closed_until)
 
+    def head(self, now: datetime) -> datetime:
+        """Return since when its first run has been ready, or from when on there is something to claim.
+
+        A run that waited in a line without room is as old as it is: what has waited for long goes first.
+        """
+        return self.ready_at if self.opens_at <= now else self.opens_at
+
 
 @dataclass(slots=True)
 class LinesInView:
@@ -68,10 +75,10 @@ class LinesInView:
     _next_slice_at: float = -1.0e9  # monotonic
     _turns: int = 0
 
-    def head(self, lane_id: LaneId) -> datetime | None:
-        """Return when one of a lane's lines next has something to claim; None if none has."""
+    def head(self, lane_id: LaneId, now: datetime) -> datetime | None:
+        """Return since when a lane has had something to claim, or from when on it will; None: it has nothing."""
         lines = self._lanes.get(lane_id)
-        return min((line.opens_at for line in lines.values()), default=None) if lines else None
+        return min((line.head(now) for line in lines.values()), default=None) if lines else None
 
     def instants(self, lane_ids: Iterable[LaneId], now: datetime, limit: int) -> dict[LaneId, list[datetime]]:
         """Return by lane since when its runs have been ready, as far as there seems to be room; the oldest first."""

@@ -133,6 +133,24 @@ async def test_a_cancelled_holder_makes_room_before_its_retry_was_due(bench: Ben
     assert len(await worker.claim(5)) == 1
 
 
+async def test_runs_do_not_grow_young_in_a_line_without_room(bench: Bench) -> None:
+    """Those that have waited for five minutes get a part of the seats, also if their line was just closed."""
+    runtime = bench.runtime
+    high = {"name": "high", "function": "work", "priority": "HIGH"}
+    plain = (await runtime.client.jobs.create("default", high)).id
+    limited = await add_job(runtime, {"rate": "1/m"}, priority="LOW")
+    await submit(runtime, limited, *[None] * 30)
+    worker, started = await runtime.worker(), 0
+    for _ in range(4 * 20):
+        await submit(runtime, plain, *[None] * 60)
+        leases = [lease for _ in range(4) for lease in await worker.claim(10)]
+        started += sum(lease.job_id == limited for lease in leases)
+        await succeed(worker, leases)
+        await runtime.advance(15, step=5)
+        await worker.beat()
+    assert started >= 12
+
+
 async def test_a_thousand_lines_are_found_one_look_after_the_other(bench: Bench) -> None:
     runtime = bench.runtime
     job_id = await add_job(runtime, {"key": "$.customer", "limit": 1})
