@@ -267,15 +267,17 @@ class LaneCache:
         """Return the lanes with limits, or those without: a claim takes runs of one kind.
 
         It is that of the lane that goes first. If lanes of both kinds wait in its tier, they take turns, each with what
-        was dealt to them.
+        was dealt to them; but not where the oldest run goes first.
         """
-        tier = self.order.priority_of(next(iter(quotas)))
+        leader = next(iter(quotas))
+        tier = self.order.priority_of(leader)
         first = {key in self._lined_up for key in quotas if self.order.priority_of(key) is tier}
-        are_lined_up = next(iter(quotas)) in self._lined_up
-        if len(first) > 1:
+        are_lined_up = leader in self._lined_up
+        if len(first) > 1 and not self.order.is_fifo(leader):
             abilities.is_turn_of_lines = are_lined_up = not abilities.is_turn_of_lines
         lined_up = {key: quota for key, quota in quotas.items() if key in self._lined_up}
-        lines = self.lines.pick(lined_up, now) if are_lined_up else ()
+        fifo = {key for key in lined_up if self.order.is_fifo(key)}
+        lines = self.lines.pick(lined_up, now, fifo=fifo) if are_lined_up else ()
         plain = {key: quota for key, quota in quotas.items() if key not in self._lined_up}
         kept = lined_up if lines else plain
         return LaneChoice(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.core.ids import JobId
+from mainspring.core.ids import JobId, RunId
 from mainspring.core.outcomes import Failure
 from mainspring.engine.claiming.lines import FULL_PERIOD
 from mainspring.engine.usecases.submissions import Submission
@@ -149,6 +149,28 @@ async def test_runs_do_not_grow_young_in_a_line_without_room(bench: Bench) -> No
         await runtime.advance(15, step=5)
         await worker.beat()
     assert started >= 12
+
+
+@pytest.mark.parametrize("size", [1, 3])
+async def test_oldest_run_goes_first_with_limits_and_without(bench: Bench, size: int) -> None:
+    runtime = bench.runtime
+    await runtime.client.queues.put("default", {"order": "fifo"})
+    await runtime.advance(1)
+    plain = (await runtime.client.jobs.create("default", {"name": "plain", "function": "work"})).id
+    limited = await add_job(runtime, {"key": "$.customer", "limit": 50})
+    wanted = []
+    for number in range(60):
+        job_id = plain if number % 3 == 0 else limited
+        submission = Submission(job_id=job_id, payload=of("abcde"[number * number % 5]))
+        wanted.append((await runtime.client.runs.submit("default", submission)).run_id)
+        await runtime.advance(0.1)
+    worker = await runtime.worker()
+    found: list[RunId] = []
+    while len(found) < 60:
+        leases = await worker.claim(size)
+        found += [lease.run_id for lease in leases]
+        await succeed(worker, leases)
+    assert max(abs(wanted.index(run_id) - place) for place, run_id in enumerate(found)) <= 2 * (size - 1)
 
 
 async def test_a_thousand_lines_are_found_one_look_after_the_other(bench: Bench) -> None:
