@@ -193,6 +193,10 @@ class LaneOrder:
         """Return the tier of a lane that has something to run."""
         return self._heads[lane_id].pool.queue.priority
 
+    def is_fifo(self, lane_id: LaneId) -> bool:
+        """Say whether the queue of a lane that has something to run serves the oldest run first."""
+        return self._heads[lane_id].pool.queue.is_fifo
+
     def find_pools(self, priority: Priority, serves: Callable[[str, str], bool]) -> list[Pool]:
         """Return the pools of one tier that a worker serves."""
         return [

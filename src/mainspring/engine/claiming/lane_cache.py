@@ -12,7 +12,6 @@ from mainspring.core.ids import KeyId, LaneId
 from mainspring.core.limits import is_lined_up
 from mainspring.core.model import Lane, LaneKey
 from mainspring.core.pools import Peek
-from mainspring.core.triggers import EPOCH
 from mainspring.engine.claiming import lane_rounds
 from mainspring.engine.claiming.abilities import Abilities
 from mainspring.engine.claiming.held_lanes import HeldLanes
@@ -25,6 +24,7 @@ from mainspring.engine.claiming.lane_rounds import (
     LaneRounds,
 )
 from mainspring.engine.claiming.lines import LinesInView
+from mainspring.engine.claiming.no_room import NoRoom
 from mainspring.ports.clock import Clock, RandomSource
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
@@ -33,8 +33,6 @@ from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineQuota
 _MOST_SPECULATIVE = 8
 """Lanes that a claim walks on the strength of a hint alone, and that are looked at for a submission."""
 _LAG = SCAN_DEPTHS[0].lag or timedelta(0)
-_PASSED_OVER = timedelta(seconds=2)
-"""How long quarantined runs without room under their limits are left alone."""
 PEEKED_LANES = 64
 """Lanes of a queue that serves the oldest run first whose runs are seen before a claim, those with the oldest heads."""
 PEEKED_RUNS = 64
@@ -88,7 +86,7 @@ class LaneCache:
         self._changes = (-1, -1)
         self._lined_up: set[LaneId] = set()  # lanes whose runs wait in lines
         self._are_lines_old = False
-        self._passed_over: dict[LaneId, datetime] = {}  # lanes of quarantined runs without room, until when
+        self._no_room = NoRoom()
 
     # -- what was heard ------------------------------------------------------------------------------------------------
 
@@ -124,8 +122,10 @@ class LaneCache:
             self.lines.note_claim(request, result, now)
             return
         assert isinstance(request, ClaimRequest), "it is the answer to one"
-        if request.is_quarantined and not result.runs:
-            self._pass_over(request.lanes, now)
+        if request.is_quarantined and result.runs:
+            self._no_room.forget(result.taken)
+        elif request.is_quarantined:
+            self._no_room.note(self._lined_up.intersection(request.lanes), now)
         if not self._are_few:
             is_full = len(result.runs) == request.limit and result.taken
             self._heard.update(dict.fromkeys(result.taken if is_full else request.lanes))
@@ -134,10 +134,6 @@ class LaneCache:
         """Note that runs with these keys have ended, so there may be room for those that wait; None: any keys."""
         if self.lines.open(key_ids):
             self._are_lines_old = True
-
-    def _pass_over(self, lanes: Iterable[LaneId], now: datetime) -> None:
-        """Leave the quarantined runs of lanes alone for a while: there was no room for them under their limits."""
-        self._passed_over.update((key, now + _PASSED_OVER) for key in lanes if key in self._lined_up)
 
     async def settle(self, store: Store, now: datetime) -> None:
         """Keep the restrictions as they are from now on: some lanes are paused, and others no longer are."""
@@ -224,7 +220,7 @@ class LaneCache:
         found = []
         for lane_id in self._lined_up:
             lane = self._lanes[lane_id]
-            found.append(Lane(lane_id, lane.key, self.lines.head(lane_id), lane.quarantined_at))
+            found.append(Lane(lane_id, lane.key, self.lines.head(lane_id, now), lane.quarantined_at))
         self._lanes.keep(found, (), now)
         self.order.keep(self.held.take(found, now), among=())
 
@@ -233,10 +229,13 @@ class LaneCache:
             self.order.remove(lane_id)
             self.held.drop(lane_id)
             self._lined_up.discard(lane_id)
+            self._no_room.forget((lane_id,))
         plain = []
         for lane in lanes:
             if is_lined_up(lane.key.route):
                 self._lined_up.add(lane.id)
+                if lane.earliest_quarantined_at is None:
+                    self._no_room.forget((lane.id,))
             else:
                 plain.append(lane)
         self.order.keep(self.held.take(plain, now), among=())
@@ -286,15 +285,17 @@ class LaneCache:
         """Return the lanes with limits, or those without: a claim takes runs of one kind.
 
         It is that of the lane that goes first. If lanes of both kinds wait in its tier, they take turns, each with what
-        was dealt to them.
+        was dealt to them; but not where the oldest run goes first.
         """
-        tier = self.order.priority_of(next(iter(quotas)))
+        leader = next(iter(quotas))
+        tier = self.order.priority_of(leader)
         first = {key in self._lined_up for key in quotas if self.order.priority_of(key) is tier}
-        are_lined_up = next(iter(quotas)) in self._lined_up
-        if len(first) > 1:
+        are_lined_up = leader in self._lined_up
+        if len(first) > 1 and not self.order.is_fifo(leader):
             abilities.is_turn_of_lines = are_lined_up = not abilities.is_turn_of_lines
         lined_up = {key: quota for key, quota in quotas.items() if key in self._lined_up}
-        lines = self.lines.pick(lined_up, now) if are_lined_up else ()
+        fifo = {key for key in lined_up if self.order.is_fifo(key)}
+        lines = self.lines.pick(lined_up, now, fifo=fifo) if are_lined_up else ()
         plain = {key: quota for key, quota in quotas.items() if key not in self._lined_up}
         kept = lined_up if lines else plain
         return LaneChoice(
@@ -370,7 +371,7 @@ class LaneCache:
             (instant, lane_id)
             for lane_id, instant in quarantined.items()
             if instant <= by
-            and self._passed_over.get(lane_id, EPOCH) <= self._lanes[lane_id].seen_at
+            and self._no_room.may_try(lane_id, self._lanes[lane_id].seen_at)
             and abilities.serve(self._lanes[lane_id].key.queue, self._lanes[lane_id].key.route)
         )
         return tuple(lane_id for _, lane_id in found)
@@ -379,3 +380,10 @@ class LaneCache:
         """Return the lanes with quarantined runs, but for those that are paused."""
         found = self._lanes.quarantined
         return {key: found[key] for key in found if key not in self.held} if self.held else found
+
+    def is_drain_wanted(self, abilities: Abilities, by: datetime) -> bool:
+        """Say whether a quarantined run that has been ready since `by` waits for one of these workers to drain."""
+        return any(
+            self._no_room.may_drain(lane_id, self._lanes[lane_id].seen_at)
+            for lane_id in self.quarantined(abilities, by)
+        )

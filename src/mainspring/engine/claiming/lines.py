@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from heapq import nsmallest
@@ -51,6 +51,13 @@ class _Known:
         """When there is something to claim, as far as is known."""
         return self.ready_at if self.closed_until is None else max(self.ready_at, self.closed_until)
 
+    def head(self, now: datetime) -> datetime:
+        """Return since when its first run has been ready, or from when on there is something to claim.
+
+        A run that waited in a line without room is as old as it is: what has waited for long goes first.
+        """
+        return self.ready_at if self.opens_at <= now else self.opens_at
+
 
 @dataclass(slots=True)
 class LinesInView:
@@ -68,22 +75,22 @@ class LinesInView:
     _next_slice_at: float = -1.0e9  # monotonic
     _turns: int = 0
 
-    def head(self, lane_id: LaneId) -> datetime | None:
-        """Return when one of a lane's lines next has something to claim; None if none has."""
+    def head(self, lane_id: LaneId, now: datetime) -> datetime | None:
+        """Return since when a lane has had something to claim, or from when on it will; None: it has nothing."""
         lines = self._lanes.get(lane_id)
-        return min((line.opens_at for line in lines.values()), default=None) if lines else None
+        return min((line.head(now) for line in lines.values()), default=None) if lines else None
 
     def instants(self, lane_ids: Iterable[LaneId], now: datetime, limit: int) -> dict[LaneId, list[datetime]]:
-        """Return by lane since when its runs have been ready, as far as there seems to be room; the oldest first."""
-        return {
-            lane_id: sorted(
-                line.ready_at
-                for line in self._lanes.get(lane_id, {}).values()
-                if line.opens_at <= now
-                for _ in range(min(line.quota, limit))
-            )[:limit]
-            for lane_id in lane_ids
-        }
+        """Return by lane since when the heads of its lines have been ready, the oldest first.
+
+        Lines without room are left out. What stands behind the heads is not known.
+        """
+        found: dict[LaneId, list[datetime]] = {}
+        for lane_id in lane_ids:
+            lines = self._lanes.get(lane_id, {}).values()
+            open_ones = [line.ready_at for line in lines if line.opens_at <= now]
+            found[lane_id] = sorted(open_ones)[:limit]
+        return found
 
     def due_in(self, at: float) -> float | None:
         """Return the seconds until the next look of a round; None if the looks are not going round."""
@@ -136,7 +143,9 @@ class LinesInView:
         if not lines:
             del self._lanes[key.lane_id]
 
-    def pick(self, quotas: Mapping[LaneId, int], now: datetime) -> tuple[LineQuota, ...]:
+    def pick(
+        self, quotas: Mapping[LaneId, int], now: datetime, *, fifo: Collection[LaneId] = ()
+    ) -> tuple[LineQuota, ...]:
         """Return the lines to claim from, and how many runs of each.
 
         Within a lane, the line whose head is the oldest goes first, and of those that are alike the one that has waited
@@ -144,7 +153,10 @@ class LinesInView:
 
         Args:
             quotas: the most runs to take of each lane.
+            fifo: the lanes of queues that serve the oldest run first. Only the head of each line is taken of them, as
+                runs of other lines may be older than what stands behind it. A line that is alone has no others.
         """
+        is_alone = len(quotas) == 1 and all(len(self._lanes.get(lane_id, ())) == 1 for lane_id in quotas)
         picked: list[LineQuota] = []
         self._turns += 1
         for lane_id, most in quotas.items():
@@ -154,7 +166,8 @@ class LinesInView:
             )
             left = most
             for ready_at, _, key_id in nsmallest(_MOST_LINES - len(picked), ready):
-                quota = min(lines[key_id].quota, left)
+                quota = 1 if lane_id in fifo and not is_alone else lines[key_id].quota
+                quota = min(quota, left)
                 if quota < 1:
                     break
                 left -= quota

@@ -379,9 +379,11 @@ class Matcher:
 
     def _is_drain_wanted(self, call: ClaimCall, now: datetime) -> bool:
         abilities = self._sessions.get(call.session_id)
-        if call.is_idle or abilities is None:
-            return False
-        return bool(self._lanes.quarantined(abilities, now - QUARANTINE_PATIENCE))
+        return (
+            not call.is_idle
+            and abilities is not None
+            and self._lanes.is_drain_wanted(abilities, now - QUARANTINE_PATIENCE)
+        )
 
     def _delay(self, now: datetime) -> float:
         if not self._waiting:

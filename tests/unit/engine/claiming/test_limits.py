@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from mainspring.core.ids import JobId
+from mainspring.core.ids import JobId, RunId
 from mainspring.core.outcomes import Failure, succeeded
 from mainspring.engine.claiming.lines import FULL_PERIOD
 from mainspring.engine.common.wakeups import RunsNews
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import Conflict, InvalidInput, NotFound
 from mainspring.ports.executor import Success
-from mainspring.ports.gateway import Lease, Report
+from mainspring.ports.gateway import ClaimCall, Lease, Report
 from mainspring.ports.hints import Hint
 from mainspring.ports.store.claims import ApplyResult
 from mainspring.testing.manual import ManualRuntime, ManualWorker
@@ -167,6 +168,46 @@ async def test_a_cancelled_holder_makes_room_before_its_retry_was_due(bench: Ben
     assert len(await worker.claim(5)) == 1
 
 
+async def test_runs_do_not_grow_young_in_a_line_without_room(bench: Bench) -> None:
+    """Those that have waited for five minutes get a part of the seats, also if their line was just closed."""
+    runtime = bench.runtime
+    high = {"name": "high", "function": "work", "priority": "HIGH"}
+    plain = (await runtime.client.jobs.create("default", high)).id
+    limited = await add_job(runtime, {"rate": "1/m"}, priority="LOW")
+    await submit(runtime, limited, *[None] * 30)
+    worker, started = await runtime.worker(), 0
+    for _ in range(4 * 20):
+        await submit(runtime, plain, *[None] * 60)
+        leases = [lease for _ in range(4) for lease in await worker.claim(10)]
+        started += sum(lease.job_id == limited for lease in leases)
+        await succeed(worker, leases)
+        await runtime.advance(15, step=5)
+        await worker.beat()
+    assert started >= 12
+
+
+@pytest.mark.parametrize("size", [1, 3])
+async def test_oldest_run_goes_first_with_limits_and_without(bench: Bench, size: int) -> None:
+    runtime = bench.runtime
+    await runtime.client.queues.put("default", {"order": "fifo"})
+    await runtime.advance(1)
+    plain = (await runtime.client.jobs.create("default", {"name": "plain", "function": "work"})).id
+    limited = await add_job(runtime, {"key": "$.customer", "limit": 50})
+    wanted = []
+    for number in range(60):
+        job_id = plain if number % 3 == 0 else limited
+        submission = Submission(job_id=job_id, payload=of("abcde"[number * number % 5]))
+        wanted.append((await runtime.client.runs.submit("default", submission)).run_id)
+        await runtime.advance(0.1)
+    worker = await runtime.worker()
+    found: list[RunId] = []
+    while len(found) < 60:
+        leases = await worker.claim(size)
+        found += [lease.run_id for lease in leases]
+        await succeed(worker, leases)
+    assert max(abs(wanted.index(run_id) - place) for place, run_id in enumerate(found)) <= 2 * (size - 1)
+
+
 async def test_a_thousand_lines_are_found_one_look_after_the_other(bench: Bench) -> None:
     runtime = bench.runtime
     job_id = await add_job(runtime, {"key": "$.customer", "limit": 1})
@@ -201,6 +242,48 @@ async def test_quarantined_run_without_room_does_not_keep_an_idle_worker_from_ot
     await submit(runtime, plain, None, None)
     leases = [lease for _ in range(3) for lease in await idle.claim(1)]
     assert [lease.job_id for lease in leases] == [plain, plain] or held[0].is_quarantined
+
+
+async def test_quarantined_run_without_room_does_not_have_busy_workers_drained_all_the_time(
+    bench: Bench,
+) -> None:
+    """A worker that drains takes nothing else, and it may well be the one whose run has the place."""
+    runtime = bench.runtime
+    plain = (await runtime.client.jobs.create("default", {"name": "plain", "function": "work"})).id
+    limited = await add_job(runtime, 1)
+    holder, other, lost = [await runtime.worker() for _ in range(3)]
+    await submit(runtime, plain, *[None] * 2)
+    assert [len(await worker.claim(1)) for worker in (holder, other)] == [1, 1]
+    await submit(runtime, limited, None)
+    [crashed] = await lost.claim(1)
+    await runtime.gateway.leave(lost.session_id)
+    await runtime.tick("reaper")
+    await submit(runtime, limited, None)
+    [held] = [lease for _ in range(3) for lease in await holder.claim(1)]
+    asked = 0
+    for _ in range(120):
+        await runtime.advance(1)
+        await holder.beat()
+        await other.beat()
+        if await is_asked_to_drain(runtime, other):
+            asked += 1
+            await succeed(other, other.held)
+            assert await other.claim(1) == []
+            await submit(runtime, plain, None)
+            assert len(await other.claim(1)) == 1
+    assert 1 <= asked <= 7
+    await succeed(holder, [held])
+    await succeed(other, other.held)
+    await runtime.advance(3)
+    assert [lease.run_id for lease in await other.claim(1)] == [crashed.run_id]
+
+
+async def is_asked_to_drain(runtime: ManualRuntime, worker: ManualWorker) -> bool:
+    worker._number += 1
+    call = ClaimCall(
+        session_id=worker.session_id, number=worker._number, limit=1, wait=timedelta(0), is_idle=False
+    )
+    return (await runtime.ask(call)).is_quarantined_waiting
 
 
 async def test_a_job_cannot_use_a_limit_that_does_not_exist(bench: Bench) -> None:
