@@ -9,11 +9,14 @@ from starlette.types import Receive, Scope, Send
 
 from mainspring.api.admission import Admission, Identify, Observe
 from mainspring.api.call import Services
+from mainspring.api.caller_rates import CallerRates
 from mainspring.api.guard import Guard
 from mainspring.api.routes import calendars, jobs, limits, policies, runs, system, worker
 from mainspring.api.routing import Routes
 from mainspring.clock import UuidSource, monotonic
 from mainspring.config.access import Access
+from mainspring.config.table import default
+from mainspring.core.rates import Rate
 from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.usecases.client import Client
 from mainspring.ports.gateway import WorkerGateway
@@ -57,6 +60,7 @@ def create_api(
     figures: Callable[[], Mapping[str, float]] = dict,
     access: Access | None = None,
     observe: Observe | None = None,
+    why_rate: Rate | None = None,
 ) -> Api:
     """Make the ASGI application.
 
@@ -71,6 +75,7 @@ def create_api(
         figures: returns the process's figures.
         access: who may reach the API, and under which names; None means this machine only.
         observe: called for each answered request.
+        why_rate: how often each caller may ask why a run waits; None is the setting's default.
     """
     access = access or Access()
     services = Services(
@@ -82,6 +87,7 @@ def create_api(
         failovers=failovers,
         figures=figures,
         access=access,
+        why_rates=CallerRates(why_rate or default("why.rate"), setting="why.rate"),
     )
     return Api(
         Admission(

@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from starlette.requests import Request
 from starlette.types import Receive, Scope
 
+from mainspring.api.caller_rates import CallerRates
 from mainspring.config.access import Access
 from mainspring.core.rights import Principal
 from mainspring.engine.scheduling.shards import Shards
@@ -33,6 +34,7 @@ class Services:
         failovers: returns the database failovers that the store knows about.
         figures: returns the process's figures.
         access: who may reach the API, and under which names.
+        why_rates: how often each caller may ask why a run waits.
     """
 
     engine: Client
@@ -43,6 +45,7 @@ class Services:
     failovers: Callable[[], Sequence[FailoverFacts]]
     figures: Callable[[], Mapping[str, float]]
     access: Access
+    why_rates: CallerRates
 
 
 class Call(Request):
@@ -78,6 +81,11 @@ class Call(Request):
     def engine(self) -> Client:
         """The engine's use cases."""
         return self.services.engine
+
+    @property
+    def caller(self) -> str:
+        """Who calls, and from where: the same text for calls that share a rate."""
+        return self.principal.name if self.client is None else f"{self.principal.name} at {self.client.host}"
 
     @property
     def tenant(self) -> str:

@@ -22,8 +22,8 @@ _COMMANDS = {
     "next": ("next", "next_command", "Show when a cron expression fires; needs no server."),
     "run": ("run", "run_group", "Show, count and cancel runs."),
     "server": ("server", "server_command", "Run API and scheduler; several share one PostgreSQL."),
-    "queue": ("queue", "queue_group", "Set in which order queues are served."),
-    "tenant": ("tenant", "tenant_group", "Set the shares of tenants."),
+    "queue": ("queue", "queue_group", "Set how queues are served, and how much waits in them."),
+    "tenant": ("tenant", "tenant_group", "Set the shares and caps of tenants."),
     "up": ("up", "up_command", "Run scheduler, API and a worker in one process."),
     "worker": ("worker", "worker_command", "Run jobs for a server, or straight from PostgreSQL."),
 }

@@ -76,6 +76,7 @@ async def serve(
         failovers=lambda: engine.store.failovers,
         figures=engine.telemetry.figures,
         access=settings.access,
+        why_rate=settings.why_rate,
     )
     config = uvicorn.Config(
         api,

@@ -8,12 +8,14 @@ from __future__ import annotations
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.expiry import QueueExpiries
 from mainspring.core.ids import job_shard
 from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Overlap, RunKind
 from mainspring.core.planning import walk_range
 from mainspring.core.triggers import UnknownTrigger
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.run_factory import make_caught_up_run
@@ -41,8 +43,10 @@ class CatchUp:
         waiter: Waiter,
         definitions: Definitions,
         calendars: CalendarReader,
+        expiries: QueueExpiryFollower,
     ) -> None:
         self._store = store
+        self._expiries = expiries
         self._calendars = calendars
         self._ownership = ownership
         self._wakeups = wakeups
@@ -65,7 +69,7 @@ class CatchUp:
         )
         share = max(RUNS_PER_TICK // len(fire_ranges), 1)
         steps = [
-            make_step(fire_range, spec, share, now)
+            make_step(fire_range, spec, share, now, self._expiries.by_queue)
             for fire_range in fire_ranges
             # A fire range whose trigger type is unknown here waits for a server that knows it.
             if (spec := specs.get((fire_range.job_id, fire_range.version))) is not None
@@ -84,8 +88,10 @@ class CatchUp:
         return PERIOD
 
 
-def make_step(fire_range: FireRange, spec: JobSpec, share: int, now: datetime) -> FireRangeStep:
-    """Plan the next step of a fire range: at most `share` runs.
+def make_step(
+    fire_range: FireRange, spec: JobSpec, share: int, now: datetime, expiries: QueueExpiries
+) -> FireRangeStep:
+    """Plan the next step of a fire range: at most `share` runs. They expire as their job says, or else their queue.
 
     With the overlap policy `skip`, a step has only one fire, so that it is judged against the runs live at that time.
     """
@@ -114,6 +120,7 @@ def make_step(fire_range: FireRange, spec: JobSpec, share: int, now: datetime) -
                 fire_at=fire_at,
                 kind=kind,
                 fire_range_id=fire_range.id,
+                expiries=expiries,
                 now=now,
             )
             for fire_at in fires

@@ -10,12 +10,14 @@ from datetime import datetime
 import structlog
 
 from mainspring.core.clocks import NextFire
+from mainspring.core.expiry import QueueExpiries
 from mainspring.core.ids import JobId, format_job_id, job_shard
 from mainspring.core.model import JobSpec, Overlap
 from mainspring.core.outlines import is_on_time
 from mainspring.core.planning import next_fire, plan_fires
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.reading import READ_PERIOD, WINDOW, WindowReader
@@ -58,8 +60,10 @@ class Planner:
         waiter: Waiter,
         definitions: Definitions,
         calendars: CalendarReader,
+        expiries: QueueExpiryFollower,
     ) -> None:
         self._store = store
+        self._expiries = expiries
         self._calendars = calendars
         self._clock = clock
         self._ownership = ownership
@@ -161,6 +165,7 @@ class Planner:
         clocks = [clock for clock in due if job_shard(clock.job_id) in epochs]
         planned: list[tuple[DueClock, Fire | None]]
         if in_set:
+            clocks = self._expiries.apply_to_clocks(clocks)
             planned = [(clock, None) for clock in clocks]
             results = await self._store.fire_outlined(clocks, epochs=epochs, now=now)
         else:
@@ -168,7 +173,7 @@ class Planner:
             specs = await self._calendars.apply_to_clocks(
                 specs, [(clock.job_id, clock.version, clock.revision, clock.tenant) for clock in clocks]
             )
-            fires = list(_plan(clocks, specs, now))
+            fires = list(_plan(clocks, specs, now, self._expiries.by_queue))
             planned = [*fires]
             results = await self._store.record_fires([fire for _, fire in fires], epochs=epochs, now=now)
         has_runs = False
@@ -221,14 +226,17 @@ def _divide(due: Sequence[DueClock], now: datetime) -> tuple[list[DueClock], lis
 
 
 def _plan(
-    clocks: Sequence[DueClock], specs: Mapping[tuple[JobId, int], JobSpec], now: datetime
+    clocks: Sequence[DueClock],
+    specs: Mapping[tuple[JobId, int], JobSpec],
+    now: datetime,
+    expiries: QueueExpiries,
 ) -> Iterator[tuple[DueClock, Fire]]:
     for clock in clocks:
         spec = specs.get((clock.job_id, clock.version))
         if spec is None:
             continue
         try:
-            fire = make_fire(clock, spec, now)
+            fire = make_fire(clock, spec, now, expiries)
         except UnknownType as error:
             _log.warning("job_waits_for_its_trigger_type", job=format_job_id(clock.job_id), type=error.name)
             continue
@@ -239,14 +247,24 @@ def _plan(
             yield clock, fire
 
 
-def make_fire(clock: DueClock, spec: JobSpec, now: datetime) -> Fire | None:
-    """Turn a due clock row into the write that fires it. None if it is not due yet."""
+def make_fire(clock: DueClock, spec: JobSpec, now: datetime, expiries: QueueExpiries) -> Fire | None:
+    """Turn a due clock row into the write that fires it. None if it is not due yet.
+
+    Args:
+        expiries: the expiries of queues.
+    """
     plan = plan_fires(spec, clock.job_id, NextFire(clock.fire_at, clock.due_at), now=now)
     if plan is None:
         return None
     runs = [
         make_fired_run(
-            spec, job_id=clock.job_id, version=clock.version, tenant=clock.tenant, fire_at=at, skip_reason=why
+            spec,
+            job_id=clock.job_id,
+            version=clock.version,
+            tenant=clock.tenant,
+            fire_at=at,
+            expiries=expiries,
+            skip_reason=why,
         )
         for at, why in [*plan.skips, *((at, None) for at in plan.fires)]
     ]

@@ -63,10 +63,11 @@ class CalendarTables:
 
 @dataclass(slots=True)
 class PolicyTables:
-    """What is set for tenants and queues, by name, and its revision."""
+    """What is set for tenants and queues, by name, its revision, and the permits of tenants with their instants."""
 
     tenants: dict[str, Tenant] = field(default_factory=dict)
     queues: dict[str, Queue] = field(default_factory=dict)
+    permits: dict[str, tuple[float | None, datetime | None]] = field(default_factory=dict)
     revision: int = 0
 
 
