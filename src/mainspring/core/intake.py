@@ -14,7 +14,8 @@ from mainspring.core.rates import Bucket
 from mainspring.core.values import value
 from mainspring.errors import TooMany
 
-MOST_QUEUED = 10_000_000
+MOST_QUEUED = 1_000_000
+"""Counting more would take too long."""
 SHORTEST_WAIT = 1
 LONGEST_WAIT = 60
 USUAL_WAIT = 5

@@ -12,7 +12,7 @@ from mainspring.core.options import Option, Options
 from mainspring.core.rates import Rate, RateText
 
 MOST_WEIGHT = 1000
-MOST_JOBS = 10_000_000
+MOST_JOBS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import structlog
 
 from mainspring.core.intake import (
     Backlog,
+    WaitingCount,
     WaitingScope,
     count_for,
     count_wanted,
@@ -73,7 +74,7 @@ class Intake:
         }
         # A count went as far as its cap needed.
         self._counted = {
-            scope: counted for scope, counted in self._counted.items() if caps.get(scope) == self._caps[scope]
+            scope: counted for scope, counted in self._counted.items() if counted.cap == caps.get(scope)
         }
         self._dry_until = {
             name: until for name, until in self._dry_until.items() if rates.get(name) == self._rates.get(name)
@@ -142,7 +143,8 @@ class Intake:
         return wanted | {owner: len(runs)} if owner in caps else wanted
 
     def _refuse_if_full(self, wanted: Mapping[WaitingScope, int], count: int) -> None:
-        backlogs = {scope: self._counted[scope].backlog for scope in wanted if scope in self._counted}
+        counted = {scope: self._counted.get(scope) for scope in wanted}
+        backlogs = {scope: one.backlog for scope, one in counted.items() if one and one.backlog is not None}
         for scope, more in wanted.items():
             cap = self._caps.get(scope)
             if cap is None:  # lifted while it was counted
@@ -156,42 +158,44 @@ class Intake:
     async def _count(self, scopes: Mapping[WaitingScope, int]) -> None:
         """Have counts of these scopes that are still good. Whoever finds an old one counts, and others wait for it."""
         at = self._clock.monotonic()
-        old = []
+        old: dict[WaitingScope, int] = {}
         for scope in scopes:
             counted = self._counted.get(scope)
             if (counted is None or counted.good_until <= at) and scope not in self._counting:
-                old.append(scope)
+                old[scope] = self._caps[scope]
         if old:
             counting = asyncio.ensure_future(self._count_again(old))
-            for scope in old:
-                self._counting[scope] = counting
+            self._counting |= dict.fromkeys(old, counting)
         under_way = [self._counting[scope] for scope in scopes if scope in self._counting]
         for one in dict.fromkeys(under_way):
             await asyncio.shield(one)
 
-    async def _count_again(self, scopes: Sequence[WaitingScope]) -> None:
-        caps, begun = self._caps, self._clock.monotonic()
-        counts = [count_for(scope, caps[scope]) for scope in scopes]
+    async def _count_again(self, caps: Mapping[WaitingScope, int]) -> None:
+        begun = self._clock.monotonic()
+        counts = [count_for(scope, cap) for scope, cap in caps.items()]
+        found: Sequence[int | None] = [None] * len(counts)
         try:
             found = await self._store.count_waiting(counts)
-        except TookTooLong as error:  # a cap is not worth a refusal that nobody can explain
+        except TookTooLong as error:  # what is not known refuses nobody, and is not asked for at once again
             _log.warning("waiting_runs_not_counted", error=str(error))
-            return
         finally:
-            for scope in scopes:
+            for scope in caps:
                 del self._counting[scope]
-        ended = self._clock.monotonic()
-        good_until = begun + max(PERIOD, SHARE * (ended - begun))
-        for scope, count, number in zip(scopes, counts, found, strict=True):
+        good_until = begun + max(PERIOD, SHARE * (self._clock.monotonic() - begun))
+        for (scope, most), number in zip(counts, found, strict=True):
+            if self._caps.get(scope) != caps[scope]:
+                continue  # it was changed meanwhile
             before = self._counted.get(scope)
-            backlog = next_backlog(
-                None if before is None else before.backlog,
-                count,
-                number,
-                came=0 if before is None else before.came,
-                seconds=0.0 if before is None else begun - before.at,
-            )
-            self._counted[scope] = _Counted(backlog, at=begun, good_until=good_until)
+            backlog = None
+            if number is not None:
+                backlog = next_backlog(
+                    None if before is None else before.backlog,
+                    WaitingCount(scope, most),
+                    number,
+                    came=0 if before is None else before.came,
+                    seconds=0.0 if before is None else begun - before.at,
+                )
+            self._counted[scope] = _Counted(backlog, cap=caps[scope], at=begun, good_until=good_until)
 
     async def _spend(self, tenant: str, count: int) -> None:
         now, until = self._clock.now(), self._dry_until.get(tenant)
@@ -214,13 +218,16 @@ class _Counted:
     """A count, and what has come in since.
 
     Attributes:
+        backlog: None if counting took too long.
+        cap: the cap that it was made for.
         at, good_until: on the monotonic clock.
     """
 
-    __slots__ = ("at", "backlog", "came", "good_until")
+    __slots__ = ("at", "backlog", "came", "cap", "good_until")
 
-    def __init__(self, backlog: Backlog, *, at: float, good_until: float) -> None:
+    def __init__(self, backlog: Backlog | None, *, cap: int, at: float, good_until: float) -> None:
         self.backlog = backlog
+        self.cap = cap
         self.at = at
         self.good_until = good_until
         self.came = 0

@@ -165,12 +165,43 @@ async def test_a_count_that_takes_too_long_refuses_nobody(
     await put_queue(runtime, max_queued=1)
     await submit(runtime, job_id)
 
+    tries = []
+
     async def give_up(counts: Sequence[WaitingCount]) -> list[int]:
+        tries.append(counts)
+        runtime.clock.advance(2)
         raise TookTooLong("too many")
 
     monkeypatch.setattr(runtime.store, "count_waiting", give_up)
+    runtime.clock.advance(1)
+    await submit(runtime, job_id, 3)
+    assert len(await bench.runs(job_id)) == 4
+    assert len(tries) == 1, "it is not tried again before twenty times as long"
+    runtime.clock.advance(40)
     await submit(runtime, job_id)
-    assert len(await bench.runs(job_id)) == 2
+    assert len(tries) == 2
+
+
+async def test_a_cap_that_changes_while_it_is_counted_is_counted_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime, job_id = bench.runtime, await bench.add()
+    await put_queue(runtime, max_queued=1)
+    await submit_many(runtime, job_id, 1)
+    count_waiting, caps = runtime.store.count_waiting, [{}, {"max_queued": 2}]
+
+    async def change(counts: Sequence[WaitingCount]) -> list[int]:
+        await put_queue(runtime, **caps.pop(0))
+        return await count_waiting(counts)
+
+    for _ in range(2):
+        runtime.clock.advance(1)
+        with monkeypatch.context() as patched:
+            patched.setattr(runtime.store, "count_waiting", change)
+            await submit(runtime, job_id)
+        await put_queue(runtime, max_queued=3)
+    with pytest.raises(TooMany, match="3 runs of queue 'default' wait, and its max_queued is 3"):
+        await submit(runtime, job_id)
 
 
 async def test_a_tenant_submits_no_more_than_its_rate_allows(bench: Bench) -> None:
@@ -262,7 +293,7 @@ async def test_runs_expire_as_their_queue_says_unless_their_job_says_so(
         options = {"run_at": (runtime.clock.now() + timedelta(seconds=5)).isoformat()}
     job_id = await bench.add(**options)
     if "every" in options or "run_at" in options:
-        await runtime.advance(3605, step=5)
+        await runtime.advance(3605, step=35)
     else:
         await submit(runtime, job_id)
     [run] = await bench.runs(job_id)
