@@ -188,7 +188,8 @@ async def test_a_cap_that_changes_while_it_is_counted_is_counted_again(
     runtime, job_id = bench.runtime, await bench.add()
     await put_queue(runtime, max_queued=1)
     await submit_many(runtime, job_id, 1)
-    count_waiting, caps = runtime.store.count_waiting, [{}, {"max_queued": 2}]
+    caps: list[dict[str, Any]] = [{}, {"max_queued": 2}]
+    count_waiting = runtime.store.count_waiting
 
     async def change(counts: Sequence[WaitingCount]) -> list[int]:
         await put_queue(runtime, **caps.pop(0))
