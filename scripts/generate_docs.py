@@ -15,6 +15,7 @@ from typing import Any
 
 from mainspring.config.setting import PROCESSES, Setting
 from mainspring.config.table import GROUPS
+from mainspring.core.definition.limits import JOB_RATE
 from mainspring.core.definition.once import DEBOUNCE, THROTTLE, UNIQUE
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.definition.policies import MISFIRE, RETRY, Group
@@ -195,7 +196,7 @@ def job_definition() -> str:
     tables = {
         "targets": lambda: _forms(TARGETS),
         "triggers": lambda: _forms(TRIGGERS),
-        "options": lambda: _table([NAME, *OPTIONS]),
+        "options": lambda: _table([NAME, *OPTIONS, JOB_RATE]),
         "retry": lambda: _table(RETRY.options),
         "misfire": lambda: _table(MISFIRE.options),
         "unique": lambda: _table(UNIQUE.options),

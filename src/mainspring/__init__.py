@@ -21,6 +21,7 @@ if _typing.TYPE_CHECKING:
         SchemaMismatch,
         StoreLocked,
         StoreUnavailable,
+        TooMany,
         UnknownType,
         Unreachable,
     )
@@ -52,6 +53,7 @@ __all__ = [
     "StoreLocked",
     "StoreUnavailable",
     "Throttle",
+    "TooMany",
     "Unique",
     "UnknownType",
     "Unreachable",

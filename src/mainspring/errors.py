@@ -7,6 +7,7 @@
     ├── NotFound              no such job, run or session for this tenant
     ├── Conflict              what you edit has changed in the meantime, or a name or key is taken
     │   └── UnknownType       the job's trigger has a type that this process does not know
+    ├── TooMany               a queue or tenant is full, or a rate is used up; nothing was stored, try again later
     ├── PluginError           a package that extends Mainspring cannot be used
     ├── MissingExtra          a feature needs packages that are not installed here
     ├── PayloadTooLarge       a payload or result is over the inline limit
@@ -80,6 +81,22 @@ class UnknownType(Conflict):
             f"{sort}.type", f"{name!r} is not known here; install the package that adds it and start again"
         )
         self.name = name
+
+
+class TooMany(MainspringError):
+    """The request comes too soon: a queue or a tenant is full, or a rate is used up. Nothing was stored.
+
+    Attributes:
+        field: the setting that refuses it (`max_queued`, `submit_rate`, `why.rate`).
+        message: what is full, and the numbers.
+        retry_after: seconds after which to try again, 1 to 60.
+    """
+
+    def __init__(self, field: str, message: str, *, retry_after: int) -> None:
+        super().__init__(f"{message}; try again in {retry_after} s")
+        self.field = field
+        self.message = message
+        self.retry_after = retry_after
 
 
 class PluginError(MainspringError):

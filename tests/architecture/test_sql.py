@@ -154,8 +154,16 @@ OTHER_PARAMETERS = {
     ),
     "read_some_lane": (set(), {"low"}, "likewise: lower bounds spare dead index entries"),
     "read_ready_instant": ({"lane_id"}, {"lane"}, "on SQLite a statement for each lane"),
-    "write_queue": ({"queue"}, {"name", "order", "aging", "share"}, "JSON lists here, four arrays there"),
-    "write_tenant": ({"tenant"}, {"name", "weight"}, "JSON pairs here, two arrays there"),
+    "write_queue": (
+        {"queue"},
+        {"name", "order", "aging", "share", "queue_cap", "expiry_m"},
+        "JSON lists here, arrays there",
+    ),
+    "write_tenant": (
+        {"tenant"},
+        {"name", "weight", "tenant_cap", "job_cap", "submit_count", "submit_period_m"},
+        "JSON lists here, arrays there",
+    ),
     "submit_claimed": (
         {"expiry_at", "run_id", "run_lane"},
         {"expire_at", "lane", "lane_id", "low", "newest_version", "shard", "policy_epoch"},

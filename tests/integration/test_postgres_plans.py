@@ -326,6 +326,16 @@ async def test_other_lists_walk_one_index(
     assert index in indexes_of(nodes) or "session" in seq_scans_of(nodes)
 
 
+async def test_what_waits_is_counted_by_index_lane_by_lane(dsn: str, watch: Any) -> None:
+    if not await watch.fetchval("SELECT count(*) FROM run"):
+        return  # an empty table is read as it lies
+    values = {"queues": "'{q1,NULL}'", "tenants": "'{NULL,default}'", "mosts": "'{100,200}'"}
+    nodes = await explain(dsn, Role.BROWSE, QUERIES["count_waiting"], values=values)
+    assert seq_scans_of(nodes) <= {"lane"}  # it is small, and has no index by tenant
+    assert {"run_ready", "run_waiting", "run_quarantined"} <= indexes_of(nodes)
+    assert {node["Node Type"] for node in nodes} & {"Sort", "Hash Join", "Merge Join"} <= {"Sort"}
+
+
 @pytest.mark.parametrize(
     ("name", "whole", "wanted"),
     [

@@ -88,6 +88,11 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("read_lanes", ["SEARCH run run_ready", "SEARCH run run_quarantined"]),
         ("read_some_lanes", ["SEARCH run run_ready", "SEARCH run run_quarantined"]),
         ("read_ready_instants", ["SEARCH run run_ready"]),
+        (
+            "count_waiting",
+            ["SEARCH run run_ready", "SEARCH run run_waiting", "SEARCH run run_quarantined"],
+        ),
+        ("count_jobs", ["SEARCH job job_page"]),
         ("list_orphans", ["SEARCH run run_held"]),
         ("held_by_session", ["SEARCH run run_held"]),
         ("read_held", [f"SEARCH run {KEY}"]),

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from mainspring.core import outcomes
@@ -14,10 +14,12 @@ from mainspring.core.once import OnceGuard, OnConflict, UniqueRule, UniqueScope
 from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.outlines import RunOutline
 from mainspring.core.queues import Queue, QueueOrder
+from mainspring.core.rates import Rate
 from mainspring.core.tenants import Tenant
 from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, CalendarUses, Replan
 from mainspring.ports.store.claims import ClaimResult, HeldRun
 from mainspring.ports.store.limits import LineQuota
+from mainspring.ports.store.policies import PermitRequest
 from mainspring.ports.store.runs import IdempotencyKey, NewRun
 from mainspring.ports.store.schedule import DueClock, FireRangeStep
 from mainspring.ports.store.sessions import Beat
@@ -58,6 +60,7 @@ EXPIRY = at(70)
 """When the waiting run expires."""
 
 SHARD = 7
+RATE = Rate(2, timedelta(hours=1))
 HOLIDAYS = CalendarUses(0, (CalendarUse("holidays", 1, is_pinned=False),))
 """Uses by the revision that a fresh store has."""
 AGAIN = 1_000_000
@@ -129,6 +132,7 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
     ended = await submit(store, quiet, submit_key=key, once=_guard("over", UniqueRule()))
     await store.cancel_runs(ended, reason="test", now=START)
     await store.write_limits("default", [LimitRule(name="crm", max_running=3)])
+    await store.write_tenants([Tenant(name="acme", submit_rate=RATE), Tenant(name="shop", submit_rate=RATE)])
     limits = (JobLimit(limit=1), JobLimit(use="crm"))
     limited = await add_job(store, make_spec(name="limited", queue="limited", concurrency=limits))
     await submit(store, limited, 3)
@@ -207,6 +211,7 @@ _TOUCHES = tuple(
         "take take_batch release leave beat_node expire_node": "shard",
         "record_tzdata": "cluster",
         "set_tenants set_tenants_backwards set_queues set_queues_backwards": "policies",
+        "take_permits take_permits_backwards": "policies",
         "write_calendar write_other_calendar delete_calendar": "calendars",
         "replan edit_calendars add_with_calendars": "job calendars",
         "settle_calendars": "calendars",
@@ -686,6 +691,16 @@ async def set_queues(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def set_queues_backwards(store: PostgresStore, scene: Scene) -> Any:
     return await store.write_queues([Queue(name="mail"), Queue(name="bulk", order=QueueOrder.ROUND_ROBIN)])
+
+
+@_verb()
+async def take_permits(store: PostgresStore, scene: Scene) -> Any:
+    return await store.take_permits([PermitRequest("shop", 1), PermitRequest("acme", 2)], now=NOW)
+
+
+@_verb()
+async def take_permits_backwards(store: PostgresStore, scene: Scene) -> Any:
+    return await store.take_permits([PermitRequest("acme", 1), PermitRequest("shop", 2)], now=NOW)
 
 
 # -- limits ----------------------------------------------------------------------------------------------------

@@ -363,6 +363,27 @@ GUARDS: tuple[Guard, ...] = (
             ),
         ),
     ),
+    Guard(
+        "expiry of a queue",
+        "a run of a job without an expiry expires as its queue says",
+        (Edit("mainspring.core.expiry", "after = queues.get(spec.queue)", "after = None"),),
+    ),
+    Guard(
+        "permit of a submission",
+        "no submission of a tenant with a rate is stored without a permit",
+        (
+            Edit(
+                "mainspring.engine.usecases.intake",
+                "[until] = await self._permits([PermitRequest(tenant, count)])",
+                "until = None",
+            ),
+        ),
+    ),
+    Guard(
+        "rate of a tenant",
+        "a tenant gets no more permits to submit than its rate gives",
+        (Edit("mainspring.core.intake", "if bucket.permits >= needed:", "if bucket.rate:"),),
+    ),
 )
 
 

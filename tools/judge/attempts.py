@@ -116,7 +116,7 @@ def judge_ends(history: History, runs: Runs, counts: Counter[str]) -> Iterator[V
         if run.state is RunState.FAILED:
             yield from _judge_failure(run, spec, attempts, runs)
         if run.state is RunState.SKIPPED:
-            yield from _judge_skip(history, run, spec, runs)
+            yield from _judge_skip(history, run, spec, runs, counts)
         yield from _judge_outcomes(run, attempts, runs)
         yield from _judge_limits(run, spec, attempts, runs)
         returned = sum(attempt.outcome == "handed_back" for attempt in attempts)
@@ -158,7 +158,9 @@ def _judge_failure(run: Run, spec: JobSpec, attempts: list[Attempt], runs: Runs)
         yield runs.accuse("S13", run.id, "kept without its error")
 
 
-def _judge_skip(history: History, run: Run, spec: JobSpec, runs: Runs) -> Iterator[Violation]:
+def _judge_skip(
+    history: History, run: Run, spec: JobSpec, runs: Runs, counts: Counter[str]
+) -> Iterator[Violation]:
     """A skip has a reason, and the reason is true. Misfires have a rule of their own."""
     if run.reason is None:
         yield runs.accuse("S1", run.id, "skipped without a reason")
@@ -167,6 +169,8 @@ def _judge_skip(history: History, run: Run, spec: JobSpec, runs: Runs) -> Iterat
     if run.reason == "overlap" and spec.overlap is not Overlap.SKIP:
         yield runs.accuse("S18", run.id, "skipped as an overlap, which its job allows")
     if run.reason == "expired":
+        own = runs.specs[run.job_id, run.version].expires_after
+        counts["expired_by_their_queue" if own is None else "expired_by_their_job"] += 1
         expires_at = None if spec.expires_after is None else run.due_at + spec.expires_after
         if expires_at is None or _is_later(expires_at, run.finished_at, history.slack):
             yield runs.accuse("S1", run.id, f"skipped as expired, but its expiry was {expires_at or 'never'}")

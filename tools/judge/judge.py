@@ -8,6 +8,7 @@ from tools.judge.attempts import judge_effects, judge_ends
 from tools.judge.cancels import judge_cancels
 from tools.judge.delays import judge_delays
 from tools.judge.fires import judge_fires, judge_instants
+from tools.judge.intake import judge_intake
 from tools.judge.limits import judge_limits, judge_lines
 from tools.judge.misfires import judge_catch_ups, judge_misfires
 from tools.judge.model import History, Verdict
@@ -33,6 +34,7 @@ RULES = {
     "S13": "what failed for good had used up its attempts",
     "S14": "limits hold: what is under way at a time, and how often it starts",
     "S15": "one holder per key and scope, and the newest payload in the one that waits",
+    "S16": "no submission passes the rate of its tenant",
     "S18": "the overlap policy holds",
     "S19": "nothing starts before it is due",
     "S20": "the misfire policy holds",
@@ -59,6 +61,7 @@ def judge(history: History) -> Verdict:
         *judge_catch_ups(history, counts),
         *judge_submissions(history, runs, counts),
         *judge_once(history, runs, counts),
+        *judge_intake(history, runs, counts),
         *judge_effects(history, runs, counts),
         *judge_ends(history, runs, counts),
         *judge_cancels(history, runs, counts),

@@ -48,7 +48,7 @@ class Operation:
 
     Attributes:
         kind: `submit` or `cancel`; requests about jobs appear as changes.
-        outcome: `ok`, `fail` (surely not done) or `unknown` (no answer came).
+        outcome: `ok`, `fail` or `refused` (surely not done; refused for the time being), or `unknown` (no answer came).
         answer: for `cancel` the word of the answer; None for `submit`.
         run_id: the run that the answer names, or that was to be cancelled.
         status: for `submit`, what became of it; only `submitted` asks for a run of its own.
@@ -77,6 +77,15 @@ class Replacement:
     run_id: RunId
     payload: bytes | None
     place: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permit:
+    """Permits that a request to submit runs got, by the time that it brought with it."""
+
+    at: datetime
+    tenant: str
+    count: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -166,6 +175,9 @@ class History:
         slots: how many attempts all workers together can run at a time.
         weights: the shares of tenants, of those that were set before they had anything to run.
         limits: the bounds of limits that jobs share, by name.
+        expiries: how long runs of a queue may wait, of queues for which that was set before anything was in them.
+        rates: how often tenants may submit, of those for which that was set before they did.
+        permits: what requests of tenants with a rate got.
         is_by_age: the queue of these tenants serves the oldest run first, so their weights do not count.
         claim: how many attempts one worker can run at a time.
         matchers: how many processes give out runs, each by what it knows.
@@ -188,6 +200,9 @@ class History:
     slots: int
     weights: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    expiries: Mapping[str, timedelta] = field(default_factory=dict)
+    rates: Mapping[str, str] = field(default_factory=dict)
+    permits: list[Permit] = field(default_factory=list)
     is_by_age: bool = False
     claim: int = 1
     matchers: int = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.model import JobSpec, Run
@@ -24,10 +25,14 @@ class Runs:
             self.effects[effect.run_id].append(effect)
         self.attempts = history.attempts
         self.specs = {(change.job_id, change.version): change.spec for change in history.changes}
+        self._expiries = history.expiries
 
     def spec_of(self, run: Run) -> JobSpec | None:
-        """Return the definition that a run was made from."""
-        return self.specs.get((run.job_id, run.version))
+        """Return the definition that a run was made from. It expires as its queue says, unless its job says so."""
+        spec = self.specs.get((run.job_id, run.version))
+        if spec is None or spec.expires_after is not None or spec.queue not in self._expiries:
+            return spec
+        return replace(spec, expires_after=self._expiries[spec.queue])
 
     def accuse(self, rule: str, run_id: RunId, *why: str) -> Violation:
         """Return the violation of a rule by a run, with the run's story."""

@@ -57,7 +57,9 @@ def _judge_surplus(history: History, submits: list[Operation]) -> Iterator[Viola
     known: dict[JobId, set[RunId]] = defaultdict(set)
     acknowledged = {operation.key for operation in submits if operation.outcome == "ok" and operation.key}
     unknown: dict[JobId, set[object]] = defaultdict(set)
-    keyed = {operation.job_id for operation in submits if operation.key and operation.outcome != "fail"}
+    keyed = {
+        operation.job_id for operation in submits if operation.key and operation.outcome in {"ok", "unknown"}
+    }
     for index, operation in enumerate(submits):
         if operation.outcome == "ok" and operation.run_id is not None:
             known[operation.job_id].add(operation.run_id)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tools.simulator.draw import make_plan
-from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS
+from tools.simulator.plan import CRASH_VERBS, INTAKE_VERBS, LOOK_VERBS
 from tools.simulator.run import simulate
 
 REQUIRED = (
@@ -71,7 +71,14 @@ REQUIRED = (
     "fires_left_out_by_a_calendar",
     "job_set_by_a_new_calendar",
     *("caps_reached", "places_kept", "starts_under_rates", "line_stopped_by_a_cap", "line_stopped_by_a_rate"),
-    *(f"crash_{moment}_{verb}" for verb in (*CRASH_VERBS, *LOOK_VERBS) for moment in ("before", "after")),
+    *("refused_by_a_full_queue", "refused_by_a_full_tenant", "refused_by_a_rate", "bulk_refused_whole"),
+    *("submissions_refused", "submissions_under_rates", "expired_by_their_queue", "expired_by_their_job"),
+    "fire_beside_a_full_queue",
+    *(
+        f"crash_{moment}_{verb}"
+        for verb in (*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS)
+        for moment in ("before", "after")
+    ),
 )
 """What a campaign must meet, each at least once; otherwise it is void."""
 NEEDS_SEVERAL_NODES = {

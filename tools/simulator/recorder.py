@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mainspring.core.admission import HELD_BACK, SubmissionVerdict
@@ -15,6 +15,7 @@ from mainspring.core.ids import JobId, RunId, SessionId, job_shard
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
+from mainspring.errors import TooMany
 from mainspring.ports.store.calendars import CalendarUses
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimResult
 from mainspring.ports.store.jobs import AddResult
@@ -22,8 +23,9 @@ from mainspring.ports.store.limits import LineClaimResult
 from mainspring.ports.store.runs import SubmitResult
 from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus, fire_of
 from mainspring.ports.store.sessions import BeatResult
-from tools.judge import Change, ChangeKind, Effect, Event, Fault, Grant, Operation, Replacement
+from tools.judge import Change, ChangeKind, Effect, Event, Fault, Grant, Operation, Permit, Replacement
 from tools.judge.oracle import ClosedFires
+from tools.simulator.bounded import BOUNDED
 
 Window = tuple[datetime, datetime]
 
@@ -38,6 +40,7 @@ class Recorder:
     Attributes:
         reached: how often each thing happened that a campaign must meet.
         alive: the names of processes that run or are paused.
+        full_at: when a submission was last refused because a queue or a tenant was full.
         broken: broken rules of servers, which no history shows.
         workers: the worker of each session.
         leases: the token and session of each run that was claimed and is not known to have ended.
@@ -51,6 +54,10 @@ class Recorder:
         self.weights: dict[str, int] = {}
         self.limits: dict[str, Mapping[str, Any]] = {}
         self.order = "fair"
+        self.expiries: dict[str, timedelta] = {}
+        self.rates: dict[str, str] = {}
+        self.permits: list[Permit] = []
+        self.full_at: datetime | None = None
         self.effects: list[Effect] = []
         self.events: list[Event] = []
         self.replacements: list[Replacement] = []
@@ -96,6 +103,7 @@ class Recorder:
             "expire_sessions": self._note_judged,
             "close_sessions": self._note_closed,
             "take_shards": self._note_taken,
+            "take_permits": self._note_permits,
         }
 
     def note(
@@ -223,6 +231,8 @@ class Recorder:
         for run_id in result.run_ids:
             self._jobs[run_id] = fire.job_id
             self._event(run_id, RunState.PENDING, 0, "fired", actor, now)
+            if self._versions[fire.job_id][1].queue == BOUNDED and self._is_full():
+                self.reached["fire_beside_a_full_queue"] += 1
         passed_over = sum(run.skip_reason is None for run in fire.runs) - len(result.run_ids)
         for _ in range(passed_over):
             event = Event(
@@ -235,6 +245,29 @@ class Recorder:
                 actor=actor,
             )
             self.events.append(event)
+
+    # -- submissions that are bounded --------------------------------------------------------------------------
+
+    def _note_permits(
+        self, actor: str, requests: Any, given: Mapping[str, Any], results: list[datetime | None]
+    ) -> None:
+        for request, again_at in zip(requests, results, strict=True):
+            if again_at is None:
+                permit = Permit(at=given["now"], tenant=request.tenant, count=request.count)
+                self.permits.append(permit)
+
+    def _is_full(self) -> bool:
+        return self.full_at is not None and self._time() - self.full_at < timedelta(seconds=1)
+
+    def note_refusal(self, error: TooMany, count: int) -> None:
+        """Note that a request to submit so many runs was refused for the time being."""
+        by = "rate"
+        if error.field == "max_queued":
+            by = "full_queue" if " of queue " in error.message else "full_tenant"
+            self.full_at = self._time()
+        self.reached[f"refused_by_a_{by}"] += 1
+        self.reached["bulk_refused_whole"] += count > 1
+        self.say(f"{count} submissions refused by a {by}")
 
     # -- runs --------------------------------------------------------------------------------------------------
 

@@ -7,20 +7,31 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from mainspring.core.fields import read_payload
+from mainspring.core.fields import read_duration, read_payload
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Priority
 from mainspring.engine.assembly import Engine
 from mainspring.engine.usecases.browsing import RunFilter
 from mainspring.engine.usecases.submissions import Submission
-from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound, StoreUnavailable, Unreachable
+from mainspring.errors import (
+    Conflict,
+    InvalidInput,
+    MainspringError,
+    NotFound,
+    StoreUnavailable,
+    TooMany,
+    Unreachable,
+)
 from tools.judge import Operation
+from tools.simulator.bounded import BOUNDED
 from tools.simulator.nodes import ServerNode
 from tools.simulator.plan import Action
 from tools.simulator.world import Trouble, World
 
 T = TypeVar("T")
 _TRIES = 4
+_BOUNDED_BY = 2.0
+"""Seconds from the start. Faults that stop a process for long begin then, so what is set later may not be known."""
 
 
 class Clients:
@@ -34,6 +45,7 @@ class Clients:
         self._jobs: dict[str, JobId] = {}
         self._runs: list[tuple[JobId, RunId]] = []
         self._plans = {job.name: job for job in world.plan.jobs}
+        self._is_bounded = False
 
     async def run(self) -> None:
         """Start every action at its instant. Return when all have been answered."""
@@ -59,7 +71,7 @@ class Clients:
             except (Unreachable, StoreUnavailable) as error:
                 self._world.recorder.say(f"client {action.kind} {action.job}: {type(error).__name__}")
                 await asyncio.sleep(self._random.uniform(0.1, 2))
-            except (NotFound, Conflict, InvalidInput) as error:
+            except (NotFound, Conflict, InvalidInput, TooMany) as error:
                 self._world.recorder.say(f"client {action.kind} {action.job}: {type(error).__name__}")
                 return
             else:
@@ -77,6 +89,8 @@ class Clients:
 
     async def _create(self, action: Action) -> None:
         plan = self._plans[action.job]
+        if plan.tenant == BOUNDED and not self._is_bounded:
+            return  # what bounds its runs is not known to all servers by now
         body = {"name": plan.name, "function": "work", **plan.body}
         job = await self._ask(lambda engine: engine.client.jobs.create(plan.tenant, body))
         self._jobs[action.job] = job.id
@@ -111,6 +125,8 @@ class Clients:
         try:
             submitted = await self._ask(lambda engine: engine.client.runs.submit(tenant, submission))
         except MainspringError as error:
+            if isinstance(error, TooMany):
+                self._world.recorder.note_refusal(error, 1)
             self._note("submit", job_id, asked_at, _outcome(error), key=submission.idempotency_key)
             raise
         self._runs.append((job_id, submitted.run_id))
@@ -137,6 +153,8 @@ class Clients:
         try:
             results = await self._ask(lambda engine: engine.client.runs.submit_many(tenant, runs))
         except MainspringError as error:
+            if isinstance(error, TooMany):
+                self._world.recorder.note_refusal(error, len(runs))
             for _ in runs:
                 self._note("submit", job_id, asked_at, _outcome(error))
             return
@@ -156,6 +174,16 @@ class Clients:
         tenant, name, rule = self._tenant(action.job), action.body["name"], action.body["rule"]
         await self._ask(lambda engine: engine.client.limits.put(tenant, name, rule))
         self._world.recorder.limits[name] = rule
+
+    async def _bound(self, action: Action) -> None:
+        queue, tenant, recorder = action.body["queue"], action.body["tenant"], self._world.recorder
+        await self._ask(lambda engine: engine.client.queues.put(BOUNDED, queue))
+        await self._ask(lambda engine: engine.client.tenants.put(BOUNDED, tenant))
+        self._is_bounded = self._world.loop.time() < _BOUNDED_BY
+        if "expires_after" in queue:
+            recorder.expiries[BOUNDED] = read_duration(queue["expires_after"], "expires_after")
+        if "submit_rate" in tenant:
+            recorder.rates[BOUNDED] = tenant["submit_rate"]
 
     async def _order(self, action: Action) -> None:
         await self._ask(lambda engine: engine.client.queues.put("crowd", action.body))
@@ -205,4 +233,6 @@ class Clients:
 
 
 def _outcome(error: MainspringError) -> str:
+    if isinstance(error, TooMany):
+        return "refused"
     return "unknown" if isinstance(error, (Unreachable, StoreUnavailable)) else "fail"

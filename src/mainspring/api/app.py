@@ -9,12 +9,15 @@ from starlette.types import Receive, Scope, Send
 
 from mainspring.api.admission import Admission, Identify, Observe
 from mainspring.api.call import Services
+from mainspring.api.caller_rates import CallerRates
 from mainspring.api.guard import Guard
 from mainspring.api.ics import IcsReader
 from mainspring.api.routes import calendars, jobs, limits, pauses, policies, runs, system, worker
 from mainspring.api.routing import Routes
 from mainspring.clock import UuidSource, monotonic
 from mainspring.config.access import Access
+from mainspring.config.table import default
+from mainspring.core.rates import Rate
 from mainspring.engine.scheduling.shards import Shards
 from mainspring.engine.usecases.client import Client
 from mainspring.ports.gateway import WorkerGateway
@@ -61,6 +64,7 @@ def create_api(
     access: Access | None = None,
     ics: IcsReader | None = None,
     observe: Observe | None = None,
+    why_rate: Rate | None = None,
 ) -> Api:
     """Make the ASGI application.
 
@@ -76,6 +80,7 @@ def create_api(
         access: who may reach the API, and under which names; None means this machine only.
         ics: reads ICS files; None means with the usual limits.
         observe: called for each answered request.
+        why_rate: how often each caller may ask why a run waits; None is the setting's default.
     """
     access, ics = access or Access(), ics or IcsReader()
     services = Services(
@@ -88,6 +93,7 @@ def create_api(
         figures=figures,
         access=access,
         ics=ics,
+        why_rates=CallerRates(why_rate or default("why.rate"), setting="why.rate"),
     )
     return Api(
         Admission(

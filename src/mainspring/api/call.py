@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from starlette.requests import Request
 from starlette.types import Receive, Scope
 
+from mainspring.api.caller_rates import CallerRates
 from mainspring.api.ics import IcsReader
 from mainspring.config.access import Access
 from mainspring.core.rights import Principal
@@ -35,6 +36,7 @@ class Services:
         figures: returns the process's figures.
         access: who may reach the API, and under which names.
         ics: reads ICS files.
+        why_rates: how often each caller may ask why a run waits.
     """
 
     engine: Client
@@ -46,6 +48,7 @@ class Services:
     figures: Callable[[], Mapping[str, float]]
     access: Access
     ics: IcsReader
+    why_rates: CallerRates
 
 
 class Call(Request):
@@ -81,6 +84,11 @@ class Call(Request):
     def engine(self) -> Client:
         """The engine's use cases."""
         return self.services.engine
+
+    @property
+    def caller(self) -> str:
+        """Who calls, and from where: the same text for calls that share a rate."""
+        return self.principal.name if self.client is None else f"{self.principal.name} at {self.client.host}"
 
     @property
     def tenant(self) -> str:

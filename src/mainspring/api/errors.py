@@ -17,6 +17,7 @@ from mainspring.errors import (
     PayloadTooLarge,
     StoreUnavailable,
     TookTooLong,
+    TooMany,
 )
 
 _log = structlog.get_logger(__name__)
@@ -42,6 +43,7 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     instance: str
     request_id: str
     errors: list[FieldError] | None = None
+    retry_after_seconds: int | None = None
 
 
 class Rejected(Exception):
@@ -77,7 +79,7 @@ def answer_error(error: BaseException, *, path: str, request_id: str) -> Reply:
     """Turn any exception into an answer. Log what is the server's fault."""
     status, detail = 500, "something went wrong in the server; its log says what"
     fields: list[FieldError] | None = None
-    headers = _NO_HEADERS
+    headers, wait = _NO_HEADERS, None
     if isinstance(error, InvalidInput):
         status, detail = (413 if isinstance(error, PayloadTooLarge) else 422), str(error)
         fields = [FieldError(error.field, error.message)]
@@ -86,6 +88,9 @@ def answer_error(error: BaseException, *, path: str, request_id: str) -> Reply:
     elif isinstance(error, Conflict):
         status, detail = 409, str(error)
         fields = [FieldError(error.field, error.message)]
+    elif isinstance(error, TooMany):
+        status, detail = 429, str(error)
+        fields, wait = [FieldError(error.field, error.message)], error.retry_after
     elif isinstance(error, Rejected):
         status, detail, headers = error.status, error.detail, error.headers
     elif isinstance(error, MissingExtra):
@@ -99,6 +104,8 @@ def answer_error(error: BaseException, *, path: str, request_id: str) -> Reply:
         _log.error("request_failed", path=path, request_id=request_id, exc_info=error)
     if status == 503:
         headers = {"retry-after": str(RETRY_AFTER_SECONDS), **headers}
+    elif wait is not None:
+        headers = {"retry-after": str(wait)}
     problem = Problem(
         title=HTTPStatus(status).phrase,
         status=status,
@@ -106,5 +113,6 @@ def answer_error(error: BaseException, *, path: str, request_id: str) -> Reply:
         instance=path,
         request_id=request_id,
         errors=fields,
+        retry_after_seconds=wait,
     )
     return Reply(status, msgspec.json.encode(problem), MEDIA_TYPE.encode(), headers)

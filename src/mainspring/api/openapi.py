@@ -19,10 +19,11 @@ _PROBLEMS = {
     400: "The body is not JSON in UTF-8, or the operation takes none, or a header is given twice.",
     403: "The caller may not do this, or `Host` or `Origin` is not this server.",
     404: "There is no such job or run.",
-    409: "The name is taken, or the idempotency key was used for another request.",
+    409: "The name is taken, the tenant may have no further job, or the idempotency key was used for another request.",
     413: "The body, or a payload, is too large.",
     415: "The content type is not the one that is described.",
     422: "A field or parameter is wrong. `errors` names it. Nothing was stored.",
+    429: "It comes too soon. `errors` names what is full or used up. Nothing was stored; wait for `Retry-After`.",
     500: "The server has failed. Its log says why.",
     503: "The store does not answer, or the server is stopping. The same call may be repeated.",
 }
@@ -124,11 +125,13 @@ def _problems(operation: Operation[Any], shape: Mapping[str, Any]) -> dict[str, 
         statuses.add(404)
     if operation.is_conflicting:
         statuses.add(409)
+    if operation.is_rationed:
+        statuses.add(429)
     content = {MEDIA_TYPE: {"schema": shape}}
     problems: dict[str, Any] = {}
     for status in sorted(statuses):
         problems[str(status)] = {"description": _PROBLEMS[status], "content": content}
-        if status == 503:
+        if status in {429, 503}:
             problems[str(status)]["headers"] = {"Retry-After": _RETRY_AFTER}
     # Proxies between client and server may answer with other statuses, and so may later versions.
     problems["default"] = {

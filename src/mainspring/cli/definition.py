@@ -9,6 +9,7 @@ import click
 
 from mainspring.cli.calling import read_json_text
 from mainspring.cli.options import kind_option
+from mainspring.core.definition.limits import JOB_RATE
 from mainspring.core.definition.options import OPTIONS
 from mainspring.core.definition.policies import RETRY
 from mainspring.core.kinds import Flag, Kind, Worded
@@ -49,7 +50,7 @@ def _fields() -> Iterator[tuple[str, Option]]:
     for target in TARGETS:
         yield from target.short_options
     yield "target", Option(name="target", kind=Kind(), summary="The target in full form.")
-    for option in OPTIONS:
+    for option in (*OPTIONS, JOB_RATE):
         yield option.name, option
 
 

@@ -24,8 +24,8 @@ _COMMANDS = {
     "resume": ("pause", "resume_command", "End the pause of everything."),
     "run": ("run", "run_group", "Show, count and cancel runs."),
     "server": ("server", "server_command", "Run API and scheduler; several share one PostgreSQL."),
-    "queue": ("queue", "queue_group", "Set in which order queues are served, and stop them."),
-    "tenant": ("tenant", "tenant_group", "Set the shares of tenants, and stop them."),
+    "queue": ("queue", "queue_group", "Set how queues are served, and stop them."),
+    "tenant": ("tenant", "tenant_group", "Set the shares and caps of tenants, and stop them."),
     "up": ("up", "up_command", "Run scheduler, API and a worker in one process."),
     "worker": ("worker", "worker_command", "Run jobs for a server, or straight from PostgreSQL."),
 }

@@ -9,6 +9,7 @@ from datetime import timedelta
 from mainspring.config.access import Access, read_access
 from mainspring.config.dsn import hide_password, read_connect_timeout, read_dsn
 from mainspring.config.table import SETTINGS, default
+from mainspring.core.rates import Rate
 from mainspring.errors import InvalidInput
 
 DATABASE_NAME = "mainspring.db"
@@ -117,6 +118,7 @@ class Settings:
     browse_budget: timedelta = default("browse.budget")
     browse_connections: int = default("browse.connections")
     browse_timeout: timedelta = default("browse.timeout")
+    why_rate: Rate = default("why.rate")
     host: str = default("host")
     port: int = default("port")
     trusted_network: bool = default("trusted_network")

@@ -16,6 +16,7 @@ from mainspring.config.executor_settings import EXECUTOR_SETTINGS
 from mainspring.config.kinds import OneLine, SecretUrl, ServerUrl, Several
 from mainspring.config.setting import PREFIX, SERVER, UP, WORKER, Setting
 from mainspring.core.kinds import Flag, OneOf, Whole, Word
+from mainspring.core.rates import Rate, RateText
 from mainspring.core.times import Duration
 
 DEFAULT_PORT = 8620
@@ -97,6 +98,14 @@ _STORES = (
         field="browse_timeout",
         used_by=_HOSTS,
         words="How long one read for a list or count may take before it is stopped and refused.",
+    ),
+    Setting(
+        name="why.rate",
+        kind=RateText(),
+        default=Rate(20, timedelta(seconds=1)),
+        field="why_rate",
+        used_by=_HOSTS,
+        words="How often one caller may ask a server why a run waits; what one second allows may come at once.",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""What is set for a queue: in which order its tenants are served, and what it gives to runs that wait for long."""
+"""What is set for a queue: in which order its tenants are served, what it gives to old runs, and how many it holds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from mainspring.core.kinds import Choice, Share
+from mainspring.core.fields import DAY
+from mainspring.core.intake import MOST_QUEUED
+from mainspring.core.kinds import Choice, Share, Whole
 from mainspring.core.options import Option, Options
 from mainspring.core.times import Duration
 from mainspring.errors import InvalidInput
@@ -38,12 +40,17 @@ class Queue:
         order: in which order its tenants are served.
         aging: a run that has waited for so long need not wait until nothing more urgent waits.
         aging_share: the share of the seats that such runs get while more urgent work waits, the oldest first.
+        max_queued: how many runs may wait in it before submissions are refused; None is no cap.
+        expires_after: a run of a job without an expiry of its own is skipped if it has not started so long after it was
+            due; None is never.
     """
 
     name: str
     order: QueueOrder = QueueOrder.FAIR
     aging: timedelta = AGING
     aging_share: float = AGING_SHARE
+    max_queued: int | None = None
+    expires_after: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,20 @@ QUEUE_OPTIONS = Options(
         kind=AgingShare(),
         default=AGING_SHARE,
         summary="The share of the seats that such runs get while more urgent work waits, the oldest first; 0: none.",
+    ),
+    Option(
+        name="max_queued",
+        kind=Whole(1, MOST_QUEUED),
+        default=None,
+        is_nullable=True,
+        summary="How many runs may wait in it before submissions are refused for the time being.",
+    ),
+    Option(
+        name="expires_after",
+        kind=Duration(timedelta(milliseconds=1), 365 * DAY),
+        default=None,
+        is_nullable=True,
+        summary="Skip a run that has not started so long after it was due, unless its job has an expiry of its own.",
     ),
 )
 

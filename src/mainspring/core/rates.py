@@ -102,8 +102,10 @@ class RateText(Kind):
     is_json: ClassVar[bool] = False
 
     def read(self, value: object, path: str, old: Any) -> Rate:
-        """Read a rate."""
+        """Read a rate; one that was read already stays."""
         del old
+        if isinstance(value, Rate):
+            return value
         if not isinstance(value, str):
             raise InvalidInput(path, "must be text like 10/s, 100/m, 5/h or 1/d")
         try:

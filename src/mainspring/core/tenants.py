@@ -1,4 +1,4 @@
-"""What is set for a tenant: how its share of the workers compares with that of others."""
+"""What is set for a tenant: its share of the workers, and how much it may bring."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mainspring.core.intake import MOST_QUEUED
 from mainspring.core.kinds import Whole
 from mainspring.core.options import Option, Options
+from mainspring.core.rates import Rate, RateText
 
 MOST_WEIGHT = 1000
+MOST_JOBS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,10 +21,16 @@ class Tenant:
 
     Attributes:
         weight: its share of the workers, in proportion to the weights of those that wait beside it.
+        max_queued: how many of its runs may wait before submissions are refused; None is no cap.
+        max_jobs: how many jobs it may have; None is no cap.
+        submit_rate: how often it may submit runs; None is as often as it likes.
     """
 
     name: str
     weight: int = 1
+    max_queued: int | None = None
+    max_jobs: int | None = None
+    submit_rate: Rate | None = None
 
 
 TENANT_OPTIONS = Options(
@@ -30,7 +39,29 @@ TENANT_OPTIONS = Options(
         kind=Whole(1, MOST_WEIGHT),
         default=1,
         summary="Its share of the workers, in proportion to the weights of those that wait beside it.",
-    )
+    ),
+    Option(
+        name="max_queued",
+        kind=Whole(1, MOST_QUEUED),
+        default=None,
+        is_nullable=True,
+        summary="How many of its runs may wait before submissions are refused for the time being.",
+    ),
+    Option(
+        name="max_jobs",
+        kind=Whole(1, MOST_JOBS),
+        default=None,
+        is_nullable=True,
+        summary="How many jobs it may have.",
+    ),
+    Option(
+        name="submit_rate",
+        kind=RateText(),
+        default=None,
+        is_nullable=True,
+        summary="How often it may submit runs. What one second allows may come at once.",
+        example="500/s",
+    ),
 )
 
 

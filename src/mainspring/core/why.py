@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -85,10 +85,12 @@ class WaitFacts:
     Attributes:
         keys: what it is counted under.
         ahead: how many ready runs stand before it in its lane or line; not counted beyond `MOST_AHEAD`.
+        expires_at: when it is too late to start it; None if it never is.
     """
 
     keys: tuple[KeyFacts, ...] = ()
     ahead: int = 0
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +137,15 @@ def explain(
         since = "" if run.started_at is None else f" since {_instant(run.started_at)}"
         asked = "; it was asked to stop" if run.is_cancel_requested else ""
         return Why(code=WhyCode.RUNNING, sentence=f"Attempt {run.attempt} is under way{since}{asked}.")
+    why = _explain_wait(run, wait, has_worker=has_worker, now=now, pause=pause)
+    if wait.expires_at is None:
+        return why
+    return replace(
+        why, sentence=f"{why.sentence} It is skipped if it has not started by {_instant(wait.expires_at)}."
+    )
+
+
+def _explain_wait(run: Run, wait: WaitFacts, *, has_worker: bool, now: datetime, pause: Pause | None) -> Why:
     if run.ready_at > now:
         return _explain_time(run, now)
     if pause is not None:

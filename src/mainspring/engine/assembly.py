@@ -12,6 +12,7 @@ from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.exchange import ServedExchange
 from mainspring.engine.common.hints import HintExchange
 from mainspring.engine.common.policies import PolicyFollower
+from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.engine.common.service import Service, ServiceRunner
 from mainspring.engine.common.wakeups import Wakeups
@@ -99,7 +100,7 @@ class Engine:
         self._tools = tools
         self.wakeups = Wakeups()
         # One shared cache, so that a claim need not read what the planner has already read.
-        definitions, calendars = Definitions(store), CalendarReader(store)
+        definitions, calendars, expiries = Definitions(store), CalendarReader(store), QueueExpiryFollower()
         self.matcher = Matcher(
             store, clock=tools.clock, random=tools.random, wakeups=self.wakeups, waiter=tools.waiter()
         )
@@ -121,17 +122,19 @@ class Engine:
             wakeups=self.wakeups,
             slots=self.matcher,
             calendars=calendars,
+            expiries=expiries,
             accepted=settings.accepted,
             key_lifetime=settings.key_lifetime,
             list_budget=settings.list_budget,
         )
         self.ownership = Ownership()
         self.shards: Shards | None = None
-        policies = PolicyFollower(store, waiter=tools.waiter())
-        policies.tell(self.matcher.follow)
+        self._policies = PolicyFollower(store, waiter=tools.waiter())
+        for follow in (self.matcher.follow, self.client.intake.follow, expiries.follow):
+            self._policies.tell(follow)
         restrictions = RestrictionFollower(store, wakeups=self.wakeups, waiter=tools.waiter())
         restrictions.tell(self.matcher.follow_restrictions)
-        services: list[Service] = [policies, restrictions, self.matcher]
+        services: list[Service] = [self._policies, restrictions, self.matcher]
         self._exchange: HintExchange | None = None
         if hints is not None:
             self._exchange = HintExchange(
@@ -139,11 +142,13 @@ class Engine:
             )
             services.append(self._exchange)
         if settings.node is not None:
-            services += self._make_scheduler(settings.node, settings, definitions, calendars, restrictions)
+            services += self._make_scheduler(
+                settings.node, settings, definitions, calendars, expiries, restrictions
+            )
         self.services: dict[str, Service] = {service.name: service for service in services}
         self._runners: list[ServiceRunner] = []
         self.telemetry = Telemetry()
-        for part in (self, store, self.gateway, self.client.runs, *services):
+        for part in (self, store, self.gateway, self.client.runs, self.client.intake, *services):
             if isinstance(part, Source):
                 self.telemetry.watch(part)
 
@@ -157,6 +162,7 @@ class Engine:
         settings: EngineSettings,
         definitions: Definitions,
         calendars: CalendarReader,
+        expiries: QueueExpiryFollower,
         restrictions: RestrictionFollower,
     ) -> list[Service]:
         store, tools, ownership = self.store, self._tools, self.ownership
@@ -182,6 +188,7 @@ class Engine:
                 waiter=tools.waiter(),
                 definitions=definitions,
                 calendars=calendars,
+                expiries=expiries,
                 restrictions=restrictions,
             ),
             CatchUp(
@@ -191,6 +198,7 @@ class Engine:
                 waiter=tools.waiter(),
                 definitions=definitions,
                 calendars=calendars,
+                expiries=expiries,
                 restrictions=restrictions,
             ),
             Reaper(
@@ -217,14 +225,15 @@ class Engine:
         ]
 
     async def start(self, *others: Service) -> None:
-        """Take this node's share of the free shards, then run all services.
+        """Read what is set, take this node's share of the free shards, then run all services.
 
-        So a lone node owns all shards before it is up.
+        So a lone node owns all shards before it is up, and its first runs expire as their queues say.
 
         Args:
             others: further services of this process, which start first.
         """
         if self.shards is not None:
+            await self._policies.tick(self.clock.now())
             await self.shards.tick(self.clock.now())
         self._run([*others, *self.services.values()])
 

@@ -78,6 +78,7 @@ async def serve(
         figures=engine.telemetry.figures,
         access=settings.access,
         ics=IcsReader(most_bytes=settings.ics_most_bytes, most_days=settings.calendars_most_days),
+        why_rate=settings.why_rate,
     )
     config = uvicorn.Config(
         api,

@@ -73,6 +73,12 @@ METRICS = MappingProxyType(
                 "Submissions that made no run, by what their job's rule made of them.",
                 ("status",),
             ),
+            Metric(
+                "submissions_refused_total",
+                _COUNTER,
+                "Submissions that were refused for the time being, by what was full or used up.",
+                ("reason",),
+            ),
             Metric("shards_owned", _GAUGE, "Shards that this process schedules."),
             Metric("shards_taken_total", _COUNTER, "Shards taken."),
             Metric("shards_released_total", _COUNTER, "Shards given up to a living server."),

@@ -113,6 +113,7 @@ class App:
         Raises:
             InvalidInput: a payload or option is wrong; nothing of that request is stored.
             NotFound: the server has no job of that name.
+            TooMany: a queue or the tenant is full, or its rate is used up; nothing of that request is stored.
             Unreachable: the server did not answer.
         """
         chosen = options or SubmitOptions()

@@ -148,7 +148,7 @@ class AsyncClient(Transport, AsyncLists):
         return await self.call(operations.GET_TENANT, tenant)
 
     async def put_tenant(self, tenant: str, body: Mapping[str, Any]) -> TenantView:
-        """Set a tenant's `weight`: its share of the workers among those that wait. 1 is the default."""
+        """Set a tenant's `weight`, `max_queued`, `max_jobs` and `submit_rate`. What is left out gets its default."""
         return await self.call(operations.UPSERT_TENANT, tenant, body=body)
 
     async def list_limits(self, *, after: str | None = None, limit: int = 100) -> LimitPage:
@@ -180,7 +180,10 @@ class AsyncClient(Transport, AsyncLists):
         return await self.call(operations.GET_QUEUE, queue)
 
     async def put_queue(self, queue: str, body: Mapping[str, Any]) -> QueueView:
-        """Set a queue's `order`, `aging` and `aging_share`. What is left out gets its default."""
+        """Set a queue's `order`, `aging`, `aging_share`, `max_queued` and `expires_after`.
+
+        What is left out gets its default.
+        """
         return await self.call(operations.UPSERT_QUEUE, queue, body=body)
 
     async def list_pauses(self) -> PauseList:

@@ -66,6 +66,7 @@ class JobOptions(TypedDict, total=False):
     expires_after: Duration | None
     poison_limit: int
     concurrency: int | Limit | Sequence[Limit]
+    rate: str | None
     unique: Mapping[str, Any] | Unique | str | None
     debounce: Mapping[str, Any] | Debounce | None
     throttle: Mapping[str, Any] | Throttle | None

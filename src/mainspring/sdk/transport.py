@@ -20,6 +20,7 @@ from mainspring.errors import (
     MainspringError,
     NotFound,
     StoreUnavailable,
+    TooMany,
     Unreachable,
 )
 from mainspring.sdk.bodies import check_key, check_texts, encode_body
@@ -45,6 +46,7 @@ class _Problem(msgspec.Struct):
     status: int = 0
     detail: str = ""
     errors: list[_FieldError] | None = None
+    retry_after_seconds: int = 1
 
 
 def read_servers(text: str) -> tuple[str, ...]:
@@ -134,6 +136,7 @@ class Transport:
             StoreUnavailable: the server's store does not answer.
             InvalidInput: a value cannot be sent, or the server refuses it.
             NotFound, Conflict: the server refuses.
+            TooMany: it comes too soon, and has `retry_after` seconds.
         """
         return await self.call_as(operation, operation.answer, key, **given)
 
@@ -265,6 +268,9 @@ def _refusal(status: int, text: bytes, operation: Operation[Any], key: str | Non
         return Conflict(first.field if first else "request", first.message if first else problem.detail)
     if status == 501:
         return MainspringError(problem.detail)
+    if status == 429:
+        field, message = ("request", problem.detail) if first is None else (first.field, first.message)
+        return TooMany(field, message, retry_after=problem.retry_after_seconds)
     if status in {502, 503, 504}:
         return StoreUnavailable(problem.detail)
     if 400 <= status < 500:

@@ -80,6 +80,7 @@ class Operation(Generic[A]):
         statuses: the statuses of success, the usual one first.
         body: the request's body; None if it takes none. Then a body that says anything is refused.
         is_conflicting: whether it may answer 409.
+        is_rationed: whether it may answer 429.
         is_described: whether it is part of the API's description, which does not describe itself.
     """
 
@@ -96,6 +97,7 @@ class Operation(Generic[A]):
     headers: tuple[Parameter, ...] = ()
     other_answers: tuple[Any, ...] = ()
     is_conflicting: bool = False
+    is_rationed: bool = False
     is_described: bool = True
 
     @property

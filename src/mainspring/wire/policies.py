@@ -27,6 +27,9 @@ class TenantView(Struct, kw_only=True):
 
     name: str
     weight: int
+    max_queued: int | None
+    max_jobs: int | None
+    submit_rate: str | None
 
 
 class TenantPage(Struct):
@@ -38,7 +41,9 @@ class TenantPage(Struct):
 
 def view_tenant(tenant: Tenant) -> TenantView:
     """Show what is set for a tenant."""
-    return TenantView(name=tenant.name, weight=tenant.weight)
+    plain: dict[str, Any] = {}
+    TENANT_OPTIONS.store_into(plain, tenant)
+    return TenantView(name=tenant.name, **plain)
 
 
 QueueBody: Any = body_of("QueueBody", "What is to be set for a queue.", QUEUE_OPTIONS)
@@ -51,6 +56,8 @@ class QueueView(Struct, kw_only=True):
     order: str
     aging_seconds: float
     aging_share: float
+    max_queued: int | None
+    expires_after_seconds: float | None
 
 
 class QueuePage(Struct):

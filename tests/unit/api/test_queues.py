@@ -9,7 +9,14 @@ from httpx import AsyncClient
 
 from mainspring.testing.manual import ManualRuntime
 
-DEFAULTS = {"name": "mail", "order": "fair", "aging_seconds": 300.0, "aging_share": 0.1}
+DEFAULTS = {
+    "name": "mail",
+    "order": "fair",
+    "aging_seconds": 300.0,
+    "aging_share": 0.1,
+    "max_queued": None,
+    "expires_after_seconds": None,
+}
 
 
 async def test_an_order_is_set_and_shown(http: AsyncClient) -> None:

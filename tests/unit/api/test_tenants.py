@@ -35,16 +35,19 @@ async def test_what_cannot_be_a_tenant_is_refused(http: AsyncClient, name: str) 
     assert answer.json()["errors"][0]["field"] == "Mainspring-Tenant"
 
 
+UNSET = {"max_queued": None, "max_jobs": None, "submit_rate": None}
+
+
 async def test_a_share_is_set_and_shown(http: AsyncClient) -> None:
     assert (await http.get("/api/v1/tenants")).json() == {"items": [], "next": None}
-    assert (await http.get("/api/v1/tenants/acme")).json() == {"name": "acme", "weight": 1}
+    assert (await http.get("/api/v1/tenants/acme")).json() == {"name": "acme", "weight": 1, **UNSET}
     first = await http.put("/api/v1/tenants/acme", json={"weight": 7})
-    assert (first.status_code, first.json()) == (201, {"name": "acme", "weight": 7})
+    assert (first.status_code, first.json()) == (201, {"name": "acme", "weight": 7, **UNSET})
     again = await http.put("/api/v1/tenants/acme", json={"weight": 3})
-    assert (again.status_code, again.json()) == (200, {"name": "acme", "weight": 3})
-    assert (await http.get("/api/v1/tenants/acme")).json() == {"name": "acme", "weight": 3}
+    assert (again.status_code, again.json()) == (200, {"name": "acme", "weight": 3, **UNSET})
+    assert (await http.get("/api/v1/tenants/acme")).json() == {"name": "acme", "weight": 3, **UNSET}
     reset = await http.put("/api/v1/tenants/acme", json={})
-    assert (reset.status_code, reset.json()) == (200, {"name": "acme", "weight": 1})
+    assert (reset.status_code, reset.json()) == (200, {"name": "acme", "weight": 1, **UNSET})
 
 
 async def test_tenants_are_listed_page_by_page(http: AsyncClient) -> None:

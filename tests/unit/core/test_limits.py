@@ -1,3 +1,4 @@
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from mainspring.core.limit_settings import read_limit
 from mainspring.core.limits import Hold, JobLimit, RunKey, is_lined_up, job_of_limit, keys_of, own_limit_name
 from mainspring.core.model import JobSpec
 from mainspring.core.outlines import has_outline
-from mainspring.core.rates import parse_rate
+from mainspring.core.rates import Rate, parse_rate
 from mainspring.errors import InvalidInput
 from mainspring.ports.codec import decode_spec, encode_spec
 from mainspring.testing.factories import START, IdSequence, make_spec
@@ -67,6 +68,50 @@ def test_what_is_wrong_is_refused_by_its_field(given: Any, field: str, words: st
         read(given)
     assert refused.value.field == field
     assert words in refused.value.message
+
+
+A_MINUTE = Rate(100, timedelta(minutes=1))
+
+
+def test_a_rate_alone_is_short_for_a_limit_of_the_whole_job() -> None:
+    alone = read_definition({"name": "a", "function": "f", "rate": "100/m"}, now=START)
+    assert alone.concurrency == (JobLimit(rate=A_MINUTE),)
+    assert plain_from_spec(alone)["concurrency"] == [{"rate": "100/m"}]
+    assert "rate" not in plain_from_spec(alone)
+    beside = read([{"limit": 2, "key": "$.a"}, {"use": "crm"}], rate="100/m")
+    assert beside.concurrency == (JobLimit(limit=2, key="$.a"), JobLimit(use="crm"), JobLimit(rate=A_MINUTE))
+    assert read(5, rate=None).concurrency == (JobLimit(limit=5),)
+    assert read({"rate": "5/s", "key": "$.a"}, rate="100/m").concurrency[1] == JobLimit(rate=A_MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "rate", "words"),
+    [
+        ([], "100", "must be a count from 1"),
+        ([], 100, "must be text like 10/s"),
+        ([{"limit": 1}, {"rate": "5/s", "burst": 3}], "100/m", "says the same as 'concurrency[1].rate'"),
+        ([{"limit": 1}] * 3, "100/m", "concurrency has 3 already"),
+    ],
+)
+def test_a_wrong_rate_in_short_form_is_refused(concurrency: Any, rate: Any, words: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read(concurrency, rate=rate)
+    assert refused.value.field == "rate"
+    assert words in refused.value.message
+
+
+def test_a_patch_changes_adds_and_takes_away_the_rate() -> None:
+    spec = read([{"rate": "5/s", "burst": 3}, {"limit": 1}])
+    slower = edit_definition(spec, {"rate": "100/m"}, now=START)
+    assert slower.concurrency == (JobLimit(rate=A_MINUTE, burst=3), JobLimit(limit=1)), "in its place"
+    without = edit_definition(slower, {"rate": None}, now=START)
+    assert without.concurrency == (JobLimit(limit=1),)
+    assert edit_definition(without, {"rate": "100/m"}, now=START).concurrency[1] == JobLimit(rate=A_MINUTE)
+    both = edit_definition(spec, {"concurrency": 2, "rate": "100/m"}, now=START)
+    assert both.concurrency == (JobLimit(limit=2), JobLimit(rate=A_MINUTE))
+    full = read([{"limit": 1}] * 3)
+    with pytest.raises(InvalidInput, match="concurrency has 3 already"):
+        edit_definition(full, {"rate": "100/m"}, now=START)
 
 
 def test_a_patch_replaces_all_limits() -> None:

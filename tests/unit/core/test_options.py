@@ -54,7 +54,7 @@ def test_examples_of_types_are_read(types: object) -> None:
 
 
 def test_the_sdk_takes_every_option_and_the_short_form_of_every_trigger() -> None:
-    wanted = {option.name for option in OPTIONS} | set(TRIGGERS.by_field) | {"trigger", "retries"}
+    wanted = {option.name for option in OPTIONS} | set(TRIGGERS.by_field) | {"trigger", "retries", "rate"}
     assert set(get_type_hints(JobOptions)) == wanted
 
 
@@ -64,7 +64,7 @@ def test_the_command_line_takes_every_option() -> None:
     command = group.commands["add"]
     flags = {parameter.name: parameter for parameter in command.params}
     wanted = {option.name for option in OPTIONS} | set(TRIGGERS.by_field) | set(TARGETS.by_field)
-    assert wanted | {"trigger", "target", "retries"} <= flags.keys()
+    assert wanted | {"trigger", "target", "retries", "rate"} <= flags.keys()
     assert flags["poison_limit"].opts == ["--poison-limit"]
     assert flags["labels"].opts == ["--label"]
 

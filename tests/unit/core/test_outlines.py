@@ -62,7 +62,7 @@ def test_outlined_fire_is_the_planned_one(spec: JobSpec, version: int, delay: ti
     clock = make_clock(spec, stands, version)
     clock = replace(clock, outline=outline)
     now = stands.due_at + delay
-    planned = make_fire(clock, spec, now)
+    planned = make_fire(clock, spec, now, {})
     assert planned is not None
     if is_on_time(outline, clock.due_at, now=now):
         assert fire_of(clock) == planned

@@ -144,3 +144,16 @@ def test_facts_for_programs() -> None:
     assert (why(FULL).holders, why(FULL).ahead, why(FULL).until) == (HOLDERS, 318, None)
     assert why(NOTHING, ready_at=at(75)).until == at(75)
     assert why(NOTHING).ahead == 0
+
+
+def test_a_run_that_waits_and_expires_says_when() -> None:
+    answer = why(WaitFacts(ahead=2, expires_at=at(90)))
+    assert answer.code is WhyCode.BEHIND
+    assert (
+        answer.sentence
+        == f"{why(WaitFacts(ahead=2)).sentence} It is skipped if it has not started by {AT_90}."
+    )
+    assert "skipped" not in why(WaitFacts(expires_at=at(90)), state=RunState.RUNNING).sentence
+
+
+AT_90 = at(90).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""`mainspring queue`: sets in which order queues are served, and stops them for a while."""
+"""`mainspring queue`: sets how queues are served, and how much and how long runs wait there; stops them for a while."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from mainspring.core.queues import QUEUE_OPTIONS, QueueOrder
 if TYPE_CHECKING:
     from mainspring.wire.policies import QueueView
 
-_ORDER, _AGING, _SHARE = (QUEUE_OPTIONS.get(name) for name in ("order", "aging", "aging_share"))
+_ORDER, _AGING, _SHARE, _MAX_QUEUED, _EXPIRES_AFTER = (
+    QUEUE_OPTIONS.get(name) for name in ("order", "aging", "aging_share", "max_queued", "expires_after")
+)
 
 
 @click.group("queue")
 def queue_group() -> None:
-    """Set in which order queues are served, show it, and stop them for a while."""
+    """Set how queues are served, and how much and how long runs wait in them; stop them for a while."""
 
 
 @queue_group.command("set")
@@ -31,6 +33,8 @@ def queue_group() -> None:
 @kind_option("--order", _ORDER.kind, words=_ORDER.summary)
 @kind_option("--aging", _AGING.kind, words=_AGING.summary)
 @kind_option("--aging-share", _SHARE.kind, words=_SHARE.summary)
+@kind_option("--max-queued", _MAX_QUEUED.kind, words=_MAX_QUEUED.summary)
+@kind_option("--expires-after", _EXPIRES_AFTER.kind, words=_EXPIRES_AFTER.summary)
 @server_option
 @json_option
 def set_command(
@@ -38,12 +42,20 @@ def set_command(
     order: QueueOrder | None,
     aging: timedelta | None,
     aging_share: float | None,
+    max_queued: int | None,
+    expires_after: timedelta | None,
     server: str,
     *,
     as_json: bool,
 ) -> None:
-    """Set the order of queue NAME. What you leave out gets its default. It holds within a second."""
-    given = ((_ORDER, order), (_AGING, aging), (_SHARE, aging_share))
+    """Set what holds for queue NAME. What you leave out gets its default. It holds within a second."""
+    given = (
+        (_ORDER, order),
+        (_AGING, aging),
+        (_SHARE, aging_share),
+        (_MAX_QUEUED, max_queued),
+        (_EXPIRES_AFTER, expires_after),
+    )
     body = {option.key: option.store(value) for option, value in given if value is not None}
     _print(call(server, lambda client: client.put_queue(name, body)), as_json=as_json)
 
@@ -69,9 +81,18 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
         print_json(plain(page))
         return
     rows = [
-        (queue.name, queue.order, f"{queue.aging_seconds:g} s", queue.aging_share) for queue in page.items
+        (
+            queue.name,
+            queue.order,
+            f"{queue.aging_seconds:g} s",
+            queue.aging_share,
+            "" if queue.max_queued is None else queue.max_queued,
+            "" if queue.expires_after_seconds is None else f"{queue.expires_after_seconds:g} s",
+        )
+        for queue in page.items
     ]
-    print_table(("QUEUE", "ORDER", "AGING", "AGING SHARE"), rows, empty="nothing is set for any queue")
+    titles = ("QUEUE", "ORDER", "AGING", "AGING SHARE", "MAX QUEUED", "EXPIRES AFTER")
+    print_table(titles, rows, empty="nothing is set for any queue")
     if page.next is not None:
         click.echo(f"for later ones, add --after {page.next}", err=True)
 

@@ -1,4 +1,4 @@
-"""`mainspring tenant`: sets how tenants share the workers, and stops them for a while."""
+"""`mainspring tenant`: sets how tenants share the workers and how much they may bring, and stops them for a while."""
 
 from __future__ import annotations
 
@@ -16,24 +16,46 @@ from mainspring.core.pauses import PauseMode
 from mainspring.core.tenants import TENANT_OPTIONS
 
 if TYPE_CHECKING:
+    from mainspring.core.rates import Rate
     from mainspring.wire.policies import TenantView
 
-_WEIGHT = TENANT_OPTIONS.get("weight")
+_WEIGHT, _MAX_QUEUED, _MAX_JOBS, _SUBMIT_RATE = (
+    TENANT_OPTIONS.get(name) for name in ("weight", "max_queued", "max_jobs", "submit_rate")
+)
 
 
 @click.group("tenant")
 def tenant_group() -> None:
-    """Set how tenants share the workers, show it, and stop them for a while."""
+    """Set how tenants share the workers and how much they may bring; stop them for a while."""
 
 
 @tenant_group.command("set")
 @click.argument("name")
-@kind_option("--weight", _WEIGHT.kind, words=_WEIGHT.summary, is_required=True)
+@kind_option("--weight", _WEIGHT.kind, words=_WEIGHT.summary)
+@kind_option("--max-queued", _MAX_QUEUED.kind, words=_MAX_QUEUED.summary)
+@kind_option("--max-jobs", _MAX_JOBS.kind, words=_MAX_JOBS.summary)
+@kind_option("--submit-rate", _SUBMIT_RATE.kind, words=f"{_SUBMIT_RATE.summary} Example: 500/s")
 @server_option
 @json_option
-def set_command(name: str, weight: int, server: str, *, as_json: bool) -> None:
-    """Set the share of tenant NAME. It holds within a second."""
-    _print(call(server, lambda client: client.put_tenant(name, {"weight": weight})), as_json=as_json)
+def set_command(
+    name: str,
+    weight: int | None,
+    max_queued: int | None,
+    max_jobs: int | None,
+    submit_rate: Rate | None,
+    server: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Set what holds for tenant NAME. What you leave out gets its default. It holds within a second."""
+    given = (
+        (_WEIGHT, weight),
+        (_MAX_QUEUED, max_queued),
+        (_MAX_JOBS, max_jobs),
+        (_SUBMIT_RATE, submit_rate),
+    )
+    body = {option.key: option.store(value) for option, value in given if value is not None}
+    _print(call(server, lambda client: client.put_tenant(name, body)), as_json=as_json)
 
 
 @tenant_group.command("show")
@@ -56,8 +78,18 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
     if as_json:
         print_json(plain(page))
         return
-    rows = [(tenant.name, tenant.weight) for tenant in page.items]
-    print_table(("TENANT", "WEIGHT"), rows, empty="nothing is set for any tenant")
+    rows = [
+        (
+            tenant.name,
+            tenant.weight,
+            "" if tenant.max_queued is None else tenant.max_queued,
+            "" if tenant.max_jobs is None else tenant.max_jobs,
+            tenant.submit_rate or "",
+        )
+        for tenant in page.items
+    ]
+    titles = ("TENANT", "WEIGHT", "MAX QUEUED", "MAX JOBS", "SUBMIT RATE")
+    print_table(titles, rows, empty="nothing is set for any tenant")
     if page.next is not None:
         click.echo(f"for later ones, add --after {page.next}", err=True)
 

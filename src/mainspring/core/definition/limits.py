@@ -39,6 +39,12 @@ ENTRY = Options(
         summary="The name of a limit that jobs share; it says all but the key.",
     ),
 )
+JOB_RATE = replace(
+    RATE,
+    summary="Short for a limit of the whole job that has only a rate.",
+    detail="It counts among the three of `concurrency`, and is kept and shown as one of them.",
+    example="100/m",
+)
 _OWN = ("limit", "rate", "burst", "hold")
 
 
@@ -130,6 +136,44 @@ def check_line(spec: JobSpec, body: Mapping[str, Any]) -> None:
         f"{overlap!r} takes up one of {MOST_LIMITS} limits, and the job has {MOST_LIMITS}; take one away"
     )
     raise InvalidInput("overlap", message)
+
+
+def settle_rate(body: Mapping[str, Any], values: dict[str, Any], old: tuple[JobLimit, ...] = ()) -> None:
+    """Put a job's rate in short form among its limits.
+
+    Args:
+        body: what the user wrote.
+        values: the options that were read from it; `concurrency` is changed.
+        old: the limits of the job that is changed. The short form changes that of them which it stands for.
+
+    Raises:
+        InvalidInput: the rate is wrong, is said twice, or is one limit too many.
+    """
+    if JOB_RATE.name not in body:
+        return
+    rate = JOB_RATE.read(body[JOB_RATE.name], JOB_RATE.name)
+    limits: tuple[JobLimit, ...] = values.get("concurrency", old)
+    places = [place for place, limit in enumerate(limits) if _is_rate_alone(limit)]
+    if "concurrency" in values and places and rate is not None:
+        message = f"says the same as 'concurrency[{places[0]}].rate'; give one of them"
+        raise InvalidInput(JOB_RATE.name, message)
+    if "concurrency" in values and rate is None:
+        return
+    if rate is None:
+        values["concurrency"] = tuple(limit for limit in limits if not _is_rate_alone(limit))
+    elif places:  # in its place, because the places of limits name their keys
+        place = places[0]
+        values["concurrency"] = (*limits[:place], replace(limits[place], rate=rate), *limits[place + 1 :])
+    elif len(limits) == MOST_LIMITS:
+        message = f"is a limit, too, and concurrency has {MOST_LIMITS} already, the most there can be"
+        raise InvalidInput(JOB_RATE.name, message)
+    else:
+        values["concurrency"] = (*limits, JobLimit(rate=rate))
+
+
+def _is_rate_alone(limit: JobLimit) -> bool:
+    """Say whether a limit is what the short form stands for: a rate of the whole job."""
+    return limit.rate is not None and limit.limit is None and limit.key is None and limit.use is None
 
 
 def check_keys_stay(spec: JobSpec) -> None:

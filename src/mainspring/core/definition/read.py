@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from mainspring.core.definition.forms import read_target, read_trigger, replacing_only
-from mainspring.core.definition.limits import check_keys_stay, check_line
+from mainspring.core.definition.limits import JOB_RATE, check_keys_stay, check_line, settle_rate
 from mainspring.core.definition.once import check_once
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.fields import check_known, one_of, read_mapping, show
@@ -21,7 +21,7 @@ from mainspring.core.triggers import TRIGGERS, Trigger
 from mainspring.errors import InvalidInput
 
 _ANY_JOB = JobId(UUID(int=0))
-OWN_FIELDS = frozenset({NAME.name, *OPTIONS.by_form, "trigger", "target"})
+OWN_FIELDS = frozenset({NAME.name, *OPTIONS.by_form, JOB_RATE.name, "trigger", "target"})
 """The fields of a job's body that belong to no type of trigger or target."""
 
 
@@ -67,6 +67,7 @@ def read_definition(
     name = NAME.read(body["name"], "name")
     trigger = read_trigger(body, base=None, old=old, now=now)
     values = OPTIONS.read_given(body, str)
+    settle_rate(body, values)
     return _checked(JobSpec(name=name, target=target, trigger=trigger, **values), body)
 
 
@@ -106,6 +107,7 @@ def edit_definition(
     read_mapping(patch, "body")
     _check_fields(patch)
     changes = OPTIONS.read_given(patch, str, spec)
+    settle_rate(patch, changes, spec.concurrency)
     if "name" in patch:
         changes["name"] = NAME.read(patch["name"], "name")
     new_target = replacing_only(patch, "target", TARGETS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mainspring.core.definition.limits import JOB_RATE
 from mainspring.core.definition.options import NAME, OPTIONS
 from mainspring.core.kinds import Schema
 from mainspring.core.targets import TARGETS
@@ -22,7 +23,7 @@ def body_schemas() -> dict[str, Schema]:
             schemas[field] = _or_null(schema) if field == trigger.head else schema
     schemas["trigger"] = _one_of("When to fire, in full form; null is never.", TRIGGERS, can_be_null=True)
     # The name with the unit says the same as the plain name: one of them is described.
-    return schemas | {option.name: option.schema() for option in OPTIONS}
+    return schemas | {option.name: option.schema() for option in (*OPTIONS, JOB_RATE)}
 
 
 def view_schemas() -> dict[str, Schema]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 
+from mainspring.core.expiry import QueueExpiries
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import FireRange, FireRangeKind, JobSpec, Overlap, RunKind
 from mainspring.core.pauses import NOTHING_PAUSED, LanePauses
@@ -16,6 +17,7 @@ from mainspring.core.planning import walk_range
 from mainspring.core.triggers import UnknownTrigger
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.scheduling.ownership import Ownership
@@ -44,9 +46,11 @@ class CatchUp:
         waiter: Waiter,
         definitions: Definitions,
         calendars: CalendarReader,
+        expiries: QueueExpiryFollower,
         restrictions: RestrictionFollower,
     ) -> None:
         self._store = store
+        self._expiries = expiries
         self._restrictions = restrictions
         self._calendars = calendars
         self._ownership = ownership
@@ -67,7 +71,9 @@ class CatchUp:
         )
         found = await self._calendars.apply_to_ranges(specs, fire_ranges)
         share = max(RUNS_PER_TICK // len(fire_ranges), 1)
-        steps = list(_plan(fire_ranges, found, share, now, self._restrictions.current.pauses))
+        steps = list(
+            _plan(fire_ranges, found, share, now, self._expiries.by_queue, self._restrictions.current.pauses)
+        )
         results = await self._store.advance_fire_ranges(steps, epochs=epochs, now=now)
         fenced = {
             job_shard(step.job_id)
@@ -88,6 +94,7 @@ def _plan(
     specs: Sequence[JobSpec | None],
     share: int,
     now: datetime,
+    expiries: QueueExpiries,
     pauses: LanePauses,
 ) -> Iterator[FireRangeStep]:
     """Plan the next step of each fire range. Of a job that cancels what is live, one at a time."""
@@ -100,7 +107,7 @@ def _plan(
             if fire_range.job_id in cancelling:
                 continue
             cancelling.add(fire_range.job_id)
-        yield make_step(fire_range, spec, share, now, pauses)
+        yield make_step(fire_range, spec, share, now, expiries, pauses)
 
 
 def make_step(
@@ -108,9 +115,10 @@ def make_step(
     spec: JobSpec,
     share: int,
     now: datetime,
+    expiries: QueueExpiries,
     pauses: LanePauses = NOTHING_PAUSED,
 ) -> FireRangeStep:
-    """Plan the next step of a fire range: at most `share` runs.
+    """Plan the next step of a fire range: at most `share` runs. They expire as their job says, or else their queue.
 
     With the overlap policy `skip`, a step has only one fire, so that it is judged against the runs live at that time.
     """
@@ -138,6 +146,7 @@ def make_step(
                 fire_at=fire_at,
                 kind=kind,
                 fire_range_id=fire_range.id,
+                expiries=expiries,
                 now=now,
                 pauses=pauses,
             )

@@ -10,6 +10,7 @@ from datetime import datetime
 import structlog
 
 from mainspring.core.clocks import NextFire
+from mainspring.core.expiry import QueueExpiries
 from mainspring.core.ids import JobId, format_job_id, job_shard
 from mainspring.core.model import JobSpec
 from mainspring.core.outlines import is_on_time
@@ -17,6 +18,7 @@ from mainspring.core.pauses import NOTHING_PAUSED, LanePauses
 from mainspring.core.planning import next_fire, plan_fires
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionFollower
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.scheduling.ownership import Ownership
@@ -60,9 +62,11 @@ class Planner:
         waiter: Waiter,
         definitions: Definitions,
         calendars: CalendarReader,
+        expiries: QueueExpiryFollower,
         restrictions: RestrictionFollower,
     ) -> None:
         self._store = store
+        self._expiries = expiries
         self._restrictions = restrictions
         self._calendars = calendars
         self._clock = clock
@@ -165,6 +169,7 @@ class Planner:
         clocks = [clock for clock in due if job_shard(clock.job_id) in epochs]
         planned: list[tuple[DueClock, Fire | None]]
         if in_set:
+            clocks = self._expiries.apply_to_clocks(clocks)
             planned = [(clock, None) for clock in clocks]
             results = await self._store.fire_outlined(clocks, epochs=epochs, now=now)
         else:
@@ -172,7 +177,9 @@ class Planner:
             specs = await self._calendars.apply_to_clocks(
                 specs, [(clock.job_id, clock.version, clock.revision, clock.tenant) for clock in clocks]
             )
-            fires = list(_plan(clocks, specs, now, self._restrictions.current.pauses))
+            fires = list(
+                _plan(clocks, specs, now, self._expiries.by_queue, self._restrictions.current.pauses)
+            )
             planned = [*fires]
             results = await self._store.record_fires([fire for _, fire in fires], epochs=epochs, now=now)
         has_runs = has_cancelled = False
@@ -236,6 +243,7 @@ def _plan(
     clocks: Sequence[DueClock],
     specs: Mapping[tuple[JobId, int], JobSpec],
     now: datetime,
+    expiries: QueueExpiries,
     pauses: LanePauses,
 ) -> Iterator[tuple[DueClock, Fire]]:
     for clock in clocks:
@@ -243,7 +251,7 @@ def _plan(
         if spec is None:
             continue
         try:
-            fire = make_fire(clock, spec, now, pauses)
+            fire = make_fire(clock, spec, now, expiries, pauses)
         except UnknownType as error:
             _log.warning("job_waits_for_its_trigger_type", job=format_job_id(clock.job_id), type=error.name)
             continue
@@ -255,9 +263,18 @@ def _plan(
 
 
 def make_fire(
-    clock: DueClock, spec: JobSpec, now: datetime, pauses: LanePauses = NOTHING_PAUSED
+    clock: DueClock,
+    spec: JobSpec,
+    now: datetime,
+    expiries: QueueExpiries,
+    pauses: LanePauses = NOTHING_PAUSED,
 ) -> Fire | None:
-    """Turn a due clock row into the write that fires it. None if it is not due yet."""
+    """Turn a due clock row into the write that fires it. None if it is not due yet.
+
+    Args:
+        expiries: the expiries of queues.
+        pauses: what is paused.
+    """
     plan = plan_fires(spec, clock.job_id, NextFire(clock.fire_at, clock.due_at), now=now)
     if plan is None:
         return None
@@ -270,7 +287,13 @@ def make_fire(
     ]
     runs = [
         make_fired_run(
-            spec, job_id=clock.job_id, version=clock.version, tenant=clock.tenant, fire_at=at, skip_reason=why
+            spec,
+            job_id=clock.job_id,
+            version=clock.version,
+            tenant=clock.tenant,
+            fire_at=at,
+            expiries=expiries,
+            skip_reason=why,
         )
         for at, why in [*plan.skips, *skips]
     ]

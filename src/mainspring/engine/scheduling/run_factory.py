@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from mainspring.core.calendars.sieve import labels_of
+from mainspring.core.expiry import QueueExpiries, expiry_of
 from mainspring.core.ids import FireRangeId, JobId
 from mainspring.core.limits import keys_of
 from mainspring.core.model import FireRangeKind, JobSpec, LaneKey, RunKind
@@ -22,9 +23,14 @@ def make_fired_run(
     version: int,
     tenant: str,
     fire_at: datetime,
+    expiries: QueueExpiries,
     skip_reason: str | None = None,
 ) -> NewRun:
-    """Make the run of a fire. Its nominal time is `fire_at`; the job's jitter delays its start."""
+    """Make the run of a fire. Its nominal time is `fire_at`; the job's jitter delays its start.
+
+    Args:
+        expiries: the expiries of queues.
+    """
     due_at = jittered(job_id, fire_at, spec.jitter)
     return NewRun(
         job_id=job_id,
@@ -34,7 +40,7 @@ def make_fired_run(
         fire_at=fire_at,
         due_at=due_at,
         timeout=spec.timeout,
-        expires_at=due_at + spec.expires_after if spec.expires_after is not None else None,
+        expires_at=expiry_of(spec, due_at, expiries),
         skip_reason=skip_reason,
         keys=keys_of(job_id, spec) if spec.is_limited and skip_reason is None else (),
     )
@@ -49,6 +55,7 @@ def make_caught_up_run(
     fire_at: datetime,
     kind: RunKind,
     fire_range_id: FireRangeId,
+    expiries: QueueExpiries,
     now: datetime,
     pauses: LanePauses = NOTHING_PAUSED,
 ) -> NewRun:
@@ -70,7 +77,7 @@ def make_caught_up_run(
         due_at=due_at,
         timeout=spec.timeout,
         fire_range_id=fire_range_id,
-        expires_at=due_at + spec.expires_after if spec.expires_after is not None else None,
+        expires_at=expiry_of(spec, due_at, expiries),
         skip_reason=skip_reason,
         keys=keys_of(job_id, spec) if skip_reason is None else (),
     )

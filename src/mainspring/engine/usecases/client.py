@@ -6,9 +6,11 @@ from datetime import datetime, timedelta
 
 from mainspring.core.ids import SessionId
 from mainspring.engine.common.calendars import CalendarReader
+from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.calendars import Calendars
+from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.jobs import Accepted, Jobs
 from mainspring.engine.usecases.limits import Limits
 from mainspring.engine.usecases.pauses import PauseSwitch
@@ -37,14 +39,22 @@ class Client:
         wakeups: Wakeups | None = None,
         slots: WaitingSlots | None = None,
         calendars: CalendarReader | None = None,
+        expiries: QueueExpiryFollower | None = None,
         key_lifetime: timedelta = KEY_LIFETIME,
         list_budget: timedelta = BUDGET,
     ) -> None:
-        self._store = store
-        self._clock = clock
-        wakeups = wakeups or Wakeups()
-        calendars = calendars or CalendarReader(store)
-        self.jobs = Jobs(store, clock=clock, ids=ids, wakeups=wakeups, accepted=accepted, calendars=calendars)
+        self._store, self._clock = store, clock
+        wakeups, calendars = wakeups or Wakeups(), calendars or CalendarReader(store)
+        self.intake = Intake(store, clock=clock)
+        self.jobs = Jobs(
+            store,
+            clock=clock,
+            ids=ids,
+            wakeups=wakeups,
+            accepted=accepted,
+            calendars=calendars,
+            intake=self.intake,
+        )
         self.calendars = Calendars(store, calendars, clock=clock, wakeups=wakeups)
         self.tenants = Tenants(store)
         self.limits = Limits(store, clock=clock)
@@ -54,6 +64,8 @@ class Client:
             store,
             clock=clock,
             wakeups=wakeups,
+            intake=self.intake,
+            expiries=expiries,
             slots=slots,
             key_lifetime=key_lifetime,
             list_budget=list_budget,

@@ -28,6 +28,7 @@ from mainspring.engine.usecases.clock_changes import (
     pause_clock,
     resume_clock,
 )
+from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.ledger import read_ledger
 from mainspring.engine.usecases.limits import check_limits
 from mainspring.engine.usecases.scheduled import Scheduled, Scheduling
@@ -69,12 +70,12 @@ class Jobs:
         wakeups: Wakeups,
         accepted: Accepted,
         calendars: CalendarReader,
+        intake: Intake,
     ) -> None:
-        self._store = store
+        self._store, self._intake = store, intake
         self._reader = calendars
         self._calendars = Scheduling(store, calendars)
-        self._clock = clock
-        self._ids = ids
+        self._clock, self._ids = clock, ids
         self._wakeups = wakeups
         self._accepted = accepted
         # Many clients may add one job each. One commit for each of them would take up all the time there is.
@@ -87,14 +88,14 @@ class Jobs:
         """Add a job from a user's definition, in short or full forms.
 
         Raises:
-            InvalidInput: the body is wrong. Nothing is stored.
-            Conflict: the name is taken.
+            InvalidInput, Conflict: the body is wrong, the name is taken, or the tenant may have no further job.
         """
         functions = await self._known_functions([body])
         for _ in range(_TRIES):
             now = self._clock.now()
             spec = self._read(body, now=now, functions=functions)
             await check_limits(self._store, tenant, [spec])
+            await self._intake.admit_jobs(tenant, [spec.name])
             scheduled = await self._calendars.schedule(tenant, spec, now=now)
             (job,) = await self._adds([(tenant, scheduled)])
             if isinstance(job, Job):
@@ -112,7 +113,8 @@ class Jobs:
         Jobs whose calendars get a new version meanwhile are added in a further one.
 
         Raises:
-            InvalidInput: a body is wrong. Nothing is stored. The field starts with `[index].`.
+            InvalidInput: a body is wrong, and nothing is stored. The field starts with `[index].`.
+            Conflict: the tenant may not have so many jobs, and nothing is stored.
         """
         now = self._clock.now()
         functions = await self._known_functions(bodies)
@@ -120,6 +122,7 @@ class Jobs:
             self._read(body, now=now, functions=functions, index=index) for index, body in enumerate(bodies)
         ]
         await check_limits(self._store, tenant, specs, are_numbered=True)
+        await self._intake.admit_jobs(tenant, [spec.name for spec in specs])
         made: dict[int, Job | None] = {}
         for _ in range(_TRIES):
             left = [index for index in range(len(specs)) if index not in made]
@@ -155,10 +158,9 @@ class Jobs:
 
     async def upsert(self, tenant: str, body: Mapping[str, Any]) -> tuple[Job, bool]:
         """Create the job of that name, or give the existing one this definition. Return it, and whether it is new."""
-        functions = await self._known_functions([body])
+        functions, name = await self._known_functions([body]), str(body.get("name", ""))
         for _ in range(_TRIES):
             now = self._clock.now()
-            name = str(body.get("name", ""))
             (job,) = await self._store.find_jobs(tenant, [name])
             # A job that already has this trigger keeps it, even if its instant has passed: its app has just restarted.
             # An interval that names no anchor keeps its own.
@@ -166,6 +168,7 @@ class Jobs:
             spec = self._read(body, now=now, functions=functions, old=old)
             await check_limits(self._store, tenant, [spec])
             if job is None:
+                await self._intake.admit_jobs(tenant, [name])
                 scheduled = await self._calendars.schedule(tenant, spec, now=now)
                 (added,) = await self._adds([(tenant, scheduled)])
                 if isinstance(added, Job):

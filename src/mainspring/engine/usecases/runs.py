@@ -14,9 +14,11 @@ from mainspring.core.states import RunState
 from mainspring.core.values import value
 from mainspring.core.why import Why, explain
 from mainspring.engine.common.group_commit import GroupCommit
+from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.usecases.abilities import can_execute
 from mainspring.engine.usecases.browsing import BUDGET, FoundRuns, RunBrowser, RunFilter
+from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.submissions import JobForm, Submission, make_submitted_run
 from mainspring.errors import Conflict, InvalidInput, NotFound, TookTooLong
 from mainspring.ports.clock import Clock
@@ -79,6 +81,8 @@ class Runs:
     """Use cases on runs. Every method acts for one tenant.
 
     Args:
+        intake: refuses submissions for the time being. Without it, nothing is.
+        expiries: the expiries of queues. Without them, none has one.
         slots: takes what can start at once. Without it, every run waits to be claimed.
         key_lifetime: how long an idempotency key is remembered after its use.
         list_budget: how long a list looks before it answers what it has found.
@@ -90,6 +94,8 @@ class Runs:
         *,
         clock: Clock,
         wakeups: Wakeups,
+        intake: Intake | None = None,
+        expiries: QueueExpiryFollower | None = None,
         slots: WaitingSlots | None = None,
         key_lifetime: timedelta = KEY_LIFETIME,
         list_budget: timedelta = BUDGET,
@@ -99,6 +105,8 @@ class Runs:
         self._store = store
         self._clock = clock
         self._wakeups = wakeups
+        self._intake = intake or Intake(store, clock=clock)
+        self._expiries = expiries or QueueExpiryFollower()
         self._slots = slots
         # Many clients may submit one run each. One commit for each of them would take up all the time there is.
         self._submits: GroupCommit[NewRun, SubmitResult] = GroupCommit(self._submit_all, most=MOST_TOGETHER)
@@ -124,19 +132,27 @@ class Runs:
             InvalidInput, PayloadTooLarge: the submission is wrong. Nothing is stored.
             NotFound: the job does not exist.
             Conflict: the idempotency key was used for another request, or the job's rule rejects a second run.
+            TooMany: a queue or the tenant is full, or the tenant's rate is used up. Nothing is stored.
         """
         now = self._clock.now()
-        result = _JOB_CHANGED
+        result, is_admitted = _JOB_CHANGED, False
         form = self._known.get(submission.job_id)
         if form is not None and form.job.tenant == tenant:
-            run = make_submitted_run(form, submission, now=now, must_be_newest=True)
+            run = make_submitted_run(
+                form, submission, now=now, expiries=self._expiries.by_queue, must_be_newest=True
+            )
+            if not self._intake.is_open:
+                await self._intake.admit(tenant, [run])
+            is_admitted = True
             (result,) = await (self._submits if run.once is None else self._guarded)([run])
         if result.status is SubmissionVerdict.JOB_CHANGED:
             form = (await self._forms(tenant, [submission])).get(submission.job_id)
             if form is None:
                 raise NotFound("job", format_job_id(submission.job_id))
             self._remember(form)
-            run = make_submitted_run(form, submission, now=now)
+            run = make_submitted_run(form, submission, now=now, expiries=self._expiries.by_queue)
+            if not self._intake.is_open and not is_admitted:
+                await self._intake.admit(tenant, [run])
             (result,) = await (self._submits if run.once is None else self._guarded)([run])
         if result.run_id is not None and result.status is SubmissionVerdict.SUBMITTED:  # as nearly always
             return Submitted(result.run_id, is_new=True)
@@ -162,6 +178,7 @@ class Runs:
         Raises:
             InvalidInput, PayloadTooLarge: one of them is wrong, or its job does not exist. Nothing is stored. The
                 field starts with `[index].`.
+            TooMany: as for `submit`; it refuses all of them.
         """
         now = self._clock.now()
         forms = await self._forms(tenant, submissions)
@@ -172,9 +189,11 @@ class Runs:
                 message = f"there is no job {format_job_id(submission.job_id)}"
                 raise InvalidInput(f"[{index}].job_id", message)
             try:
-                runs.append(make_submitted_run(form, submission, now=now))
+                runs.append(make_submitted_run(form, submission, now=now, expiries=self._expiries.by_queue))
             except InvalidInput as error:
                 raise type(error)(f"[{index}].{error.field}", error.message) from None
+        if not self._intake.is_open:
+            await self._intake.admit(tenant, runs)
         if all(form.once is None for form in forms.values()):
             return list(await self._submits(runs))
         results = list(await self._guarded(runs))

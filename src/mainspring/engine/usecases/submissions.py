@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from hashlib import sha256
 
+from mainspring.core.expiry import QueueExpiries, expiry_of
 from mainspring.core.fields import read_instant
 from mainspring.core.ids import JobId
 from mainspring.core.limits import KeyMaker
@@ -47,7 +48,7 @@ class JobForm:
         keys: makes what its runs are counted under; None if it has no limits.
     """
 
-    __slots__ = ("expires_after", "job", "key_lifetime", "keys", "lane", "once", "timeout", "wait")
+    __slots__ = ("job", "key_lifetime", "keys", "lane", "once", "timeout", "wait")
 
     def __init__(self, job: Job, key_lifetime: timedelta) -> None:
         spec = job.spec
@@ -55,18 +56,23 @@ class JobForm:
         self.key_lifetime = key_lifetime
         self.lane = LaneKey(spec.queue, spec.route, job.tenant, spec.priority)
         self.timeout = spec.timeout
-        self.expires_after = spec.expires_after
         self.once = once_keys_of(spec)
         self.wait = None if spec.debounce is None else spec.debounce.wait
         self.keys = KeyMaker(job.id, spec) if spec.is_limited else None
 
 
 def make_submitted_run(
-    form: JobForm, submission: Submission, *, now: datetime, must_be_newest: bool = False
+    form: JobForm,
+    submission: Submission,
+    *,
+    now: datetime,
+    expiries: QueueExpiries,
+    must_be_newest: bool = False,
 ) -> NewRun:
     """Make the run of a submission.
 
     Args:
+        expiries: the expiries of queues.
         must_be_newest: the form may be outdated, so the store is to say if the job has changed since.
 
     Raises:
@@ -94,7 +100,7 @@ def make_submitted_run(
         due_at=due_at,
         timeout=form.timeout,
         payload=payload,
-        expires_at=due_at + form.expires_after if form.expires_after is not None else None,
+        expires_at=expiry_of(form.job.spec, due_at, expiries),
         target_key=submission.idempotency_key,
         submit_key=_submit_key(submission, due_at, now, form.key_lifetime),
         must_be_newest=must_be_newest,

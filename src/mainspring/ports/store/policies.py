@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
+from mainspring.core.intake import WaitingCount
 from mainspring.core.queues import Queue
 from mainspring.core.tenants import Tenant
+from mainspring.core.values import value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +28,14 @@ class Policies:
     queues: Mapping[str, Queue]
 
 
+@value()
+class PermitRequest:
+    """Submissions of a tenant that come together."""
+
+    tenant: str
+    count: int
+
+
 class PolicyStore(Protocol):
     """The settings that every process follows."""
 
@@ -38,4 +49,27 @@ class PolicyStore(Protocol):
 
     async def write_queues(self, queues: Sequence[Queue]) -> list[bool]:
         """Store the settings of queues. Return for each whether nothing was set for it before."""
+        ...
+
+    async def count_jobs(self, tenant: str, *, most: int) -> int:
+        """Count the jobs of a tenant that exist, up to `most`."""
+        ...
+
+    async def count_waiting(self, counts: Sequence[WaitingCount]) -> list[int]:
+        """Count the runs that wait (PENDING or RETRYING, due or not) in queues or of tenants, each up to its `most`.
+
+        Raises:
+            TookTooLong: it took longer than a list or count may take.
+        """
+        ...
+
+    async def take_permits(
+        self, requests: Sequence[PermitRequest], *, now: datetime
+    ) -> list[datetime | None]:
+        """Take permits out of the buckets of tenants that have a submit rate, one request after the other.
+
+        Returns:
+            For each request None if it got its permits, or if its tenant has no rate; else when to come again. Then it
+            has taken nothing.
+        """
         ...

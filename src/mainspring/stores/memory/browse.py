@@ -92,7 +92,7 @@ class MemoryBrowseStore:
             return None
         ahead = islice(run.waiting_index.below((run.ready_at, run.id)), MOST_AHEAD)
         keys = tuple(_key_facts(tables, tables.limits.keys[key_id], run.id, now) for key_id in run.keys)
-        return WaitFacts(keys=keys, ahead=sum(1 for _ in ahead))
+        return WaitFacts(keys=keys, ahead=sum(1 for _ in ahead), expires_at=run.expires_at)
 
 
 def _key_facts(tables: Tables, key: LimitKeyRow, own: RunId, now: datetime) -> KeyFacts:

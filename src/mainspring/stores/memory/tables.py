@@ -74,11 +74,12 @@ class RestrictionTables:
 
 @dataclass(slots=True)
 class PolicyTables:
-    """What is set for tenants and queues, by name, and its revision; and what restricts claims."""
+    """What is set for tenants and queues, by name, and its revision; what restricts claims; the permits of tenants."""
 
     restrictions: RestrictionTables = field(default_factory=RestrictionTables)
     tenants: dict[str, Tenant] = field(default_factory=dict)
     queues: dict[str, Queue] = field(default_factory=dict)
+    permits: dict[str, tuple[float | None, datetime | None]] = field(default_factory=dict)
     revision: int = 0
 
 

@@ -98,7 +98,8 @@ class PostgresBrowseStore:
             return None
         keys = await self._connections.fetch(Role.BROWSE, "read_wait_keys", is_repeatable=True, run_id=run_id)
         facts = tuple(_key_facts(row, now) for row in keys)
-        return WaitFacts(keys=facts, ahead=min(rows[0]["ahead"], MOST_AHEAD))
+        [row] = rows
+        return WaitFacts(keys=facts, ahead=min(row["ahead"], MOST_AHEAD), expires_at=row["expires_at"])
 
 
 def _key_facts(row: Record, now: datetime) -> KeyFacts:

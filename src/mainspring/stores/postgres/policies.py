@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from asyncpg import Record
+
+from mainspring.core.intake import WaitingCount, take_permits
 from mainspring.core.queues import Queue, QueueOrder
+from mainspring.core.rates import Bucket, Rate
 from mainspring.core.tenants import Tenant
-from mainspring.ports.store.policies import Policies
+from mainspring.ports.store.policies import PermitRequest, Policies
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
+
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 class PostgresPolicyStore:
@@ -21,19 +27,8 @@ class PostgresPolicyStore:
         rows = await self._connections.fetch(Role.WATCH, "read_policies", is_repeatable=True, known=known)
         if not rows:
             return None
-        tenants = [
-            Tenant(name=row["tenant"], weight=row["weight"]) for row in rows if row["tenant"] is not None
-        ]
-        queues = [
-            Queue(
-                name=row["queue"],
-                order=QueueOrder(row["ordering"]),
-                aging=timedelta(milliseconds=row["aging_ms"]),
-                aging_share=row["aging_share"],
-            )
-            for row in rows
-            if row["queue"] is not None
-        ]
+        tenants = [_make_tenant(row) for row in rows if row["tenant"] is not None]
+        queues = [_make_queue(row) for row in rows if row["queue"] is not None]
         return Policies(
             revision=rows[0]["number"],
             tenants={tenant.name: tenant for tenant in tenants},
@@ -49,8 +44,16 @@ class PostgresPolicyStore:
             await transaction.execute("raise_revision")
             rows = await transaction.fetch("find_tenants", names=list(last))
             known = {row["id"] for row in rows}
-            weights = [tenant.weight for tenant in last.values()]
-            await transaction.execute("write_tenants", names=list(last), weights=weights)
+            rates = [tenant.submit_rate for tenant in last.values()]
+            await transaction.execute(
+                "write_tenants",
+                names=list(last),
+                weights=[tenant.weight for tenant in last.values()],
+                tenant_caps=[tenant.max_queued for tenant in last.values()],
+                job_caps=[tenant.max_jobs for tenant in last.values()],
+                submit_counts=[None if rate is None else rate.count for rate in rates],
+                submit_periods_ms=[None if rate is None else rate.per // _MILLISECOND for rate in rates],
+            )
             return [tenant.name not in known for tenant in tenants]
 
         return await self._connections.transact(Role.EDIT, work)
@@ -68,9 +71,96 @@ class PostgresPolicyStore:
                 "write_queues",
                 names=list(last),
                 orders=[queue.order for queue in last.values()],
-                agings=[queue.aging // timedelta(milliseconds=1) for queue in last.values()],
+                agings=[queue.aging // _MILLISECOND for queue in last.values()],
                 shares=[queue.aging_share for queue in last.values()],
+                queue_caps=[queue.max_queued for queue in last.values()],
+                expiries_ms=[
+                    None if queue.expires_after is None else queue.expires_after // _MILLISECOND
+                    for queue in last.values()
+                ],
             )
             return [queue.name not in known for queue in queues]
 
         return await self._connections.transact(Role.EDIT, work)
+
+    async def count_jobs(self, tenant: str, *, most: int) -> int:
+        [row] = await self._connections.fetch(
+            Role.READ, "count_jobs", is_repeatable=True, tenant=tenant, most=most
+        )
+        found: int = row["jobs"]
+        return found
+
+    async def count_waiting(self, counts: Sequence[WaitingCount]) -> list[int]:
+        if not counts:
+            return []
+        scopes = [scope for scope, _ in counts]
+        rows = await self._connections.fetch(
+            Role.BROWSE,
+            "count_waiting",
+            is_repeatable=True,
+            queues=[scope.name if scope.owner == "queue" else None for scope in scopes],
+            tenants=[scope.name if scope.owner == "tenant" else None for scope in scopes],
+            mosts=[count.most for count in counts],
+        )
+        return [row["runs"] for row in rows]
+
+    async def take_permits(
+        self, requests: Sequence[PermitRequest], *, now: datetime
+    ) -> list[datetime | None]:
+        if not requests:
+            return []
+        names = sorted({request.tenant for request in requests})
+
+        async def work(transaction: Transaction) -> list[datetime | None]:
+            rows = await transaction.fetch("lock_permits", names=names)
+            buckets = {row["id"]: _make_bucket(row) for row in rows}
+            answers: list[datetime | None] = []
+            for request in requests:
+                again_at = None
+                if request.tenant in buckets:
+                    bucket, again_at = take_permits(buckets[request.tenant], request.count, now)
+                    buckets[request.tenant] = bucket
+                answers.append(again_at)
+            if buckets:
+                await transaction.execute(
+                    "write_permits",
+                    names=list(buckets),
+                    permits=[bucket.level for bucket in buckets.values()],
+                    permits_at=[bucket.level_at for bucket in buckets.values()],
+                )
+            return answers
+
+        return await self._connections.transact(Role.EDIT, work)
+
+
+def _make_tenant(row: Record) -> Tenant:
+    return Tenant(
+        name=row["tenant"],
+        weight=row["weight"],
+        max_queued=row["max_queued"],
+        max_jobs=row["max_jobs"],
+        submit_rate=_make_submit_rate(row),
+    )
+
+
+def _make_submit_rate(row: Record) -> Rate | None:
+    count = row["submit_count"]
+    return None if count is None else Rate(count, row["submit_per_ms"] * _MILLISECOND)
+
+
+def _make_bucket(row: Record) -> Bucket:
+    rate = _make_submit_rate(row)
+    assert rate is not None, "tenants without a rate are left out"
+    return Bucket(rate, rate.usual_burst, row["permits"], row["permits_at"])
+
+
+def _make_queue(row: Record) -> Queue:
+    expires_after_ms = row["expires_after_ms"]
+    return Queue(
+        name=row["queue"],
+        order=QueueOrder(row["ordering"]),
+        aging=row["aging_ms"] * _MILLISECOND,
+        aging_share=row["aging_share"],
+        max_queued=row["max_queued"],
+        expires_after=None if expires_after_ms is None else expires_after_ms * _MILLISECOND,
+    )

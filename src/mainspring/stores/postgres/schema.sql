@@ -267,6 +267,8 @@ CREATE TABLE queue (
     ordering text NOT NULL DEFAULT 'fair'::text,
     aging_ms bigint NOT NULL DEFAULT 300000,
     aging_share double precision NOT NULL DEFAULT 0.1,
+    max_queued integer,
+    expires_after_ms bigint,
     CONSTRAINT queue_ordering CHECK ((ordering = ANY (ARRAY['fair'::text, 'round_robin'::text, 'fifo'::text]))),
     CONSTRAINT queue_pkey PRIMARY KEY (name)
 );
@@ -415,6 +417,12 @@ CREATE TABLE shard_lease (
 CREATE TABLE tenant (
     id text NOT NULL,
     weight integer NOT NULL DEFAULT 1,
+    max_queued integer,
+    max_jobs integer,
+    submit_count integer,
+    submit_per_ms bigint,
+    permits double precision,
+    permits_at timestamp with time zone,
     CONSTRAINT tenant_pkey PRIMARY KEY (id),
     CONSTRAINT tenant_weight_positive CHECK ((weight > 0))
 );

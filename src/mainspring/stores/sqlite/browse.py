@@ -24,6 +24,7 @@ from mainspring.stores.sqlite.rows import (
     to_instant,
     to_json,
     to_micros,
+    to_optional_instant,
 )
 from mainspring.stores.sqlite.statements import fetch_row, fetch_rows, fetch_value, fetch_values
 
@@ -104,14 +105,18 @@ class SqliteBrowseStore:
     async def read_wait(self, run_id: RunId, *, now: datetime) -> WaitFacts | None:
         """See `BrowseStore`."""
 
-        def work(db: apsw.Connection) -> tuple[int | None, list[NamedRow]]:
-            ahead = fetch_value(db, "count_ahead", {"run_id": run_id, "limit": MOST_AHEAD})
-            return ahead, [] if ahead is None else fetch_rows(db, "read_wait_keys", {"run_id": run_id})
+        def work(db: apsw.Connection) -> tuple[NamedRow | None, list[NamedRow]]:
+            place = fetch_row(db, "count_ahead", {"run_id": run_id, "limit": MOST_AHEAD})
+            return place, [] if place is None else fetch_rows(db, "read_wait_keys", {"run_id": run_id})
 
-        ahead, rows = await self._browser.call(work)
-        if ahead is None:
+        place, rows = await self._browser.call(work)
+        if place is None:
             return None
-        return WaitFacts(keys=tuple(_key_facts(row, now) for row in rows), ahead=min(ahead, MOST_AHEAD))
+        return WaitFacts(
+            keys=tuple(_key_facts(row, now) for row in rows),
+            ahead=min(place.ahead, MOST_AHEAD),
+            expires_at=to_optional_instant(place.expires_at),
+        )
 
 
 def _key_facts(row: NamedRow, now: datetime) -> KeyFacts:

@@ -246,7 +246,7 @@ CREATE TABLE pause (
 
 CREATE TABLE queue (
     name TEXT PRIMARY KEY,
-    ordering TEXT NOT NULL DEFAULT 'fair' CHECK (ordering IN ('fair', 'round_robin', 'fifo')), aging_ms INTEGER NOT NULL DEFAULT 300000, aging_share REAL NOT NULL DEFAULT 0.1) STRICT;
+    ordering TEXT NOT NULL DEFAULT 'fair' CHECK (ordering IN ('fair', 'round_robin', 'fifo')), aging_ms INTEGER NOT NULL DEFAULT 300000, aging_share REAL NOT NULL DEFAULT 0.1, max_queued INTEGER, expires_after_ms INTEGER) STRICT;
 
 CREATE TABLE revision (
     name TEXT PRIMARY KEY,
@@ -404,7 +404,7 @@ CREATE TABLE shard_lease (
 CREATE TABLE tenant (
     id TEXT PRIMARY KEY,
     weight INTEGER NOT NULL DEFAULT 1 CONSTRAINT tenant_weight_positive CHECK (weight > 0)
-) STRICT;
+, max_queued INTEGER, max_jobs INTEGER, submit_count INTEGER, submit_per_ms INTEGER, permits REAL, permits_at INTEGER) STRICT;
 
 CREATE VIEW any_run AS
 SELECT

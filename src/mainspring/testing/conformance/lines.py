@@ -290,6 +290,10 @@ class Waits:
         assert await store.read_wait(runs[2], now=at(0)) == WaitFacts(ahead=1)
         assert await store.read_wait(RunId(10**12), now=at(0)) is None
 
+    async def test_expiry_of_a_waiting_run(self, store: Store) -> None:
+        [run] = await submit(store, await add_job(store), expires_at=at(90))
+        assert await store.read_wait(run, now=at(0)) == WaitFacts(expires_at=at(90))
+
     async def test_place_and_keys_of_a_run_in_a_line(self, store: Store) -> None:
         await store.write_limits("default", [LimitRule(name="crm", rate=TEN_A_SECOND, burst=1)])
         job = await limited(store, by_customer(limit=1), JobLimit(use="crm", key="eu"))

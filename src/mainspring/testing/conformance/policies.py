@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 
 from mainspring.core.queues import Queue, QueueOrder
+from mainspring.core.rates import Rate
 from mainspring.core.tenants import Tenant
 from mainspring.ports.store import Store
 
@@ -29,7 +30,9 @@ class Policies:
         assert policies.queues == {}
 
     async def test_what_was_set_is_read_again(self, store: Store) -> None:
-        acme, shop = Tenant(name="acme", weight=7), Tenant(name="shop")
+        rate = Rate(30, timedelta(minutes=1))
+        acme = Tenant(name="acme", weight=7, max_queued=50, max_jobs=9, submit_rate=rate)
+        shop = Tenant(name="shop")
         assert await store.write_tenants([acme, shop]) == [True, True]
         heavier = Tenant(name="shop", weight=2)
         assert await store.write_tenants([heavier]) == [False]
@@ -38,7 +41,7 @@ class Policies:
         assert policies.tenants == {"acme": acme, "shop": heavier}
 
     async def test_what_was_set_for_queues_is_read_again(self, store: Store) -> None:
-        mail = Queue(name="mail", order=QueueOrder.FIFO)
+        mail = Queue(name="mail", order=QueueOrder.FIFO, max_queued=100_000, expires_after=timedelta(days=1))
         bulk = Queue(
             name="bulk", order=QueueOrder.ROUND_ROBIN, aging=timedelta(milliseconds=1500), aging_share=0.0
         )

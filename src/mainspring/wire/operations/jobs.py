@@ -44,9 +44,10 @@ CREATE_JOBS = Operation(
     right=Right.EDIT,
     summary="Create many jobs",
     description=f"Create up to {BULK_LIMIT:,} jobs in one transaction. "
-    "An invalid job refuses all; a taken name only that job.",
+    "An invalid job refuses all, and so does one too many; a taken name only that job.",
     body=Body(list[JobBody], Any),
     answer=list[BulkJobView],
+    is_conflicting=True,
 )
 LIST_JOBS = Operation(
     id="list_jobs",

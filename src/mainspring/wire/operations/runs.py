@@ -27,6 +27,7 @@ RUN_JOB_NOW = Operation(
     answer=SubmittedView,
     statuses=(201, 200),
     is_conflicting=True,
+    is_rationed=True,
 )
 SUBMIT_RUN = Operation(
     id="submit_run",
@@ -41,6 +42,7 @@ SUBMIT_RUN = Operation(
     answer=SubmittedView,
     statuses=(201, 200),
     is_conflicting=True,
+    is_rationed=True,
 )
 LIST_JOB_RUNS: Operation[RunPage | BriefPage] = Operation(
     id="list_job_runs",
@@ -60,9 +62,10 @@ SUBMIT_RUNS = Operation(
     right=Right.SUBMIT,
     summary="Submit many runs",
     description=f"Submit up to {BULK_LIMIT:,} runs in one transaction. "
-    "An invalid run refuses all; a used key, or a rule of the job, only that run.",
+    "An invalid run refuses all, and so does a full queue; a used key, or a rule of the job, only that run.",
     body=Body(list[BulkSubmitItem], list[BulkSubmitItem]),
     answer=list[BulkRunView],
+    is_rationed=True,
 )
 LIST_RUNS: Operation[RunPage | BriefPage] = Operation(
     id="list_runs",
@@ -93,6 +96,7 @@ GET_RUN_WHY = Operation(
     summary="Say why a run waits",
     description="Say in one sentence why a run has not started, or what became of it.",
     answer=WhyView,
+    is_rationed=True,
 )
 CANCEL_RUN = Operation(
     id="cancel_run",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mainspring.core.expiry import QueueExpiries
 from mainspring.core.ids import SHARDS, JobId, job_shard
 from mainspring.core.model import FireRangeKind, JobSpec, Overlap
 from mainspring.core.pauses import LanePauses
@@ -553,10 +554,12 @@ async def test_job_that_cannot_be_planned_holds_up_no_other(
     ]
     make_fire = planner.make_fire
 
-    def refuse(clock: DueClock, spec: JobSpec, now: datetime, pauses: LanePauses) -> Fire | None:
+    def refuse(
+        clock: DueClock, spec: JobSpec, now: datetime, expiries: QueueExpiries, pauses: LanePauses
+    ) -> Fire | None:
         if clock.job_id == jobs[1]:
             raise ValueError("no such zone")
-        return make_fire(clock, spec, now, pauses)
+        return make_fire(clock, spec, now, expiries, pauses)
 
     with monkeypatch.context() as patched:
         patched.setattr(planner, "make_fire", refuse)

@@ -29,7 +29,7 @@ def test_lane_is_queue_route_tenant_and_priority() -> None:
 
 def test_fired_run_keeps_its_nominal_time_and_starts_with_the_jitter() -> None:
     spec = make_spec(jitter=timedelta(seconds=30), expires_after=HOUR, timeout=timedelta(minutes=7))
-    run = make_fired_run(spec, job_id=JOB, version=3, tenant="acme", fire_at=START)
+    run = make_fired_run(spec, job_id=JOB, version=3, tenant="acme", fire_at=START, expiries={})
     due_at = jittered(JOB, START, spec.jitter)
     assert due_at > START
     assert (run.fire_at, run.due_at, run.expires_at) == (START, due_at, due_at + HOUR)
@@ -44,13 +44,13 @@ def test_fired_run_keeps_its_nominal_time_and_starts_with_the_jitter() -> None:
 
 
 def test_fired_run_without_limits_starts_at_its_time_and_never_expires() -> None:
-    run = make_fired_run(make_spec(), job_id=JOB, version=1, tenant="acme", fire_at=START)
+    run = make_fired_run(make_spec(), job_id=JOB, version=1, tenant="acme", fire_at=START, expiries={})
     assert (run.due_at, run.expires_at) == (START, None)
 
 
 def test_skipped_fire_carries_its_reason() -> None:
     run = make_fired_run(
-        make_spec(), job_id=JOB, version=1, tenant="acme", fire_at=START, skip_reason="misfire"
+        make_spec(), job_id=JOB, version=1, tenant="acme", fire_at=START, expiries={}, skip_reason="misfire"
     )
     assert run.skip_reason == "misfire"
 
@@ -66,6 +66,7 @@ def test_caught_up_run_is_due_now_and_expires_from_now(kind: RunKind) -> None:
         fire_at=START,
         kind=kind,
         fire_range_id=FireRangeId(9),
+        expiries={},
         now=at(99_999),
     )
     assert (run.fire_at, run.due_at, run.expires_at) == (START, at(99_999), at(99_999) + HOUR)

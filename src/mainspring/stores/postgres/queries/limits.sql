@@ -105,7 +105,8 @@ SELECT
         WHERE mine.crashes > 0 AND run.lane_id = mine.lane_id AND {is_waiting} AND run.crashes > 0
           AND run.ready_at <= mine.ready_at AND (run.ready_at < mine.ready_at OR run.id < mine.id)
         ORDER BY run.ready_at LIMIT :limit
-    ) AS quarantined) AS ahead
+    ) AS quarantined) AS ahead,
+    mine.expires_at
 FROM run AS mine
 WHERE mine.id = :run_id AND mine.session_id IS NULL;
 

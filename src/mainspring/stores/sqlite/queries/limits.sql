@@ -95,7 +95,8 @@ SELECT
         WHERE mine.crashes > 0 AND run.lane_id = mine.lane_id AND {is_waiting} AND run.crashes > 0
           AND run.ready_at <= mine.ready_at AND (run.ready_at < mine.ready_at OR run.id < mine.id)
         LIMIT :limit
-    )) AS ahead
+    )) AS ahead,
+    mine.expires_at
 FROM run AS mine
 WHERE mine.id = :run_id AND mine.session_id IS NULL;
 
