@@ -124,11 +124,7 @@ def make_step(
     """
     to_at = fire_range.to_at if fire_range.to_at is not None else now
     wanted = 1 if spec.overlap is Overlap.SKIP else share
-    fires: list[datetime] = []
-    if spec.trigger is not None:
-        fires = list(
-            islice(walk_range(spec.trigger, fire_range.from_at, to_at, fire_range.cursor_at), wanted + 1)
-        )
+    fires = _next_fires(fire_range, spec, to_at, wanted + 1)
     is_done = len(fires) <= wanted
     fires = fires[:wanted]
     kind = RunKind.BACKFILL if fire_range.kind is FireRangeKind.BACKFILL else RunKind.SCHEDULED
@@ -155,3 +151,9 @@ def make_step(
         is_done=is_done,
         overlap=spec.overlap,
     )
+
+
+def _next_fires(fire_range: FireRange, spec: JobSpec, to_at: datetime, most: int) -> list[datetime]:
+    if spec.trigger is None:
+        return []
+    return list(islice(walk_range(spec.trigger, fire_range.from_at, to_at, fire_range.cursor_at), most))

@@ -15,7 +15,7 @@ from mainspring.core.ids import JobId, format_job_id, job_shard
 from mainspring.core.model import JobSpec
 from mainspring.core.outlines import is_on_time
 from mainspring.core.pauses import NOTHING_PAUSED, LanePauses
-from mainspring.core.planning import next_fire, plan_fires
+from mainspring.core.planning import Plan, next_fire, plan_fires
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
@@ -28,6 +28,7 @@ from mainspring.engine.scheduling.window import Window
 from mainspring.errors import UnknownType
 from mainspring.ports.clock import Clock, Waiter
 from mainspring.ports.store import Store
+from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import DueClock, Fire, FireStatus, outlined_lanes, outlined_run
 
 _log = structlog.get_logger(__name__)
@@ -278,15 +279,31 @@ def make_fire(
     plan = plan_fires(spec, clock.job_id, NextFire(clock.fire_at, clock.due_at), now=now)
     if plan is None:
         return None
-    skips = [
-        (
-            at,
-            reason_to_skip(spec, job_id=clock.job_id, tenant=clock.tenant, fire_at=at, pauses=pauses),
-        )
+    return Fire(
+        job_id=clock.job_id,
+        revision=clock.revision,
+        fire_at=clock.fire_at,
+        next_fire=next_fire(spec, clock.job_id, plan.next_fire_at),
+        fired_through=plan.fired_through,
+        runs=tuple(_make_runs(clock, spec, plan, expiries, pauses)),
+        fire_ranges=tuple(
+            fire_range_of(planned, job_id=clock.job_id, version=clock.version, trigger=spec.trigger)
+            for planned in plan.ranges
+        ),
+        overlap=spec.overlap,
+    )
+
+
+def _make_runs(
+    clock: DueClock, spec: JobSpec, plan: Plan, expiries: QueueExpiries, pauses: LanePauses
+) -> Iterator[NewRun]:
+    """Make the runs of a plan's fires, and the records of those that are skipped."""
+    fires = [
+        (at, reason_to_skip(spec, job_id=clock.job_id, tenant=clock.tenant, fire_at=at, pauses=pauses))
         for at in plan.fires
     ]
-    runs = [
-        make_fired_run(
+    for at, why in (*plan.skips, *fires):
+        yield make_fired_run(
             spec,
             job_id=clock.job_id,
             version=clock.version,
@@ -295,18 +312,3 @@ def make_fire(
             expiries=expiries,
             skip_reason=why,
         )
-        for at, why in [*plan.skips, *skips]
-    ]
-    return Fire(
-        job_id=clock.job_id,
-        revision=clock.revision,
-        fire_at=clock.fire_at,
-        next_fire=next_fire(spec, clock.job_id, plan.next_fire_at),
-        fired_through=plan.fired_through,
-        runs=tuple(runs),
-        fire_ranges=tuple(
-            fire_range_of(planned, job_id=clock.job_id, version=clock.version, trigger=spec.trigger)
-            for planned in plan.ranges
-        ),
-        overlap=spec.overlap,
-    )

@@ -56,9 +56,8 @@ class Client:
             intake=self.intake,
         )
         self.calendars = Calendars(store, calendars, clock=clock, wakeups=wakeups)
-        self.tenants = Tenants(store)
         self.limits = Limits(store, clock=clock)
-        self.queues = Queues(store)
+        self.tenants, self.queues = Tenants(store), Queues(store)
         self.pauses = PauseSwitch(store, clock=clock, wakeups=wakeups)
         self.runs = Runs(
             store,
