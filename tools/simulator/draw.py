@@ -10,6 +10,7 @@ from typing import Any
 from mainspring.testing.factories import at
 from tools.simulator.closings import make_closings
 from tools.simulator.crowd import make_crowd
+from tools.simulator.following import make_following
 from tools.simulator.limited import make_limited
 from tools.simulator.once import make_once
 from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS, Action, FaultPlan, JobPlan, Plan
@@ -38,6 +39,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     closed, closings, failings = make_closings(seed, servers, seconds)
     limited, limits = make_limited(seed, seconds)
     once, bursts = make_once(seed, seconds)
+    following, follow_ups, troubles = make_following(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
     names += [f"worker-{index}" for index in range(len(workers))]
     return Plan(
@@ -52,7 +54,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         latency=random.choice([0.0005, 0.002, 0.02]),
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once),
+        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once, *following),
         actions=tuple(
             sorted(
                 (
@@ -64,6 +66,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *closings,
                     *limits,
                     *bursts,
+                    *follow_ups,
                 ),
                 key=lambda action: action.at,
             )
@@ -78,6 +81,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *_make_crashes_at_looks(seed, names, seconds),
                     *crashes,
                     *failings,
+                    *troubles,
                 ),
                 key=lambda fault: fault.at,
             )
