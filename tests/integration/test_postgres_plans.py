@@ -156,6 +156,8 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.FIRE, "fire_clocks", {"job_clock_pkey"}),
         (Role.FIRE, "fire_outlined", {"job_clock_pkey", "shard_lease_pkey", "lane_pkey"}),
         (Role.FIRE, "find_busy_jobs", {"run_job"}),
+        (Role.FIRE, "find_waiting_jobs", {"run_job"}),
+        (Role.FIRE, "list_live_of_jobs", {"run_job"}),
         (Role.FIRE, "lock_clocks", {"job_clock_pkey"}),
         (Role.PLAN, "read_due", {"job_clock_due", "job_pkey"}),
         (Role.WATCH, "find_expired", {"run_expiring"}),
@@ -206,6 +208,12 @@ async def test_rows_are_locked_in_the_order_of_the_arguments(dsn: str, role: Rol
     else:
         assert scan["Scan Direction"] == "Forward"
         assert "= ANY" in scan["Index Cond"]
+
+
+async def test_looks_for_failing_jobs_read_only_what_is_watched(dsn: str) -> None:
+    nodes = await explain(dsn, Role.WATCH, QUERIES["read_failing"])
+    assert {"job_pkey", "dead_run_job"} <= indexes_of(nodes)
+    assert seq_scans_of(nodes) <= {"failure_watch"}
 
 
 async def test_claim_is_lazy_and_keeps_the_order_of_lanes(dsn: str) -> None:

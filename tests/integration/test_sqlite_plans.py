@@ -84,6 +84,8 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("fire_clock", [CLOCK_KEY]),
         ("move_clock", [CLOCK_KEY]),
         ("find_busy_job", ["SEARCH run run_job"]),
+        ("find_waiting_job", ["SEARCH run run_job"]),
+        ("list_live_of_job", ["SEARCH run run_job"]),
         ("read_due", ["SEARCH job_clock job_clock_due", JOB_KEY]),
         ("read_lanes", ["SEARCH run run_ready", "SEARCH run run_quarantined"]),
         ("read_some_lanes", ["SEARCH run run_ready", "SEARCH run run_quarantined"]),

@@ -40,8 +40,9 @@ TABLES = (
     "key_hold",
     "calendar",
     "calendar_use",
+    "failure_watch",
 )
-_OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key"})
+_OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule"})
 """Tables whose new rows have ids that differ from order to order."""
 
 _COUNTED_UP = frozenset({"claim_number", "held_from"})
@@ -125,6 +126,12 @@ class Bench:
 
     def state(self, tables: Tables) -> tuple[Any, ...]:
         lanes = {lane["id"]: f"{lane['queue']}/{lane['route']}/{lane['priority']}" for lane in tables["lane"]}
+        rules = {rule["id"]: rule["name"] for rule in tables["limit_rule"]}
+        lines = {key["id"]: (rules.get(key["rule_id"]), key["key"]) for key in tables["concurrency_key"]}
+        keys: dict[str, dict[Any, Any]] = {
+            "rule_id": rules,
+            **dict.fromkeys(("key_id", "second_key_id", "third_key_id"), lines),
+        }
         state = []
         for table in TABLES:
             rows = []
@@ -132,6 +139,8 @@ class Bench:
                 shown = {key: self._plain(value) for key, value in row.items() if key not in _COUNTED_UP}
                 if "lane_id" in shown:
                     shown["lane_id"] = lanes.get(row["lane_id"], "no lane")
+                for column in shown.keys() & keys.keys():
+                    shown[column] = keys[column].get(row[column])
                 if table in _OWN_IDS and row["id"] not in self._known_jobs:
                     shown["id"] = "some"
                 rows.append(json.dumps(shown, sort_keys=True))

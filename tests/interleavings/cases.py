@@ -208,6 +208,9 @@ _TOUCHES = tuple(
         "prune_unique_keys": "unique",
         "edit edit_batch rename rename_other add_fresh pause pause_quiet resume delete delete_batch": "job",
         "fire fire_batch fire_outlined fire_outlined_batch advance": "job lane shard",
+        "fire_cancelling": "job lane shard run",
+        "edit_into_line": "job run limit",
+        "pause_failing": "job",
         "take take_batch release leave beat_node expire_node": "shard",
         "record_tzdata": "cluster",
         "set_tenants set_tenants_backwards set_queues set_queues_backwards": "policies",
@@ -469,6 +472,19 @@ async def edit(store: PostgresStore, scene: Scene) -> Any:
 
 
 @_verb()
+async def edit_into_line(store: PostgresStore, scene: Scene) -> Any:
+    """What is live has places in the line that begins."""
+    spec = make_spec(name="quiet", queue="quiet", overlap=Overlap.QUEUE_ALL)
+    return await store.edit_jobs([make_edit(scene.quiet, spec, next_fire_at=at(90))], now=NOW)
+
+
+@_verb()
+async def pause_failing(store: PostgresStore, scene: Scene) -> Any:
+    """It locks what it looks at."""
+    return await store.pause_failing([scene.quiet.id, scene.job.id], now=NOW)
+
+
+@_verb()
 async def edit_batch(store: PostgresStore, scene: Scene) -> Any:
     edits = [make_edit(job, next_fire_at=at(95)) for job in (scene.paused, scene.quiet, scene.job)]
     return await store.edit_jobs(edits, now=NOW)
@@ -523,6 +539,13 @@ async def delete_batch(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def fire(store: PostgresStore, scene: Scene) -> Any:
     return await store.record_fires([make_fire(scene.job)], epochs=scene.epochs, now=NOW)
+
+
+@_verb()
+async def fire_cancelling(store: PostgresStore, scene: Scene) -> Any:
+    """It ends what waits, and asks what is RUNNING to stop."""
+    fires = [make_fire(scene.job, overlap=Overlap.CANCEL_RUNNING)]
+    return await store.record_fires(fires, epochs=scene.epochs, now=NOW)
 
 
 @_verb()

@@ -111,6 +111,7 @@ def judge_clocks(scene: Scene, verbs: Verbs, played: Played, tables: Tables) -> 
             "rename": [scene.job],
             "pause": [scene.job],
             "rename_other": [scene.quiet],
+            "edit_into_line": [scene.quiet],
             "pause_quiet": [scene.quiet],
             "resume": [scene.paused],
             "edit_batch": [scene.paused, scene.quiet, scene.job],

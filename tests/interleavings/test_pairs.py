@@ -40,14 +40,24 @@ PIECEMEAL = {
         (
             frozenset({straight, other})
             for straight in ("submit_straight", "submit_straight_first")
-            for other in ("fire_batch", "fire_outlined_batch", "advance")
+            for other in ("fire_batch", "fire_cancelling", "fire_outlined_batch", "advance")
         ),
         "neither sees the other's run: what is not committed yet is not ready, and holds up no fire",
     ),
     **dict.fromkeys(
         (
+            frozenset({straight, "edit_into_line"})
+            for straight in ("submit_straight", "submit_straight_first")
+        ),
+        "neither sees the other: a run of the definition before may start beside the line that begins",
+    ),
+    **dict.fromkeys(
+        (
             frozenset({"take_batch", other})
-            for other in ("take", "fire", "fire_batch", "fire_outlined", "fire_outlined_batch", "advance")
+            for other in (
+                *("take", "fire", "fire_batch", "fire_cancelling"),
+                *("fire_outlined", "fire_outlined_batch", "advance"),
+            )
         ),
         "passes over the one shard that the other one holds, and takes the other",
     ),

@@ -253,6 +253,61 @@ GUARDS: tuple[Guard, ...] = (
         ),
     ),
     Guard(
+        "one line",
+        "runs of a job that follow one another stand in one line, and one runs at a time",
+        (
+            Edit(
+                "mainspring.core.limits",
+                "max_running=1, hold=Hold.RUN",
+                "hold=Hold.RUN",
+            ),
+        ),
+    ),
+    Guard(
+        "a line waits for what is live",
+        "a line that an edit begins waits for the end of what was live before",
+        (
+            Edit(
+                "mainspring.stores.memory.limits",
+                "    if spec.overlap.lines_up:\n        _begin_line(",
+                "    if False:\n        _begin_line(",
+            ),
+        ),
+    ),
+    Guard(
+        "one waits",
+        "with queue_one, a fire is skipped while a run waits",
+        (Edit("mainspring.core.overlap", "is_live=live.is_any_waiting", "is_live=False"),),
+    ),
+    Guard(
+        "cancel what is live",
+        "with cancel_running, a fire cancels the live runs of its job",
+        (
+            Edit(
+                "mainspring.core.overlap",
+                "        tuple(sorted(run_id for run_id, _ in live.runs)),\n",
+                "        (),\n",
+            ),
+        ),
+    ),
+    Guard(
+        "failures in a row",
+        "a success between failures keeps a job from pausing itself",
+        (
+            Edit("mainspring.core.failures", " and not has_succeeded", ""),
+            Edit(
+                "mainspring.stores.memory.failures",
+                "if has_succeeded or len(failed_at) == threshold:",
+                "if len(failed_at) == threshold:",
+            ),
+        ),
+    ),
+    Guard(
+        "failures since the last change",
+        "after a resume, the failures from before do not count",
+        (Edit("mainspring.core.failures", " and min(failed_at) > since", ""),),
+    ),
+    Guard(
         "cancel sticks",
         "a run that was asked to cancel is not tried again",
         (

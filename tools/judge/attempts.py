@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from mainspring.core.model import Attempt, Delivery, JobSpec, Overlap, Run
+from mainspring.core.model import Attempt, Delivery, JobSpec, Run
 from mainspring.core.retry import Backoff, RetryPolicy
 from mainspring.core.states import FINAL_STATES, RunState
 from tools.judge.model import Effect, History, Violation
@@ -14,6 +14,7 @@ from tools.judge.runs import FAILURES, LOSSES, Runs
 
 _MOMENT = timedelta(seconds=1)
 """The longest time from a claim's commit to the job's first act, on a busy host."""
+_SKIPPING = frozenset({"skip", "queue_one", "cancel_running"})
 _REASONS = frozenset({"expired", "overlap", "misfire", "misfire_limit", "calendar"})
 """The valid reasons for skipping a run."""
 _RETURNS = 5
@@ -166,7 +167,7 @@ def _judge_skip(
         yield runs.accuse("S1", run.id, "skipped without a reason")
     elif run.reason not in _REASONS:
         yield runs.accuse("S1", run.id, f"skipped for {run.reason!r}, which is not a valid reason")
-    if run.reason == "overlap" and spec.overlap is not Overlap.SKIP:
+    if run.reason == "overlap" and spec.overlap.value not in _SKIPPING:
         yield runs.accuse("S18", run.id, "skipped as an overlap, which its job allows")
     if run.reason == "expired":
         own = runs.specs[run.job_id, run.version].expires_after

@@ -28,7 +28,7 @@ def judge_cancels(history: History, runs: Runs, counts: Counter[str]) -> Iterato
             yield from _judge_request(history, run, operation, runs)
         else:
             yield from _judge_end(history, run, operation, runs)
-    yield from _judge_unasked(history, cancels, runs)
+    yield from _judge_unasked(history, cancels, runs, counts)
 
 
 def _judge_end(history: History, run: Run, operation: Operation, runs: Runs) -> Iterator[Violation]:
@@ -60,7 +60,26 @@ def _judge_request(history: History, run: Run, operation: Operation, runs: Runs)
         yield runs.accuse("S11", run.id, "started after its cancel was answered")
 
 
-def _judge_unasked(history: History, cancels: list[Operation], runs: Runs) -> Iterator[Violation]:
+def _made_way(run: Run, history: History, runs: Runs) -> bool:
+    """Say whether a later fire of the job, which cancels what is live, was made while the run was."""
+    for other in history.runs:
+        spec = runs.spec_of(other) if other.job_id == run.job_id and other.fire_at is not None else None
+        if (
+            spec is None
+            or spec.overlap.value != "cancel_running"
+            or other.id == run.id
+            or run.finished_at is None
+        ):
+            continue
+        # A process may have read its time well before its fire was committed.
+        if run.created_at - history.lease <= other.created_at <= run.finished_at + history.slack:
+            return True
+    return False
+
+
+def _judge_unasked(
+    history: History, cancels: list[Operation], runs: Runs, counts: Counter[str]
+) -> Iterator[Violation]:
     asked = {
         operation.run_id
         for operation in cancels
@@ -69,6 +88,9 @@ def _judge_unasked(history: History, cancels: list[Operation], runs: Runs) -> It
     deleted = {change.job_id: change.at for change in history.changes if change.kind is ChangeKind.DELETED}
     for run in history.runs:
         if run.state is not RunState.CANCELLED or run.id in asked:
+            continue
+        if run.reason == "overlap" and _made_way(run, history, runs):
+            counts["runs_that_made_way"] += 1
             continue
         deleted_at = deleted.get(run.job_id) if run.reason == "job_deleted" else None
         if deleted_at is None or run.finished_at is None or run.finished_at < deleted_at - history.slack:

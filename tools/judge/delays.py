@@ -87,7 +87,7 @@ def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator
 def _has_limits(run: Run, runs: Runs) -> bool:
     """Say whether a run may have to wait for room; L10 is about those."""
     spec = runs.spec_of(run)
-    return spec is not None and bool(spec.concurrency)
+    return spec is not None and (bool(spec.concurrency) or spec.overlap.value not in {"allow", "skip"})
 
 
 def _judge_fires(history: History, runs: Runs, troubled: Times, counts: Counter[str]) -> Iterator[Violation]:

@@ -16,6 +16,9 @@ from tools.judge.owed import committed_at
 from tools.judge.runs import Runs
 from tools.judge.trigger_periods import TriggerPeriod, read_trigger_periods
 
+_PAUSES = frozenset({"paused", "failures"})
+"""Reasons of the gaps of jobs that a user paused, and of those that paused themselves."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Records:
@@ -71,9 +74,7 @@ def _judge_pause(
             for fire_range in records.fire_ranges
             if _covers(fire_range, at) and fire_range.version in pause.versions
         ]
-        if [(fire_range.kind, fire_range.reason) for fire_range in covering] != [
-            (FireRangeKind.GAP, "paused")
-        ]:
+        if [(found.kind, found.reason in _PAUSES) for found in covering] != [(FireRangeKind.GAP, True)]:
             yield _violation("S1", at, records, [], covering, history)
 
 
@@ -150,7 +151,7 @@ def _claims(fire_range: FireRange, at: datetime, periods: list[TriggerPeriod]) -
     """Say whether a fire range claims to be the record of a fire, rightly or not."""
     is_mine = any(fire_range.version in period.versions for period in periods)
     return _covers(fire_range, at) and (
-        is_mine or (fire_range.kind is FireRangeKind.GAP and fire_range.reason == "paused")
+        is_mine or (fire_range.kind is FireRangeKind.GAP and fire_range.reason in _PAUSES)
     )
 
 
@@ -161,7 +162,7 @@ def _holds(history: History, records: _Records, fire_range: FireRange, at: datet
     slack = history.slack
     if fire_range.kind is not FireRangeKind.GAP:
         return True
-    if fire_range.reason == "paused":
+    if fire_range.reason in _PAUSES:
         # The record covers fires that were due but not made when the pause began, and none after the pause.
         return any(
             pause.is_paused

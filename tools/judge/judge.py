@@ -7,6 +7,7 @@ from collections import Counter
 from tools.judge.attempts import judge_effects, judge_ends
 from tools.judge.cancels import judge_cancels
 from tools.judge.delays import judge_delays
+from tools.judge.failures import judge_failures
 from tools.judge.fires import judge_fires, judge_instants
 from tools.judge.intake import judge_intake
 from tools.judge.limits import judge_limits, judge_lines
@@ -14,6 +15,7 @@ from tools.judge.misfires import judge_catch_ups, judge_misfires
 from tools.judge.model import History, Verdict
 from tools.judge.once import judge_once
 from tools.judge.order import judge_deaths, judge_grants, judge_order, judge_passed_over
+from tools.judge.overlaps import judge_overlaps
 from tools.judge.runs import Runs
 from tools.judge.shares import judge_shares
 from tools.judge.submissions import judge_submissions
@@ -46,6 +48,7 @@ RULES = {
     "L3": "what a worker lost is given back in time",
     "L5": "tenants that wait get shares by weight, or go by age",
     "L10": "a line with room does not wait",
+    "P1": "a job pauses itself after so many failures in a row, and only then",
 }
 """The rules, by their names in the reliability notes."""
 
@@ -73,5 +76,7 @@ def judge(history: History) -> Verdict:
         *judge_shares(history, runs, counts),
         *judge_limits(history, runs, counts),
         *judge_lines(history, runs, counts),
+        *judge_overlaps(history, runs, counts),
+        *judge_failures(history, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))

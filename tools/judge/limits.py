@@ -14,6 +14,7 @@ from mainspring.core.model import JobSpec, Run
 from mainspring.core.states import FINAL_STATES, RunState
 from tools.judge.delays import Occupation, Times
 from tools.judge.model import Event, History, Violation
+from tools.judge.overlaps import edited_lines, stands_in_line
 from tools.judge.runs import Runs
 
 if TYPE_CHECKING:  # workers of older releases, which have no limits, import the judge with the jobs of trials
@@ -63,6 +64,7 @@ class _Book:
     def __init__(self, history: History, runs: Runs) -> None:
         self._limits = history.limits
         self._runs = runs
+        self._edited = edited_lines(history)
         self._keys: dict[tuple[Any, ...], _Key] = {}
         self._of: dict[RunId, list[_Key]] = {}
 
@@ -72,7 +74,11 @@ class _Book:
         if known is None:
             run = self._runs.by_id.get(run_id)
             spec = None if run is None else self._runs.spec_of(run)
-            known = [] if run is None or spec is None or not spec.concurrency else self._find(run, spec)
+            has_keys = spec is not None and (spec.concurrency or stands_in_line(spec))
+            is_judged = (
+                run is not None and run.job_id not in self._edited
+            )  # else `judge_overlaps` follows its line
+            known = self._find(run, spec) if run and spec and has_keys and is_judged else []
             self._of[run_id] = known
         return known
 
@@ -89,6 +95,9 @@ class _Book:
                 cap, limit.hold == "run", rate, limit.burst or (rate.usual_burst if rate is not None else 0)
             )
             found.append(self._keys.setdefault((*name, value), key))
+        if stands_in_line(spec):
+            line = _Key(1, is_for_run=True, rate=None, burst=0)
+            found.insert(0, self._keys.setdefault((run.job_id, "overlap"), line))
         return found
 
 

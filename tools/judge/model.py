@@ -32,6 +32,8 @@ class Change:
 
     Attributes:
         spec: the definition from then on.
+        place: how many events had been committed before, if that is known.
+        is_by_itself: the job was paused because its runs had failed.
     """
 
     job_id: JobId
@@ -40,6 +42,8 @@ class Change:
     until: datetime
     version: int
     spec: JobSpec
+    place: int | None = None
+    is_by_itself: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +120,7 @@ class Event:
         what: `claimed`, the attempt's outcome, or how the run began or ended: `inserted`, `fired`, `cancel`,
             `expired`, `overlap`.
         actor: the process that made the request.
+        policy: for `overlap`, the overlap policy by which it was skipped.
         session_id: for a claim and for an attempt's end, the worker session.
         committed_at: when it was committed, if that is known. `at` is the time that the request brought with it, which
             a process that stood still may send late.
@@ -128,6 +133,7 @@ class Event:
     token: int
     what: str
     actor: str
+    policy: str = "skip"
     session_id: SessionId | None = None
     is_stale: bool = False
     committed_at: datetime | None = None

@@ -14,6 +14,8 @@ from tools.judge.runs import Runs
 
 STORE_FAULTS = frozenset({"outage", "full"})
 """Faults of the store alone."""
+_SKIPPING = frozenset({"skip", "queue_one", "cancel_running"})
+"""Policies by which a fire may be skipped while a run is live."""
 _FIRST = frozenset({RunState.PENDING, RunState.BLOCKED, RunState.SKIPPED})
 _ENDINGS = frozenset(outcome.value for outcome in AttemptOutcome)
 
@@ -80,7 +82,7 @@ def judge_passed_over(history: History, runs: Runs, counts: Counter[str]) -> Ite
     """S18, strictly: when a fire of a job with overlap `skip` was committed, it was skipped if and only if a run was
     live.
     """
-    skipping = {change.job_id for change in history.changes if change.spec.overlap is Overlap.SKIP}
+    skipping = {change.job_id for change in history.changes if change.spec.overlap.value in _SKIPPING}
     live: dict[JobId, set[RunId]] = defaultdict(set)
     for event in history.events:
         if event.is_stale:

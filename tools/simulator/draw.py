@@ -11,6 +11,7 @@ from mainspring.testing.factories import at
 from tools.simulator.bounded import make_bounded
 from tools.simulator.closings import make_closings
 from tools.simulator.crowd import make_crowd
+from tools.simulator.following import make_following
 from tools.simulator.limited import make_limited
 from tools.simulator.once import make_once
 from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS, Action, FaultPlan, JobPlan, Plan
@@ -40,6 +41,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     limited, limits = make_limited(seed, seconds)
     once, bursts = make_once(seed, seconds)
     bounded, surges, uncounted = make_bounded(seed, servers, seconds)
+    following, follow_ups, troubles = make_following(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
     names += [f"worker-{index}" for index in range(len(workers))]
     return Plan(
@@ -54,7 +56,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         latency=random.choice([0.0005, 0.002, 0.02]),
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once, *bounded),
+        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once, *bounded, *following),
         actions=tuple(
             sorted(
                 (
@@ -67,6 +69,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *limits,
                     *bursts,
                     *surges,
+                    *follow_ups,
                 ),
                 key=lambda action: action.at,
             )
@@ -82,6 +85,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *crashes,
                     *failings,
                     *uncounted,
+                    *troubles,
                 ),
                 key=lambda fault: fault.at,
             )

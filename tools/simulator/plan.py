@@ -138,6 +138,8 @@ CRASH_VERBS = (
     # clients
     *("write_calendars", "replan_jobs", "read_calendar_uses"),
     *("add_jobs", "edit_jobs", "pause_jobs", "resume_jobs", "delete_jobs", "submit_runs", "cancel_runs"),
+    # jobs whose runs fail
+    *("read_failing", "pause_failing"),
 )
 """Store calls at which a process can be made to crash, before or after their commit."""
 

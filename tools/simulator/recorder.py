@@ -83,6 +83,7 @@ class Recorder:
             "add_jobs": self._note_added,
             "edit_jobs": self._note_edited,
             "pause_jobs": self._note_paused,
+            "pause_failing": self._note_failing,
             "resume_jobs": self._note_resumed,
             "delete_jobs": self._note_deleted,
             "write_calendars": self._note_calendars,
@@ -120,11 +121,21 @@ class Recorder:
 
     # -- jobs --------------------------------------------------------------------------------------------------
 
-    def _change(self, job_id: JobId, kind: ChangeKind, now: datetime) -> None:
+    def _change(self, job_id: JobId, kind: ChangeKind, now: datetime, *, is_by_itself: bool = False) -> None:
         version, spec = self._versions[job_id]
         if spec.trigger is not None and spec.calendars:
             spec = replace(spec, trigger=ClosedFires(spec.trigger, self._closed[job_id]))
-        change = Change(job_id=job_id, kind=kind, at=now, until=now, version=version, spec=spec)
+        change = Change(
+            job_id=job_id,
+            kind=kind,
+            at=now,
+            # It is decided by the clock as it is then, not as it was read: a fire may have come before it.
+            until=max(now, self._time()) if is_by_itself else now,
+            version=version,
+            spec=spec,
+            place=len(self.events),
+            is_by_itself=is_by_itself,
+        )
         self.changes.append(change)
         self.say(f"job {spec.name} {kind} version {version} {spec.trigger}")
 
@@ -175,6 +186,12 @@ class Recorder:
             if result is ChangeVerdict.DONE and change.job_id not in self._paused:
                 self._paused.add(change.job_id)
                 self._change(change.job_id, ChangeKind.PAUSED, given["now"])
+
+    def _note_failing(self, actor: str, _: Any, given: Mapping[str, Any], job_ids: Sequence[JobId]) -> None:
+        for job_id in job_ids:
+            self._paused.add(job_id)
+            self._change(job_id, ChangeKind.PAUSED, given["now"], is_by_itself=True)
+            self.reached["job_paused_by_itself"] += 1
 
     def _note_resumed(
         self, actor: str, changes: Any, given: Mapping[str, Any], results: list[ChangeVerdict]
@@ -228,6 +245,13 @@ class Recorder:
         now, epochs = given["now"], given["epochs"]
         shard = job_shard(fire.job_id)
         self._grant(f"shard {shard}", epochs[shard], "used", actor)
+        for run_id in result.cancelled:
+            if run_id in self.leases:
+                self._cancel_requested.add(run_id)
+                self.reached["fire_asked_a_run_to_stop"] += 1
+            else:
+                self._event(run_id, RunState.CANCELLED, 0, "cancel", actor, now)
+                self.reached["fire_cancelled_a_waiting_run"] += 1
         for run_id in result.run_ids:
             self._jobs[run_id] = fire.job_id
             self._event(run_id, RunState.PENDING, 0, "fired", actor, now)
@@ -243,6 +267,7 @@ class Recorder:
                 token=0,
                 what="overlap",
                 actor=actor,
+                policy=fire.overlap.value,
             )
             self.events.append(event)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from mainspring.core.admission import OVERLAP
+from mainspring.core.applying import CancelVerdict
 from mainspring.core.ids import LaneId, RunId, job_shard, make_run_id
 from mainspring.core.model import LaneKey
 from mainspring.core.overlap import OverlapVerdict, judge_overlap
@@ -133,15 +134,16 @@ async def insert_planned(
                 live[plan.job_id] = live[plan.job_id].with_another()
         verdicts.append(verdict)
         decided += zip(plan.runs, verdict.reasons, strict=True)
-    cancelled = [run_id for verdict in verdicts for run_id in verdict.cancels]
-    if cancelled:
-        await cancel_runs(transaction, cancelled, reason=OVERLAP, now=now)
+    in_way = [run_id for verdict in verdicts for run_id in verdict.cancels]
+    answers = await cancel_runs(transaction, in_way, reason=OVERLAP, now=now) if in_way else []
+    # Some may have ended since they were read.
+    ended = {one for one, answer in zip(in_way, answers, strict=True) if answer is CancelVerdict.FINISHED}
     ids = iter(await insert_decided(transaction, lane_ids, decided, now=now))
     return [
         FireResult(
             FireStatus.FIRED,
             tuple(run_id for reason, run_id in zip(verdict.reasons, ids, strict=False) if reason is None),
-            verdict.cancels,
+            tuple(run_id for run_id in verdict.cancels if run_id not in ended),
         )
         for verdict in verdicts
     ]
