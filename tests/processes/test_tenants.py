@@ -55,12 +55,18 @@ def test_every_command_of_the_page_does_what_it_says(url: str, tmp_path: Path) -
     done = [run(*command, "--server", url, cwd=tmp_path) for command in commands]
     assert [one.returncode for one in done] == [0, 0, 0]
     assert [line.split() for line in done[-1].stdout.splitlines()] == [
-        ["TENANT", "WEIGHT"],
+        ["TENANT", "WEIGHT", "MAX", "QUEUED", "MAX", "JOBS", "SUBMIT", "RATE"],
         ["acme", "7"],
         ["shop", "2"],
     ]
     shown = run("tenant", "show", "acme", "--json", "--server", url, cwd=tmp_path)
-    assert json.loads(shown.stdout) == {"name": "acme", "weight": 7}
+    assert json.loads(shown.stdout) == {
+        "name": "acme",
+        "weight": 7,
+        "max_queued": None,
+        "max_jobs": None,
+        "submit_rate": None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -92,7 +98,7 @@ def test_every_command_on_queues_of_the_page_does_what_it_says(url: str, tmp_pat
     assert [one.returncode for one in done] == [0, 0, 0]
     rows = [line.split() for line in done[-1].stdout.splitlines()]
     assert rows == [
-        ["QUEUE", "ORDER", "AGING", "AGING", "SHARE"],
+        ["QUEUE", "ORDER", "AGING", "AGING", "SHARE", "MAX", "QUEUED", "EXPIRES", "AFTER"],
         ["reports", "fair", "1800", "s", "0.25"],
         ["tickets", "fifo", "300", "s", "0.1"],
     ]
@@ -102,6 +108,8 @@ def test_every_command_on_queues_of_the_page_does_what_it_says(url: str, tmp_pat
         "order": "fair",
         "aging_seconds": 1800.0,
         "aging_share": 0.25,
+        "max_queued": None,
+        "expires_after_seconds": None,
     }
     refused = run("queue", "set", "reports", "--aging-share", "0.9", "--server", url, cwd=tmp_path)
     assert (refused.returncode, refused.stderr.startswith("error: aging_share: ")) == (2, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -31,6 +32,7 @@ from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.client import Client
 from mainspring.engine.usecases.jobs import Accepted
 from mainspring.engine.usecases.runs import KEY_LIFETIME
+from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource, RandomSource, Waiter
 from mainspring.ports.hints import HintChannel
 from mainspring.ports.store import Store
@@ -235,6 +237,9 @@ class Engine:
         if self.shards is not None:
             await self._policies.tick(self.clock.now())
             await self.shards.tick(self.clock.now())
+        else:
+            with suppress(StoreUnavailable):  # a worker need not wait for that; the service reads it later
+                await self._policies.tick(self.clock.now())
         self._run([*others, *self.services.values()])
 
     def _run(self, services: Sequence[Service]) -> None:

@@ -13,7 +13,7 @@ from mainspring.core.ids import JobId
 from mainspring.core.intake import WaitingCount
 from mainspring.core.states import RunState
 from mainspring.engine.usecases.submissions import Submission
-from mainspring.errors import Conflict, TookTooLong, TooMany
+from mainspring.errors import Conflict, StoreUnavailable, TookTooLong, TooMany
 from mainspring.testing.manual import TENANT, ManualRuntime
 from tests.unit.engine.conftest import Bench
 
@@ -323,3 +323,32 @@ async def test_an_expiry_is_set_when_a_run_is_made(bench: Bench) -> None:
     await put_queue(runtime, expires_after="30s")
     await runtime.advance(40)
     assert await bench.states(job_id) == [RunState.PENDING]
+
+
+@pytest.mark.parametrize("is_scheduler", [True, False])
+async def test_a_server_that_has_just_started_knows_what_is_set(is_scheduler: bool) -> None:
+    async with ManualRuntime() as runtime:
+        await runtime.client.queues.put("default", {"max_queued": 1})
+        engine = runtime._engine
+        if not is_scheduler:
+            engine.shards = None
+        assert runtime.client.intake.is_open
+        await engine.start()
+        assert not runtime.client.intake.is_open
+        await engine.stop()
+
+
+async def test_a_process_without_a_scheduler_starts_without_what_is_set_if_it_has_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with ManualRuntime() as runtime:
+
+        async def fail(**_: Any) -> None:
+            raise StoreUnavailable("away")
+
+        engine = runtime._engine
+        engine.shards = None
+        monkeypatch.setattr(runtime.store, "read_policies", fail)
+        await engine.start()
+        assert runtime.client.intake.is_open
+        await engine.stop()
