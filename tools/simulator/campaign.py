@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tools.simulator.draw import make_plan
-from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS
+from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS, PAUSE_VERBS
 from tools.simulator.run import simulate
 
 REQUIRED = (
@@ -70,8 +70,14 @@ REQUIRED = (
     "ages_compared",
     "fires_left_out_by_a_calendar",
     "job_set_by_a_new_calendar",
+    *("lane_paused", "pause_lifted", "claim_under_an_old_policy_epoch"),
+    *("claims_beside_a_pause", "fires_skipped_by_a_pause"),
     *("caps_reached", "places_kept", "starts_under_rates", "line_stopped_by_a_cap", "line_stopped_by_a_rate"),
-    *(f"crash_{moment}_{verb}" for verb in (*CRASH_VERBS, *LOOK_VERBS) for moment in ("before", "after")),
+    *(
+        f"crash_{moment}_{verb}"
+        for verb in (*CRASH_VERBS, *LOOK_VERBS, *PAUSE_VERBS)
+        for moment in ("before", "after")
+    ),
 )
 """What a campaign must meet, each at least once; otherwise it is void."""
 NEEDS_SEVERAL_NODES = {

@@ -12,6 +12,7 @@ from tools.simulator.closings import make_closings
 from tools.simulator.crowd import make_crowd
 from tools.simulator.limited import make_limited
 from tools.simulator.once import make_once
+from tools.simulator.paused import make_pauses
 from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS, Action, FaultPlan, JobPlan, Plan
 
 
@@ -39,6 +40,8 @@ def _draw(seed: int, seconds: float) -> Plan:
     limited, limits = make_limited(seed, seconds)
     once, bursts = make_once(seed, seconds)
     names = [f"server-{index}" for index in range(servers)]
+    # A queue's shares are not judged beside pauses, which stop some of those who share it.
+    pauses, halts = ((), ()) if crowd else make_pauses(seed, names, seconds)
     names += [f"worker-{index}" for index in range(len(workers))]
     return Plan(
         seed=seed,
@@ -64,6 +67,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *closings,
                     *limits,
                     *bursts,
+                    *pauses,
                 ),
                 key=lambda action: action.at,
             )
@@ -78,6 +82,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *_make_crashes_at_looks(seed, names, seconds),
                     *crashes,
                     *failings,
+                    *halts,
                 ),
                 key=lambda fault: fault.at,
             )
