@@ -57,6 +57,8 @@ class PostgresSessionStore:
             missing = {row["id"]: frozenset(_pairs(row["missing"])) for row in rows}
             if not missing:
                 return [BeatResult(is_session_live=False)] * len(beats)
+            if foreign := [row["id"] for row in rows if row["is_foreign"]]:
+                await transaction.execute("adopt_sessions", session_ids=foreign)
             running: dict[int, list[Record]] = defaultdict(list)
             held_rows = await transaction.fetch(
                 "held_by_sessions", session_ids=list(missing), held_from=[row["held_from"] for row in rows]
