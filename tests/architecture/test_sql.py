@@ -62,6 +62,7 @@ ONLY_SQLITE = {
 }
 # query of PostgreSQL that SQLite has not -> why
 ONLY_POSTGRES = {
+    "adopt_sessions": "only one process uses the file",
     "announce": "SQLite has one process, so there is nobody to tell",
     "begin_claims": "round trips: SQLite takes a statement for each part",
     "lock_keys": "row locks",

@@ -114,6 +114,7 @@ async def test_a_claim_does_not_pass_the_earlier_ones_of_its_session(dsn: str) -
                 "lanes": "'{}'",
                 "lows": "'{}'",
                 "quotas": "'{100}'",
+                "policy_epoch": "0",
                 "limit": "1",
                 "now": f"'{at(CLAIMS).isoformat()}'",
             }

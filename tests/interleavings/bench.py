@@ -41,6 +41,7 @@ TABLES = (
     "calendar",
     "calendar_use",
     "failure_watch",
+    "pause",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule"})
 """Tables whose new rows have ids that differ from order to order."""

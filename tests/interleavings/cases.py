@@ -13,6 +13,7 @@ from mainspring.core.model import Job, LaneKey, Overlap, Priority
 from mainspring.core.once import OnceGuard, OnConflict, UniqueRule, UniqueScope
 from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.outlines import RunOutline
+from mainspring.core.pauses import Pause, PauseScope
 from mainspring.core.queues import Queue, QueueOrder
 from mainspring.core.rates import Rate
 from mainspring.core.tenants import Tenant
@@ -215,6 +216,7 @@ _TOUCHES = tuple(
         "record_tzdata": "cluster",
         "set_tenants set_tenants_backwards set_queues set_queues_backwards": "policies",
         "take_permits take_permits_backwards": "policies",
+        "pause_queues pause_all resume_queues": "session restrictions",
         "write_calendar write_other_calendar delete_calendar": "calendars",
         "replan edit_calendars add_with_calendars": "job calendars",
         "settle_calendars": "calendars",
@@ -726,12 +728,36 @@ async def take_permits_backwards(store: PostgresStore, scene: Scene) -> Any:
     return await store.take_permits([PermitRequest("acme", 1), PermitRequest("shop", 2)], now=NOW)
 
 
+# -- pauses ----------------------------------------------------------------------------------------------------
+
+
+@_verb()
+async def pause_queues(store: PostgresStore, scene: Scene) -> Any:
+    """Claims of the scene are chosen before it: each of them comes first, or gives nothing."""
+    return await store.add_pauses([_queue_pause("waiting"), _queue_pause("limited")], now=NOW)
+
+
+@_verb()
+async def pause_all(store: PostgresStore, scene: Scene) -> Any:
+    pause = Pause(scope=PauseScope.ALL, name="", made_by="ann", since=NOW, until=EXPIRY)
+    return await store.add_pauses([pause, _queue_pause("waiting")], now=NOW)
+
+
+@_verb()
+async def resume_queues(store: PostgresStore, scene: Scene) -> Any:
+    return await store.lift_pauses([_queue_pause("limited").key, _queue_pause("waiting").key], now=NOW)
+
+
+def _queue_pause(queue: str) -> Pause:
+    return Pause(scope=PauseScope.QUEUE, name=queue, made_by="ann", since=NOW)
+
+
 # -- limits ----------------------------------------------------------------------------------------------------
 
 
 async def _claim_lined_up(store: PostgresStore, scene: Scene, session_id: SessionId) -> Any:
     result = await claim_lined_up(store, session_id, now=NOW, limit=2, lines=scene.lines)
-    return [ClaimResult(result.runs, result.is_session_live)]
+    return [ClaimResult(result.runs, result.is_session_live, is_policy_old=result.is_policy_old)]
 
 
 @_verb()

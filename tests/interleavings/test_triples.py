@@ -36,6 +36,12 @@ TRIPLES = (
     "claim_lined_up_first claim_lined_up_second lose_limited",
     "claim_lined_up_second end_limited prune_limits",
     "claim_lined_up_second set_limit submit_lined_up",
+    # a pause, and two whose claims were chosen before it
+    "claim claim_first pause_all",
+    "claim_batch claim_quarantined pause_queues",
+    "claim_lined_up_first claim_lined_up_second pause_queues",
+    "speculative_claim submit_straight_first pause_all",
+    "claim pause_queues resume_queues",
     # one fire, two who record it, and a change of its job or of its shard
     "fire fire edit",
     "fire fire pause",

@@ -408,6 +408,28 @@ GUARDS: tuple[Guard, ...] = (
         ),
     ),
     Guard(
+        "policy epoch",
+        "a server that has not heard of a pause yet gives nothing of it out",
+        (
+            Edit(
+                "mainspring.core.claiming",
+                "return Turn.NEW if policy_epoch == session_epoch else Turn.OUTDATED",
+                "return Turn.NEW",
+            ),
+        ),
+    ),
+    Guard(
+        "epoch and lanes together",
+        "a claim that carries an epoch has been chosen by its pauses",
+        (
+            Edit(
+                "mainspring.engine.claiming.held_lanes",
+                "return self._restrictions.epoch",
+                "return (self._news or self._restrictions).epoch",
+            ),
+        ),
+    ),
+    Guard(
         "expiry at the claim",
         "a run that expired does not start",
         (

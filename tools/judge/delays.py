@@ -13,6 +13,7 @@ from mainspring.core.model import FireRangeKind, Run, RunKind
 from mainspring.core.states import RunState
 from tools.judge.model import History, Violation
 from tools.judge.owed import Owed
+from tools.judge.pauses import hold_times
 from tools.judge.runs import Runs
 
 BOUND = timedelta(seconds=2)
@@ -72,12 +73,15 @@ def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator
     yield from _judge_fires(history, runs, troubled, counts)
     quarantined = Times(_waits_of_quarantined(history, runs))
     occupation = Occupation(history, runs)
+    held = Times((begin, end + BOUND) for begin, end in hold_times(history))
     for run in history.runs:
         yield from _judge_losses(history, run, runs, counts)
         start = _first_start(run, runs)
         due = max(run.due_at, run.created_at)
         if start is None or troubled.meet(due, due) or quarantined.meet(due, start) or _has_limits(run, runs):
             continue
+        if held.meet(due, start):
+            continue  # S34 is about those
         if occupation.most(due, start) < history.slots:
             counts["starts_timed"] += 1
             if start > due + BOUND:

@@ -16,6 +16,7 @@ from tools.judge.model import History, Verdict
 from tools.judge.once import judge_once
 from tools.judge.order import judge_deaths, judge_grants, judge_order, judge_passed_over
 from tools.judge.overlaps import judge_overlaps
+from tools.judge.pauses import judge_pauses
 from tools.judge.runs import Runs
 from tools.judge.shares import judge_shares
 from tools.judge.submissions import judge_submissions
@@ -43,6 +44,7 @@ RULES = {
     "S23": "no worker is declared dead because the store is away or takes no writes",
     "S25": "a result comes from the attempt that was accepted",
     "S27": "nothing is stuck",
+    "S34": "nothing of what is paused is given out, and only a pause that says so skips fires",
     "L1": "what is due starts at once",
     "L2": "what is due is fired at once",
     "L3": "what a worker lost is given back in time",
@@ -78,5 +80,6 @@ def judge(history: History) -> Verdict:
         *judge_lines(history, runs, counts),
         *judge_overlaps(history, runs, counts),
         *judge_failures(history, counts),
+        *judge_pauses(history, runs, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))

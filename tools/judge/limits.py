@@ -15,6 +15,7 @@ from mainspring.core.states import FINAL_STATES, RunState
 from tools.judge.delays import Occupation, Times
 from tools.judge.model import Event, History, Violation
 from tools.judge.overlaps import edited_lines, stands_in_line
+from tools.judge.pauses import hold_times
 from tools.judge.runs import Runs
 
 if TYPE_CHECKING:  # workers of older releases, which have no limits, import the judge with the jobs of trials
@@ -134,7 +135,8 @@ def judge_limits(history: History, runs: Runs, counts: Counter[str]) -> Iterator
 def judge_lines(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
     """L10: away from faults, the first run of a line that has room under all its keys, and a slot, starts soon."""
     book, waiting = _Book(history, runs), defaultdict[int, dict[RunId, datetime]](dict)
-    troubled = Times((fault.at, fault.until + 3 * history.lease) for fault in history.faults)
+    faults = [(fault.at, fault.until + 3 * history.lease) for fault in history.faults]
+    troubled = Times([*faults, *((begin, end + PATIENCE) for begin, end in hold_times(history))])
     occupation = Occupation(history, runs)
     since: dict[int, datetime] = {}
     for event in history.events:

@@ -92,6 +92,26 @@ class Permit:
     count: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pausing:
+    """A committed pause of a queue, a tenant or everything, or the lifting of one.
+
+    Attributes:
+        place: how many events had been committed before.
+        since: fires that fell due from then on are its own.
+        until: when it ends by itself.
+    """
+
+    at: datetime
+    place: int
+    scope: str
+    name: str
+    mode: str = "hold"
+    since: datetime
+    until: datetime | None = None
+    is_lifted: bool = False
+
+
 @dataclass(slots=True, kw_only=True)
 class Effect:
     """One execution, as the job itself recorded it in its first and its last act.
@@ -174,6 +194,7 @@ class History:
     Attributes:
         events: empty if the transitions were not recorded; then the rules about them are not judged.
         replacements: in the order of their commits, as the events.
+        pausings: likewise.
         runs: the final read, made after the quiet period at `read_at`.
         healed_at: when the last fault had ended.
         slack: how far the system's clocks may differ.
@@ -194,6 +215,7 @@ class History:
     effects: list[Effect] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     replacements: list[Replacement] = field(default_factory=list)
+    pausings: list[Pausing] = field(default_factory=list)
     grants: list[Grant] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tools.simulator.draw import make_plan
-from tools.simulator.plan import CRASH_VERBS, INTAKE_VERBS, LOOK_VERBS
+from tools.simulator.plan import CRASH_VERBS, INTAKE_VERBS, LOOK_VERBS, PAUSE_VERBS
 from tools.simulator.run import simulate
 
 REQUIRED = (
@@ -79,13 +79,15 @@ REQUIRED = (
     *("job_paused_by_itself", "jobs_resumed_after_failures"),
     "fires_left_out_by_a_calendar",
     "job_set_by_a_new_calendar",
+    *("lane_paused", "pause_lifted", "claim_under_an_old_policy_epoch"),
+    *("claims_beside_a_pause", "fires_skipped_by_a_pause"),
     *("caps_reached", "places_kept", "starts_under_rates", "line_stopped_by_a_cap", "line_stopped_by_a_rate"),
     *("refused_by_a_full_queue", "refused_by_a_full_tenant", "refused_by_a_rate", "bulk_refused_whole"),
     *("submissions_refused", "submissions_under_rates", "expired_by_their_queue", "expired_by_their_job"),
     "fire_beside_a_full_queue",
     *(
         f"crash_{moment}_{verb}"
-        for verb in (*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS)
+        for verb in (*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS)
         for moment in ("before", "after")
     ),
 )

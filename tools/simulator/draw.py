@@ -14,6 +14,7 @@ from tools.simulator.crowd import make_crowd
 from tools.simulator.following import make_following
 from tools.simulator.limited import make_limited
 from tools.simulator.once import make_once
+from tools.simulator.paused import make_pauses
 from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS, Action, FaultPlan, JobPlan, Plan
 
 
@@ -43,6 +44,8 @@ def _draw(seed: int, seconds: float) -> Plan:
     bounded, surges, uncounted = make_bounded(seed, servers, seconds)
     following, follow_ups, troubles = make_following(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
+    # A queue's shares are not judged beside pauses, which stop some of those who share it.
+    pauses, halts = ((), ()) if crowd else make_pauses(seed, names, seconds)
     names += [f"worker-{index}" for index in range(len(workers))]
     return Plan(
         seed=seed,
@@ -70,6 +73,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *bursts,
                     *surges,
                     *follow_ups,
+                    *pauses,
                 ),
                 key=lambda action: action.at,
             )
@@ -86,6 +90,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *failings,
                     *uncounted,
                     *troubles,
+                    *halts,
                 ),
                 key=lambda fault: fault.at,
             )

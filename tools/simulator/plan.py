@@ -35,12 +35,14 @@ class Action:
     """A client's request at an instant (in seconds from the start).
 
     Attributes:
-        kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, order, limit, calendar, bound.
-        job: the name of the job.
+        kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, order, limit, calendar, bound, hold,
+            release.
+        job: the name of the job; empty for `hold` and `release`, which are about queues, tenants or everything.
         body: the patch of an edit; for a submission `delay` (seconds), `key`, `payload` and `priority`; for a flood of
             submissions their `count`, and among how many `customers`; the `weight` of the job's tenant; the `order` of
             its queue; what is set for the `queue` and `tenant` that are bounded; the `name` and `rule` of a limit; the
-            definition of the calendar `closed`.
+            definition of the calendar `closed`; the `scope`, `name`, `mode` and `until` (seconds from the start) of a
+            pause.
     """
 
     at: float
@@ -108,6 +110,8 @@ LOOK_VERBS = ("read_some_lanes", "read_ready_instants")
 """Looks that only some plans lead to: at lanes that are named, and at the runs of queues that go by age."""
 INTAKE_VERBS = ("count_waiting", "take_permits")
 """Calls that only submissions lead to that are bounded."""
+PAUSE_VERBS = ("read_restrictions", "add_pauses", "lift_pauses")
+"""What only plans with pauses crash at."""
 CRASH_VERBS = (
     # the planner and the fire ranges' drain
     *(

@@ -23,7 +23,18 @@ from mainspring.ports.store.limits import LineClaimResult
 from mainspring.ports.store.runs import SubmitResult
 from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus, fire_of
 from mainspring.ports.store.sessions import BeatResult
-from tools.judge import Change, ChangeKind, Effect, Event, Fault, Grant, Operation, Permit, Replacement
+from tools.judge import (
+    Change,
+    ChangeKind,
+    Effect,
+    Event,
+    Fault,
+    Grant,
+    Operation,
+    Pausing,
+    Permit,
+    Replacement,
+)
 from tools.judge.oracle import ClosedFires
 from tools.simulator.bounded import BOUNDED
 
@@ -61,6 +72,7 @@ class Recorder:
         self.effects: list[Effect] = []
         self.events: list[Event] = []
         self.replacements: list[Replacement] = []
+        self.pausings: list[Pausing] = []
         self.faults: list[Fault] = []
         self.grants: list[Grant] = []
         self.alive: set[str] = set()
@@ -88,6 +100,8 @@ class Recorder:
             "delete_jobs": self._note_deleted,
             "write_calendars": self._note_calendars,
             "replan_jobs": self._note_replanned,
+            "add_pauses": self._note_pauses,
+            "lift_pauses": self._note_lifted,
             "record_fires": self._note_fires,
             "fire_outlined": self._note_set,
             "advance_fire_ranges": self._note_fire_ranges,
@@ -207,6 +221,22 @@ class Recorder:
         for change, result in zip(changes, results, strict=True):
             if result is ChangeVerdict.DONE:
                 self._change(change.job_id, ChangeKind.DELETED, given["now"])
+
+    def _note_pauses(self, actor: str, pauses: Any, given: Mapping[str, Any], older: list[str]) -> None:
+        for pause in pauses:
+            self._pause(pause.key, mode=pause.mode.value, since=pause.since, until=pause.until)
+            self.reached["lane_paused"] += 1
+            self.say(f"{pause.what} paused until {pause.until} with {pause.mode} by {actor}")
+
+    def _note_lifted(self, actor: str, keys: Any, given: Mapping[str, Any], results: list[bool]) -> None:
+        for key, was_on in zip(keys, results, strict=True):
+            self._pause(key, since=given["now"], is_lifted=True)
+            self.reached["pause_lifted"] += was_on
+            self.say(f"{key.scope} {key.name} resumed by {actor}")
+
+    def _pause(self, key: Any, **facts: Any) -> None:
+        place, scope = len(self.events), key.scope.value
+        self.pausings.append(Pausing(at=self._time(), place=place, scope=scope, name=key.name, **facts))
 
     # -- fires -------------------------------------------------------------------------------------------------
 
@@ -382,6 +412,8 @@ class Recorder:
         for request, result in zip(requests, results, strict=True):
             if not result.is_session_live:
                 self.reached["claim_under_a_dead_session"] += 1
+            elif result.is_policy_old:
+                self.reached["claim_under_an_old_policy_epoch"] += 1
             elif result.runs:
                 self._grant(f"session {request.session_id}", 0, "used", actor)
             for run in result.runs:

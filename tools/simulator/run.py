@@ -187,6 +187,7 @@ async def _read(world: World, healed_at: datetime) -> History:
         effects=recorder.effects,
         events=recorder.events,
         replacements=recorder.replacements,
+        pausings=recorder.pausings,
         grants=recorder.grants,
         faults=recorder.faults,
         runs=runs,

@@ -10,6 +10,7 @@ from typing import TypeVar
 from mainspring.core.fields import read_duration, read_payload
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Priority
+from mainspring.core.pauses import PauseScope
 from mainspring.engine.assembly import Engine
 from mainspring.engine.usecases.browsing import RunFilter
 from mainspring.engine.usecases.submissions import Submission
@@ -22,6 +23,7 @@ from mainspring.errors import (
     TooMany,
     Unreachable,
 )
+from mainspring.testing.factories import START
 from tools.judge import Operation
 from tools.simulator.bounded import BOUNDED
 from tools.simulator.nodes import ServerNode
@@ -188,6 +190,16 @@ class Clients:
     async def _order(self, action: Action) -> None:
         await self._ask(lambda engine: engine.client.queues.put("crowd", action.body))
         self._world.recorder.order = action.body["order"]
+
+    async def _hold(self, action: Action) -> None:
+        until = START + timedelta(seconds=action.body["until"])
+        body = {"mode": action.body["mode"], "until": until.isoformat()}
+        scope, name = PauseScope(action.body["scope"]), action.body["name"]
+        await self._ask(lambda engine: engine.client.pauses.pause(scope, name, body, made_by="client"))
+
+    async def _release(self, action: Action) -> None:
+        scope, name = PauseScope(action.body["scope"]), action.body["name"]
+        await self._ask(lambda engine: engine.client.pauses.resume(scope, name))
 
     async def _cancel(self, action: Action) -> None:
         job_id, tenant = await self._find(action.job), self._tenant(action.job)

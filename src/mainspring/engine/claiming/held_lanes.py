@@ -15,6 +15,8 @@ from mainspring.ports.store.restrictions import Restrictions
 class HeldLanes:
     """The paused lanes among those that a process knows, and the policy epoch under which it chooses.
 
+    Both change together, in `settle`: a claim that carries an epoch has been chosen by its restrictions.
+
     Attributes:
         is_outdated: the store has refused a claim, because the restrictions have changed.
         changes: grows when other lanes are held than before.
@@ -24,9 +26,9 @@ class HeldLanes:
         self.is_outdated = False
         self.changes = 0
         self._restrictions = Restrictions()
+        self._news: Restrictions | None = None
         self._ids: set[LaneId] = set()
         self._ends_at: datetime | None = None
-        self._is_new = False
 
     def __contains__(self, lane_id: object) -> bool:
         return lane_id in self._ids
@@ -36,20 +38,18 @@ class HeldLanes:
 
     @property
     def epoch(self) -> int:
-        """The policy epoch of what is known."""
+        """The policy epoch of what is kept."""
         return self._restrictions.epoch
 
     @property
     def is_new(self) -> bool:
         """Whether `settle` is to be called, whatever time it is."""
-        return self._is_new or self.is_outdated
+        return self._news is not None or self.is_outdated
 
     def follow(self, restrictions: Restrictions) -> None:
         """Keep other restrictions, from the next `settle` on."""
         self.is_outdated = False
-        if restrictions.epoch != self.epoch:
-            self._restrictions = restrictions
-            self._is_new = True
+        self._news = None if restrictions.epoch == self.epoch else restrictions
 
     def ends_in(self, now: datetime) -> float | None:
         """Return the seconds until a pause ends by itself; None: none will."""
@@ -80,9 +80,9 @@ class HeldLanes:
 
     def settle(self, lanes: KnownLanes, now: datetime) -> tuple[set[LaneId], set[LaneId]]:
         """Return which lanes are held from now on, and which no longer are; usually none."""
-        if not self._is_new and (self._ends_at is None or now < self._ends_at):
+        if self._news is None and (self._ends_at is None or now < self._ends_at):
             return set(), set()
-        self._is_new = False
+        self._restrictions, self._news = self._news or self._restrictions, None
         pauses = self._restrictions.pauses
         self._ends_at = pauses.next_end(now)
         held = set()

@@ -32,12 +32,12 @@ class PostgresRestrictionStore:
             return []
 
         async def work(transaction: Transaction) -> list[str]:
-            [row] = await transaction.fetch("raise_policy_epoch", now=now)
             older = await transaction.fetch("list_older_programs", protocol=PROTOCOL, limit=_MOST_NAMED)
             if older:
                 return [
                     f"{one['kind']} {one['name']} (host {one['host']}, pid {one['pid']})" for one in older
                 ]
+            [row] = await transaction.fetch("raise_policy_epoch", now=now)
             last = {pause.key: pause for pause in pauses}
             known = await transaction.fetch("find_pauses", **_columns_of(last))
             before = {pause.key: pause for pause in map(_pause_of, known)}

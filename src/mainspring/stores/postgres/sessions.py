@@ -53,7 +53,7 @@ class PostgresSessionStore:
 
         async def work(transaction: Transaction) -> list[BeatResult]:
             wanted = sorted({beat.session_id for beat in beats})
-            rows = await transaction.fetch("lock_sessions", session_ids=wanted)
+            rows = await _lock(transaction, wanted)
             missing = {row["id"]: frozenset(_pairs(row["missing"])) for row in rows}
             if not missing:
                 return [BeatResult(is_session_live=False)] * len(beats)
@@ -116,6 +116,14 @@ class PostgresSessionStore:
         )
         expired = {row["id"] for row in rows}
         return [session_id in expired for session_id, _ in judged]
+
+
+async def _lock(transaction: Transaction, session_ids: Sequence[SessionId]) -> list[Record]:
+    """Lock live sessions. Those that an earlier release has opened are of this one from now on."""
+    rows = await transaction.fetch("lock_sessions", session_ids=session_ids)
+    if foreign := [row["id"] for row in rows if row["is_foreign"]]:
+        await transaction.execute("adopt_sessions", session_ids=foreign)
+    return rows
 
 
 def _oldest_held(running: Sequence[Record], *, after: int) -> int:

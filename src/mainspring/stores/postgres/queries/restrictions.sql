@@ -8,7 +8,7 @@ FROM revision LEFT JOIN pause ON true
 WHERE revision.name = 'policy_epoch' AND revision.number IS DISTINCT FROM :known::bigint;
 
 -- name: raise_policy_epoch
--- Whoever changes restrictions begins with this, so one comes after the other. It holds the time, too: after a failover
+-- Whoever changes restrictions writes this first, so one comes after the other. It holds the time, too: after a failover
 -- that loses a change, no other change gets the same epoch.
 UPDATE revision SET number = greatest(number + 1, floor(extract(epoch FROM :now::timestamptz) * 1000000)::bigint)
 WHERE name = 'policy_epoch' RETURNING number;

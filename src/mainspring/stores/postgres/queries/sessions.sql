@@ -12,15 +12,14 @@ VALUES (
 RETURNING id;
 
 -- name: lock_sessions
-SELECT session.id, session.missing, session.held_from, session.claim_number
+SELECT session.id, session.missing, session.held_from, session.claim_number, session.policy_epoch IS NULL AS is_foreign
 FROM unnest(:session_ids::bigint[]) AS wanted (id)
 CROSS JOIN LATERAL (
     SELECT * FROM session WHERE session.id = wanted.id AND session.state = 'live' FOR NO KEY UPDATE
 ) AS session;
 
 -- name: beat_sessions
--- Updates locked sessions, their ids sorted. `missing` is one list of (session, run, token) for all of them. A session
--- that a release before the policy epoch has opened is served by this one from now on.
+-- Updates locked sessions, their ids sorted. `missing` is one list of (session, run, token) for all of them.
 UPDATE session SET
     beats = session.beats + (:raises::bigint[])[width_bucket(session.id, :session_ids::bigint[])], last_beat_at = :now,
     held_from = (:held_from::bigint[])[width_bucket(session.id, :session_ids::bigint[])],
@@ -29,9 +28,13 @@ UPDATE session SET
         FROM unnest(:missing_sessions::bigint[], :missing_runs::bigint[], :missing_tokens::bigint[])
             AS lease (session_id, run_id, token)
         WHERE lease.session_id = session.id
-    ),
-    policy_epoch = coalesce(session.policy_epoch, (SELECT number FROM revision WHERE name = 'policy_epoch'))
+    )
 WHERE session.id = ANY(:session_ids::bigint[]);
+
+-- name: adopt_sessions
+-- Locked sessions that a release before the policy epoch has opened: they are served by this one from now on.
+UPDATE session SET policy_epoch = revision.number FROM revision
+WHERE session.id = ANY(:session_ids::bigint[]) AND revision.name = 'policy_epoch';
 
 -- name: held_by_sessions
 -- Few columns: every heartbeat reads them for every lease, and nearly all leases are as they should be.
