@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 from mainspring.api.admission import Admission, Identify, Observe
 from mainspring.api.call import Services
 from mainspring.api.guard import Guard
-from mainspring.api.routes import calendars, jobs, limits, policies, runs, system, worker
+from mainspring.api.routes import backfills, calendars, jobs, limits, policies, runs, system, worker
 from mainspring.api.routing import Routes
 from mainspring.clock import UuidSource, monotonic
 from mainspring.config.access import Access
@@ -23,6 +23,7 @@ ENDPOINTS = (
     *jobs.ROUTES,
     *runs.ROUTES,
     *calendars.ROUTES,
+    *backfills.ROUTES,
     *limits.ROUTES,
     *policies.ROUTES,
     *worker.ROUTES,

@@ -9,6 +9,7 @@ from datetime import timedelta
 from mainspring.config.access import Access, read_access
 from mainspring.config.dsn import hide_password, read_connect_timeout, read_dsn
 from mainspring.config.table import SETTINGS, default
+from mainspring.core.rates import Rate
 from mainspring.errors import InvalidInput
 
 DATABASE_NAME = "mainspring.db"
@@ -128,6 +129,9 @@ class Settings:
     history: timedelta = default("history.keep")
     keep_sessions: timedelta = default("sessions.keep")
     keep_keys: timedelta = default("idempotency.keep")
+    backfill_rate: Rate = default("backfill.rate")
+    backfill_max_live: int = default("backfill.max_live")
+    backfill_most_fires: int = default("backfill.most_fires")
     slots: int = default("worker.slots")
     queues: tuple[str, ...] = default("worker.queues")
     labels: tuple[str, ...] = default("worker.labels")

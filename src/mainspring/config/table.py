@@ -16,6 +16,7 @@ from mainspring.config.executor_settings import EXECUTOR_SETTINGS
 from mainspring.config.kinds import OneLine, SecretUrl, ServerUrl, Several
 from mainspring.config.setting import PREFIX, SERVER, UP, WORKER, Setting
 from mainspring.core.kinds import Flag, OneOf, Whole, Word
+from mainspring.core.rates import RateText, parse_rate
 from mainspring.core.times import Duration
 
 DEFAULT_PORT = 8620
@@ -96,6 +97,33 @@ _STORES = (
         field="browse_timeout",
         used_by=_HOSTS,
         words="How long one read for a list or count may take before it is stopped and refused.",
+    ),
+)
+
+_BACKFILLS = (
+    Setting(
+        name="backfill.rate",
+        kind=RateText(),
+        default=parse_rate("50/s"),
+        field="backfill_rate",
+        used_by=_HOSTS,
+        words="How fast the runs of a backfill are made that names no rate.",
+    ),
+    Setting(
+        name="backfill.max_live",
+        kind=Whole(1, 100_000),
+        default=100,
+        field="backfill_max_live",
+        used_by=_HOSTS,
+        words="How many runs of a backfill may wait or be under way at a time, if it does not say that itself.",
+    ),
+    Setting(
+        name="backfill.most_fires",
+        kind=Whole(1, 10_000_000),
+        default=1_000_000,
+        field="backfill_most_fires",
+        used_by=_HOSTS,
+        words="The most fires of one backfill; a longer range is refused.",
     ),
 )
 
@@ -312,6 +340,7 @@ GROUPS = MappingProxyType(
         "Store and server": _STORES,
         "API": _API,
         "Scheduling and retention": _SCHEDULER,
+        "Backfills": _BACKFILLS,
         "Worker": _WORKER,
         "Executors": EXECUTOR_SETTINGS,
         "Logs": _LOGGING,

@@ -104,6 +104,8 @@ class RateText(Kind):
     def read(self, value: object, path: str, old: Any) -> Rate:
         """Read a rate."""
         del old
+        if isinstance(value, Rate):
+            return value
         if not isinstance(value, str):
             raise InvalidInput(path, "must be text like 10/s, 100/m, 5/h or 1/d")
         try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
@@ -16,6 +17,8 @@ from mainspring.engine.common.service import Service, ServiceRunner
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.gateway import LocalGateway
+from mainspring.engine.scheduling.backfill_fires import BackfillFires
+from mainspring.engine.scheduling.backfills import Backfiller
 from mainspring.engine.scheduling.calendars import CalendarFollower, Replanner
 from mainspring.engine.scheduling.catch_up import CatchUp
 from mainspring.engine.scheduling.census import CensusTaker
@@ -64,6 +67,7 @@ class EngineSettings:
         accepted: what definitions of jobs may hold.
         key_lifetime: how long an idempotency key is remembered after its use.
         list_budget: how long a list of runs looks before it answers what it has found.
+        backfills: what backfills get that say nothing else, and how large they may be.
     """
 
     node: NodeFacts | None
@@ -73,6 +77,7 @@ class EngineSettings:
     accepted: Accepted
     key_lifetime: timedelta = KEY_LIFETIME
     list_budget: timedelta = BUDGET
+    backfills: BackfillLimits = field(default_factory=BackfillLimits)
 
 
 class Engine:
@@ -122,6 +127,7 @@ class Engine:
             accepted=settings.accepted,
             key_lifetime=settings.key_lifetime,
             list_budget=settings.list_budget,
+            backfill_limits=settings.backfills,
         )
         self.ownership = Ownership()
         self.shards: Shards | None = None
@@ -185,6 +191,13 @@ class Engine:
                 waiter=tools.waiter(),
                 definitions=definitions,
                 calendars=calendars,
+            ),
+            Backfiller(
+                store,
+                BackfillFires(store, definitions, calendars),
+                ownership=ownership,
+                wakeups=self.wakeups,
+                waiter=tools.waiter(),
             ),
             Reaper(
                 store,

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from mainspring.core.ids import FireRangeId, JobId
 from mainspring.core.limits import keys_of
-from mainspring.core.model import JobSpec, LaneKey, RunKind
+from mainspring.core.model import FireRange, JobSpec, LaneKey, Priority, RunKind
 from mainspring.core.planning import PlannedRange, jittered
 from mainspring.ports.store.runs import NewRun
 from mainspring.ports.store.schedule import NewFireRange
@@ -81,4 +81,27 @@ def fire_range_of(planned: PlannedRange, *, job_id: JobId, version: int) -> NewF
         from_at=planned.from_at,
         to_at=planned.to_at,
         reason=planned.reason,
+    )
+
+
+def make_backfilled_run(
+    spec: JobSpec, *, section: FireRange, fire_at: datetime, priority: Priority, now: datetime
+) -> NewRun:
+    """Make the run of a backfill. Its nominal time is `fire_at`; it is due now, without a jitter.
+
+    Args:
+        section: the backfill's fire range.
+        priority: of the lane in which it waits.
+    """
+    return NewRun(
+        job_id=section.job_id,
+        version=section.version,
+        lane=LaneKey(spec.queue, spec.route, section.tenant, priority),
+        kind=RunKind.BACKFILL,
+        fire_at=fire_at,
+        due_at=now,
+        timeout=spec.timeout,
+        fire_range_id=section.id,
+        expires_at=now + spec.expires_after if spec.expires_after is not None else None,
+        keys=keys_of(section.job_id, spec),
     )

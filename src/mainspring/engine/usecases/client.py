@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.ids import SessionId
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.usecases.backfills import Backfills
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.calendars import Calendars
 from mainspring.engine.usecases.jobs import Accepted, Jobs
@@ -22,7 +24,8 @@ from mainspring.ports.store.sessions import SessionFacts
 class Client:
     """Use cases on jobs (`client.jobs`), runs (`client.runs`) and calendars, and on what is set for tenants and others.
 
-    The latter are queues (`client.queues`) and the limits that jobs share (`client.limits`).
+    The latter are queues (`client.queues`) and the limits that jobs share (`client.limits`). `client.backfills` makes
+    the runs of jobs for a range that is past.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class Client:
         calendars: CalendarReader | None = None,
         key_lifetime: timedelta = KEY_LIFETIME,
         list_budget: timedelta = BUDGET,
+        backfill_limits: BackfillLimits | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -44,6 +48,13 @@ class Client:
         calendars = calendars or CalendarReader(store)
         self.jobs = Jobs(store, clock=clock, ids=ids, wakeups=wakeups, accepted=accepted, calendars=calendars)
         self.calendars = Calendars(store, calendars, clock=clock, wakeups=wakeups)
+        self.backfills = Backfills(
+            store,
+            clock=clock,
+            ids=ids,
+            calendars=calendars,
+            limits=backfill_limits or BackfillLimits(),
+        )
         self.tenants = Tenants(store)
         self.limits = Limits(store, clock=clock)
         self.queues = Queues(store)

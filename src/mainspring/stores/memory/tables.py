@@ -19,6 +19,7 @@ from mainspring.core.clocks import NextFire
 from mainspring.core.fencing import is_held
 from mainspring.core.ids import (
     SHARDS,
+    BackfillId,
     FireRangeId,
     JobId,
     LaneId,
@@ -27,7 +28,7 @@ from mainspring.core.ids import (
     job_shard,
     make_run_id,
 )
-from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Priority
+from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Priority, RunKind
 from mainspring.core.queues import Queue
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
 from mainspring.core.tenants import Tenant
@@ -38,6 +39,7 @@ from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores.memory.index import OrderedIndex
 from mainspring.stores.memory.limit_tables import LimitTables
 from mainspring.stores.memory.rows import (
+    BackfillRow,
     FireRangeRow,
     JobIndex,
     JobRow,
@@ -68,6 +70,17 @@ class PolicyTables:
     tenants: dict[str, Tenant] = field(default_factory=dict)
     queues: dict[str, Queue] = field(default_factory=dict)
     revision: int = 0
+
+
+@dataclass(slots=True)
+class BackfillTables:
+    """Backfills, and what they need to know: when versions of jobs were stored, and how many of a job's live runs are
+    theirs.
+    """
+
+    rows: dict[BackfillId, BackfillRow] = field(default_factory=dict)
+    version_times: dict[JobId, list[datetime]] = field(default_factory=dict)
+    live_of_job: Counter[JobId] = field(default_factory=Counter)
 
 
 class Tables:
@@ -101,7 +114,6 @@ class Tables:
         self.attempts: dict[RunId, list[Attempt]] = {}
         self.keys: dict[tuple[str, str], KeyRow] = {}
         self.unique_keys: dict[tuple[str, JobId, bytes], UniqueKeyRow] = {}
-
         self.sessions: dict[SessionId, SessionRow] = {}
         self.nodes: dict[str, NodeRow] = {}
         self.shards = [ShardRow() for _ in range(SHARDS)]
@@ -110,6 +122,7 @@ class Tables:
         self.policies = PolicyTables()
         self.calendars = CalendarTables()
         self.limits = LimitTables()
+        self.backfills = BackfillTables()
 
         self._run_sequence, self._fire_range_sequence, self._lane_sequence = count(1), count(1), count(1)
         self.session_sequence = count(1)
@@ -125,8 +138,15 @@ class Tables:
         if next_fire is not None:
             self.due[job.spec.priority].add((next_fire.due_at, job.id))
 
-    def add_fire_range(self, new: NewFireRange, *, now: datetime) -> None:
+    def add_fire_range(self, new: NewFireRange, *, now: datetime) -> FireRangeRow:
         """Insert a fire range. A gap with an end is a finished record; all others are open."""
+        fire_range = self.add_section(new, now=now)
+        if fire_range.is_open:
+            self.open_fire_ranges[fire_range.id] = fire_range
+        return fire_range
+
+    def add_section(self, new: NewFireRange, *, now: datetime) -> FireRangeRow:
+        """Insert a fire range that is not drained with the others, for a backfill."""
         is_record = new.kind is FireRangeKind.GAP and new.to_at is not None
         fire_range = FireRangeRow(
             id=FireRangeId(next(self._fire_range_sequence)),
@@ -142,8 +162,7 @@ class Tables:
         )
         self.fire_ranges[fire_range.id] = fire_range
         self.fire_ranges_of_job[fire_range.job_id].append(fire_range)
-        if fire_range.is_open:
-            self.open_fire_ranges[fire_range.id] = fire_range
+        return fire_range
 
     def is_current(self, calendars: CalendarUses | None) -> bool:
         """Say whether calendars are still as they were read."""
@@ -170,7 +189,7 @@ class Tables:
         fire_range.closed_at = now
         if fire_range.to_at is None:
             fire_range.to_at = now
-        del self.open_fire_ranges[fire_range.id]
+        self.open_fire_ranges.pop(fire_range.id, None)
 
     def is_fenced(self, job_id: JobId, epochs: Epochs) -> bool:
         """Say whether a writer with these epochs has lost the job's shard."""
@@ -220,11 +239,15 @@ class Tables:
         """
         reasons = [new.skip_reason for new in runs]
         if runs and skip_if_live:
-            reasons = skip_overlaps(reasons, is_live=self.live_of_job[runs[0].job_id] > 0)
+            reasons = skip_overlaps(reasons, is_live=self._is_busy(runs[0].job_id))
         added = [
             self.add_run(new, now=now, skip_reason=reason) for new, reason in zip(runs, reasons, strict=True)
         ]
         return tuple(run.id for run in added if run.state is RunState.PENDING)
+
+    def _is_busy(self, job_id: JobId) -> bool:
+        """Say whether a job has a live run that is not a backfill's, which is of another time."""
+        return self.live_of_job[job_id] > self.backfills.live_of_job[job_id]
 
     def lane_of(self, key: LaneKey) -> LaneRow:
         """Return the lane with this key. Intern it if it is new."""
@@ -245,6 +268,7 @@ class Tables:
             return
         run.lane.live += 1
         self.live_of_job[run.job_id] += 1
+        self.backfills.live_of_job[run.job_id] += run.kind is RunKind.BACKFILL
         if run.state is RunState.RUNNING:
             assert run.session_id is not None
             assert run.deadline_at is not None
@@ -261,6 +285,7 @@ class Tables:
         self.counts[run.tenant][run.state] -= 1
         run.lane.live -= 1
         self.live_of_job[run.job_id] -= 1
+        self.backfills.live_of_job[run.job_id] -= run.kind is RunKind.BACKFILL
         if run.state is RunState.RUNNING:
             assert run.session_id is not None
             assert run.deadline_at is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mainspring.testing.conformance import (
+    backfills,
     calendars,
     cancelling,
     census,
@@ -88,6 +89,8 @@ SUITE: tuple[type, ...] = (
     calendars.CalendarDeletes,
     calendars.CalendarsOfJobs,
     calendars.Replans,
+    backfills.Backfills,
+    backfills.BackfillSteps,
     policies.Policies,
     limits.Caps,
     limits.Holds,

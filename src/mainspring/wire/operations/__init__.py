@@ -9,6 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from mainspring.wire.operation import Operation
+from mainspring.wire.operations.backfills import (
+    CANCEL_BACKFILL,
+    CREATE_BACKFILL,
+    GET_BACKFILL,
+    LIST_BACKFILLS,
+    PAUSE_BACKFILL,
+    RESUME_BACKFILL,
+)
 from mainspring.wire.operations.calendars import (
     DELETE_CALENDAR,
     GET_CALENDAR,
@@ -103,6 +111,12 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     LIST_CALENDAR_VERSIONS,
     LIST_CALENDAR_DAYS,
     PREVIEW_TRIGGER,
+    CREATE_BACKFILL,
+    LIST_BACKFILLS,
+    GET_BACKFILL,
+    PAUSE_BACKFILL,
+    RESUME_BACKFILL,
+    CANCEL_BACKFILL,
     LIST_LIMITS,
     GET_LIMIT,
     UPSERT_LIMIT,
@@ -127,14 +141,17 @@ OPERATIONS: tuple[Operation[Any], ...] = (
 
 __all__ = [
     "BEAT_LIMIT",
+    "CANCEL_BACKFILL",
     "CANCEL_RUN",
     "COUNT_RUNS",
+    "CREATE_BACKFILL",
     "CREATE_JOB",
     "CREATE_JOBS",
     "DELETE_CALENDAR",
     "DELETE_JOB",
     "DELETE_LIMIT",
     "EDIT_JOB",
+    "GET_BACKFILL",
     "GET_CALENDAR",
     "GET_HEALTH",
     "GET_JOB",
@@ -146,6 +163,7 @@ __all__ = [
     "GET_RUN",
     "GET_RUN_WHY",
     "GET_TENANT",
+    "LIST_BACKFILLS",
     "LIST_CALENDARS",
     "LIST_CALENDAR_DAYS",
     "LIST_CALENDAR_VERSIONS",
@@ -160,8 +178,10 @@ __all__ = [
     "LIST_TENANTS",
     "LIST_WORKERS",
     "OPERATIONS",
+    "PAUSE_BACKFILL",
     "PAUSE_JOB",
     "PREVIEW_TRIGGER",
+    "RESUME_BACKFILL",
     "RESUME_JOB",
     "RUN_JOB_NOW",
     "SUBMIT_RUN",
