@@ -40,6 +40,7 @@ TABLES = (
     "key_hold",
     "calendar",
     "calendar_use",
+    "backfill",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key"})
 """Tables whose new rows have ids that differ from order to order."""

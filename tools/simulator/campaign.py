@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tools.simulator.draw import make_plan
-from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS
+from tools.simulator.plan import BACKFILL_VERBS, CRASH_VERBS, LOOK_VERBS
 from tools.simulator.run import simulate
 
 REQUIRED = (
@@ -71,7 +71,13 @@ REQUIRED = (
     "fires_left_out_by_a_calendar",
     "job_set_by_a_new_calendar",
     *("caps_reached", "places_kept", "starts_under_rates", "line_stopped_by_a_cap", "line_stopped_by_a_rate"),
-    *(f"crash_{moment}_{verb}" for verb in (*CRASH_VERBS, *LOOK_VERBS) for moment in ("before", "after")),
+    *("backfills_done", "backfills_cancelled", "backfills_full", "backfill_cut_by_an_edit"),
+    *("backfill_fires_made", "backfill_fires_skipped", "backfill_step_lost", "backfill_in_the_way"),
+    *(
+        f"crash_{moment}_{verb}"
+        for verb in (*CRASH_VERBS, *LOOK_VERBS, *BACKFILL_VERBS)
+        for moment in ("before", "after")
+    ),
 )
 """What a campaign must meet, each at least once; otherwise it is void."""
 NEEDS_SEVERAL_NODES = {

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from mainspring.testing.factories import at
+from tools.simulator.backfilled import make_backfilled
 from tools.simulator.closings import make_closings
 from tools.simulator.crowd import make_crowd
 from tools.simulator.limited import make_limited
@@ -38,6 +39,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     closed, closings, failings = make_closings(seed, servers, seconds)
     limited, limits = make_limited(seed, seconds)
     once, bursts = make_once(seed, seconds)
+    past, backfills, stumbles = make_backfilled(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
     names += [f"worker-{index}" for index in range(len(workers))]
     return Plan(
@@ -52,7 +54,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         latency=random.choice([0.0005, 0.002, 0.02]),
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once),
+        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once, *past),
         actions=tuple(
             sorted(
                 (
@@ -64,6 +66,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *closings,
                     *limits,
                     *bursts,
+                    *backfills,
                 ),
                 key=lambda action: action.at,
             )
@@ -78,6 +81,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *_make_crashes_at_looks(seed, names, seconds),
                     *crashes,
                     *failings,
+                    *stumbles,
                 ),
                 key=lambda fault: fault.at,
             )

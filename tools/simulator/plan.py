@@ -35,11 +35,13 @@ class Action:
     """A client's request at an instant (in seconds from the start).
 
     Attributes:
-        kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, order, limit, calendar.
+        kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, order, limit, calendar, backfill,
+            change_backfill.
         job: the name of the job.
         body: the patch of an edit; for a submission `delay` (seconds), `key`, `payload` and `priority`; for a flood of
             submissions their `count`, and among how many `customers`; the `weight` of the job's tenant; the `order` of
-            its queue; the `name` and `rule` of a limit; the definition of the calendar `closed`.
+            its queue; the `name` and `rule` of a limit; the definition of the calendar `closed`;
+            a backfill's `width` and how long `ago` it ends, in seconds, and its `options`; the `change` of a backfill.
     """
 
     at: float
@@ -103,6 +105,11 @@ class Plan:
     few_lanes: int = 256
 
 
+BACKFILL_VERBS = (
+    *("list_version_times", "read_fires_of_runs", "add_backfill"),
+    *("read_backfill_work", "advance_backfills", "change_backfill", "list_waiting_of_backfill"),
+)
+"""Calls that only plans with backfills lead to."""
 LOOK_VERBS = ("read_some_lanes", "read_ready_instants")
 """Looks that only some plans lead to: at lanes that are named, and at the runs of queues that go by age."""
 CRASH_VERBS = (

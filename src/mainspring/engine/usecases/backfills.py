@@ -167,7 +167,9 @@ class Backfills:
         """
         backfill = await self.get(tenant, backfill_id)
         is_over = backfill.state is BackfillState.DONE and not backfill.live
-        if is_over or not await self._store.change_backfill(backfill_id, change, now=self._clock.now()):
+        if is_over or not await self._store.change_backfill(
+            backfill_id, change=change, now=self._clock.now()
+        ):
             raise Conflict("state", f"the backfill is {backfill.state.value} already")
         if change is BackfillChange.CANCEL:
             await self._cancel_waiting(backfill_id)

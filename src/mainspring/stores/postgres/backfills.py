@@ -228,7 +228,7 @@ async def _move(transaction: Transaction, steps: Sequence[BackfillStep], now: da
     if not steps:
         return []
     rows = await transaction.fetch("lock_backfills", backfill_ids=sorted(step.id for step in steps))
-    is_open = {row["id"] for row in rows}
+    is_open = {row["id"] for row in rows if row["state"] == BackfillState.OPEN}
     ready = sorted((step for step in steps if step.id in is_open), key=lambda step: step.fire_range_id)
     rows = await transaction.fetch(
         "advance_sections",

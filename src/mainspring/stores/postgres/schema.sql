@@ -42,9 +42,8 @@ CREATE TABLE backfill (
     CONSTRAINT backfill_pkey PRIMARY KEY (id),
     CONSTRAINT backfill_state CHECK ((state = ANY (ARRAY['open'::text, 'paused'::text, 'done'::text, 'cancelled'::text])))
 ) WITH (fillfactor=70);
-CREATE INDEX backfill_job ON public.backfill USING btree (job_id, id);
+CREATE INDEX backfill_job ON public.backfill USING btree (job_id);
 CREATE INDEX backfill_open ON public.backfill USING btree (id) WHERE (state = 'open'::text);
-CREATE INDEX backfill_tenant ON public.backfill USING btree (tenant, id);
 
 CREATE TABLE calendar (
     tenant text NOT NULL,

@@ -42,11 +42,9 @@ CREATE TABLE backfill (
     closed_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX backfill_job ON backfill (job_id, id);
+CREATE INDEX backfill_job ON backfill (job_id);
 
 CREATE INDEX backfill_open ON backfill (id) WHERE state = 'open';
-
-CREATE INDEX backfill_tenant ON backfill (tenant, id);
 
 CREATE TABLE calendar (
     tenant TEXT NOT NULL,

@@ -6,7 +6,7 @@ SELECT version, created_at FROM job_version WHERE job_id = :job_id ORDER BY vers
 -- name: read_fires_of_runs
 SELECT
     max(looked.id) AS last,
-    coalesce(array_agg(DISTINCT looked.fire_at)
+    coalesce(array_agg(looked.fire_at)
         FILTER (WHERE looked.fire_at BETWEEN :from_at AND :to_at AND looked.state = ANY(:states::text[])), '{}') AS fires
 FROM (
     SELECT any_run.id, any_run.fire_at, any_run.state FROM any_run
@@ -101,12 +101,11 @@ ORDER BY backfill.id LIMIT :limit;
 
 -- name: lock_backfills
 -- A cancel or a pause comes before the step, or after it.
-SELECT locked.id
+SELECT locked.id, locked.state
 FROM unnest(:backfill_ids::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (
     SELECT backfill.id, backfill.state FROM backfill WHERE backfill.id = wanted.id FOR NO KEY UPDATE
-) AS locked
-WHERE locked.state = 'open';
+) AS locked;
 
 -- name: advance_sections
 -- After lock_backfills, as a statement of its own: who waited there must see the cursor as the other one left it.

@@ -27,8 +27,7 @@ CREATE TABLE backfill (
     closed_at INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX backfill_open ON backfill (id) WHERE state = 'open';
-CREATE INDEX backfill_job ON backfill (job_id, id);
-CREATE INDEX backfill_tenant ON backfill (tenant, id);
+CREATE INDEX backfill_job ON backfill (job_id);
 
 -- A section of a backfill: open until `closed_at`. It is not `is_open`, which earlier releases would drain as fast as they
 -- can.

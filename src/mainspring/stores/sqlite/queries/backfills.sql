@@ -6,7 +6,7 @@ SELECT version, created_at FROM job_version WHERE job_id = :job_id ORDER BY vers
 -- name: read_fires_of_runs
 SELECT
     max(id) AS last,
-    json_group_array(DISTINCT fire_at) FILTER (
+    json_group_array(fire_at) FILTER (
         WHERE fire_at BETWEEN :from_at AND :to_at AND state IN (SELECT value FROM json_each(:states))
     ) AS fires
 FROM (
