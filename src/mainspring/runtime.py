@@ -19,6 +19,7 @@ import structlog
 
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, monotonic, system_random
 from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
+from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.targets import TARGETS, accepted_types
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.scheduling.shards import ShardSettings
@@ -144,6 +145,11 @@ async def open_engine(
                 retention=Retention(history=settings.history, sessions=settings.keep_sessions),
                 key_lifetime=settings.keep_keys,
                 list_budget=settings.browse_budget,
+                backfills=BackfillLimits(
+                    rate=settings.backfill_rate,
+                    max_live=settings.backfill_max_live,
+                    most_fires=settings.backfill_most_fires,
+                ),
                 accepted=_accepted(settings, registry),
             ),
             hints=make_hints(settings.store, store),

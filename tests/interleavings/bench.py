@@ -42,6 +42,7 @@ TABLES = (
     "calendar_use",
     "failure_watch",
     "pause",
+    "backfill",
 )
 _OWN_IDS = frozenset({"job", "lane", "fire_range", "key_hold", "concurrency_key", "limit_rule"})
 """Tables whose new rows have ids that differ from order to order."""

@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mainspring.core import outcomes
-from mainspring.core.ids import DEFAULT_TENANT, FireRangeId, JobId, RunId, SessionId
+from mainspring.core.backfill import BackfillChange
+from mainspring.core.ids import DEFAULT_TENANT, BackfillId, FireRangeId, JobId, RunId, SessionId
 from mainspring.core.limits import JobLimit, LimitRule
-from mainspring.core.model import Job, LaneKey, Overlap, Priority
+from mainspring.core.model import Job, LaneKey, Overlap, Priority, RunKind
 from mainspring.core.once import OnceGuard, OnConflict, UniqueRule, UniqueScope
 from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.outlines import RunOutline
@@ -17,6 +18,7 @@ from mainspring.core.pauses import Pause, PauseScope
 from mainspring.core.queues import Queue, QueueOrder
 from mainspring.core.rates import Rate
 from mainspring.core.tenants import Tenant
+from mainspring.ports.store.backfills import BackfillStep
 from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, CalendarUses, Replan
 from mainspring.ports.store.claims import ClaimResult, HeldRun
 from mainspring.ports.store.limits import LineQuota
@@ -25,6 +27,7 @@ from mainspring.ports.store.runs import IdempotencyKey, NewRun
 from mainspring.ports.store.schedule import DueClock, FireRangeStep
 from mainspring.ports.store.sessions import Beat
 from mainspring.stores.postgres import PostgresStore
+from mainspring.testing.conformance.backfills import make_backfill
 from mainspring.testing.conformance.calendars import make_calendar
 from mainspring.testing.factories import (
     START,
@@ -80,6 +83,7 @@ class Scene:
         paused: has an open gap.
         limited: may have one run at a time by itself, and three by the limit `crm`; `first` holds `limited_held`, and
             two more wait in `lines`.
+        backfill: one of `quiet`, with one open section, `section`.
         first: the session that holds `held` and `other`.
         second: another one, without runs.
         node_beats: the counter of node-1.
@@ -101,6 +105,8 @@ class Scene:
     beats: int
     node_beats: int
     fire_range: FireRangeId
+    backfill: BackfillId
+    section: FireRangeId
     epochs: dict[int, int]
     lanes: tuple[Any, ...]
     lane_ids: dict[LaneKey, Any]
@@ -119,6 +125,9 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
     paused = await read_job(store, paused.id)
     await store.add_fire_ranges([make_fire_range(quiet)], now=START)
     [fire_range] = await store.list_fire_ranges(quiet.id)
+    backfill = make_backfill(quiet)
+    await store.add_backfill(backfill, now=START)
+    section = (await store.list_fire_ranges(quiet.id))[0]
     first, second = await add_session(store), await add_session(store, worker="worker-2")
     crashed = await running_run(store, job, session_id=first, lane=_lane("quarantined"))
     await store.apply([outcomes.lost(facts_of(crashed), job.spec, now=START)], now=START)
@@ -158,6 +167,8 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
         beats=beats,
         node_beats=(await store.read_cluster()).nodes[0].beats,
         fire_range=fire_range.id,
+        backfill=backfill.id,
+        section=section.id,
         epochs=epochs,
         lanes=await all_lanes(store),
         lane_ids={lane.key: lane.id for lane in lanes},
@@ -220,6 +231,9 @@ _TOUCHES = tuple(
         "write_calendar write_other_calendar delete_calendar": "calendars",
         "replan edit_calendars add_with_calendars": "job calendars",
         "settle_calendars": "calendars",
+        "advance_backfill": "job lane shard backfill",
+        "pause_backfill cancel_backfill": "backfill",
+        "add_backfill": "job backfill",
         "prune_lanes": "lane run",
         "prune_keys": "key",
         "prune_sessions": "session run",
@@ -606,6 +620,42 @@ async def advance(store: PostgresStore, scene: Scene) -> Any:
         overlap=Overlap.SKIP,
     )
     return await store.advance_fire_ranges([step], epochs=scene.epochs, now=NOW)
+
+
+@_verb()
+async def advance_backfill(store: PostgresStore, scene: Scene) -> Any:
+    passed = at(-300)
+    run = make_scheduled_run(scene.quiet, passed, kind=RunKind.BACKFILL, fire_range_id=scene.section)
+    step = BackfillStep(
+        id=scene.backfill,
+        job_id=scene.quiet.id,
+        fire_range_id=scene.section,
+        cursor_from=None,
+        cursor_to=passed,
+        runs=(run,),
+        skipped=1,
+        is_section_done=False,
+        is_done=False,
+        level=1.0,
+        level_at=NOW,
+    )
+    return await store.advance_backfills([step], epochs=scene.epochs, now=NOW)
+
+
+@_verb()
+async def pause_backfill(store: PostgresStore, scene: Scene) -> Any:
+    return await store.change_backfill(scene.backfill, BackfillChange.PAUSE, now=NOW)
+
+
+@_verb()
+async def cancel_backfill(store: PostgresStore, scene: Scene) -> Any:
+    return await store.change_backfill(scene.backfill, BackfillChange.CANCEL, now=NOW)
+
+
+@_verb()
+async def add_backfill(store: PostgresStore, scene: Scene) -> Any:
+    new = make_backfill(scene.quiet, 2)
+    return (await store.add_backfill(new, now=NOW)).is_added
 
 
 @_verb(idle={})

@@ -77,6 +77,19 @@ def judge_runs(scene: Scene, tables: Tables) -> None:
     places = {(row["run_id"], row["token"]) for row in tables["key_hold"]}
     tokens = {row["id"]: row["token"] for row in tables["run"]}
     assert all((run_id, tokens[run_id]) in places for run_id in under_limit), "a run has no place"
+    sections: dict[int, str] = {
+        row["id"]: row["backfill_id"] for row in tables["fire_range"] if row["backfill_id"] is not None
+    }
+    made = [
+        sections[row["fire_range_id"]]
+        for table in ("run", "run_history", "dead_run")
+        for row in tables[table]
+        if row["fire_range_id"] in sections
+    ]
+    for backfill in tables["backfill"]:
+        assert backfill["made"] == made.count(backfill["id"]), "a backfill has made other runs than it counts"
+    open_backfills = [row for row in tables["backfill"] if row["state"] in {"open", "paused"}]
+    assert len(open_backfills) <= 1, "two backfills are under way in one range"
     keyed = {row["run_id"] for row in tables["idempotency"]}
     assert keyed <= set(ids), "a key names a run that does not exist"
 

@@ -40,7 +40,13 @@ PIECEMEAL = {
         (
             frozenset({straight, other})
             for straight in ("submit_straight", "submit_straight_first")
-            for other in ("fire_batch", "fire_cancelling", "fire_outlined_batch", "advance")
+            for other in (
+                "fire_batch",
+                "fire_cancelling",
+                "fire_outlined_batch",
+                "advance",
+                "advance_backfill",
+            )
         ),
         "neither sees the other's run: what is not committed yet is not ready, and holds up no fire",
     ),
@@ -56,7 +62,7 @@ PIECEMEAL = {
             frozenset({"take_batch", other})
             for other in (
                 *("take", "fire", "fire_batch", "fire_cancelling"),
-                *("fire_outlined", "fire_outlined_batch", "advance"),
+                *("fire_outlined", "fire_outlined_batch", "advance", "advance_backfill"),
             )
         ),
         "passes over the one shard that the other one holds, and takes the other",

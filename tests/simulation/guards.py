@@ -461,6 +461,55 @@ GUARDS: tuple[Guard, ...] = (
         "a tenant gets no more permits to submit than its rate gives",
         (Edit("mainspring.core.intake", "if bucket.permits >= needed:", "if bucket.rate:"),),
     ),
+    Guard(
+        "cursor and runs of a backfill together",
+        "a crash between the two makes no fire twice",
+        (
+            Edit(
+                "mainspring.engine.scheduling.backfills",
+                "        results = await self._store.advance_backfills(steps, epochs=epochs, now=now)\n",
+                "        from dataclasses import replace\n"
+                "        runs = [replace(step, cursor_to=step.cursor_from, is_section_done=False, is_done=False)\n"
+                "                for step in steps]\n"
+                "        results = await self._store.advance_backfills(runs, epochs=epochs, now=now)\n"
+                "        moves = [replace(step, runs=(), skipped=0) for step in steps]\n"
+                "        await self._store.advance_backfills(moves, epochs=epochs, now=now)\n",
+            ),
+        ),
+    ),
+    Guard(
+        "done fires of a backfill",
+        "what succeeded is not done again",
+        (
+            Edit(
+                "mainspring.engine.scheduling.backfills",
+                "plan_step(window.fires, window.done, room",
+                "plan_step(window.fires, set(), room",
+            ),
+        ),
+    ),
+    Guard(
+        "live runs of a backfill",
+        "a backfill adds no more to the backlog than it may",
+        (
+            Edit(
+                "mainspring.core.backfill",
+                "max(min(permits.permits, work.options.max_live - work.live), 0)",
+                "permits.permits",
+            ),
+        ),
+    ),
+    Guard(
+        "rate of a backfill",
+        "a backfill is made as slowly as it should be",
+        (
+            Edit(
+                "mainspring.core.backfill",
+                "max(min(permits.permits, work.options.max_live - work.live), 0)",
+                "max(work.options.max_live - work.live, 0)",
+            ),
+        ),
+    ),
 )
 
 

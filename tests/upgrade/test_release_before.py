@@ -188,13 +188,14 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
     assert after.keys() - before.keys() == {
         *("census", "revision", "run_tally", "run_unique"),
         *("limit_rule", "limit_use", "concurrency_key", "key_hold"),
-        *("calendar", "calendar_use", "pause", "failure_watch"),
+        *("calendar", "calendar_use", "pause", "failure_watch", "backfill"),
     }
     before["job"] = [job | {"pause_note": None} for job in before["job"]]
     before["run"] = [without_keys(run) for run in before["run"]]
     epoch = None if "sequences" in before else 0  # SQLite has no sessions of other releases
     before["session"] = [row | {"policy_epoch": epoch} for row in before["session"]]
     before["node"] = [row | {"protocol": None} for row in before["node"]]
+    before["fire_range"] = [row | {"backfill_id": None} for row in before["fire_range"]]
     if "sequences" in before:
         before["sequences"] += [{"sequencename": name, "last_value": None} for name in NEW_SEQUENCES]
     before["idempotency"] = [row | {"verdict": None} for row in before["idempotency"]]

@@ -6,6 +6,8 @@ point.
 
 from tools.judge.judge import RULES, judge
 from tools.judge.model import (
+    BackfillMove,
+    BackfillStory,
     Change,
     ChangeKind,
     Effect,
@@ -23,6 +25,8 @@ from tools.judge.model import (
 
 __all__ = [
     "RULES",
+    "BackfillMove",
+    "BackfillStory",
     "Change",
     "ChangeKind",
     "Effect",

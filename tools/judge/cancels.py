@@ -86,12 +86,20 @@ def _judge_unasked(
         if operation.outcome == "unknown" or operation.answer in {"cancelled", "requested"}
     }
     deleted = {change.job_id: change.at for change in history.changes if change.kind is ChangeKind.DELETED}
+    called_off = {
+        run_id: story.cancelled_at
+        for story in history.backfills
+        for step in story.steps
+        for run_id, _ in step.runs
+    }
     for run in history.runs:
         if run.state is not RunState.CANCELLED or run.id in asked:
             continue
         if run.reason == "overlap" and _made_way(run, history, runs):
             counts["runs_that_made_way"] += 1
             continue
-        deleted_at = deleted.get(run.job_id) if run.reason == "job_deleted" else None
-        if deleted_at is None or run.finished_at is None or run.finished_at < deleted_at - history.slack:
+        ended_at = deleted.get(run.job_id) if run.reason == "job_deleted" else None
+        if run.reason == "backfill_cancelled":
+            ended_at = called_off.get(run.id)
+        if ended_at is None or run.finished_at is None or run.finished_at < ended_at - history.slack:
             yield runs.accuse("S11", run.id, "cancelled without a request")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tools.judge.attempts import judge_effects, judge_ends
+from tools.judge.backfills import judge_backfills
 from tools.judge.cancels import judge_cancels
 from tools.judge.delays import judge_delays
 from tools.judge.failures import judge_failures
@@ -40,7 +41,7 @@ RULES = {
     "S16": "no submission passes the rate of its tenant",
     "S18": "the overlap policy holds",
     "S19": "nothing starts before it is due",
-    "S20": "the misfire policy holds",
+    "S20": "the misfire policy holds, and backfills make what they said",
     "S23": "no worker is declared dead because the store is away or takes no writes",
     "S25": "a result comes from the attempt that was accepted",
     "S27": "nothing is stuck",
@@ -64,6 +65,7 @@ def judge(history: History) -> Verdict:
         *judge_instants(history, runs, counts),
         *judge_misfires(history, runs, counts),
         *judge_catch_ups(history, counts),
+        *judge_backfills(history, runs, counts),
         *judge_submissions(history, runs, counts),
         *judge_once(history, runs, counts),
         *judge_intake(history, runs, counts),

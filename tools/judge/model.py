@@ -187,6 +187,45 @@ class Fault:
     until: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillMove:
+    """A committed step of a backfill.
+
+    Attributes:
+        runs: the runs that it made, each with its fire time.
+    """
+
+    at: datetime
+    runs: tuple[tuple[RunId, datetime], ...]
+    skipped: int
+
+
+@dataclass(slots=True, kw_only=True)
+class BackfillStory:
+    """A backfill as it was made, and what came of it.
+
+    Attributes:
+        count, per: its rate: so many runs in each period.
+        fires: how many fires its plan found.
+        place: how many changes of jobs had been committed before.
+        cancelled_at: when it was cancelled first, if it was.
+    """
+
+    name: str
+    job_id: JobId
+    from_at: datetime
+    to_at: datetime
+    skip_done: str
+    count: int
+    per: timedelta
+    max_live: int
+    fires: int
+    place: int
+    state: str = "open"
+    cancelled_at: datetime | None = None
+    steps: list[BackfillMove] = field(default_factory=list)
+
+
 @dataclass(slots=True, kw_only=True)
 class History:
     """Everything that the judge examines.
@@ -221,6 +260,7 @@ class History:
     runs: list[Run] = field(default_factory=list)
     attempts: Mapping[RunId, list[Attempt]] = field(default_factory=dict)
     fire_ranges: list[FireRange] = field(default_factory=list)
+    backfills: list[BackfillStory] = field(default_factory=list)
     read_at: datetime
     healed_at: datetime
     slack: timedelta

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
-from mainspring.core.model import Overlap
+from mainspring.core.model import Overlap, RunKind
 from mainspring.core.outcomes import AttemptOutcome
 from mainspring.core.states import FINAL_STATES, RunState, is_legal
 from tools.judge.model import Event, Grant, History, Violation
@@ -93,12 +93,18 @@ def judge_passed_over(history: History, runs: Runs, counts: Counter[str]) -> Ite
             why = "nothing was live" if not mine else "its overlaps are allowed"
             if not mine or event.job_id not in skipping:
                 yield Violation("S18", format_job_id(event.job_id), (_tell(event), why))
-        if event.run_id is None:
+        if event.run_id is None or _is_backfilled(event.run_id, runs):
             continue
         if event.what == "fired" and mine and _skips(event.run_id, runs):
             others = ", ".join(format_run_id(run_id) for run_id in sorted(mine))
             yield Violation("S18", format_run_id(event.run_id), (_tell(event), f"still live: {others}"))
         (mine.discard if event.target in FINAL_STATES else mine.add)(event.run_id)
+
+
+def _is_backfilled(run_id: RunId, runs: Runs) -> bool:
+    """Say whether a run is a backfill's, which stands in the way of no fire."""
+    run = runs.by_id.get(run_id)
+    return run is not None and run.kind is RunKind.BACKFILL
 
 
 def _skips(run_id: RunId, runs: Runs) -> bool:

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from mainspring.testing.factories import at
+from tools.simulator.backfilled import make_backfilled
 from tools.simulator.bounded import make_bounded
 from tools.simulator.closings import make_closings
 from tools.simulator.crowd import make_crowd
@@ -43,6 +44,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     once, bursts = make_once(seed, seconds)
     bounded, surges, uncounted = make_bounded(seed, servers, seconds)
     following, follow_ups, troubles = make_following(seed, servers, seconds)
+    past, backfills, stumbles = make_backfilled(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
     # A queue's shares are not judged beside pauses, which stop some of those who share it.
     pauses, halts = ((), ()) if crowd else make_pauses(seed, names, seconds)
@@ -59,7 +61,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         latency=random.choice([0.0005, 0.002, 0.02]),
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once, *bounded, *following),
+        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once, *bounded, *following, *past),
         actions=tuple(
             sorted(
                 (
@@ -74,6 +76,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *surges,
                     *follow_ups,
                     *pauses,
+                    *backfills,
                 ),
                 key=lambda action: action.at,
             )
@@ -91,6 +94,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *uncounted,
                     *troubles,
                     *halts,
+                    *stumbles,
                 ),
                 key=lambda fault: fault.at,
             )

@@ -36,13 +36,14 @@ class Action:
 
     Attributes:
         kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, order, limit, calendar, bound, hold,
-            release.
+            release, backfill, change_backfill.
         job: the name of the job; empty for `hold` and `release`, which are about queues, tenants or everything.
         body: the patch of an edit; for a submission `delay` (seconds), `key`, `payload` and `priority`; for a flood of
             submissions their `count`, and among how many `customers`; the `weight` of the job's tenant; the `order` of
             its queue; what is set for the `queue` and `tenant` that are bounded; the `name` and `rule` of a limit; the
             definition of the calendar `closed`; the `scope`, `name`, `mode` and `until` (seconds from the start) of a
-            pause.
+            pause; a backfill's `width` and how long `ago` it ends, in seconds, and its `options`; the `change` of a
+            backfill.
     """
 
     at: float
@@ -106,6 +107,11 @@ class Plan:
     few_lanes: int = 256
 
 
+BACKFILL_VERBS = (
+    *("list_version_times", "read_fires_of_runs", "add_backfill"),
+    *("read_backfill_work", "advance_backfills", "change_backfill", "list_waiting_of_backfill"),
+)
+"""Calls that only plans with backfills lead to."""
 LOOK_VERBS = ("read_some_lanes", "read_ready_instants")
 """Looks that only some plans lead to: at lanes that are named, and at the runs of queues that go by age."""
 INTAKE_VERBS = ("count_waiting", "take_permits")

@@ -11,11 +11,12 @@ from typing import Any
 from mainspring.core.admission import HELD_BACK, SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.clocks import ChangeVerdict
-from mainspring.core.ids import JobId, RunId, SessionId, job_shard
+from mainspring.core.ids import BackfillId, JobId, RunId, SessionId, format_backfill_id, job_shard
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import Transition
 from mainspring.core.states import RunState
 from mainspring.errors import TooMany
+from mainspring.ports.store.backfills import AddedBackfill, BackfillStep, NewBackfill
 from mainspring.ports.store.calendars import CalendarUses
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimResult
 from mainspring.ports.store.jobs import AddResult
@@ -24,6 +25,8 @@ from mainspring.ports.store.runs import SubmitResult
 from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus, fire_of
 from mainspring.ports.store.sessions import BeatResult
 from tools.judge import (
+    BackfillMove,
+    BackfillStory,
     Change,
     ChangeKind,
     Effect,
@@ -75,6 +78,7 @@ class Recorder:
         self.pausings: list[Pausing] = []
         self.faults: list[Fault] = []
         self.grants: list[Grant] = []
+        self.backfills: dict[BackfillId, BackfillStory] = {}
         self.alive: set[str] = set()
         self.reached: Counter[str] = Counter()
         self.broken: list[str] = []
@@ -105,6 +109,9 @@ class Recorder:
             "record_fires": self._note_fires,
             "fire_outlined": self._note_set,
             "advance_fire_ranges": self._note_fire_ranges,
+            "add_backfill": self._note_backfill,
+            "advance_backfills": self._note_backfill_steps,
+            "change_backfill": self._note_backfill_change,
             "submit_runs": self._note_submitted,
             "claim_runs": self._note_claims,
             "claim_lined_up": self._note_line_claims,
@@ -269,8 +276,67 @@ class Recorder:
             if result.status is FireStatus.FIRED:
                 self._insert(step, result, actor, given)
 
+    def _note_backfill(
+        self, actor: str, new: NewBackfill, given: Mapping[str, Any], result: AddedBackfill
+    ) -> None:
+        if not result.is_added:
+            self.reached["backfill_in_the_way"] += result.other is not None
+            return
+        options = new.options
+        self.reached["backfill_cut_by_an_edit"] += len(new.sections) > 1
+        self.backfills[new.id] = BackfillStory(
+            name=format_backfill_id(new.id),
+            job_id=new.job_id,
+            from_at=new.from_at,
+            to_at=new.to_at,
+            skip_done=options.skip_done.value,
+            count=options.rate.count,
+            per=options.rate.per,
+            max_live=options.max_live,
+            fires=new.fires,
+            place=len(self.changes),
+        )
+        self.say(f"{format_backfill_id(new.id)} of {new.fires} fires made by {actor}")
+
+    def _note_backfill_steps(
+        self, actor: str, steps: Any, given: Mapping[str, Any], results: list[FireResult]
+    ) -> None:
+        for step, result in zip(steps, results, strict=True):
+            if result.status is not FireStatus.FIRED:
+                self.reached[f"backfill_step_{result.status}"] += 1
+                continue
+            self._insert(step, result, actor, given)
+            story = self.backfills[step.id]
+            if story.state != "open":
+                self.broken.append(f"{story.name}: a step was taken, though it is {story.state}")
+            fires = [run.fire_at for run in step.runs]
+            story.steps.append(
+                BackfillMove(
+                    at=given["now"],
+                    runs=tuple(zip(result.run_ids, fires, strict=True)),
+                    skipped=step.skipped,
+                )
+            )
+            if step.is_done:
+                story.state = "done"
+            self.say(f"{story.name} made {len(fires)} and skipped {step.skipped}")
+
+    def _note_backfill_change(
+        self, actor: str, backfill_id: BackfillId, given: Mapping[str, Any], result: bool
+    ) -> None:
+        story = self.backfills.get(backfill_id)
+        if result and story is not None:
+            story.state = given["change"].leads_to.value
+            if story.state == "cancelled":
+                story.cancelled_at = story.cancelled_at or given["now"]
+            self.say(f"{story.name} {story.state} by {actor}")
+
     def _insert(
-        self, fire: Fire | FireRangeStep, result: FireResult, actor: str, given: Mapping[str, Any]
+        self,
+        fire: Fire | FireRangeStep | BackfillStep,
+        result: FireResult,
+        actor: str,
+        given: Mapping[str, Any],
     ) -> None:
         now, epochs = given["now"], given["epochs"]
         shard = job_shard(fire.job_id)

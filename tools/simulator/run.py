@@ -193,6 +193,7 @@ async def _read(world: World, healed_at: datetime) -> History:
         runs=runs,
         attempts=attempts,
         fire_ranges=fire_ranges,
+        backfills=list(recorder.backfills.values()),
         read_at=world.time(),
         healed_at=healed_at,
         slack=2 * world.worst_clock + timedelta(milliseconds=1),

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from mainspring.core.backfill import BackfillChange
 from mainspring.core.fields import read_duration, read_payload
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Priority
@@ -200,6 +201,27 @@ class Clients:
     async def _release(self, action: Action) -> None:
         scope, name = PauseScope(action.body["scope"]), action.body["name"]
         await self._ask(lambda engine: engine.client.pauses.resume(scope, name))
+
+    async def _backfill(self, action: Action) -> None:
+        """Make a backfill. One whose answer did not come is asked for again, and then stands in its own way."""
+        job_id, tenant = await self._find(action.job), self._tenant(action.job)
+        to_at = self._world.time() - timedelta(seconds=action.body["ago"])
+        ends = {
+            "from": (to_at - timedelta(seconds=action.body["width"])).isoformat(),
+            "to": to_at.isoformat(),
+        }
+        body = {**ends, **action.body["options"]}
+        await self._ask(lambda engine: engine.client.backfills.create(tenant, job_id, body))
+
+    async def _change_backfill(self, action: Action) -> None:
+        """Change the newest backfill of a job."""
+        job_id, tenant = await self._find(action.job), self._tenant(action.job)
+        page = await self._ask(
+            lambda engine: engine.client.backfills.list_page(tenant, job_id=job_id, limit=1)
+        )
+        if page:
+            key, change = page[0].id, BackfillChange(action.body["change"])
+            await self._ask(lambda engine: engine.client.backfills.change(tenant, key, change))
 
     async def _cancel(self, action: Action) -> None:
         job_id, tenant = await self._find(action.job), self._tenant(action.job)

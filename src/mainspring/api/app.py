@@ -12,7 +12,17 @@ from mainspring.api.call import Services
 from mainspring.api.caller_rates import CallerRates
 from mainspring.api.guard import Guard
 from mainspring.api.ics import IcsReader
-from mainspring.api.routes import calendars, jobs, limits, pauses, policies, runs, system, worker
+from mainspring.api.routes import (
+    backfills,
+    calendars,
+    jobs,
+    limits,
+    pauses,
+    policies,
+    runs,
+    system,
+    worker,
+)
 from mainspring.api.routing import Routes
 from mainspring.clock import UuidSource, monotonic
 from mainspring.config.access import Access
@@ -28,6 +38,7 @@ ENDPOINTS = (
     *jobs.ROUTES,
     *runs.ROUTES,
     *calendars.ROUTES,
+    *backfills.ROUTES,
     *limits.ROUTES,
     *policies.ROUTES,
     *pauses.ROUTES,

@@ -14,7 +14,15 @@ from starlette.types import Message, Receive
 from mainspring.api.errors import Rejected
 from mainspring.api.field_errors import refuse_body_of
 from mainspring.core.fields import MAX_DEPTH, check_known, is_deep, read_moment
-from mainspring.core.ids import JobId, RunId, SessionId, parse_job_id, parse_run_id
+from mainspring.core.ids import (
+    BackfillId,
+    JobId,
+    RunId,
+    SessionId,
+    parse_backfill_id,
+    parse_job_id,
+    parse_run_id,
+)
 from mainspring.errors import InvalidInput, NotFound
 from mainspring.wire.operation import BODY_LIMIT, BULK_LIMIT, JSON, MERGE_PATCH, Body, Parameter
 from mainspring.wire.protocol.sessions import read_session
@@ -202,6 +210,30 @@ def path_job_id(text: str) -> JobId:
         return parse_job_id(text)
     except ValueError:
         raise NotFound("job", text[:60]) from None
+
+
+def path_backfill_id(text: str) -> BackfillId:
+    """Return a backfill's id from a path.
+
+    Raises:
+        NotFound: the text is not a backfill's id, so there is no such backfill.
+    """
+    try:
+        return parse_backfill_id(text)
+    except ValueError:
+        raise NotFound("backfill", text[:60]) from None
+
+
+def query_backfill_id(text: str, field: str) -> BackfillId:
+    """Return a backfill's id from a query.
+
+    Raises:
+        InvalidInput: the text is not a backfill's id.
+    """
+    try:
+        return parse_backfill_id(text)
+    except ValueError as error:
+        raise InvalidInput(field, str(error)) from None
 
 
 def path_run_id(text: str) -> RunId:

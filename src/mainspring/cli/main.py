@@ -14,6 +14,7 @@ from mainspring.host.exit_codes import ExitCode
 
 _COMMANDS = {
     # name: (module below mainspring.cli.commands, its command, help)
+    "backfill": ("backfill", "backfill_group", "Show, pause, resume and cancel backfills."),
     "calendar": ("calendar", "calendar_group", "Write and show the calendars that jobs name."),
     "config": ("config", "config_group", "Show and check the settings of processes."),
     "import": ("importing", "import_group", "Import the jobs of another tool."),

@@ -17,6 +17,7 @@ JobId = NewType("JobId", UUID)
 RunId = NewType("RunId", int)
 SessionId = NewType("SessionId", int)
 FireRangeId = NewType("FireRangeId", int)
+BackfillId = NewType("BackfillId", UUID)
 LaneId = NewType("LaneId", int)
 KeyId = NewType("KeyId", int)
 
@@ -85,6 +86,25 @@ def parse_job_id(text: str) -> JobId:
         ValueError: the text is not a job id.
     """
     return JobId(UUID(int=_decode(text, "job_", _JOB_DIGITS, 128)))
+
+
+def make_backfill_id(fresh: UUID, job_id: JobId) -> BackfillId:
+    """Build a backfill's id from a fresh UUIDv7; its last byte is the shard of its job."""
+    return BackfillId(UUID(int=fresh.int >> 8 << 8 | job_shard(job_id)))
+
+
+def format_backfill_id(backfill_id: BackfillId) -> str:
+    """Return the text form, `backfill_` and 26 characters."""
+    return "backfill_" + _encode(backfill_id.int, _JOB_DIGITS)
+
+
+def parse_backfill_id(text: str) -> BackfillId:
+    """Read `backfill_…`.
+
+    Raises:
+        ValueError: the text is not a backfill's id.
+    """
+    return BackfillId(UUID(int=_decode(text, "backfill_", _JOB_DIGITS, 128)))
 
 
 def parse_run_id(text: str) -> RunId:

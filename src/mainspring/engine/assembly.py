@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
@@ -19,6 +20,8 @@ from mainspring.engine.common.service import Service, ServiceRunner
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
 from mainspring.engine.gateway import LocalGateway
+from mainspring.engine.scheduling.backfill_fires import BackfillFires
+from mainspring.engine.scheduling.backfills import Backfiller
 from mainspring.engine.scheduling.calendars import CalendarFollower, Replanner
 from mainspring.engine.scheduling.catch_up import CatchUp
 from mainspring.engine.scheduling.census import CensusTaker
@@ -69,6 +72,7 @@ class EngineSettings:
         accepted: what definitions of jobs may hold.
         key_lifetime: how long an idempotency key is remembered after its use.
         list_budget: how long a list of runs looks before it answers what it has found.
+        backfills: what backfills get that say nothing else, and how large they may be.
     """
 
     node: NodeFacts | None
@@ -78,6 +82,7 @@ class EngineSettings:
     accepted: Accepted
     key_lifetime: timedelta = KEY_LIFETIME
     list_budget: timedelta = BUDGET
+    backfills: BackfillLimits = field(default_factory=BackfillLimits)
 
 
 class Engine:
@@ -128,6 +133,7 @@ class Engine:
             accepted=settings.accepted,
             key_lifetime=settings.key_lifetime,
             list_budget=settings.list_budget,
+            backfill_limits=settings.backfills,
         )
         self.ownership = Ownership()
         self.shards: Shards | None = None
@@ -202,6 +208,14 @@ class Engine:
                 calendars=calendars,
                 expiries=expiries,
                 restrictions=restrictions,
+            ),
+            Backfiller(
+                store,
+                BackfillFires(store, definitions, calendars),
+                ownership=ownership,
+                wakeups=self.wakeups,
+                waiter=tools.waiter(),
+                expiries=expiries,
             ),
             Reaper(
                 store,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Unpack
 
 from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
 from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
+from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
 from mainspring.wire.calendars import (
     CalendarDays,
     CalendarImported,
@@ -277,6 +279,42 @@ class AsyncClient(Transport, AsyncLists):
         """Return when a trigger would fire. `body` has one, as a job does (`cron`, `every`…), and maybe `calendars`."""
         query: dict[str, str | int | None] = {"from": from_time, "count": count}
         return await self.call(operations.PREVIEW_TRIGGER, body=body, query=query)
+
+    async def backfill(
+        self, job_id: str, from_time: str | datetime, to_time: str | datetime, **options: Any
+    ) -> BackfillAnswer:
+        """Make the runs of a job for `from_time <= t < to_time`, which is past; with `dry_run` only say which.
+
+        Args:
+            from_time, to_time: text in ISO 8601 with an offset, or aware datetimes.
+            options: `dry_run`, `skip_done`, `definition`, `rate`, `max_live`, `priority` and `note`.
+        """
+        ends = [one if isinstance(one, str) else one.isoformat() for one in (from_time, to_time)]
+        body = {"from": ends[0], "to": ends[1], **options}
+        return await self.call(operations.CREATE_BACKFILL, job_id, body=body)
+
+    async def list_backfills(
+        self, *, job_id: str | None = None, before: str | None = None, limit: int = 100
+    ) -> BackfillPage:
+        """Return a page of backfills, of one job or of all, the newest first."""
+        query: dict[str, str | int | None] = {"job_id": job_id, "before": before, "limit": limit}
+        return await self.call(operations.LIST_BACKFILLS, query=query)
+
+    async def get_backfill(self, backfill_id: str) -> BackfillView:
+        """Return a backfill, and how far it has come."""
+        return await self.call(operations.GET_BACKFILL, backfill_id)
+
+    async def pause_backfill(self, backfill_id: str) -> BackfillView:
+        """Make no further runs of a backfill for now."""
+        return await self.call(operations.PAUSE_BACKFILL, backfill_id)
+
+    async def resume_backfill(self, backfill_id: str) -> BackfillView:
+        """Go on with a paused backfill."""
+        return await self.call(operations.RESUME_BACKFILL, backfill_id)
+
+    async def cancel_backfill(self, backfill_id: str) -> BackfillView:
+        """Make no further runs of a backfill, and cancel those that wait."""
+        return await self.call(operations.CANCEL_BACKFILL, backfill_id)
 
     async def get_health(self) -> HealthView:
         """Return the server's health."""

@@ -204,9 +204,13 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_runs", "get_run", "count_runs", "list_workers", "preview_trigger", "list_job_fires"),
             *("list_calendars", "get_calendar", "list_calendar_versions", "list_calendar_days"),
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why"),
+            *("list_backfills", "get_backfill"),
         },
         Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run"},
-        Right.OPERATE: {"pause_job", "resume_job", "list_pauses", "pause_queue", "resume_queue"},
+        Right.OPERATE: {
+            *("pause_job", "resume_job", "list_pauses", "pause_queue", "resume_queue"),
+            *("create_backfill", "pause_backfill", "resume_backfill", "cancel_backfill"),
+        },
         Right.EDIT: {
             *("create_job", "create_jobs", "upsert_job", "edit_job", "delete_job"),
             *("upsert_calendar", "import_calendar", "delete_calendar", "upsert_limit", "delete_limit"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mainspring.cli.calling import call, find_job, plain, read_json_text, read_text_file
+from mainspring.cli.commands.backfill import backfill_command
 from mainspring.cli.definition import definition_options, read_definition_options
 from mainspring.cli.options import caller_options, json_option, kind_option
 from mainspring.cli.output import print_fields, print_json, print_table
@@ -26,6 +27,9 @@ _PAGE = 1000
 @click.group("job")
 def job_group() -> None:
     """Add, show, change and run jobs."""
+
+
+job_group.add_command(backfill_command)
 
 
 @job_group.command("add")

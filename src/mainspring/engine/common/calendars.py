@@ -175,16 +175,16 @@ class CalendarReader:
     async def apply_to_clocks(
         self,
         specs: dict[tuple[JobId, int], JobSpec],
-        clocks: Sequence[tuple[JobId, int, int, str]],
+        clocks: Sequence[tuple[JobId, int, int | None, str]],
     ) -> dict[tuple[JobId, int], JobSpec]:
         """Return definitions by job and version, with calendars where they have some.
 
         A job whose calendars cannot be read is left out, so that it does not hold up others.
 
         Args:
-            clocks: job, version, revision of the clock, and tenant. What was read once is kept: the versions that a
-                clock goes by change only with its revision, and a plan by other ones loses. A clock's revision is read
-                before the versions, never after.
+            clocks: job, version, revision of the clock, and tenant. With a revision, what was read once is kept: the
+                versions that a clock goes by change only with its revision, and a plan by other ones loses. A clock's
+                revision is read before the versions, never after.
         """
         concerned = [
             clock for clock in clocks if (spec := specs.get(clock[:2])) is not None and spec.calendars
@@ -192,9 +192,9 @@ class CalendarReader:
         if not concerned:
             return specs
         made = {**specs}
-        unknown: list[tuple[JobId, int, int, str]] = []
+        unknown: list[tuple[JobId, int, int | None, str]] = []
         for job_id, version, revision, tenant in concerned:
-            kept = self._specs.get((job_id, version, revision))
+            kept = None if revision is None else self._specs.get((job_id, version, revision))
             if kept is None:
                 unknown.append((job_id, version, revision, tenant))
             else:
@@ -208,7 +208,8 @@ class CalendarReader:
                 del made[job_id, version]
                 continue
             made[job_id, version] = spec
-            _keep(self._specs, (job_id, version, revision), spec, _MOST_SPECS)
+            if revision is not None:
+                _keep(self._specs, (job_id, version, revision), spec, _MOST_SPECS)
         return made
 
 

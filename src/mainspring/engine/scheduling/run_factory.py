@@ -8,7 +8,7 @@ from mainspring.core.calendars.sieve import labels_of
 from mainspring.core.expiry import QueueExpiries, expiry_of
 from mainspring.core.ids import FireRangeId, JobId
 from mainspring.core.limits import keys_of
-from mainspring.core.model import FireRangeKind, JobSpec, LaneKey, RunKind
+from mainspring.core.model import FireRange, FireRangeKind, JobSpec, LaneKey, Priority, RunKind
 from mainspring.core.pauses import NOTHING_PAUSED, REASON_PAUSED, LanePauses
 from mainspring.core.planning import PlannedRange, jittered
 from mainspring.core.triggers import Trigger
@@ -115,4 +115,33 @@ def fire_range_of(
         to_at=planned.to_at,
         reason=planned.reason,
         calendars=() if is_gap else labels_of(trigger),
+    )
+
+
+def make_backfilled_run(
+    spec: JobSpec,
+    *,
+    section: FireRange,
+    fire_at: datetime,
+    priority: Priority,
+    expiries: QueueExpiries,
+    now: datetime,
+) -> NewRun:
+    """Make the run of a backfill. Its nominal time is `fire_at`; it is due now, without a jitter.
+
+    Args:
+        section: the backfill's fire range.
+        priority: of the lane in which it waits.
+    """
+    return NewRun(
+        job_id=section.job_id,
+        version=section.version,
+        lane=LaneKey(spec.queue, spec.route, section.tenant, priority),
+        kind=RunKind.BACKFILL,
+        fire_at=fire_at,
+        due_at=now,
+        timeout=spec.timeout,
+        fire_range_id=section.id,
+        expires_at=expiry_of(spec, now, expiries),
+        keys=keys_of(section.job_id, spec),
     )

@@ -13,6 +13,7 @@ from mainspring.core.ids import SHARDS, JobId, RunId
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
 from mainspring.core.values import value
+from mainspring.engine.common.run_ids import SLACK, seek_creation
 from mainspring.errors import InvalidInput, TookTooLong
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
@@ -23,11 +24,6 @@ FIRST_WINDOW = 16_384 * SHARDS
 """The width of the first window, in ids. Each run has a number of its own, and there are 256 ids for each number."""
 GROWTH = 4
 FAST_GROWTH = 16
-_PROBES = 7
-_GRAIN = 1024 * SHARDS
-"""An instant is sought among the ids to this precision; the rows themselves then tell exactly."""
-SLACK = timedelta(minutes=1)
-"""How far the order of ids may differ from that of creation: several servers hand them out, each by its clock."""
 
 
 @value(kw_only=True)
@@ -109,22 +105,10 @@ class RunBrowser:
         """Return the range of ids that holds everything created between two instants, and not much more."""
         first, end = low, high
         if wanted.since is not None:
-            first, _ = await self._seek(wanted.since - SLACK, low, high)
+            first, _ = await seek_creation(self._store, wanted.since - SLACK, low, high)
         if wanted.until is not None:
-            _, end = await self._seek(wanted.until + SLACK, first, high)
+            _, end = await seek_creation(self._store, wanted.until + SLACK, first, high)
         return first, end
-
-    async def _seek(self, at: datetime, low: int, high: int) -> tuple[int, int]:
-        """Return two ids not far apart: below the first all is older, from the second on nothing is."""
-        while high - low > _GRAIN:
-            probes = [RunId(low + (high - low) * place // (_PROBES + 1)) for place in range(1, _PROBES + 1)]
-            created = await self._store.read_creations(probes)
-            older = [probe for probe, known in zip(probes, created, strict=True) if known and known < at]
-            if older:
-                low = older[-1]
-            if len(older) < _PROBES:
-                high = probes[len(older)]
-        return low, high
 
     async def _walk(
         self, tenant: str, wanted: RunFilter, low: int, high: int, *, limit: int, is_brief: bool

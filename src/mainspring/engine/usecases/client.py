@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.ids import SessionId
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.usecases.backfills import Backfills
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.calendars import Calendars
 from mainspring.engine.usecases.intake import Intake
@@ -26,7 +28,7 @@ class Client:
     """Use cases on jobs (`client.jobs`), runs (`client.runs`) and calendars, and on what is set for tenants and others.
 
     The latter are queues (`client.queues`), the limits that jobs share (`client.limits`), and what is paused
-    (`client.pauses`).
+    (`client.pauses`). `client.backfills` makes the runs of jobs for a range that is past.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Client:
         expiries: QueueExpiryFollower | None = None,
         key_lifetime: timedelta = KEY_LIFETIME,
         list_budget: timedelta = BUDGET,
+        backfill_limits: BackfillLimits | None = None,
     ) -> None:
         self._store, self._clock = store, clock
         wakeups, calendars = wakeups or Wakeups(), calendars or CalendarReader(store)
@@ -56,6 +59,9 @@ class Client:
             intake=self.intake,
         )
         self.calendars = Calendars(store, calendars, clock=clock, wakeups=wakeups)
+        self.backfills = Backfills(
+            store, clock=clock, ids=ids, calendars=calendars, limits=backfill_limits or BackfillLimits()
+        )
         self.limits = Limits(store, clock=clock)
         self.tenants, self.queues = Tenants(store), Queues(store)
         self.pauses = PauseSwitch(store, clock=clock, wakeups=wakeups)

@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from mainspring.core.ids import RunId
+from mainspring.ports.store.backfills import BackfillStore
 from mainspring.ports.store.browse import BrowseStore
 from mainspring.ports.store.calendars import CalendarStore
 from mainspring.ports.store.census import CensusStore
@@ -50,6 +51,7 @@ class Store(
     LimitStore,
     CalendarStore,
     FailureStore,
+    BackfillStore,
     Protocol,
 ):
     """The durable truth."""

@@ -48,7 +48,27 @@ job_clock.fired_through, job.created_at, job.updated_at, job.pause_note;
 
 -- fragment: fire_range_columns
 -- What is known of a fire range, but for its job's tenant.
-id, job_id, version, kind, from_at, to_at, cursor_at, reason, is_open, created_at, calendars;
+id, job_id, version, kind, from_at, to_at, cursor_at, reason, closed_at, created_at, calendars;
+
+-- fragment: backfill_options
+backfill.skip_done, backfill.definition, backfill.per_count, backfill.per_ms, backfill.max_live, backfill.priority,
+    backfill.note;
+
+-- fragment: backfill_columns
+-- A backfill and how far it has come, beside its job. One of a job that was deleted makes nothing any more.
+backfill.id, backfill.tenant, backfill.job_id, backfill.from_at, backfill.to_at, {backfill_options},
+    CASE WHEN job.deleted_at IS NOT NULL AND backfill.state <> 'done' THEN 'cancelled' ELSE backfill.state END AS state,
+    backfill.fires, backfill.made, backfill.skipped, backfill.created_at,
+    CASE
+        WHEN job.deleted_at IS NOT NULL AND backfill.closed_at IS NULL THEN job.deleted_at ELSE backfill.closed_at
+    END AS closed_at,
+    (
+        SELECT max(fire_range.cursor_at) FROM fire_range WHERE fire_range.backfill_id = backfill.id
+    ) AS cursor_at,
+    (
+        SELECT count(*) FROM fire_range JOIN run ON run.fire_range_id = fire_range.id
+        WHERE fire_range.backfill_id = backfill.id
+    ) AS live;
 
 -- fragment: kept_columns
 -- The columns of a live run that the history keeps unchanged.

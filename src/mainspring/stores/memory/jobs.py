@@ -54,6 +54,7 @@ class MemoryJobStore:
         tables.names[job.tenant, job.spec.name] = job.id
         tables.jobs_of_tenant[job.tenant].add((job.id,))
         tables.versions[job.id, 1] = job.spec
+        tables.backfills.version_times[job.id] = [now]
         tables.set_next_fire(job, new.next_fire)
         tables.use_calendars(job.id, new.calendars)
         keep_limits(tables, job.id, job.tenant, job.spec)
@@ -82,6 +83,7 @@ class MemoryJobStore:
         job.spec = edit.spec
         job.version += 1
         tables.versions[job.id, job.version] = edit.spec
+        tables.backfills.version_times[job.id].append(now)
         tables.use_calendars(job.id, edit.calendars)
         move_clock(self._tables, job, decision.move, edit.fire_ranges, now)
         keep_limits(tables, job.id, job.tenant, job.spec)

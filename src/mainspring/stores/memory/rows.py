@@ -7,12 +7,14 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from mainspring.core.admission import KnownKey
+from mainspring.core.backfill import BackfillState
 from mainspring.core.claiming import is_ready, must_be_alone
 from mainspring.core.clocks import NextFire
 from mainspring.core.ids import FireRangeId, JobId, KeyId, LaneId, RunId, SessionId, job_shard
 from mainspring.core.model import FireRange, FireRangeKind, Job, JobSpec, LaneKey, Run, RunKind
 from mainspring.core.shards import Refusal
 from mainspring.core.states import FINAL_STATES, RunState
+from mainspring.ports.store.backfills import NewBackfill
 from mainspring.ports.store.claims import HeldRun
 from mainspring.ports.store.nodes import NodeFacts, NodeState
 from mainspring.ports.store.sessions import NewSession, SessionFacts
@@ -316,3 +318,18 @@ class UniqueKeyRow:
 
     run_id: RunId
     expires_at: datetime | None
+
+
+@dataclass(slots=True, kw_only=True)
+class BackfillRow:
+    """A backfill, with the ids of its sections, in order."""
+
+    new: NewBackfill
+    state: BackfillState
+    sections: list[FireRangeId]
+    created_at: datetime
+    closed_at: datetime | None = None
+    made: int = 0
+    skipped: int = 0
+    level: float | None = None
+    level_at: datetime | None = None

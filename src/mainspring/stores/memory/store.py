@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
+from mainspring.stores.memory.backfills import MemoryBackfillStore
 from mainspring.stores.memory.browse import MemoryBrowseStore
 from mainspring.stores.memory.calendars import MemoryCalendarStore
 from mainspring.stores.memory.census import MemoryCensusStore
@@ -45,6 +46,7 @@ class MemoryStore(
     MemoryRestrictionStore,
     MemoryLimitStore,
     MemoryCalendarStore,
+    MemoryBackfillStore,
 ):
     """A `Store` that lasts as long as the process.
 

@@ -20,6 +20,7 @@ from mainspring.core.clocks import NextFire
 from mainspring.core.fencing import is_held
 from mainspring.core.ids import (
     SHARDS,
+    BackfillId,
     FireRangeId,
     JobId,
     LaneId,
@@ -28,7 +29,7 @@ from mainspring.core.ids import (
     job_shard,
     make_run_id,
 )
-from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Overlap, Priority
+from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Overlap, Priority, RunKind
 from mainspring.core.overlap import LiveOfJob, OverlapVerdict, judge_overlap
 from mainspring.core.pauses import Pause, PauseKey
 from mainspring.core.queues import Queue
@@ -41,6 +42,7 @@ from mainspring.ports.store.schedule import FireResult, FireStatus, NewFireRange
 from mainspring.stores.memory.index import OrderedIndex
 from mainspring.stores.memory.limit_tables import LimitTables
 from mainspring.stores.memory.rows import (
+    BackfillRow,
     FireRangeRow,
     JobIndex,
     JobRow,
@@ -83,6 +85,17 @@ class PolicyTables:
     revision: int = 0
 
 
+@dataclass(slots=True)
+class BackfillTables:
+    """Backfills, and what they need to know: when versions of jobs were stored, and how many of a job's live runs are
+    theirs.
+    """
+
+    rows: dict[BackfillId, BackfillRow] = field(default_factory=dict)
+    version_times: dict[JobId, list[datetime]] = field(default_factory=dict)
+    live_of_job: Counter[JobId] = field(default_factory=Counter)
+
+
 class Tables:
     """The data of one memory store."""
 
@@ -114,7 +127,6 @@ class Tables:
         self.attempts: dict[RunId, list[Attempt]] = {}
         self.keys: dict[tuple[str, str], KeyRow] = {}
         self.unique_keys: dict[tuple[str, JobId, bytes], UniqueKeyRow] = {}
-
         self.sessions: dict[SessionId, SessionRow] = {}
         self.nodes: dict[str, NodeRow] = {}
         self.shards = [ShardRow() for _ in range(SHARDS)]
@@ -123,6 +135,7 @@ class Tables:
         self.policies = PolicyTables()
         self.calendars = CalendarTables()
         self.limits = LimitTables()
+        self.backfills = BackfillTables()
 
         self._run_sequence, self._fire_range_sequence, self._lane_sequence = count(1), count(1), count(1)
         self.session_sequence = count(1)
@@ -138,8 +151,15 @@ class Tables:
         if next_fire is not None:
             self.due[job.spec.priority].add((next_fire.due_at, job.id))
 
-    def add_fire_range(self, new: NewFireRange, *, now: datetime) -> None:
+    def add_fire_range(self, new: NewFireRange, *, now: datetime) -> FireRangeRow:
         """Insert a fire range. A gap with an end is a finished record; all others are open."""
+        fire_range = self.add_section(new, now=now)
+        if fire_range.is_open:
+            self.open_fire_ranges[fire_range.id] = fire_range
+        return fire_range
+
+    def add_section(self, new: NewFireRange, *, now: datetime) -> FireRangeRow:
+        """Insert a fire range that is not drained with the others, for a backfill."""
         is_record = new.kind is FireRangeKind.GAP and new.to_at is not None
         fire_range = FireRangeRow(
             id=FireRangeId(next(self._fire_range_sequence)),
@@ -156,8 +176,7 @@ class Tables:
         )
         self.fire_ranges[fire_range.id] = fire_range
         self.fire_ranges_of_job[fire_range.job_id].append(fire_range)
-        if fire_range.is_open:
-            self.open_fire_ranges[fire_range.id] = fire_range
+        return fire_range
 
     def is_current(self, calendars: CalendarUses | None) -> bool:
         """Say whether calendars are still as they were read."""
@@ -184,7 +203,7 @@ class Tables:
         fire_range.closed_at = now
         if fire_range.to_at is None:
             fire_range.to_at = now
-        del self.open_fire_ranges[fire_range.id]
+        self.open_fire_ranges.pop(fire_range.id, None)
 
     def is_fenced(self, job_id: JobId, epochs: Epochs) -> bool:
         """Say whether a writer with these epochs has lost the job's shard."""
@@ -241,11 +260,11 @@ class Tables:
         return FireResult(FireStatus.FIRED, live, judged.cancels)
 
     def _live_of_job(self, job_id: JobId, overlap: Overlap, now: datetime) -> LiveOfJob:
-        """Return what an overlap policy asks for."""
+        """Return what an overlap policy asks for. A backfill's runs do not count: they are of another time."""
         if overlap is Overlap.SKIP or not self.live_of_job[job_id]:
-            return LiveOfJob(is_any=self.live_of_job[job_id] > 0)
+            return LiveOfJob(is_any=self.live_of_job[job_id] > self.backfills.live_of_job[job_id])
         of_job = (self.runs[key[0]] for key in self.runs_of_job[job_id].below(None))
-        live = [run for run in of_job if run.state not in FINAL_STATES]
+        live = [run for run in of_job if run.state not in FINAL_STATES and run.kind is not RunKind.BACKFILL]
         return LiveOfJob(
             is_any=True,
             is_any_waiting=any(
@@ -273,6 +292,7 @@ class Tables:
             return
         run.lane.live += 1
         self.live_of_job[run.job_id] += 1
+        self.backfills.live_of_job[run.job_id] += run.kind is RunKind.BACKFILL
         if run.state is RunState.RUNNING:
             assert run.session_id is not None
             assert run.deadline_at is not None
@@ -289,6 +309,7 @@ class Tables:
         self.counts[run.tenant][run.state] -= 1
         run.lane.live -= 1
         self.live_of_job[run.job_id] -= 1
+        self.backfills.live_of_job[run.job_id] -= run.kind is RunKind.BACKFILL
         if run.state is RunState.RUNNING:
             assert run.session_id is not None
             assert run.deadline_at is not None

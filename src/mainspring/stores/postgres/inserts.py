@@ -11,10 +11,10 @@ from mainspring.core.ids import LaneId, RunId, job_shard, make_run_id
 from mainspring.core.model import LaneKey
 from mainspring.core.overlap import OverlapVerdict, judge_overlap
 from mainspring.ports.store.runs import NewRun
-from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus
+from mainspring.ports.store.schedule import FireResult, FireStatus
 from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.keys import hold_keys
-from mainspring.stores.postgres.overlap import cancel_runs, read_live
+from mainspring.stores.postgres.overlap import PlannedRuns, cancel_runs, read_live
 from mainspring.stores.postgres.rows import columns_of_lanes, columns_of_runs
 
 _REMEMBERED = 100_000
@@ -117,7 +117,7 @@ async def _insert_skipped(
 async def insert_planned(
     transaction: Transaction,
     lane_ids: LaneIds,
-    plans: Sequence[Fire | FireRangeStep],
+    plans: Sequence[PlannedRuns],
     *,
     now: datetime,
 ) -> list[FireResult]:

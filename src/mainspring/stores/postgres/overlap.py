@@ -11,13 +11,16 @@ from mainspring.core.ids import JobId, RunId
 from mainspring.core.model import Overlap
 from mainspring.core.overlap import LiveOfJob
 from mainspring.core.states import RunState
+from mainspring.ports.store.backfills import BackfillStep
 from mainspring.ports.store.schedule import Fire, FireRangeStep
 from mainspring.stores.postgres.completion import finish_waiting
 from mainspring.stores.postgres.connection import Transaction
 
+PlannedRuns = Fire | FireRangeStep | BackfillStep
+
 
 async def read_live(
-    transaction: Transaction, plans: Sequence[Fire | FireRangeStep], *, now: datetime
+    transaction: Transaction, plans: Sequence[PlannedRuns], *, now: datetime
 ) -> dict[JobId, LiveOfJob]:
     """Return what the overlap policies of plans ask for, by job. A job that allows overlaps is left out."""
     asking: dict[Overlap, set[JobId]] = defaultdict(set)

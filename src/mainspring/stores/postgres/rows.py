@@ -160,7 +160,7 @@ def fire_range_of(row: Record) -> FireRange:
         to_at=row["to_at"],
         cursor_at=row["cursor_at"],
         reason=row["reason"],
-        is_open=row["is_open"],
+        is_open=row["closed_at"] is None,
         created_at=row["created_at"],
         calendars=tuple((row["calendars"] or "").split()),
     )

@@ -54,7 +54,7 @@ class PostgresScheduleStore:
             return []
 
         async def work(transaction: Transaction) -> list[FireResult]:
-            owned = await _hold_shards(transaction, (fire.job_id for fire in fires), epochs)
+            owned = await hold_shards(transaction, (fire.job_id for fire in fires), epochs)
             allowed = [fire for fire in fires if job_shard(fire.job_id) in owned]
             won_ids = await _win_fires(transaction, allowed)
             won = [fire for fire in allowed if fire.job_id in won_ids]
@@ -105,7 +105,7 @@ class PostgresScheduleStore:
             return []
 
         async def work(transaction: Transaction) -> list[FireResult]:
-            owned = await _hold_shards(transaction, (step.job_id for step in steps), epochs)
+            owned = await hold_shards(transaction, (step.job_id for step in steps), epochs)
             allowed = [step for step in steps if job_shard(step.job_id) in owned]
             if not allowed:
                 return [_FENCED] * len(steps)
@@ -152,7 +152,7 @@ def _due_clock(
     )
 
 
-async def _hold_shards(transaction: Transaction, job_ids: Iterable[JobId], epochs: Epochs) -> set[int]:
+async def hold_shards(transaction: Transaction, job_ids: Iterable[JobId], epochs: Epochs) -> set[int]:
     """Hold the jobs' shards, and return those that the writer still owns (law 3)."""
     shards = sorted({job_shard(job_id) for job_id in job_ids})
     rows = await transaction.fetch("hold_shards", shards=shards)

@@ -17,6 +17,34 @@ CREATE INDEX attempt_run ON ONLY public.attempt USING btree (run_id, token);
 
 -- PARTITION attempt_default DEFAULT
 
+CREATE TABLE backfill (
+    id uuid NOT NULL,
+    shard smallint NOT NULL,
+    tenant text NOT NULL,
+    job_id uuid NOT NULL,
+    state text NOT NULL,
+    from_at timestamp with time zone NOT NULL,
+    to_at timestamp with time zone NOT NULL,
+    skip_done text NOT NULL,
+    definition text NOT NULL,
+    per_count integer NOT NULL,
+    per_ms bigint NOT NULL,
+    max_live integer NOT NULL,
+    priority smallint NOT NULL,
+    note text NOT NULL,
+    fires bigint NOT NULL,
+    made bigint NOT NULL DEFAULT 0,
+    skipped bigint NOT NULL DEFAULT 0,
+    level double precision,
+    level_at timestamp with time zone,
+    created_at timestamp with time zone NOT NULL,
+    closed_at timestamp with time zone,
+    CONSTRAINT backfill_pkey PRIMARY KEY (id),
+    CONSTRAINT backfill_state CHECK ((state = ANY (ARRAY['open'::text, 'paused'::text, 'done'::text, 'cancelled'::text])))
+) WITH (fillfactor=70);
+CREATE INDEX backfill_job ON public.backfill USING btree (job_id);
+CREATE INDEX backfill_open ON public.backfill USING btree (id) WHERE (state = 'open'::text);
+
 CREATE TABLE calendar (
     tenant text NOT NULL,
     name text NOT NULL,
@@ -121,9 +149,11 @@ CREATE TABLE fire_range (
     created_at timestamp with time zone NOT NULL,
     closed_at timestamp with time zone,
     calendars text,
+    backfill_id uuid,
     CONSTRAINT fire_range_kind CHECK ((kind = ANY (ARRAY['catch_up'::text, 'backfill'::text, 'gap'::text]))),
     CONSTRAINT fire_range_pkey PRIMARY KEY (id)
 );
+CREATE INDEX fire_range_backfill ON public.fire_range USING btree (backfill_id, id) WHERE (backfill_id IS NOT NULL);
 CREATE INDEX fire_range_job ON public.fire_range USING btree (job_id, id);
 CREATE INDEX fire_range_open ON public.fire_range USING btree (shard, id) WHERE (is_open AND (kind <> 'gap'::text));
 
@@ -318,6 +348,7 @@ CREATE TABLE run (
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=0);
 CREATE INDEX run_claimed ON public.run USING btree (session_id, claim_number) WHERE (claim_number IS NOT NULL);
 CREATE INDEX run_expiring ON public.run USING btree (expires_at) WHERE ((expires_at IS NOT NULL) AND (state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])));
+CREATE INDEX run_fire_range ON public.run USING btree (fire_range_id) WHERE (fire_range_id IS NOT NULL);
 CREATE INDEX run_held_quarantined ON public.run USING btree (session_id) WHERE ((state = 'RUNNING'::text) AND is_quarantined);
 CREATE INDEX run_job ON public.run USING btree (job_id, ((id + 0))) WITH (fillfactor='45');
 CREATE INDEX run_line ON public.run USING btree (key_id, lane_id, ready_at) WHERE (is_parked AND (state = ANY (ARRAY['PENDING'::text, 'RETRYING'::text])) AND (crashes = 0));

@@ -12,6 +12,7 @@ import asyncpg
 from mainspring.ports.clock import RandomSource
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores._sql.queries import load_queries
+from mainspring.stores.postgres.backfills import PostgresBackfillStore
 from mainspring.stores.postgres.browse import PostgresBrowseStore
 from mainspring.stores.postgres.calendars import PostgresCalendarStore
 from mainspring.stores.postgres.census import PostgresCensusStore
@@ -58,6 +59,7 @@ class PostgresStore(
     PostgresRestrictionStore,
     PostgresLimitStore,
     PostgresCalendarStore,
+    PostgresBackfillStore,
 ):
     """Implements `Store` on PostgreSQL 15 or later.
 

@@ -270,7 +270,7 @@ def make_fire_range(row: NamedRow) -> FireRange:
         to_at=to_optional_instant(row.to_at),
         cursor_at=to_optional_instant(row.cursor_at),
         reason=row.reason,
-        is_open=bool(row.is_open),
+        is_open=row.closed_at is None,
         created_at=to_instant(row.created_at),
         calendars=tuple((row.calendars or "").split()),
     )

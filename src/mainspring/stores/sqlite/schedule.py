@@ -110,7 +110,7 @@ class SqliteScheduleStore:
         at = to_micros(now)
 
         def work(db: apsw.Connection) -> list[FireResult]:
-            fenced = _find_fenced_shards(db, [clock.job_id for clock in clocks], epochs)
+            fenced = find_fenced_shards(db, [clock.job_id for clock in clocks], epochs)
             won: list[NewRun] = []
             results: list[FireResult | None] = []
             for clock, run in zip(clocks, runs, strict=True):
@@ -157,7 +157,7 @@ class SqliteScheduleStore:
             return []
 
         def work(db: apsw.Connection) -> list[FireResult]:
-            fenced = _find_fenced_shards(db, [write.job_id for write in writes], epochs)
+            fenced = find_fenced_shards(db, [write.job_id for write in writes], epochs)
             return [
                 FireResult(FireStatus.FENCED) if job_shard(write.job_id) in fenced else verb(db, write, now)
                 for write in writes
@@ -228,7 +228,7 @@ def _read_live(db: apsw.Connection, job_id: JobId, overlap: Overlap, now: int) -
     return LiveOfJob()
 
 
-def _find_fenced_shards(db: apsw.Connection, job_ids: Sequence[JobId], epochs: Epochs) -> set[int]:
+def find_fenced_shards(db: apsw.Connection, job_ids: Sequence[JobId], epochs: Epochs) -> set[int]:
     """Return the shards of these jobs that the writer owns no longer: its epoch is not the store's (law 3)."""
     shards = sorted({job_shard(job_id) for job_id in job_ids})
     rows = fetch_rows(db, "hold_shards", {"shards": to_json(shards)})

@@ -16,6 +16,36 @@ CREATE INDEX attempt_finished ON attempt (finished_at);
 
 CREATE INDEX attempt_run ON attempt (run_id, token);
 
+CREATE TABLE backfill (
+    id BLOB PRIMARY KEY,
+    shard INTEGER NOT NULL,
+    tenant TEXT NOT NULL,
+    job_id BLOB NOT NULL,
+    state TEXT NOT NULL CONSTRAINT backfill_state CHECK (state IN ('open', 'paused', 'done', 'cancelled')),
+    -- Its fires are from the first of these on, and before the second.
+    from_at INTEGER NOT NULL,
+    to_at INTEGER NOT NULL,
+    skip_done TEXT NOT NULL,
+    definition TEXT NOT NULL,
+    per_count INTEGER NOT NULL,
+    per_ms INTEGER NOT NULL,
+    max_live INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    note TEXT NOT NULL,
+    fires INTEGER NOT NULL,
+    made INTEGER NOT NULL DEFAULT 0,
+    skipped INTEGER NOT NULL DEFAULT 0,
+    -- The permits of its rate at level_at; NULL: as many as fit.
+    level REAL,
+    level_at INTEGER,
+    created_at INTEGER NOT NULL,
+    closed_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX backfill_job ON backfill (job_id);
+
+CREATE INDEX backfill_open ON backfill (id) WHERE state = 'open';
+
 CREATE TABLE calendar (
     tenant TEXT NOT NULL,
     name TEXT NOT NULL,
@@ -117,7 +147,9 @@ CREATE TABLE fire_range (
     is_open INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     closed_at INTEGER
-, calendars TEXT) STRICT;
+, calendars TEXT, backfill_id BLOB) STRICT;
+
+CREATE INDEX fire_range_backfill ON fire_range (backfill_id, id) WHERE backfill_id IS NOT NULL;
 
 CREATE INDEX fire_range_job ON fire_range (job_id);
 
@@ -291,6 +323,8 @@ CREATE TABLE run (
 CREATE INDEX run_expiring ON run (expires_at) WHERE expires_at IS NOT NULL AND state IN ('PENDING', 'RETRYING');
 
 CREATE UNIQUE INDEX run_fire_key ON run (job_id, fire_at) WHERE kind = 'scheduled';
+
+CREATE INDEX run_fire_range ON run (fire_range_id) WHERE fire_range_id IS NOT NULL;
 
 CREATE INDEX run_held ON run (session_id) WHERE state = 'RUNNING';
 

@@ -11,6 +11,7 @@ import apsw
 from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.ports.telemetry import SIZES, Distribution, Measure
 from mainspring.stores._sql.migrate import Applied, Migration, pending, read_migrations
+from mainspring.stores.sqlite.backfills import SqliteBackfillStore
 from mainspring.stores.sqlite.browse import SqliteBrowseStore
 from mainspring.stores.sqlite.calendars import SqliteCalendarStore
 from mainspring.stores.sqlite.census import SqliteCensusStore
@@ -58,6 +59,7 @@ class SqliteStore(
     SqliteRestrictionStore,
     SqliteLimitStore,
     SqliteCalendarStore,
+    SqliteBackfillStore,
 ):
     """Implements `Store` on one SQLite file in WAL mode with synchronous=FULL.
 

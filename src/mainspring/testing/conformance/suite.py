@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mainspring.testing.conformance import (
+    backfills,
     calendars,
     cancelling,
     census,
@@ -97,6 +98,8 @@ SUITE: tuple[type, ...] = (
     calendars.CalendarDeletes,
     calendars.CalendarsOfJobs,
     calendars.Replans,
+    backfills.Backfills,
+    backfills.BackfillSteps,
     policies.Policies,
     restrictions.LaneRestrictions,
     restrictions.ClaimsKeepThePolicyEpoch,

@@ -9,6 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from mainspring.wire.operation import Operation
+from mainspring.wire.operations.backfills import (
+    CANCEL_BACKFILL,
+    CREATE_BACKFILL,
+    GET_BACKFILL,
+    LIST_BACKFILLS,
+    PAUSE_BACKFILL,
+    RESUME_BACKFILL,
+)
 from mainspring.wire.operations.calendars import (
     DELETE_CALENDAR,
     GET_CALENDAR,
@@ -114,6 +122,12 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     LIST_CALENDAR_VERSIONS,
     LIST_CALENDAR_DAYS,
     PREVIEW_TRIGGER,
+    CREATE_BACKFILL,
+    LIST_BACKFILLS,
+    GET_BACKFILL,
+    PAUSE_BACKFILL,
+    RESUME_BACKFILL,
+    CANCEL_BACKFILL,
     LIST_LIMITS,
     GET_LIMIT,
     UPSERT_LIMIT,
@@ -145,14 +159,17 @@ OPERATIONS: tuple[Operation[Any], ...] = (
 
 __all__ = [
     "BEAT_LIMIT",
+    "CANCEL_BACKFILL",
     "CANCEL_RUN",
     "COUNT_RUNS",
+    "CREATE_BACKFILL",
     "CREATE_JOB",
     "CREATE_JOBS",
     "DELETE_CALENDAR",
     "DELETE_JOB",
     "DELETE_LIMIT",
     "EDIT_JOB",
+    "GET_BACKFILL",
     "GET_CALENDAR",
     "GET_HEALTH",
     "GET_JOB",
@@ -165,6 +182,7 @@ __all__ = [
     "GET_RUN_WHY",
     "GET_TENANT",
     "IMPORT_CALENDAR",
+    "LIST_BACKFILLS",
     "LIST_CALENDARS",
     "LIST_CALENDAR_DAYS",
     "LIST_CALENDAR_VERSIONS",
@@ -181,11 +199,13 @@ __all__ = [
     "LIST_WORKERS",
     "OPERATIONS",
     "PAUSE_ALL",
+    "PAUSE_BACKFILL",
     "PAUSE_JOB",
     "PAUSE_QUEUE",
     "PAUSE_TENANT",
     "PREVIEW_TRIGGER",
     "RESUME_ALL",
+    "RESUME_BACKFILL",
     "RESUME_JOB",
     "RESUME_QUEUE",
     "RESUME_TENANT",

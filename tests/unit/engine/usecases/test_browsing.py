@@ -11,6 +11,7 @@ import pytest
 from mainspring.core.ids import SHARDS, RunId
 from mainspring.core.model import Run
 from mainspring.core.states import RunState
+from mainspring.engine.common import run_ids
 from mainspring.engine.usecases import browsing
 from mainspring.engine.usecases.browsing import RunBrowser, RunFilter
 from mainspring.errors import InvalidInput, TookTooLong
@@ -53,7 +54,7 @@ def store(clock: FakeClock) -> SlowStore:
 def browser(store: SlowStore, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> RunBrowser:
     """One that looks at ten runs first, so that few runs are many windows."""
     monkeypatch.setattr(browsing, "FIRST_WINDOW", 10 * SHARDS)
-    monkeypatch.setattr(browsing, "_GRAIN", 2 * SHARDS)
+    monkeypatch.setattr(run_ids, "_GRAIN", 2 * SHARDS)
     return RunBrowser(store, clock=clock, budget=timedelta(seconds=1))
 
 

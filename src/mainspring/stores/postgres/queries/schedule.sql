@@ -83,19 +83,23 @@ SELECT wanted.id
 FROM unnest(:job_ids::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (
     SELECT FROM run
-    WHERE run.job_id = wanted.id AND run.token = 0 AND (run.fire_at IS NOT NULL OR run.ready_at <= :now)
+    WHERE run.job_id = wanted.id AND run.kind <> 'backfill' AND run.token = 0
+      AND (run.fire_at IS NOT NULL OR run.ready_at <= :now)
     LIMIT 1
 ) AS run;
 
 -- name: list_live_of_jobs
 SELECT run.job_id, run.id, run.fire_at
 FROM unnest(:job_ids::uuid[]) AS wanted (id)
-CROSS JOIN LATERAL (SELECT run.job_id, run.id, run.fire_at FROM run WHERE run.job_id = wanted.id) AS run;
+CROSS JOIN LATERAL (
+    SELECT run.job_id, run.id, run.fire_at FROM run WHERE run.job_id = wanted.id AND run.kind <> 'backfill'
+) AS run;
 
 -- name: find_busy_jobs
+-- A backfill's run is of another time: it makes no fire of today a skipped one.
 SELECT wanted.id
 FROM unnest(:job_ids::uuid[]) AS wanted (id)
-CROSS JOIN LATERAL (SELECT FROM run WHERE run.job_id = wanted.id LIMIT 1) AS run;
+CROSS JOIN LATERAL (SELECT FROM run WHERE run.job_id = wanted.id AND run.kind <> 'backfill' LIMIT 1) AS run;
 
 -- name: add_fire_ranges
 -- A gap with an end is a finished record; all others are open.
@@ -119,7 +123,7 @@ WHERE fire_range.job_id = ANY(:job_ids::uuid[]) AND fire_range.is_open AND fire_
 
 -- name: close_fire_ranges
 UPDATE fire_range SET is_open = false, closed_at = :now, to_at = coalesce(fire_range.to_at, :now)
-WHERE fire_range.job_id = ANY(:job_ids::uuid[]) AND fire_range.is_open;
+WHERE fire_range.job_id = ANY(:job_ids::uuid[]) AND fire_range.closed_at IS NULL;
 
 -- name: read_fire_ranges
 SELECT {fire_range.fire_range_columns}, job.tenant

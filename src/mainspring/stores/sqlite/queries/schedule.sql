@@ -26,14 +26,15 @@ RETURNING job_id;
 -- name: find_waiting_job
 -- The job, if it has a run that waits and has never started. One that was submitted for later counts then.
 SELECT run.job_id FROM run
-WHERE run.job_id = :job_id AND run.token = 0 AND (run.fire_at IS NOT NULL OR run.ready_at <= :now)
+WHERE run.job_id = :job_id AND run.kind <> 'backfill' AND run.token = 0 AND (run.fire_at IS NOT NULL OR run.ready_at <= :now)
 LIMIT 1;
 
 -- name: list_live_of_job
-SELECT run.id, run.fire_at FROM run WHERE run.job_id = :job_id;
+SELECT run.id, run.fire_at FROM run WHERE run.job_id = :job_id AND run.kind <> 'backfill';
 
 -- name: find_busy_job
-SELECT 1 FROM run WHERE job_id = :job_id LIMIT 1;
+-- A backfill's run is of another time: it makes no fire of today a skipped one.
+SELECT 1 FROM run WHERE job_id = :job_id AND kind <> 'backfill' LIMIT 1;
 
 -- name: add_fire_range
 -- A gap with an end is a finished record; all others are open.
@@ -52,7 +53,8 @@ UPDATE fire_range SET is_open = 0, closed_at = :now, to_at = coalesce(to_at, :no
 WHERE job_id = :job_id AND kind = 'gap' AND is_open;
 
 -- name: close_fire_range
-UPDATE fire_range SET is_open = 0, closed_at = :now, to_at = coalesce(to_at, :now) WHERE job_id = :job_id AND is_open;
+UPDATE fire_range SET is_open = 0, closed_at = :now, to_at = coalesce(to_at, :now)
+WHERE job_id = :job_id AND closed_at IS NULL;
 
 -- name: read_fire_ranges
 SELECT {fire_range.fire_range_columns}, job.tenant

@@ -1,0 +1,188 @@
+"""Use cases on backfills: plan, make, show, pause, resume and cancel them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mainspring.core.backfill import (
+    Backfill,
+    BackfillChange,
+    BackfillPlan,
+    BackfillState,
+    Section,
+    cut_sections,
+    plan_backfill,
+)
+from mainspring.core.backfill_settings import BackfillLimits, BackfillRequest, read_backfill
+from mainspring.core.ids import (
+    BackfillId,
+    JobId,
+    format_backfill_id,
+    format_job_id,
+    make_backfill_id,
+)
+from mainspring.core.triggers import Trigger
+from mainspring.engine.common.calendars import CalendarReader
+from mainspring.engine.common.definitions import Definitions
+from mainspring.engine.scheduling.backfill_fires import BackfillFires
+from mainspring.errors import Conflict, InvalidInput, NotFound
+from mainspring.ports.clock import Clock, IdSource
+from mainspring.ports.store import Store
+from mainspring.ports.store.backfills import NewBackfill
+
+REASON = "backfill_cancelled"
+"""Why a run is CANCELLED whose backfill was cancelled before it started."""
+MOST_SECTIONS = 1000
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBackfill:
+    """A backfill that was asked for, what it does, and itself; None after a dry run."""
+
+    request: BackfillRequest
+    plan: BackfillPlan
+    backfill: Backfill | None
+
+
+class Backfills:
+    """Use cases on backfills. Every method acts for one tenant."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        calendars: CalendarReader,
+        limits: BackfillLimits,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._limits = limits
+        self._fires = BackfillFires(store, Definitions(store), calendars)
+
+    async def create(self, tenant: str, job_id: JobId, body: Mapping[str, Any]) -> PlannedBackfill:
+        """Plan a backfill of a job, and make it, unless it is a dry run.
+
+        Raises:
+            InvalidInput: the body is wrong, or the range has no fire, or too many.
+            NotFound: there is no such job.
+            Conflict: another backfill of the job is under way in a part of the range, or the job has a trigger of a
+                type that is unknown here.
+        """
+        now = self._clock.now()
+        request = read_backfill(body, self._limits, now=now)
+        plan = await self._plan(tenant, job_id, request)
+        if request.is_dry_run:
+            return PlannedBackfill(request, plan, None)
+        if not plan.fires:
+            raise InvalidInput(
+                "from", "the job has no fire between `from` and `to`, so there is nothing to make"
+            )
+        backfill_id = make_backfill_id(self._ids.new_uuid(), job_id)
+        added = await self._store.add_backfill(
+            NewBackfill(
+                id=backfill_id,
+                job_id=job_id,
+                tenant=tenant,
+                from_at=request.from_at,
+                to_at=request.to_at,
+                options=request.options,
+                fires=plan.fires,
+                sections=tuple(plan.sections),
+            ),
+            now=now,
+        )
+        if added.other is not None:
+            other = format_backfill_id(added.other)
+            raise Conflict(
+                "from", f"{other} is under way in a part of this range; wait for it, or cancel it first"
+            )
+        if not added.is_added:
+            raise NotFound("job", format_job_id(job_id))
+        return PlannedBackfill(request, plan, await self.get(tenant, backfill_id))
+
+    async def _plan(self, tenant: str, job_id: JobId, request: BackfillRequest) -> BackfillPlan:
+        (job,) = await self._store.get_jobs([job_id])
+        if job is None or job.tenant != tenant:
+            raise NotFound("job", format_job_id(job_id))
+        versions = await self._store.list_version_times(job_id)
+        options = request.options
+        sections = cut_sections(versions, request.from_at, request.to_at, options.definition)
+        if len(sections) > MOST_SECTIONS:
+            raise InvalidInput(
+                "from",
+                f"the job changed more than {MOST_SECTIONS:,} times between `from` and `to`; make several backfills",
+            )
+        triggers = await self._triggers(tenant, job_id, sections)
+        done = await self._fires.done(job_id, sections[0].from_at, sections[-1].to_at, options.skip_done)
+        plan = BackfillPlan()
+        for grown in plan_backfill(sections, triggers, done, most=self._limits.most_fires):
+            plan = grown
+            await _let_others_run()
+        return plan
+
+    async def _triggers(self, tenant: str, job_id: JobId, sections: list[Section]) -> dict[int, Trigger]:
+        specs = await self._fires.specs((job_id, section.version, tenant) for section in sections)
+        for section in sections:
+            if (job_id, section.version) not in specs:
+                raise Conflict(
+                    "trigger.type",
+                    f"that of version {section.version}, or one of its calendars, is not known here;"
+                    " install the package that adds it, or begin later",
+                )
+        found = {section.version: specs[job_id, section.version].trigger for section in sections}
+        return {version: trigger for version, trigger in found.items() if trigger is not None}
+
+    async def get(self, tenant: str, backfill_id: BackfillId) -> Backfill:
+        """Return a backfill, and how far it has come.
+
+        Raises:
+            NotFound: this tenant has no such backfill.
+        """
+        (backfill,) = await self._store.get_backfills([backfill_id])
+        if backfill is None or backfill.tenant != tenant:
+            raise NotFound("backfill", format_backfill_id(backfill_id))
+        return backfill
+
+    async def list_page(
+        self, tenant: str, *, job_id: JobId | None = None, before: BackfillId | None = None, limit: int = 100
+    ) -> list[Backfill]:
+        """Return a page of backfills, of one job or of all, the newest first."""
+        return await self._store.list_backfills(tenant, job_id=job_id, before=before, limit=limit)
+
+    async def change(self, tenant: str, backfill_id: BackfillId, change: BackfillChange) -> Backfill:
+        """Pause, resume or cancel a backfill; in the wanted state it may be already.
+
+        A cancel also cancels the runs that wait. Those under way go on.
+
+        Raises:
+            NotFound: this tenant has no such backfill.
+            Conflict: it is over.
+        """
+        backfill = await self.get(tenant, backfill_id)
+        is_over = backfill.state is BackfillState.DONE and not backfill.live
+        if is_over or not await self._store.change_backfill(
+            backfill_id, change=change, now=self._clock.now()
+        ):
+            raise Conflict("state", f"the backfill is {backfill.state.value} already")
+        if change is BackfillChange.CANCEL:
+            await self._cancel_waiting(backfill_id)
+        return await self.get(tenant, backfill_id)
+
+    async def _cancel_waiting(self, backfill_id: BackfillId) -> None:
+        while run_ids := await self._store.list_waiting_of_backfill(backfill_id, limit=_PAGE):
+            await self._store.cancel_runs(sorted(run_ids), reason=REASON, now=self._clock.now())
+
+
+async def _let_others_run() -> None:
+    """Give the event loop a turn in the midst of a long plan."""
+    loop = asyncio.get_running_loop()
+    turn = loop.create_future()
+    loop.call_soon(turn.set_result, None)
+    await turn
