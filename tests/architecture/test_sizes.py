@@ -14,6 +14,7 @@ LONG_MODULES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {
     "mainspring/engine/assembly.py:__init__": "hands each part what it needs, by name",
     "mainspring/engine/assembly.py:_make_scheduler": "the same for the services of a scheduler",
+    "mainspring/engine/usecases/client.py:__init__": "the same for the use cases",
     "mainspring/host/serving.py:serve": "the same for the API",
     "mainspring/stores/postgres/connection.py:_carry_out": "one loop of tries, with each failure's meaning",
     "mainspring/testing/conformance/model_side.py:snapshot": "lists all that two stores are compared by",
