@@ -62,6 +62,9 @@ SELECT job_id FROM (
     FROM failure_watch AS watch
     CROSS JOIN job ON job.id = watch.job_id AND job.is_paused = 0 AND job.deleted_at IS NULL
     WHERE watch.shard IN (SELECT value FROM json_each(:shards))
+      AND job.updated_at < (
+        SELECT finished_at FROM dead_run WHERE dead_run.job_id = watch.job_id ORDER BY dead_run.id DESC LIMIT 1
+    )
 ) AS failing
 WHERE first_id IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM run_history
