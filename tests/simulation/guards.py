@@ -430,6 +430,17 @@ GUARDS: tuple[Guard, ...] = (
         ),
     ),
     Guard(
+        "fires of a pause",
+        "fires that fall due in a pause that skips them do not become work",
+        (
+            Edit(
+                "mainspring.core.pauses",
+                "return self.mode is PauseMode.SKIP and self.since <= due_at and self.is_on(due_at)",
+                "return False",
+            ),
+        ),
+    ),
+    Guard(
         "expiry at the claim",
         "a run that expired does not start",
         (

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from mainspring.core.ids import format_run_id
 from mainspring.core.model import Run
 from mainspring.core.states import RunState
 from tools.judge.model import History, Pausing, Violation
 from tools.judge.runs import Runs
+
+PATIENCE = timedelta(seconds=3)
+"""After a pause, schedulers know of it within this time; a second is promised."""
 
 
 def judge_pauses(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
@@ -38,6 +41,7 @@ def judge_pauses(history: History, runs: Runs, counts: Counter[str]) -> Iterator
                 yield Violation("S34", format_run_id(run.id), (why,))
                 return
     yield from _judge_skips(history, runs, counts)
+    yield from _judge_fires(history, runs, counts)
 
 
 def _judge_skips(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
@@ -60,6 +64,28 @@ def _judge_skips(history: History, runs: Runs, counts: Counter[str]) -> Iterator
             yield runs.accuse("S34", run.id, "skipped by a pause that there was not")
 
 
+def _judge_fires(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
+    """Away from faults, a fire that falls due a while after a pause that skips fires does not become work."""
+    skipping = [
+        (pausing, began, ended) for pausing, began, ended in _holds(history) if pausing.mode == "skip"
+    ]
+    if not skipping:
+        return
+    # A server that was stopped or cut off may go by what it knew before, for a moment.
+    troubles = [(fault.at, fault.until + 2 * PATIENCE) for fault in history.faults]
+    for run in history.runs:
+        if run.fire_at is None or run.fire_range_id is not None or run.state is RunState.SKIPPED:
+            continue
+        for pausing, began, ended in skipping:
+            is_within = began + PATIENCE < run.due_at and max(run.due_at, run.created_at) < ended
+            if not is_within or not _covers(pausing, run):
+                continue
+            counts["fires_beside_a_skipping_pause"] += 1
+            if not any(begin <= run.created_at <= end for begin, end in troubles):
+                why = f"fell due while {pausing.scope} {pausing.name} was paused since {began.isoformat()}"
+                yield runs.accuse("S34", run.id, f"{why}, and was not skipped")
+
+
 def _covers(pausing: Pausing, run: Run) -> bool:
     if pausing.scope == "all":
         return True
@@ -68,12 +94,17 @@ def _covers(pausing: Pausing, run: Run) -> bool:
 
 def hold_times(history: History) -> Iterator[tuple[datetime, datetime]]:
     """Yield when anything was paused, for rules about what starts soon."""
+    return ((began, ended) for _, began, ended in _holds(history))
+
+
+def _holds(history: History) -> Iterator[tuple[Pausing, datetime, datetime]]:
+    """Yield each pause with its beginning and its end."""
     on: dict[tuple[str, str], Pausing] = {}
     for change in history.pausings:
         before = on.pop((change.scope, change.name), None)
         if before is not None:
-            yield before.at, max(before.at, min(before.until or change.at, change.at))
+            yield before, before.at, max(before.at, min(before.until or change.at, change.at))
         if not change.is_lifted:
             on[change.scope, change.name] = change
     for pausing in on.values():
-        yield pausing.at, max(pausing.at, pausing.until or history.read_at)
+        yield pausing, pausing.at, max(pausing.at, pausing.until or history.read_at)

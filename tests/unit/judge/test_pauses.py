@@ -99,6 +99,25 @@ def test_a_fire_is_skipped_only_by_a_pause_that_says_so(facts: dict[str, Any], i
     assert story.broken == (set() if is_good else {"S34"})
 
 
+@pytest.mark.parametrize(
+    ("begun", "facts", "is_good"),
+    [
+        (5.0, {"mode": "skip"}, False),
+        (9.0, {"mode": "skip"}, True),  # it has hardly begun
+        (5.0, {"mode": "hold"}, True),
+        (5.0, {"mode": "skip", "name": "mail"}, True),
+        (5.0, {"mode": "skip", "until": at(9.9)}, True),
+    ],
+)
+def test_a_fire_that_falls_due_in_a_skipping_pause_is_skipped(
+    begun: float, facts: dict[str, Any], is_good: bool
+) -> None:
+    story = Story(read_at=19.0)
+    story.fire(story.job(every(10)), 10, "waiting")
+    note(story, begun, **facts)
+    assert ("S34" in story.broken) is not is_good
+
+
 def test_only_fires_are_skipped() -> None:
     story = Story()
     story.submit(story.job(), 10.0, reason="paused")
