@@ -12,7 +12,8 @@ from mainspring.core.ids import BackfillId, JobId, make_backfill_id
 from mainspring.core.model import Priority, RunKind
 from mainspring.core.states import RunState
 from mainspring.engine.usecases.backfills import Backfills
-from mainspring.errors import Conflict, InvalidInput, NotFound
+from mainspring.engine.usecases.submissions import Submission
+from mainspring.errors import Conflict, InvalidInput, NotFound, TookTooLong
 from mainspring.testing.factories import IdSequence
 from mainspring.testing.manual import TENANT
 from tests.unit.engine.conftest import Bench
@@ -235,6 +236,24 @@ async def test_window_that_ends_within_a_section_is_followed_by_the_next(
     monkeypatch.setattr("mainspring.engine.scheduling.backfills.LOOK", 3)
     job_id = await bench.add(**DAILY)
     assert (await finish(bench, await make(bench, job_id))).made == 10
+
+
+async def test_slow_read_for_one_backfill_holds_up_no_other(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, other = await bench.add(name="slow", **DAILY), await bench.add(name="other", **DAILY)
+    backfills = [await make(bench, job_id, days=3) for job_id in (slow, other)]
+    look = bench.runtime.store.read_fires_of_runs
+
+    async def stop(job_id: JobId, **asked: Any) -> Any:
+        if job_id == slow:
+            raise TookTooLong("too long")
+        return await look(job_id, **asked)
+
+    await bench.runtime.client.runs.submit(TENANT, Submission(job_id=other))
+    monkeypatch.setattr(bench.runtime.store, "read_fires_of_runs", stop)
+    await bench.runtime.advance(1)
+    assert [(await read(bench, backfill)).made for backfill in backfills] == [0, 3]
 
 
 @pytest.mark.parametrize(
