@@ -166,6 +166,35 @@ async def test_jobs_whose_runs_must_not_overlap_get_one_at_a_time(bench: Bench) 
     assert set(await bench.states(job_id)) == {RunState.SUCCEEDED}
 
 
+async def test_limits_of_the_job_hold(bench: Bench) -> None:
+    job_id = await bench.add(**DAILY, concurrency=[{"limit": 2}])
+    backfill = await make(bench, job_id, days=5)
+    await bench.runtime.advance(1)
+    worker = await bench.runtime.worker()
+    assert len(await worker.claim(100)) == 2
+    assert (await read(bench, backfill)).live == 5
+
+
+async def test_expiry_counts_from_when_a_run_is_made(bench: Bench) -> None:
+    job_id = await bench.add(**DAILY, expires_after="10s")
+    await make(bench, job_id, days=2)
+    await bench.runtime.advance(5)
+    assert set(await bench.states(job_id)) == {RunState.PENDING}
+    await bench.runtime.advance(10)
+    assert set(await bench.states(job_id)) == {RunState.SKIPPED}
+
+
+async def test_paused_job_holds_its_backfills(bench: Bench) -> None:
+    job_id = await bench.add(**DAILY)
+    backfill = await make(bench, job_id, days=2)
+    await bench.runtime.client.jobs.pause(TENANT, job_id)
+    await bench.runtime.advance(3)
+    assert (await read(bench, backfill)).made == 0
+    await bench.runtime.client.jobs.resume(TENANT, job_id)
+    await bench.runtime.advance(3)
+    assert (await read(bench, backfill)).made == 2
+
+
 async def test_live_backfill_does_not_skip_todays_fire(bench: Bench) -> None:
     job_id = await bench.add(every="10m", overlap="skip")
     await make(bench, job_id, days=1)
