@@ -58,6 +58,8 @@ TRIPLES = (
     "take take expire_node",
     "beat_node expire_node take",
     "fire_batch advance take",
+    "advance_backfill cancel_backfill pause_backfill",
+    "advance_backfill add_backfill delete_batch",
     "fire_batch pause_quiet advance",
     "fire_batch edit_batch delete_batch",
     "advance delete_batch take",

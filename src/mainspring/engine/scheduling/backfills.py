@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 
+import structlog
+
 from mainspring.core.backfill import BackfillWork, Section, SectionStep, plan_step, room_of, walk_section
 from mainspring.core.expiry import QueueExpiries
-from mainspring.core.ids import BackfillId, FireRangeId, job_shard
+from mainspring.core.ids import BackfillId, FireRangeId, format_backfill_id, job_shard
 from mainspring.core.model import JobSpec, Overlap
 from mainspring.core.rates import Bucket
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
@@ -16,11 +18,13 @@ from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.scheduling.backfill_fires import BackfillFires
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.run_factory import make_backfilled_run
+from mainspring.errors import TookTooLong
 from mainspring.ports.clock import Waiter
 from mainspring.ports.store import Store
 from mainspring.ports.store.backfills import BackfillStep
 from mainspring.ports.store.schedule import FireResult, FireStatus
 
+_log = structlog.get_logger(__name__)
 PERIOD = 0.5
 _IDLE = 1.0
 BACKFILLS_PER_TICK = 50
@@ -97,7 +101,7 @@ class Backfiller:
         for work in works:
             spec = specs.get((work.section.job_id, work.section.version))
             # One whose trigger is unknown here waits for a server that knows it.
-            step = None if spec is None else await self._plan(work, spec, share, now)
+            step = None if spec is None else await self._try_plan(work, spec, share, now)
             if step is not None:
                 steps.append(step)
         results = await self._store.advance_backfills(steps, epochs=epochs, now=now)
@@ -107,6 +111,16 @@ class Backfiller:
         if any(result.run_ids for result in results):
             self._wakeups.runs_ready(lanes_of([run for step in steps for run in step.runs]))
         return PERIOD
+
+    async def _try_plan(
+        self, work: BackfillWork, spec: JobSpec, share: int, now: datetime
+    ) -> BackfillStep | None:
+        """Plan a step; none if the store has no time to say what is done, which must not hold up the others."""
+        try:
+            return await self._plan(work, spec, share, now)
+        except TookTooLong:
+            _log.warning("backfill_waits_for_the_store", backfill=format_backfill_id(work.id))
+            return None
 
     async def _plan(
         self, work: BackfillWork, spec: JobSpec, share: int, now: datetime

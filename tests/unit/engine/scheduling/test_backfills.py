@@ -12,7 +12,8 @@ from mainspring.core.ids import BackfillId, JobId, make_backfill_id
 from mainspring.core.model import Priority, RunKind
 from mainspring.core.states import RunState
 from mainspring.engine.usecases.backfills import Backfills
-from mainspring.errors import Conflict, InvalidInput, NotFound
+from mainspring.engine.usecases.submissions import Submission
+from mainspring.errors import Conflict, InvalidInput, NotFound, TookTooLong
 from mainspring.testing.factories import IdSequence
 from mainspring.testing.manual import TENANT
 from tests.unit.engine.conftest import Bench
@@ -165,6 +166,35 @@ async def test_jobs_whose_runs_must_not_overlap_get_one_at_a_time(bench: Bench) 
     assert set(await bench.states(job_id)) == {RunState.SUCCEEDED}
 
 
+async def test_limits_of_the_job_hold(bench: Bench) -> None:
+    job_id = await bench.add(**DAILY, concurrency=[{"limit": 2}])
+    backfill = await make(bench, job_id, days=5)
+    await bench.runtime.advance(1)
+    worker = await bench.runtime.worker()
+    assert len(await worker.claim(100)) == 2
+    assert (await read(bench, backfill)).live == 5
+
+
+async def test_expiry_counts_from_when_a_run_is_made(bench: Bench) -> None:
+    job_id = await bench.add(**DAILY, expires_after="10s")
+    await make(bench, job_id, days=2)
+    await bench.runtime.advance(5)
+    assert set(await bench.states(job_id)) == {RunState.PENDING}
+    await bench.runtime.advance(10)
+    assert set(await bench.states(job_id)) == {RunState.SKIPPED}
+
+
+async def test_paused_job_holds_its_backfills(bench: Bench) -> None:
+    job_id = await bench.add(**DAILY)
+    backfill = await make(bench, job_id, days=2)
+    await bench.runtime.client.jobs.pause(TENANT, job_id)
+    await bench.runtime.advance(3)
+    assert (await read(bench, backfill)).made == 0
+    await bench.runtime.client.jobs.resume(TENANT, job_id)
+    await bench.runtime.advance(3)
+    assert (await read(bench, backfill)).made == 2
+
+
 async def test_live_backfill_does_not_skip_todays_fire(bench: Bench) -> None:
     job_id = await bench.add(every="10m", overlap="skip")
     await make(bench, job_id, days=1)
@@ -235,6 +265,24 @@ async def test_window_that_ends_within_a_section_is_followed_by_the_next(
     monkeypatch.setattr("mainspring.engine.scheduling.backfills.LOOK", 3)
     job_id = await bench.add(**DAILY)
     assert (await finish(bench, await make(bench, job_id))).made == 10
+
+
+async def test_slow_read_for_one_backfill_holds_up_no_other(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, other = await bench.add(name="slow", **DAILY), await bench.add(name="other", **DAILY)
+    backfills = [await make(bench, job_id, days=3) for job_id in (slow, other)]
+    look = bench.runtime.store.read_fires_of_runs
+
+    async def stop(job_id: JobId, **asked: Any) -> Any:
+        if job_id == slow:
+            raise TookTooLong("too long")
+        return await look(job_id, **asked)
+
+    await bench.runtime.client.runs.submit(TENANT, Submission(job_id=other))
+    monkeypatch.setattr(bench.runtime.store, "read_fires_of_runs", stop)
+    await bench.runtime.advance(1)
+    assert [(await read(bench, backfill)).made for backfill in backfills] == [0, 3]
 
 
 @pytest.mark.parametrize(
