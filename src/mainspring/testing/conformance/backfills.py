@@ -20,7 +20,7 @@ from mainspring.core.backfill import (
     VersionTime,
 )
 from mainspring.core.ids import BackfillId, make_backfill_id
-from mainspring.core.model import FireRangeKind, Job, Priority, RunKind
+from mainspring.core.model import FireRangeKind, Job, Overlap, Priority, RunKind
 from mainspring.core.rates import Rate
 from mainspring.core.states import RunState
 from mainspring.ports.store import Store
@@ -389,9 +389,9 @@ class BackfillSteps:
         epochs = await own_shards(store)
         work = await add_backfill(store, job)
         await store.advance_backfills([make_step(job, work, -300)], epochs=epochs, now=at(1))
-        fire = make_fire(job, skip_if_live=True)
+        fire = make_fire(job, overlap=Overlap.SKIP)
         [result] = await store.record_fires([fire], epochs=epochs, now=at(60))
         assert len(result.run_ids) == 1
-        fire = make_fire(await read_job(store, job.id), skip_if_live=True)
+        fire = make_fire(await read_job(store, job.id), overlap=Overlap.SKIP)
         [result] = await store.record_fires([fire], epochs=epochs, now=at(120))
         assert result.run_ids == ()
