@@ -25,10 +25,10 @@ from mainspring.engine.scheduling.backfills import Backfiller
 from mainspring.engine.scheduling.calendars import CalendarFollower, Replanner
 from mainspring.engine.scheduling.catch_up import CatchUp
 from mainspring.engine.scheduling.census import CensusTaker
+from mainspring.engine.scheduling.failures import FailureWatch
 from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
-from mainspring.engine.settling.failures import FailureWatch
 from mainspring.engine.settling.janitor import Janitor, Retention
 from mainspring.engine.settling.reaper import Reaper
 from mainspring.engine.usecases.browsing import BUDGET
