@@ -9,7 +9,12 @@ from typing import Any
 import asyncpg
 import pytest
 
+from mainspring.core.limits import JobLimit
+from mainspring.core.model import Overlap
+from mainspring.core.once import UniqueRule
 from mainspring.core.pauses import Pause, PauseScope
+from mainspring.engine.usecases.limits import check_limits
+from mainspring.errors import Conflict
 from mainspring.ports.store.sessions import Beat
 from mainspring.stores.postgres import PostgresStore
 from mainspring.stores.postgres.connecting import Role
@@ -21,6 +26,7 @@ from mainspring.testing.factories import (
     at,
     make_claim,
     make_node,
+    make_spec,
     submit,
 )
 from tests.support.postgres_databases import open_store, wait_until_blocked
@@ -78,6 +84,27 @@ async def test_server_of_an_earlier_release_is_named_until_it_is_gone(
     assert await store.lift_pauses([PAUSE.key], now=START) == [False]
     await watch.execute("DELETE FROM node WHERE id = 'old'")
     assert await store.add_pauses([PAUSE], now=START) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"concurrency": (JobLimit(limit=1),)},
+        {"overlap": Overlap.QUEUE_ONE},
+        {"unique": UniqueRule(key="$.order")},
+    ],
+)
+async def test_rules_that_an_earlier_release_would_break_are_refused_while_it_runs(
+    store: PostgresStore, watch: Any, options: dict[str, Any]
+) -> None:
+    ruled = make_spec(**options)
+    await store.beat_node(make_node("old"), now=START)
+    await watch.execute("UPDATE node SET protocol = NULL")
+    await check_limits(store, "default", [make_spec()])
+    with pytest.raises(Conflict, match=r"an older release is running, and would break .*: server old"):
+        await check_limits(store, "default", [make_spec(), ruled])
+    await watch.execute("DELETE FROM node")
+    await check_limits(store, "default", [ruled])
 
 
 async def test_pause_waits_for_a_claim_that_is_under_way(

@@ -18,14 +18,21 @@ from mainspring.ports.store.limits import KeyUse
 async def check_limits(
     store: Store, tenant: str, specs: Sequence[JobSpec], *, are_numbered: bool = False
 ) -> None:
-    """Refuse definitions that use a limit that does not exist.
+    """Refuse definitions that use a limit that does not exist, or rules that a program that is running does not know.
 
     Args:
         are_numbered: the field of the error begins with the place of the definition.
 
     Raises:
         InvalidInput: a limit is not known.
+        Conflict: a program of an older release is running, and would break the rules.
     """
+    ruled = next((spec for spec in specs if _has_new_rules(spec)), None)
+    if ruled is not None and (older := await store.list_older_programs()):
+        running = ", ".join(older)
+        raise Conflict(
+            "release", f"an older release is running, and would break the rules of {ruled.name!r}: {running}"
+        )
     if not any(used_limits(spec.concurrency) for spec in specs):
         return
     known = sorted(rule.name for rule in await store.list_limits(tenant))
@@ -36,6 +43,11 @@ async def check_limits(
                 others = f"; there are {', '.join(known[:5])}" if known else ""
                 message = f"there is no limit {limit.use!r}: set it first, by `mainspring limit set`{others}"
                 raise InvalidInput(f"{prefix}concurrency[{place}].use", message)
+
+
+def _has_new_rules(spec: JobSpec) -> bool:
+    """Say whether a job has limits or rules for running once, which releases before protocol 2 do not know."""
+    return spec.is_limited or any((spec.unique, spec.debounce, spec.throttle))
 
 
 class Limits:

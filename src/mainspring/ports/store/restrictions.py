@@ -10,7 +10,8 @@ from typing import Protocol
 from mainspring.core.pauses import LanePauses, Pause, PauseKey
 
 PROTOCOL = 2
-"""How this program works on a store together with others. Programs before 2 do not look at the policy epoch."""
+"""How this program works on a store together with others. Programs before 2 do not look at the policy epoch, and know
+nothing of limits and of rules for running once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,10 @@ class RestrictionStore(Protocol):
 
     async def read_restrictions(self, *, known: int | None = None) -> Restrictions | None:
         """Return all that restricts claims, as of one instant; None if it is still that of the epoch `known`."""
+        ...
+
+    async def list_older_programs(self) -> list[str]:
+        """Return some of the servers and workers of releases before `PROTOCOL` 2 that are alive."""
         ...
 
     async def add_pauses(self, pauses: Sequence[Pause], *, now: datetime) -> list[str]:

@@ -19,6 +19,9 @@ class MemoryRestrictionStore:
         held = self._tables.policies.restrictions
         return None if known == held.epoch else Restrictions(held.epoch, LanePauses(held.pauses.values()))
 
+    async def list_older_programs(self) -> list[str]:
+        return []
+
     async def add_pauses(self, pauses: Sequence[Pause], *, now: datetime) -> list[str]:
         if pauses:
             held = self._tables.policies.restrictions.pauses

@@ -27,6 +27,12 @@ class PostgresRestrictionStore:
         pauses = LanePauses(_pause_of(row) for row in rows if row["scope"] is not None)
         return Restrictions(rows[0]["number"], pauses)
 
+    async def list_older_programs(self) -> list[str]:
+        rows = await self._connections.fetch(
+            Role.WATCH, "list_older_programs", is_repeatable=True, protocol=PROTOCOL, limit=_MOST_NAMED
+        )
+        return _named(rows)
+
     async def add_pauses(self, pauses: Sequence[Pause], *, now: datetime) -> list[str]:
         if not pauses:
             return []
@@ -34,9 +40,7 @@ class PostgresRestrictionStore:
         async def work(transaction: Transaction) -> list[str]:
             older = await transaction.fetch("list_older_programs", protocol=PROTOCOL, limit=_MOST_NAMED)
             if older:
-                return [
-                    f"{one['kind']} {one['name']} (host {one['host']}, pid {one['pid']})" for one in older
-                ]
+                return _named(older)
             [row] = await transaction.fetch("raise_policy_epoch", now=now)
             last = {pause.key: pause for pause in pauses}
             known = await transaction.fetch("find_pauses", **_columns_of(last))
@@ -69,6 +73,10 @@ class PostgresRestrictionStore:
             return [key in on for key in keys]
 
         return await self._connections.transact(Role.EDIT, work)
+
+
+def _named(programs: Iterable[Record]) -> list[str]:
+    return [f"{one['kind']} {one['name']} (host {one['host']}, pid {one['pid']})" for one in programs]
 
 
 async def _take_effect(transaction: Transaction, epoch: int, now: datetime) -> None:

@@ -35,6 +35,10 @@ class SqliteRestrictionStore:
             rows[0].number, LanePauses(_pause_of(row) for row in rows if row.scope is not None)
         )
 
+    async def list_older_programs(self) -> list[str]:
+        """See `RestrictionStore`."""
+        return []  # only one process uses the file
+
     async def add_pauses(self, pauses: Sequence[Pause], *, now: datetime) -> list[str]:
         """See `RestrictionStore`."""
         if pauses:
