@@ -50,6 +50,7 @@ class KeyState:
         max_running: the most runs at a time; None is no cap.
         held: how many places are taken.
         holders: with `hold: run`, the runs that have them.
+        under_way: how many of the holders are RUNNING. The cap may have been lowered below what is held.
         retry_at: when the first of the holders that wait is ready, if none is ready now.
         bucket: the permits; None if there is no rate.
     """
@@ -58,6 +59,7 @@ class KeyState:
     hold: Hold = Hold.ATTEMPT
     held: int = 0
     holders: Collection[RunId] = frozenset()
+    under_way: int = 0
     retry_at: datetime | None = None
     bucket: Bucket | None = None
 
@@ -148,24 +150,29 @@ def _is_holder(candidate: Candidate, keys: Mapping[KeyId, KeyState]) -> bool:
 class _Room:
     """What is left of a key."""
 
-    __slots__ = ("_holders", "_left", "bucket", "taken")
+    __slots__ = ("_free", "_holders", "_left", "bucket", "taken")
 
     def __init__(self, state: KeyState, now: datetime) -> None:
         self._holders = frozenset(state.holders)
         self._left = None if state.max_running is None else state.max_running - state.held
+        self._free = None if state.max_running is None else state.max_running - state.under_way
         self.bucket = None if state.bucket is None else state.bucket.at(now)
         self.taken = 0
 
     def fits(self, run_id: RunId) -> bool:
         if self.bucket is not None and self.bucket.permits < 1:
             return False
-        return self._left is None or self._left > 0 or run_id in self._holders
+        if self._left is None or self._free is None:
+            return True
+        return self._free > 0 and (self._left > 0 or run_id in self._holders)
 
     def take(self, run_id: RunId) -> bool:
         """Let a run start. Return whether it needs a new place."""
         self.taken += 1
         if self.bucket is not None:
             self.bucket = self.bucket.take(1)
+        if self._free is not None:
+            self._free -= 1
         if run_id in self._holders:
             return False
         if self._left is not None:

@@ -83,6 +83,14 @@ def test_who_kept_a_place_goes_first_and_takes_no_new_one() -> None:
     assert (admission.taken, admission.holds) == ([1], [])
 
 
+def test_of_those_who_kept_places_no_more_start_than_the_cap_allows() -> None:
+    key = KeyId(1)
+    holders = [RunId(place) for place in range(5)]
+    state = KeyState(max_running=3, hold=Hold.RUN, held=5, holders=frozenset(holders), under_way=1)
+    queue = [Candidate(run_id, (key,)) for run_id in holders[1:]]
+    assert admit_to_keys(queue, {key: state}, 5, NOW).taken == [0, 1]
+
+
 def test_a_key_that_is_not_locked_stops_its_line_as_busy() -> None:
     free, busy = KeyId(1), KeyId(2)
     queue = [Candidate(RunId(1), (free, busy)), Candidate(RunId(2), (free,))]

@@ -105,11 +105,13 @@ def _state_of(tables: Tables, key: LimitKeyRow) -> KeyState:
     for run_id, token in list(key.holds.items()):
         if not is_counted(tables, key, run_id, token):
             del key.holds[run_id]
+    holders = frozenset(key.holds) if rule.hold is Hold.RUN else frozenset()
     return KeyState(
         max_running=rule.max_running,
         hold=rule.hold,
         held=len(key.holds),
-        holders=frozenset(key.holds) if rule.hold is Hold.RUN else frozenset(),
+        holders=holders,
+        under_way=sum(tables.runs[run_id].state is RunState.RUNNING for run_id in holders),
         bucket=bucket_of(tables, key),
     )
 

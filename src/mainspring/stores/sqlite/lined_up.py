@@ -11,7 +11,7 @@ import apsw
 
 from mainspring.core.claiming import Turn, allowance, judge_turn
 from mainspring.core.holding import Candidate, KeyAdmission, KeyState, LineStop, admit_to_keys
-from mainspring.core.ids import KeyId, LaneId, SessionId
+from mainspring.core.ids import KeyId, LaneId, RunId, SessionId
 from mainspring.core.limits import Hold
 from mainspring.ports.store.claims import ClaimedRun, ClaimRequest
 from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineKey, LineQuota
@@ -30,7 +30,6 @@ from mainspring.stores.sqlite.statements import (
     fetch_rows,
     fetch_tuples,
     fetch_value,
-    fetch_values,
 )
 
 _SPARE = 64
@@ -116,8 +115,13 @@ def _count(db: apsw.Connection, key_id: KeyId, state: KeyState, *, is_compared: 
     if is_compared:
         execute(db, "drop_void_holds", {"key_id": key_id, "is_by_run": state.hold is Hold.RUN})
     if state.hold is Hold.RUN:
-        holders = frozenset(fetch_values(db, "list_holders", {"key_id": key_id}))
-        return replace(state, held=len(holders), holders=holders)
+        # Entries that `hold: attempt` left before are of the same run.
+        holders = {
+            RunId(row.run_id): bool(row.is_under_way)
+            for row in fetch_rows(db, "list_holders", {"key_id": key_id})
+        }
+        under_way = sum(holders.values())
+        return replace(state, held=len(holders), holders=frozenset(holders), under_way=under_way)
     return replace(state, held=fetch_value(db, "count_holds", {"key_id": key_id}))
 
 

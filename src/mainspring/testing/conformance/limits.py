@@ -250,6 +250,22 @@ class Holds:
         await store.prune_limits(now=at(9), limit=9)
         assert ids((await claim_lined_up(store, session_id, limit=9, now=at(60))).runs) == [run_id]
 
+    async def test_no_more_of_the_holders_are_under_way_than_a_lower_cap_allows(self, store: Store) -> None:
+        rule = LimitRule(name="crm", max_running=3, hold=Hold.RUN)
+        await store.write_limits("default", [rule])
+        job = await limited(store, JobLimit(use="crm"), retry=RetryPolicy(jitter=0.0))
+        session_id = await add_session(store)
+        run_ids = await submit(store, job, 3)
+        assert len((await claim_lined_up(store, session_id, limit=9)).runs) == 3
+        for run_id in run_ids[1:]:
+            await fail(store, job, run_id, seconds=1)
+        await store.write_limits("default", [replace(rule, max_running=1)])
+        assert (await claim_lined_up(store, session_id, limit=9, now=at(60))).runs == ()
+        await fail(store, job, run_ids[0], seconds=61)
+        [retry] = (await claim_lined_up(store, session_id, limit=9, now=at(120))).runs
+        await end(store, [retry], session_id, seconds=121)
+        assert len((await claim_lined_up(store, session_id, limit=9, now=at(122))).runs) == 1
+
     async def test_entries_of_earlier_attempts_are_one_place(self, store: Store) -> None:
         """Without a cap nobody compares entries with their runs; then the limit gets one, and `hold: run`."""
         await store.write_limits("default", [LimitRule(name="crm", rate=TEN_A_SECOND, burst=9)])

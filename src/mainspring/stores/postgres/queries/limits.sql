@@ -230,7 +230,7 @@ CROSS JOIN LATERAL (SELECT * FROM limit_rule WHERE limit_rule.id = key.rule_id L
 -- counted, so it may say more than are held. `are_by_run`: with `hold: run`.
 WITH seen AS MATERIALIZED (
     SELECT wanted.key_id, hold.id, hold.run_id, hold.place, wanted.is_by_run,
-           NOT wanted.is_compared OR held.id IS NOT NULL AS is_held
+           NOT wanted.is_compared OR held.id IS NOT NULL AS is_held, held.session_id IS NOT NULL AS is_under_way
     FROM unnest(:key_ids::bigint[], :helds_from::bigint[], :are_compared::boolean[], :are_by_run::boolean[])
         AS wanted (key_id, held_from, is_compared, is_by_run)
     CROSS JOIN LATERAL (
@@ -239,7 +239,7 @@ WITH seen AS MATERIALIZED (
         ORDER BY key_hold.key_id, key_hold.id OFFSET 0
     ) AS hold
     LEFT JOIN LATERAL (
-        SELECT run.id FROM run
+        SELECT run.id, run.session_id FROM run
         WHERE wanted.is_compared AND run.id = hold.run_id
           AND (wanted.is_by_run OR run.token = hold.token AND run.session_id IS NOT NULL)
         LIMIT 1
@@ -249,7 +249,8 @@ WITH seen AS MATERIALIZED (
 )
 SELECT
     seen.key_id, count(*) FILTER (WHERE seen.is_held) AS held, min(seen.id) FILTER (WHERE seen.is_held) AS oldest,
-    coalesce(array_agg(seen.run_id) FILTER (WHERE seen.is_held AND seen.is_by_run), '{}') AS run_ids
+    coalesce(array_agg(seen.run_id) FILTER (WHERE seen.is_held AND seen.is_by_run), '{}') AS run_ids,
+    count(DISTINCT seen.run_id) FILTER (WHERE seen.is_held AND seen.is_by_run AND seen.is_under_way) AS under_way
 FROM seen GROUP BY seen.key_id;
 
 -- name: pick_holders

@@ -169,7 +169,9 @@ WHERE key_hold.key_id = :key_id AND NOT EXISTS (
 SELECT count(*) FROM key_hold WHERE key_id = :key_id;
 
 -- name: list_holders
-SELECT run_id FROM key_hold WHERE key_id = :key_id;
+SELECT key_hold.run_id, run.session_id IS NOT NULL AS is_under_way
+FROM key_hold CROSS JOIN run ON run.id = key_hold.run_id
+WHERE key_hold.key_id = :key_id;
 
 -- name: pick_holders
 -- Runs that kept their places, and wait for their next attempt.
