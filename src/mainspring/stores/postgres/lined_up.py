@@ -63,7 +63,9 @@ class _Keys:
             state, holders = self.states[key_id], frozenset(row["run_ids"])
             # With `hold: run`, a run has one place, however many entries `hold: attempt` left before.
             held = len(holders) if state.hold is Hold.RUN else row["held"]
-            self.states[key_id] = replace(state, held=held, holders=holders, under_way=row["under_way"])
+            self.states[key_id] = replace(
+                state, held=held, holders=holders, under_way=len({*row["under_way"]})
+            )
             if oldest is not None and oldest > self._held_from[key_id]:
                 self._moved[key_id] = oldest
 

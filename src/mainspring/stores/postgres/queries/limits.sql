@@ -250,7 +250,8 @@ WITH seen AS MATERIALIZED (
 SELECT
     seen.key_id, count(*) FILTER (WHERE seen.is_held) AS held, min(seen.id) FILTER (WHERE seen.is_held) AS oldest,
     coalesce(array_agg(seen.run_id) FILTER (WHERE seen.is_held AND seen.is_by_run), '{}') AS run_ids,
-    count(DISTINCT seen.run_id) FILTER (WHERE seen.is_held AND seen.is_by_run AND seen.is_under_way) AS under_way
+    coalesce(array_agg(seen.run_id) FILTER (WHERE seen.is_held AND seen.is_by_run AND seen.is_under_way), '{}')
+        AS under_way
 FROM seen GROUP BY seen.key_id;
 
 -- name: pick_holders
