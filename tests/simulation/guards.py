@@ -343,7 +343,7 @@ GUARDS: tuple[Guard, ...] = (
         (
             Edit(
                 "mainspring.core.holding",
-                "return self._left is None or self._left > 0 or run_id in self._holders",
+                "return self._free > 0 and (self._left > 0 or run_id in self._holders)",
                 "return True",
             ),
         ),

@@ -295,12 +295,12 @@ async def test_backlog_is_claimed_ahead_and_begun_in_order_by_as_many_as_there_a
 
 async def test_endings_wait_for_more_while_there_is_a_backlog_and_not_for_long() -> None:
     server, executor = Calm(), Gated(stop_at=SLOTS + 1)
-    server.leases = leases(200)
+    server.leases = leases(2000)  # so many that a moment in which the machine stands still decides nothing
     async with working(server, executor, prefetch=0.6):
         await until(lambda: len(server.endings) == SLOTS)  # the rest is under way and does not end
         executor.stop_at = None
         executor.gate.set()
-        await until(lambda: len(server.endings) == 200)
+        await until(lambda: len(server.endings) == 2000)
     assert max(server.batches) > 2 * SLOTS
 
 
