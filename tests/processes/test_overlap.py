@@ -37,7 +37,7 @@ async def follow() -> list:
 
 @app.job(every="1s", overlap="cancel_running")
 async def newest() -> None:
-    await asyncio.sleep(3)
+    await asyncio.Event().wait()  # until it is cancelled
 
 
 @app.job(every="1s", retries=0, pause_after_failures=2)

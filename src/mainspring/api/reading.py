@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -28,6 +28,7 @@ from mainspring.wire.operation import BODY_LIMIT, BULK_LIMIT, JSON, MERGE_PATCH,
 from mainspring.wire.protocol.sessions import read_session
 
 T = TypeVar("T")
+Id = TypeVar("Id")
 _LONGEST_NUMBER = 6
 _SESSION = re.compile("ses_[0-9]{1,18}", re.ASCII)
 _SPACED_OFFSET = re.compile("(:.*[0-9]) ([0-9]{2}:[0-9]{2})", re.ASCII)
@@ -206,10 +207,7 @@ def path_job_id(text: str) -> JobId:
     Raises:
         NotFound: the text is not a job's id, so there is no such job.
     """
-    try:
-        return parse_job_id(text)
-    except ValueError:
-        raise NotFound("job", text[:60]) from None
+    return _path_id(text, parse_job_id, "job")
 
 
 def path_backfill_id(text: str) -> BackfillId:
@@ -218,10 +216,7 @@ def path_backfill_id(text: str) -> BackfillId:
     Raises:
         NotFound: the text is not a backfill's id, so there is no such backfill.
     """
-    try:
-        return parse_backfill_id(text)
-    except ValueError:
-        raise NotFound("backfill", text[:60]) from None
+    return _path_id(text, parse_backfill_id, "backfill")
 
 
 def query_backfill_id(text: str, field: str) -> BackfillId:
@@ -230,10 +225,7 @@ def query_backfill_id(text: str, field: str) -> BackfillId:
     Raises:
         InvalidInput: the text is not a backfill's id.
     """
-    try:
-        return parse_backfill_id(text)
-    except ValueError as error:
-        raise InvalidInput(field, str(error)) from None
+    return _query_id(text, parse_backfill_id, field)
 
 
 def path_run_id(text: str) -> RunId:
@@ -242,10 +234,7 @@ def path_run_id(text: str) -> RunId:
     Raises:
         NotFound: the text is not a run's id, so there is no such run.
     """
-    try:
-        return parse_run_id(text)
-    except ValueError:
-        raise NotFound("run", text[:60]) from None
+    return _path_id(text, parse_run_id, "run")
 
 
 def query_job_id(text: str, field: str) -> JobId:
@@ -254,10 +243,7 @@ def query_job_id(text: str, field: str) -> JobId:
     Raises:
         InvalidInput: the text is not a job's id.
     """
-    try:
-        return parse_job_id(text)
-    except ValueError as error:
-        raise InvalidInput(field, str(error)) from None
+    return _query_id(text, parse_job_id, field)
 
 
 def query_session_id(text: str, field: str) -> SessionId:
@@ -291,7 +277,18 @@ def query_run_id(text: str, field: str) -> RunId:
     Raises:
         InvalidInput: the text is not a run's id.
     """
+    return _query_id(text, parse_run_id, field)
+
+
+def _path_id(text: str, parse: Callable[[str], Id], kind: str) -> Id:
     try:
-        return parse_run_id(text)
+        return parse(text)
+    except ValueError:
+        raise NotFound(kind, text[:60]) from None
+
+
+def _query_id(text: str, parse: Callable[[str], Id], field: str) -> Id:
+    try:
+        return parse(text)
     except ValueError as error:
         raise InvalidInput(field, str(error)) from None
