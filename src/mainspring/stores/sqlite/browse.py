@@ -8,7 +8,7 @@ from datetime import datetime
 
 import apsw
 
-from mainspring.core.ids import JobId, RunId, SessionId
+from mainspring.core.ids import BackfillId, JobId, RunId, SessionId
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import FINAL_STATES, RunState
 from mainspring.core.why import MOST_AHEAD, KeyFacts, WaitFacts
@@ -45,6 +45,7 @@ class SqliteBrowseStore:
         state: RunState | None = None,
         queue: str | None = None,
         kind: RunKind | None = None,
+        backfill_id: BackfillId | None = None,
         error: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -60,6 +61,7 @@ class SqliteBrowseStore:
             "state": None if state is None else state.value,
             "queue": queue,
             "kind": kind,
+            "backfill_id": None if backfill_id is None else backfill_id.bytes,
             "error": error,
             "since": None if since is None else to_micros(since),
             "until": None if until is None else to_micros(until),
