@@ -42,8 +42,7 @@ class MemoryLimitStore:
         return [rule.name not in known for rule in rules]
 
     def _is_set(self, tenant: str, name: str) -> bool:
-        rule = self._tables.limits.rules.get((tenant, name))
-        return rule is not None and rule.is_set
+        return _is_set(self._tables, tenant, name)
 
     async def list_limits(self, tenant: str) -> list[LimitRule]:
         found = [
@@ -175,6 +174,16 @@ class MemoryLimitStore:
             is_full = bucket is None or bucket.at(now).level == bucket.burst
             if key.id not in used and not key.holds and is_full:
                 yield key.id
+
+
+def _is_set(tables: Tables, tenant: str, name: str) -> bool:
+    rule = tables.limits.rules.get((tenant, name))
+    return rule is not None and rule.is_set
+
+
+def are_limits_set(tables: Tables, tenant: str, spec: JobSpec) -> bool:
+    """Say whether all shared limits are set that a definition uses."""
+    return all(_is_set(tables, tenant, name) for name in used_limits(spec.concurrency))
 
 
 def keep_limits(tables: Tables, job_id: JobId, tenant: str, spec: JobSpec) -> None:
