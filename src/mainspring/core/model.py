@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
+from mainspring.core.batching import TAKES_BATCHES, BatchRule
 from mainspring.core.fields import MAX_PAYLOAD
 from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
 from mainspring.core.limits import LINED_UP, JobLimit
@@ -152,6 +153,7 @@ class JobSpec:
         poison_limit: how many worker crashes while this run is quarantined make it FAILED.
         concurrency: the limits under which its runs start, at most three.
         unique, debounce, throttle: which submissions make a run of their own; at most one of the three.
+        batch: how many of its runs are given to one call of its function; None is one. Not beside `concurrency`.
     """
 
     name: str
@@ -175,6 +177,12 @@ class JobSpec:
     unique: UniqueRule | None = None
     debounce: DebounceRule | None = None
     throttle: ThrottleRule | None = None
+    batch: BatchRule | None = None
+
+    @property
+    def is_lined_up(self) -> bool:
+        """Whether its runs wait in lines, each by its key."""
+        return bool(self.concurrency) or self.batch is not None
 
     @property
     def route(self) -> str:
@@ -185,7 +193,11 @@ class JobSpec:
         target = self.target
         known = TARGETS.by_name.get(target.type)
         base = target.type if known is None else known.route(target.params)
-        parts = (base, *self.labels, LINED_UP) if self.concurrency else (base, *self.labels)
+        parts: tuple[str, ...] = (base, *self.labels)
+        if self.batch is not None:
+            parts = (*parts, TAKES_BATCHES, LINED_UP)
+        elif self.concurrency:
+            parts = (*parts, LINED_UP)
         route = "+".join(parts)
         if "%" not in route and route.count("+") == len(parts) - 1:
             return route

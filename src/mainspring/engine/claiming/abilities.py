@@ -23,12 +23,14 @@ class Abilities:
         reach: what that is at the moment.
         width: for how many of their calls it is worth asking the store at a time; grows while all that ask get runs.
         is_turn_of_lines: the last claim that could have got runs with limits and others went to those with limits.
+        is_turn_of_batches: the last claim that could have got batches and runs with limits went to batches.
     """
 
     __slots__ = (
         "_routes",
         "_without",
         "functions",
+        "is_turn_of_batches",
         "is_turn_of_lines",
         "labels",
         "queues",
@@ -47,6 +49,7 @@ class Abilities:
         self._without: dict[frozenset[str], Abilities] = {}
         self.width = 1
         self.is_turn_of_lines = False
+        self.is_turn_of_batches = False
 
     @property
     def key(self) -> tuple[frozenset[str], ...]:

@@ -9,7 +9,7 @@ from itertools import islice
 
 from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import KeyId, LaneId
-from mainspring.core.limits import is_lined_up
+from mainspring.core.limits import is_batched, is_lined_up
 from mainspring.core.model import Lane, LaneKey
 from mainspring.core.pools import Peek
 from mainspring.core.triggers import EPOCH
@@ -49,6 +49,7 @@ class LaneChoice:
         lows: the lower bound of `ready_at` in each of them.
         quotas: the most runs to take of each; no bound where there is none.
         lines: if the lanes are those of runs with limits, the lines to claim from; a choice has lanes of one kind.
+        are_batches: runs of these lines are taken in batches.
         quarantined: the lanes with a quarantined run, the longest waiting first.
     """
 
@@ -57,6 +58,7 @@ class LaneChoice:
     quarantined: tuple[LaneId, ...]
     quotas: Mapping[LaneId, int] = field(default_factory=dict)
     lines: tuple[LineQuota, ...] = ()
+    are_batches: bool = False
 
 
 class LaneCache:
@@ -82,6 +84,7 @@ class LaneCache:
         self._served: dict[Abilities, tuple[KnownLane, ...]] = {}
         self._changes = -1
         self._lined_up: set[LaneId] = set()  # lanes whose runs wait in lines
+        self._batched: set[LaneId] = set()  # those of them whose runs are taken in batches
         self._are_lines_old = False
         self._passed_over: dict[LaneId, datetime] = {}  # lanes of quarantined runs without room, until when
 
@@ -205,7 +208,7 @@ class LaneCache:
 
     async def _read_lines(self, store: Store, clock: Clock, now: datetime) -> None:
         """Look at the lines of runs with limits: in their lanes, these are what is ready."""
-        await self.lines.read(store, clock)
+        await self.lines.read(store, clock, now, batched=self._batched)
         found = []
         for lane_id in self._lined_up:
             lane = self._lanes[lane_id]
@@ -217,10 +220,13 @@ class LaneCache:
         for lane_id in self._lanes.keep(lanes, among, now):
             self.order.remove(lane_id)
             self._lined_up.discard(lane_id)
+            self._batched.discard(lane_id)
         plain = []
         for lane in lanes:
             if is_lined_up(lane.key.route):
                 self._lined_up.add(lane.id)
+                if is_batched(lane.key.route):
+                    self._batched.add(lane.id)
             else:
                 plain.append(lane)
         self.order.keep(plain, among=())
@@ -277,6 +283,9 @@ class LaneCache:
         if len(first) > 1:
             abilities.is_turn_of_lines = are_lined_up = not abilities.is_turn_of_lines
         lined_up = {key: quota for key, quota in quotas.items() if key in self._lined_up}
+        are_batches = False
+        if self._batched and not self._batched.isdisjoint(lined_up):
+            lined_up, are_batches = self._choose_batches(abilities, lined_up)
         lines = self.lines.pick(lined_up, now) if are_lined_up else ()
         plain = {key: quota for key, quota in quotas.items() if key not in self._lined_up}
         kept = lined_up if lines else plain
@@ -286,7 +295,24 @@ class LaneCache:
             quarantined=self.quarantined(abilities, now),
             quotas=kept,
             lines=lines,
+            are_batches=are_batches,
         )
+
+    def _choose_batches(
+        self, abilities: Abilities, lined_up: Mapping[LaneId, int]
+    ) -> tuple[dict[LaneId, int], bool]:
+        """Return the lanes whose runs are taken in batches, or the others with lines, and which of the two it is.
+
+        They take turns as lanes with limits and those without do.
+        """
+        first = next(iter(lined_up))
+        tier = self.order.priority_of(first)
+        are_batches = first in self._batched
+        if len({key in self._batched for key in lined_up if self.order.priority_of(key) is tier}) > 1:
+            abilities.is_turn_of_batches = are_batches = not abilities.is_turn_of_batches
+        return {
+            key: quota for key, quota in lined_up.items() if (key in self._batched) is are_batches
+        }, are_batches
 
     def choose_speculatively(self, abilities: Abilities, now: datetime) -> LaneChoice | None:
         """Return the lanes from which a session may get what a hint has just announced, without reading them.

@@ -327,7 +327,7 @@ class Matcher:
                 self._lanes.expire(request, result, now)
                 if abilities is not None:
                     given.setdefault(abilities, Granted()).add(request, result)
-                if len(result.runs) == request.limit:
+                if len(result.runs) >= request.limit:  # of a batch, a slot takes many
                     self._has_news = True  # there may be more than was taken
             self._answer(item, result, now)
         for abilities, one in given.items():

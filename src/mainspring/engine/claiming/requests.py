@@ -130,7 +130,13 @@ def make_request(call: ClaimCall, choice: LaneChoice, limit: int) -> Request:
     is_repeat = call.limit == 0
     if is_repeat or (call.is_idle and choice.quarantined) or not choice.lines:
         return make_plain_request(call, choice, limit)
-    return LineClaim(session_id=call.session_id, number=call.number, limit=limit, lines=choice.lines)
+    return LineClaim(
+        session_id=call.session_id,
+        number=call.number,
+        limit=limit,
+        lines=choice.lines,
+        are_batches=choice.are_batches,
+    )
 
 
 def make_plain_request(call: ClaimCall, choice: LaneChoice, limit: int) -> ClaimRequest:

@@ -35,7 +35,7 @@ def make_fired_run(
         timeout=spec.timeout,
         expires_at=due_at + spec.expires_after if spec.expires_after is not None else None,
         skip_reason=skip_reason,
-        keys=keys_of(job_id, spec) if spec.concurrency and skip_reason is None else (),
+        keys=keys_of(job_id, spec) if spec.is_lined_up and skip_reason is None else (),
     )
 
 

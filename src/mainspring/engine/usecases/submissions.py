@@ -58,7 +58,7 @@ class JobForm:
         self.expires_after = spec.expires_after
         self.once = once_keys_of(spec)
         self.wait = None if spec.debounce is None else spec.debounce.wait
-        self.keys = KeyMaker(job.id, spec) if spec.concurrency else None
+        self.keys = KeyMaker(job.id, spec) if spec.is_lined_up else None
 
 
 def make_submitted_run(

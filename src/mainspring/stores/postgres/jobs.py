@@ -94,7 +94,7 @@ class PostgresJobStore:
             await use_calendars(
                 transaction, [(job.id, job.tenant, job.calendars) for job in added], are_new=True
             )
-            limited = [(job.id, job.tenant, job.spec) for job in added if job.spec.concurrency]
+            limited = [(job.id, job.tenant, job.spec) for job in added if job.spec.is_lined_up]
             if limited:
                 await keep_limits(transaction, limited, are_new=True)
             missed = dict.fromkeys(moved, AddResult.CALENDARS_MOVED)

@@ -12,6 +12,7 @@ from mainspring.core.ids import JobId, KeyId, LaneId, RunId
 from mainspring.core.limits import Hold, LimitRule, rules_of, used_limits
 from mainspring.core.model import JobSpec
 from mainspring.ports.store.limits import (
+    BatchLine,
     KeyUse,
     LimitDeletion,
     Line,
@@ -19,6 +20,7 @@ from mainspring.ports.store.limits import (
     LineClaimResult,
     LineKey,
 )
+from mainspring.stores.sqlite.batches import read_batches
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.lined_up import claim_lined_up
 from mainspring.stores.sqlite.rows import (
@@ -99,6 +101,12 @@ class SqliteLimitStore:
 
         return [_make_line(row) for row in await self._reader.call(work)]
 
+    async def read_batches(self, keys: Sequence[LineKey], *, now: datetime) -> list[BatchLine]:
+        """See `LimitStore`."""
+        if not keys:
+            return []
+        return await self._reader.call(lambda db: list(read_batches(db, keys, now)))
+
     async def claim_lined_up(self, requests: Sequence[LineClaim], *, now: datetime) -> list[LineClaimResult]:
         """See `LimitStore`."""
         if not requests:
@@ -122,7 +130,7 @@ class SqliteLimitStore:
 
 def keep_limits(db: apsw.Connection, job_id: JobId, tenant: str, spec: JobSpec, *, is_new: bool) -> None:
     """Store what a job's definition says about limits, instead of what an earlier one said."""
-    rules, job = rules_of(job_id, spec.concurrency), job_id.bytes
+    rules, job = rules_of(job_id, spec), job_id.bytes
     if not is_new:
         names = to_json([rule.name for rule in rules])
         execute(db, "lift_own_rules", {"job_id": job, "names": names})
@@ -143,6 +151,8 @@ def _write_rules(db: apsw.Connection, tenant: str, rules: Sequence[LimitRule]) -
             "period_ms": None if rule.rate is None else to_millis(rule.rate.per),
             "burst": rule.burst,
             "hold": rule.hold,
+            "batch_size": None if rule.batch is None else rule.batch.size,
+            "batch_wait_ms": None if rule.batch is None else to_millis(rule.batch.wait),
         }
         for rule in rules
     ]

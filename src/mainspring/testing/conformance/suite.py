@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mainspring.testing.conformance import (
+    batches,
     calendars,
     cancelling,
     census,
@@ -76,6 +77,7 @@ SUITE: tuple[type, ...] = (
     fencing.RepeatedReportIsApplied,
     cancelling.Cancel,
     cancelling.Expiry,
+    batches.Batches,
     liveness.Sessions,
     liveness.Reconciliation,
     liveness.Orphans,
