@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tools.judge.attempts import judge_effects, judge_ends
+from tools.judge.batches import judge_batches, judge_waits
 from tools.judge.cancels import judge_cancels
 from tools.judge.delays import judge_delays
 from tools.judge.fires import judge_fires, judge_instants
@@ -39,11 +40,12 @@ RULES = {
     "S23": "no worker is declared dead because the store is away or takes no writes",
     "S25": "a result comes from the attempt that was accepted",
     "S27": "nothing is stuck",
+    "S29": "a call has no more runs than its job allows, and all of one key",
     "L1": "what is due starts at once",
     "L2": "what is due is fired at once",
     "L3": "what a worker lost is given back in time",
     "L5": "tenants that wait get shares by weight, or go by age",
-    "L10": "a line with room does not wait",
+    "L10": "a line with room does not wait, and no run waits longer for its batch than its job says",
 }
 """The rules, by their names in the reliability notes."""
 
@@ -70,5 +72,7 @@ def judge(history: History) -> Verdict:
         *judge_shares(history, runs, counts),
         *judge_limits(history, runs, counts),
         *judge_lines(history, runs, counts),
+        *judge_batches(history, runs, counts),
+        *judge_waits(history, runs, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))

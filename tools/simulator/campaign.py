@@ -71,6 +71,7 @@ REQUIRED = (
     "fires_left_out_by_a_calendar",
     "job_set_by_a_new_calendar",
     *("caps_reached", "places_kept", "starts_under_rates", "line_stopped_by_a_cap", "line_stopped_by_a_rate"),
+    *("claim_of_batches", "batches_full", "batches_not_full", "waits_for_batches"),
     *(f"crash_{moment}_{verb}" for verb in (*CRASH_VERBS, *LOOK_VERBS) for moment in ("before", "after")),
 )
 """What a campaign must meet, each at least once; otherwise it is void."""

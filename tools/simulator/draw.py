@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from mainspring.testing.factories import at
+from tools.simulator.batched import make_batched
 from tools.simulator.closings import make_closings
 from tools.simulator.crowd import make_crowd
 from tools.simulator.limited import make_limited
@@ -37,6 +38,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     crowd, floods = make_crowd(seed, seconds)
     closed, closings, failings = make_closings(seed, servers, seconds)
     limited, limits = make_limited(seed, seconds)
+    batched, gathered = make_batched(seed, seconds)
     once, bursts = make_once(seed, seconds)
     names = [f"server-{index}" for index in range(servers)]
     names += [f"worker-{index}" for index in range(len(workers))]
@@ -52,7 +54,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         latency=random.choice([0.0005, 0.002, 0.02]),
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once),
+        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once, *batched),
         actions=tuple(
             sorted(
                 (
@@ -63,6 +65,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *floods,
                     *closings,
                     *limits,
+                    *gathered,
                     *bursts,
                 ),
                 key=lambda action: action.at,
