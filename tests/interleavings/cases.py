@@ -140,7 +140,9 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
     lines = tuple(LineQuota(line.key, START, 3) for line in await store.read_lines(limit=9))
     batched = await add_job(store, make_spec(name="batched", queue="batched", batch=BatchRule(size=2)))
     for place in range(3):
-        await submit(store, batched, due_at=at(0.001 * place))  # which is the first does not depend on its place
+        await submit(
+            store, batched, due_at=at(0.001 * place)
+        )  # which is the first does not depend on its place
     known = {line.key for line in lines}
     others = [line for line in await store.read_lines(limit=9) if line.key not in known]
     batch_lines = tuple(LineQuota(line.key, START, 1) for line in others)

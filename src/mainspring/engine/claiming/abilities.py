@@ -84,6 +84,7 @@ class KnownSessions:
         self._store = store
         self._abilities: dict[SessionId, Abilities] = {}
         self._shared: dict[tuple[frozenset[str], ...], Abilities] = {}
+        self._slots: dict[SessionId, int] = {}
         self._read_at = -1.0e9
 
     def __contains__(self, session_id: object) -> bool:
@@ -92,14 +93,20 @@ class KnownSessions:
     def welcome(self, session_id: SessionId, offer: Registration) -> None:
         """Note what a session offers that was just opened."""
         self._abilities[session_id] = self._share(Abilities(offer))
+        self._slots[session_id] = offer.slots
 
     def forget(self, session_id: SessionId) -> None:
         """Drop what is known of a session that has ended."""
         self._abilities.pop(session_id, None)
+        self._slots.pop(session_id, None)
 
     def get(self, session_id: SessionId) -> Abilities | None:
         """Return what a session offers; None if it is not known to be alive."""
         return self._abilities.get(session_id)
+
+    def slots(self, session_id: SessionId) -> int:
+        """Return how many attempts a session can run at a time; 1 if it is not known."""
+        return self._slots.get(session_id, 1)
 
     def find(self, call: ClaimCall) -> Abilities | None:
         """Return what a call can get: what its session offers, without the functions that it has no room for."""
@@ -121,6 +128,7 @@ class KnownSessions:
         if is_unknown:
             offers = {session.id: session for session in await self._store.list_sessions()}
             live = {key: abilities for key, abilities in self._abilities.items() if key not in before}
+            self._slots |= {key: offer.slots for key, offer in offers.items()}
             for key, offer in offers.items():
                 live[key] = self._abilities.get(key) or self._share(Abilities(offer))
         else:
@@ -133,6 +141,8 @@ class KnownSessions:
             }
         self._read_at = at
         self._abilities = live
+        if len(self._slots) > len(live):
+            self._slots = {key: slots for key, slots in self._slots.items() if key in live}
         self._shared = {abilities.key: abilities for abilities in live.values()}
         return True
 

@@ -288,7 +288,7 @@ class Matcher:
         asked: list[Waiting] = []
         requests: list[Request] = []
         passed: list[tuple[Waiting, bool]] = []
-        choices = LaneChoices(self._lanes, count_seats(waiting, self._sessions), now)
+        choices = LaneChoices(self._lanes, count_seats(waiting, self._sessions), self._sessions, now)
         turns: dict[Abilities, int] = {}
         for item in waiting:
             if item.future.done():

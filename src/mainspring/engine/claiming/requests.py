@@ -83,11 +83,15 @@ class LaneChoices:
     Args:
         lanes: what is known of the lanes.
         seats: for how many runs the store is asked, of sessions that offer the same.
+        sessions: says how many slots a session has.
         now: the store's time.
     """
 
-    def __init__(self, lanes: LaneCache, seats: Mapping[Abilities, int], now: datetime) -> None:
+    def __init__(
+        self, lanes: LaneCache, seats: Mapping[Abilities, int], sessions: KnownSessions, now: datetime
+    ) -> None:
         self._lanes = lanes
+        self._sessions = sessions
         self._seats = seats
         self._now = now
         self._made: dict[Abilities, LaneChoice] = {}
@@ -99,6 +103,8 @@ class LaneChoices:
         if bound is not None and 0 < bound.limit < limit:
             others = self._choose(abilities.without(bound.functions), seats)
             choice, limit = divide(choice, others, bound, limit)
+        if choice.are_batches:  # whatever a worker claims ahead of its slots, it is not whole batches
+            limit = min(limit, self._sessions.slots(call.session_id))
         return make_request(call, choice, limit)
 
     def _choose(self, abilities: Abilities, seats: int) -> LaneChoice:

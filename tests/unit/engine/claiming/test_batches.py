@@ -64,6 +64,15 @@ async def test_a_seat_takes_a_batch(bench: Bench) -> None:
     assert given == [3] * 9
 
 
+async def test_a_worker_gets_no_more_batches_than_it_has_slots(bench: Bench) -> None:
+    """It may claim single runs ahead of its slots, for which its claims have a larger limit."""
+    runtime = bench.runtime
+    await submit(runtime, await add_job(runtime), *"a" * 60)
+    worker = await runtime.worker(slots=2)
+    given = [sizes(await worker.claim(50)) for _ in range(3)]
+    assert given == [[3, 3]] * 3
+
+
 async def test_runs_of_one_key_share_a_call(bench: Bench) -> None:
     runtime, worker = bench.runtime, await bench.runtime.worker()
     job_id = await add_job(runtime, batch={"size": 3, "wait": "2s", "key": "$.customer"})

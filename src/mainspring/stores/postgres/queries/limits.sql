@@ -224,23 +224,28 @@ CROSS JOIN LATERAL (
 LIMIT :limit;
 
 -- name: read_batches
--- When lines have a batch: what the first run of each says, and the run that fills one, unless the first has waited.
+-- When lines have a batch: what the first run of each says, and the run that fills one, unless the first has waited. The
+-- limits keep the planner to one search for each line.
 SELECT
-    wanted.key_id, wanted.lane_id, head.ready_at AS head_at, limit_rule.batch_size, limit_rule.batch_wait_ms,
+    wanted.key_id, wanted.lane_id, head.ready_at AS head_at, rule.batch_size, rule.batch_wait_ms,
     filling.ready_at AS full_at
 FROM unnest(:key_ids::bigint[], :lane_ids::bigint[]) AS wanted (key_id, lane_id)
-JOIN concurrency_key ON concurrency_key.id = wanted.key_id
-JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
 CROSS JOIN LATERAL (
     SELECT run.ready_at FROM run
     WHERE {is_in_line} AND run.key_id = wanted.key_id AND run.lane_id = wanted.lane_id AND {is_unexpired}
     ORDER BY run.ready_at LIMIT 1
 ) AS head
+CROSS JOIN LATERAL (
+    SELECT concurrency_key.rule_id FROM concurrency_key WHERE concurrency_key.id = wanted.key_id LIMIT 1
+) AS key
+CROSS JOIN LATERAL (
+    SELECT limit_rule.batch_size, limit_rule.batch_wait_ms FROM limit_rule WHERE limit_rule.id = key.rule_id LIMIT 1
+) AS rule
 LEFT JOIN LATERAL (
     SELECT run.ready_at FROM run
     WHERE {is_in_line} AND run.key_id = wanted.key_id AND run.lane_id = wanted.lane_id AND {is_unexpired}
-      AND head.ready_at + limit_rule.batch_wait_ms * interval '1 millisecond' > :now
-    ORDER BY run.ready_at LIMIT 1 OFFSET limit_rule.batch_size - 1
+      AND head.ready_at + rule.batch_wait_ms * interval '1 millisecond' > :now
+    ORDER BY run.ready_at LIMIT 1 OFFSET rule.batch_size - 1
 ) AS filling ON true;
 
 -- name: lock_batches
