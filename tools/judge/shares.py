@@ -46,14 +46,12 @@ def _judge_ages(history: History, runs: Runs, counts: Counter[str]) -> Iterator[
 
     Some may: what each process hands out in one claim from what it saw before, and as many again for each fault.
     """
-    inserted: dict[RunId, datetime] = {}
     waiting: dict[RunId, datetime] = {}
     passed: list[str] = []
     for event, tenant in _events_of(history, runs):
         assert event.run_id is not None
         if event.target is RunState.PENDING:
-            at = inserted.setdefault(event.run_id, event.at)
-            waiting[event.run_id] = at
+            waiting[event.run_id] = event.at  # what is handed back is ready anew, and goes behind the others
             continue
         since = waiting.pop(event.run_id, None)
         if event.what == "claimed" and since is not None and event.token == 1:

@@ -119,3 +119,16 @@ def test_the_youngest_first_is_not() -> None:
 
 def test_what_one_claim_hands_out_may_be_younger() -> None:
     assert judged(by_age([*"b" * 9, *"a" * COUNT, *"b" * 100]))[0] == 0
+
+
+def test_a_run_that_was_handed_back_stands_behind_the_others() -> None:
+    story = by_age(["a", "a", *"b" * COUNT])
+    claimed = next(one for one in story.events if one.what == "claimed")
+    back = replace(claimed, at=claimed.at + timedelta(seconds=1), target=RunState.PENDING, what="handed_back")
+    others = [one for one in story.events if owner_of(story, one) == "b" or one.run_id == claimed.run_id]
+    history = replace(story, events=sorted([*others, back], key=lambda one: one.at))
+    assert judged(history)[0] == 0
+
+
+def owner_of(story: History, one: Event) -> str:
+    return next(run.tenant for run in story.runs if run.id == one.run_id)
