@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import App, Batch, Call, InvalidInput
-from tests.processes.processes import run, server
+from tests.processes.processes import run, running, server
 
 PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "batch-runs.md").read_text()
 APP = """
@@ -97,6 +97,21 @@ async def test_a_run_that_waits_is_cancelled_alone(url: str) -> None:
     more = await app.submit("patient", [3, 4])
     for handle in (second, third, *more):
         assert (await handle.wait(timeout=30)).status == "SUCCEEDED"
+
+
+async def test_a_worker_over_http_gets_whole_batches(tmp_path: Path) -> None:
+    (tmp_path / "mailing.py").write_text(APP)
+    with running("server", "--store", "memory://", "--port", 0, cwd=tmp_path) as process:
+        address = process.wait_for("listening on ")
+        with running("worker", "mailing:app", "--server", address, cwd=tmp_path) as worker:
+            worker.wait_for("ready")
+            app = App(address)
+            handles = await app.submit("mail", [{"customer": "a"}] * 10)
+            results = [(await handle.wait(timeout=30)).result for handle in handles]
+            assert {tuple(result) for result in results} == {(10, 1, 1)}
+            [shown] = (await app.client.list_workers()).items
+            assert shown.labels == []
+            app.close()
 
 
 def test_the_command_line_takes_it(url: str, tmp_path: Path) -> None:
