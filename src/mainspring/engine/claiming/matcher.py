@@ -22,6 +22,7 @@ from mainspring.engine.claiming.requests import (
     count_seats,
     make_plain_request,
 )
+from mainspring.engine.claiming.reserved import ReservedSlots
 from mainspring.engine.claiming.turn import AskingTurn
 from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCalls
 from mainspring.engine.common.wakeups import RunsNews, Wakeups
@@ -68,10 +69,9 @@ class Matcher:
         self._is_closed = False
         self._numbers = LastNumbers()
         self._lanes = LaneCache()
-        self._has_news = True
-        self._has_hint = False
-        self._turn = AskingTurn()
-        self._straight = 0
+        self.reserved = ReservedSlots(self._lanes.order, clock)
+        self._has_news, self._has_hint = True, False
+        self._turn, self._straight = AskingTurn(), 0
         wakeups.subscribe_runs(self._on_runs_ready)
 
     @property
@@ -171,6 +171,7 @@ class Matcher:
         if self._has_news or self._lanes.is_old(at):
             self._has_news = False
             await self._lanes.read(self._store, self._clock, self._random, now)
+        await self.reserved.renew(self._store, now)
         await self._lanes.peek(self._store, now)
         await self._know_sessions(at)
         asked, requests, passed = self._choose(self._concerned(at, now), now)
@@ -354,6 +355,7 @@ class Matcher:
             self.forget(item.call.session_id)
         keys = result.keys if isinstance(result, LineClaimResult) else {}
         wanted = self._is_drain_wanted(item.call, now)
+        self.reserved.note(result.runs, now)
         self._resolve(item, ClaimAnswer(result.runs, result.is_session_live, wanted, keys))
 
     async def _know_sessions(self, at: float) -> None:
