@@ -167,7 +167,7 @@ OTHER_PARAMETERS = {
     ),
     "write_tenant": (
         {"tenant"},
-        {"name", "weight", "tenant_cap", "job_cap", "submit_count", "submit_period_m"},
+        {"name", "weight", "reserve", "tenant_cap", "job_cap", "submit_count", "submit_period_m"},
         "JSON lists here, arrays there",
     ),
     "submit_claimed": (

@@ -366,6 +366,7 @@ async def test_what_waits_is_counted_by_index_lane_by_lane(dsn: str, watch: Any)
     [
         ("read_lanes", {"lane"}, {"run_ready", "run_quarantined"}),
         ("list_orphans", {"session"}, {"run_claimed"}),
+        ("count_running", set(), {"run_claimed"}),
     ],
 )
 async def test_look_at_everything_reads_a_small_table_whole_and_runs_by_index(

@@ -138,7 +138,13 @@ class Engine:
         self.ownership = Ownership()
         self.shards: Shards | None = None
         self._policies = PolicyFollower(store, waiter=tools.waiter())
-        for follow in (self.matcher.follow, self.client.intake.follow, expiries.follow):
+        followers = (
+            self.matcher.follow,
+            self.matcher.reserved.follow,
+            self.client.intake.follow,
+            expiries.follow,
+        )
+        for follow in followers:
             self._policies.tell(follow)
         restrictions = RestrictionFollower(store, wakeups=self.wakeups, waiter=tools.waiter())
         restrictions.tell(self.matcher.follow_restrictions)

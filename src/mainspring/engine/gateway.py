@@ -214,6 +214,7 @@ class LocalGateway:
         ]
         if measured:
             self._learn(measured)
+        self._matcher.reserved.note_ends(((report.run_id, report.token) for _, report in reports), now)
         ended = self._book.take_keys(report.run_id for _, report in reports)
         if others:
             self._wakeups.runs_ready(keys=ended)

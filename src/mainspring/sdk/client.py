@@ -150,7 +150,10 @@ class AsyncClient(Transport, AsyncLists):
         return await self.call(operations.GET_TENANT, tenant)
 
     async def put_tenant(self, tenant: str, body: Mapping[str, Any]) -> TenantView:
-        """Set a tenant's `weight`, `max_queued`, `max_jobs` and `submit_rate`. What is left out gets its default."""
+        """Set a tenant's `weight`, `reserved`, `max_queued`, `max_jobs` and `submit_rate`.
+
+        What is left out gets its default.
+        """
         return await self.call(operations.UPSERT_TENANT, tenant, body=body)
 
     async def list_limits(self, *, after: str | None = None, limit: int = 100) -> LimitPage:

@@ -27,6 +27,7 @@ class TenantView(Struct, kw_only=True):
 
     name: str
     weight: int
+    reserved: int
     max_queued: int | None
     max_jobs: int | None
     submit_rate: str | None

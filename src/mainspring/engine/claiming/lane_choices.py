@@ -99,7 +99,11 @@ class LaneChooser:
         tier = self._order.priority_of(leader)
         first = {key in self._lanes.lined_up for key in quotas if self._order.priority_of(key) is tier}
         are_lined_up = leader in self._lanes.lined_up
-        if len(first) > 1 and not self._order.is_fifo(leader):
+        reserved = abilities.reach.reserved
+        if any((key in self._lanes.lined_up) != are_lined_up for key in reserved):
+            # Those of the other kind come before all that have no reserved seats.
+            quotas, abilities.reach.is_cut = reserved, True
+        if leader not in reserved and len(first) > 1 and not self._order.is_fifo(leader):
             abilities.is_turn_of_lines = are_lined_up = not abilities.is_turn_of_lines
         lined_up = {key: quota for key, quota in quotas.items() if key in self._lanes.lined_up}
         are_batches = False
@@ -139,11 +143,13 @@ class LaneChooser:
         """Return the lanes from which a session may get what a hint has just announced, without reading them.
 
         None if that cannot be told so cheaply: something was ready or quarantined at the last read, so that others may
-        come first, or these abilities serve too many lanes, or none that is known.
+        come first, or a tenant has fewer slots than are reserved for it, or these abilities serve too many lanes, or
+        none that is known.
         """
-        if self.has_ready(now):
+        served, reserves = self._serve_few(abilities), self._order.reserves
+        if self.has_ready(now) or (reserves and any(reserves.missing(lane.key.tenant) for lane in served)):
             return None
-        return self._choose_among(self._serve_few(abilities))
+        return self._choose_among(served)
 
     def choose_for_new(self, key: LaneKey, abilities: Abilities, now: datetime) -> LaneChoice | None:
         """Return all lanes from which a session gets work, if a new run of one lane is the next that it would get.

@@ -23,6 +23,7 @@ from mainspring.engine.claiming.requests import (
     count_seats,
     make_plain_request,
 )
+from mainspring.engine.claiming.reserved import ReservedSlots
 from mainspring.engine.claiming.turn import AskingTurn
 from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCalls
 from mainspring.engine.common.wakeups import RunsNews, Wakeups
@@ -67,11 +68,10 @@ class Matcher:
         self._is_closed = False
         self._numbers = LastNumbers()
         self._lanes = LaneCache()
+        self.reserved = ReservedSlots(self._lanes.order, clock)
         self._answers = Answers(self._waiting, self._sessions, self._numbers, self._lanes.chooser)
-        self._has_news = True
-        self._has_hint = False
-        self._turn = AskingTurn()
-        self._straight = 0
+        self._has_news, self._has_hint = True, False
+        self._turn, self._straight = AskingTurn(), 0
         wakeups.subscribe_runs(self._on_runs_ready)
 
     @property
@@ -169,6 +169,7 @@ class Matcher:
         if self._has_news or self._lanes.is_old(at):
             self._has_news = False
             await self._lanes.read(self._store, self._clock, self._random, now)
+        await self.reserved.renew(self._store, now)
         await self._lanes.peek(self._store, now)
         await self._know_sessions(at)
         asked, requests, passed = self._choose(self._concerned(at, now), now)
@@ -241,6 +242,7 @@ class Matcher:
             self._straight += 1
             if (abilities := self._sessions.find(item.call)) is not None:
                 self._lanes.order.charge_lane(abilities.reach, run.lane, 1)
+            self.reserved.note((claimed,), now)
             self._answers.give(item, ClaimResult((claimed,)), now)
             return claimed.run_id
 
@@ -325,6 +327,7 @@ class Matcher:
                     given.setdefault(abilities, Granted()).add(request, result)
                 if len(result.runs) >= request.limit:  # of a batch, a slot takes many
                     self._has_news = True  # there may be more than was taken
+            self.reserved.note(result.runs, now)
             self._answers.give(item, result, now)
         for abilities, one in given.items():
             if self._lanes.order.charge(abilities.reach, one.taken, one.quotas, one.seats):

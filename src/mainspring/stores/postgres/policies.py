@@ -53,6 +53,7 @@ class PostgresPolicyStore:
                 job_caps=[tenant.max_jobs for tenant in last.values()],
                 submit_counts=[None if rate is None else rate.count for rate in rates],
                 submit_periods_ms=[None if rate is None else rate.per // _MILLISECOND for rate in rates],
+                reserves=[tenant.reserved for tenant in last.values()],
             )
             return [tenant.name not in known for tenant in tenants]
 
@@ -104,6 +105,14 @@ class PostgresPolicyStore:
         )
         return [row["runs"] for row in rows]
 
+    async def count_running(self, tenants: Sequence[str]) -> dict[str, int]:
+        if not tenants:
+            return {}
+        rows = await self._connections.fetch(
+            Role.WATCH, "count_running", is_repeatable=True, tenants=list(tenants)
+        )
+        return dict.fromkeys(tenants, 0) | {row["tenant"]: row["runs"] for row in rows}
+
     async def take_permits(
         self, requests: Sequence[PermitRequest], *, now: datetime
     ) -> list[datetime | None]:
@@ -137,6 +146,7 @@ def _make_tenant(row: Record) -> Tenant:
     return Tenant(
         name=row["tenant"],
         weight=row["weight"],
+        reserved=row["reserved"],
         max_queued=row["max_queued"],
         max_jobs=row["max_jobs"],
         submit_rate=_make_submit_rate(row),

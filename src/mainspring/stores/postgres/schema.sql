@@ -456,6 +456,7 @@ CREATE TABLE tenant (
     submit_per_ms bigint,
     permits double precision,
     permits_at timestamp with time zone,
+    reserved integer NOT NULL DEFAULT 0,
     CONSTRAINT tenant_pkey PRIMARY KEY (id),
     CONSTRAINT tenant_weight_positive CHECK ((weight > 0))
 );

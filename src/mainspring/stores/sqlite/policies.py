@@ -67,6 +67,14 @@ class SqlitePolicyStore:
 
         return await self._browser.call(work)
 
+    async def count_running(self, tenants: Sequence[str]) -> dict[str, int]:
+        """See `PolicyStore`."""
+        if not tenants:
+            return {}
+        values = {"tenants": to_json(tenants)}
+        found = await self._reader.call(lambda db: fetch_tuples(db, "count_running", values))
+        return dict.fromkeys(tenants, 0) | dict(found)
+
     async def take_permits(
         self, requests: Sequence[PermitRequest], *, now: datetime
     ) -> list[datetime | None]:
@@ -80,6 +88,7 @@ def _make_tenant(row: NamedRow) -> Tenant:
     return Tenant(
         name=row.tenant,
         weight=row.weight,
+        reserved=row.reserved,
         max_queued=row.max_queued,
         max_jobs=row.max_jobs,
         submit_rate=_make_submit_rate(row),
@@ -137,6 +146,7 @@ def _write_tenants(db: apsw.Connection, tenants: Sequence[Tenant]) -> list[bool]
             tenant.max_jobs,
             None if tenant.submit_rate is None else tenant.submit_rate.count,
             None if tenant.submit_rate is None else tenant.submit_rate.per // _MILLISECOND,
+            tenant.reserved,
         ]
         for tenant in last.values()
     ]

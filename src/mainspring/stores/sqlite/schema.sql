@@ -438,7 +438,7 @@ CREATE TABLE shard_lease (
 CREATE TABLE tenant (
     id TEXT PRIMARY KEY,
     weight INTEGER NOT NULL DEFAULT 1 CONSTRAINT tenant_weight_positive CHECK (weight > 0)
-, max_queued INTEGER, max_jobs INTEGER, submit_count INTEGER, submit_per_ms INTEGER, permits REAL, permits_at INTEGER) STRICT;
+, max_queued INTEGER, max_jobs INTEGER, submit_count INTEGER, submit_per_ms INTEGER, permits REAL, permits_at INTEGER, reserved INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE VIEW any_run AS
 SELECT
