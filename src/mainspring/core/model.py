@@ -169,6 +169,8 @@ class JobSpec:
         concurrency: the limits under which its runs start, at most three.
         unique, debounce, throttle: which submissions make a run of their own; at most one of the three.
         pause_after_failures: after how many failed runs in a row the job is paused; None is never.
+        preempts: its waiting runs may take the slots of preemptible runs of lower tiers; None: if their tier is HIGH.
+        preemptible: its runs may be stopped for more urgent work, to start again later.
     """
 
     name: str
@@ -193,6 +195,8 @@ class JobSpec:
     debounce: DebounceRule | None = None
     throttle: ThrottleRule | None = None
     pause_after_failures: int | None = None
+    preempts: bool | None = None
+    preemptible: bool = False
 
     @property
     def is_limited(self) -> bool:
