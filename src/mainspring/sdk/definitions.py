@@ -13,6 +13,7 @@ from mainspring.core.model import Delivery, Misfire, Overlap, Priority
 from mainspring.core.priorities import read_priority
 from mainspring.core.targets import TARGETS
 from mainspring.errors import InvalidInput
+from mainspring.sdk.batch import Batch
 from mainspring.sdk.once import Debounce, Duration, Throttle, Unique
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -76,6 +77,12 @@ class JobOptions(TypedDict, total=False):
     preemptible: bool
 
 
+class AllJobOptions(JobOptions, total=False):
+    """The same, and what changes how the function is called."""
+
+    batch: Mapping[str, Any] | Batch | None
+
+
 def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body of a function's job, in JSON values.
 
@@ -120,7 +127,7 @@ def _plain(value: object) -> object:
         return value.total_seconds()
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, Unique | Debounce | Throttle):
+    if isinstance(value, Unique | Debounce | Throttle | Batch):
         given = {each.name: getattr(value, each.name) for each in fields(value)}
         return {name: _plain(item) for name, item in given.items() if item is not None}
     if isinstance(value, Mapping):
