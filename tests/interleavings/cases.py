@@ -16,6 +16,7 @@ from mainspring.core.once import OnceGuard, OnConflict, UniqueRule, UniqueScope
 from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.outlines import RunOutline
 from mainspring.core.pauses import Pause, PauseScope
+from mainspring.core.priorities import PriorityClass
 from mainspring.core.queues import Queue, QueueOrder
 from mainspring.core.rates import Rate
 from mainspring.core.tenants import Tenant
@@ -243,6 +244,7 @@ _TOUCHES = tuple(
         "record_tzdata": "cluster",
         "set_tenants set_tenants_backwards set_queues set_queues_backwards": "policies",
         "take_permits take_permits_backwards": "policies",
+        "set_classes set_classes_backwards delete_classes": "classes",
         "pause_queues pause_all resume_queues": "session restrictions",
         "write_calendar write_other_calendar delete_calendar": "calendars",
         "replan edit_calendars add_with_calendars": "job calendars",
@@ -777,6 +779,25 @@ async def set_queues(store: PostgresStore, scene: Scene) -> Any:
     return await store.write_queues(
         [Queue(name="bulk", order=QueueOrder.FIFO), Queue(name="mail", aging_share=0.2)]
     )
+
+
+@_verb()
+async def set_classes(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_priority_classes([_class("calm", Priority.LOW), _class("night", Priority.LOW)])
+
+
+@_verb()
+async def set_classes_backwards(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_priority_classes([_class("night", Priority.HIGH), _class("calm", Priority.HIGH)])
+
+
+@_verb()
+async def delete_classes(store: PostgresStore, scene: Scene) -> Any:
+    return await store.delete_priority_classes(["night", "calm"])
+
+
+def _class(name: str, tier: Priority) -> PriorityClass:
+    return PriorityClass(name=name, tier=tier)
 
 
 @_verb()

@@ -57,6 +57,8 @@ NEW_OPTIONS: Row = {
     "debounce": None,
     "throttle": None,
     "pause_after_failures": None,
+    "preempts": None,
+    "preemptible": False,
     "pause_note": None,
     "batch": None,
 }
@@ -191,6 +193,7 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
         *("census", "revision", "run_tally", "run_unique"),
         *("limit_rule", "limit_use", "concurrency_key", "key_hold"),
         *("calendar", "calendar_use", "pause", "failure_watch", "backfill"),
+        "priority_class",
     }
     before["job"] = [job | {"pause_note": None} for job in before["job"]]
     before["run"] = [without_keys(run) for run in before["run"]]

@@ -24,6 +24,7 @@ from mainspring.wire.limits import KeyPage, LimitPage, LimitView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
 from mainspring.wire.pauses import PauseList
 from mainspring.wire.policies import QueuePage, QueueView, TenantPage, TenantView
+from mainspring.wire.priorities import PriorityClassPage, PriorityClassView
 from mainspring.wire.views import (
     BulkJobView,
     BulkRunView,
@@ -175,6 +176,22 @@ class AsyncClient(Transport, AsyncLists):
     async def list_limit_keys(self, name: str, *, after: str | None = None, limit: int = 100) -> KeyPage:
         """Return a page of the keys of a limit, with how much of each is taken."""
         return await self.call(operations.LIST_LIMIT_KEYS, name, query={"after": after, "limit": limit})
+
+    async def list_priority_classes(self, *, after: str | None = None, limit: int = 100) -> PriorityClassPage:
+        """Return a page of the classes that jobs may name as their priority."""
+        return await self.call(operations.LIST_PRIORITY_CLASSES, query={"after": after, "limit": limit})
+
+    async def get_priority_class(self, name: str) -> PriorityClassView:
+        """Return a priority class."""
+        return await self.call(operations.GET_PRIORITY_CLASS, name)
+
+    async def put_priority_class(self, name: str, body: Mapping[str, Any]) -> PriorityClassView:
+        """Set a priority class: `tier`, `preempts`, `preemptible`. Jobs copy it when they are written."""
+        return await self.call(operations.UPSERT_PRIORITY_CLASS, name, body=body)
+
+    async def delete_priority_class(self, name: str) -> Deleted:
+        """Delete a priority class. Jobs that named it keep what they copied."""
+        return await self.call(operations.DELETE_PRIORITY_CLASS, name)
 
     async def list_queues(self, *, after: str | None = None, limit: int = 100) -> QueuePage:
         """Return a page of the queues for which something was set."""

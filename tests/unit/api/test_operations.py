@@ -204,7 +204,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_runs", "get_run", "count_runs", "list_workers", "preview_trigger", "list_job_fires"),
             *("list_calendars", "get_calendar", "list_calendar_versions", "list_calendar_days"),
             *("list_limits", "get_limit", "list_limit_keys", "get_run_why"),
-            *("list_backfills", "get_backfill"),
+            *("list_backfills", "get_backfill", "list_priority_classes", "get_priority_class"),
         },
         Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run"},
         Right.OPERATE: {
@@ -218,6 +218,7 @@ def test_rights_are_those_of_the_design() -> None:
         Right.ADMIN: {
             *("list_tenants", "get_tenant", "upsert_tenant"),
             *("list_queues", "get_queue", "upsert_queue"),
+            *("upsert_priority_class", "delete_priority_class"),
             *("pause_all", "resume_all", "pause_tenant", "resume_tenant"),
         },
         Right.WORK: {f"worker_{verb}" for verb in ("register", "claim", "beat", "report", "leave")},

@@ -247,7 +247,7 @@ def _note(fire: FireView) -> str:
 @click.option("--payload", metavar="JSON", help="The run's own payload.")
 @click.option("--run-at", metavar="INSTANT", help="The earliest instant to start.")
 @click.option("--delay", metavar="DURATION", help="Start this long from now, like 90s; not with --run-at.")
-@click.option("--priority", metavar="TIER", help="HIGH, MEDIUM or LOW.")
+@click.option("--priority", metavar="TIER", help="HIGH, MEDIUM, LOW, or a class of that tier.")
 @click.option(
     "--key", metavar="TEXT", help="Idempotency key: repeating the call with it returns the same run."
 )

@@ -24,10 +24,12 @@ from mainspring.core.ids import (
     format_job_id,
     make_backfill_id,
 )
+from mainspring.core.priorities import class_named
 from mainspring.core.triggers import Trigger
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
 from mainspring.engine.scheduling.backfill_fires import BackfillFires
+from mainspring.engine.usecases.priority_classes import find_tier
 from mainspring.errors import Conflict, InvalidInput, NotFound
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
@@ -76,6 +78,9 @@ class Backfills:
                 type that is unknown here.
         """
         now = self._clock.now()
+        named = class_named(body.get("priority"))
+        if named is not None:
+            body = {**body, "priority": await find_tier(self._store, named)}
         request = read_backfill(body, self._limits, now=now)
         plan = await self._plan(tenant, job_id, request)
         if request.is_dry_run:

@@ -16,6 +16,7 @@ from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.jobs import Accepted, Jobs
 from mainspring.engine.usecases.limits import Limits
 from mainspring.engine.usecases.pauses import PauseSwitch
+from mainspring.engine.usecases.priority_classes import PriorityClasses
 from mainspring.engine.usecases.queues import Queues
 from mainspring.engine.usecases.runs import KEY_LIFETIME, Runs, WaitingSlots
 from mainspring.engine.usecases.tenants import Tenants
@@ -27,8 +28,9 @@ from mainspring.ports.store.sessions import SessionFacts
 class Client:
     """Use cases on jobs (`client.jobs`), runs (`client.runs`) and calendars, and on what is set for tenants and others.
 
-    The latter are queues (`client.queues`), the limits that jobs share (`client.limits`), and what is paused
-    (`client.pauses`). `client.backfills` makes the runs of jobs for a range that is past.
+    The latter are queues (`client.queues`), the limits that jobs share (`client.limits`), what is paused
+    (`client.pauses`), and priority classes (`client.priority_classes`). `client.backfills` makes the runs of jobs for
+    a range that is past.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Client:
         )
         self.limits = Limits(store, clock=clock)
         self.tenants, self.queues = Tenants(store), Queues(store)
+        self.priority_classes = PriorityClasses(store)
         self.pauses = PauseSwitch(store, clock=clock, wakeups=wakeups)
         self.runs = Runs(
             store,

@@ -31,6 +31,7 @@ from mainspring.engine.usecases.clock_changes import (
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.ledger import read_ledger
 from mainspring.engine.usecases.limits import check_limits
+from mainspring.engine.usecases.priority_classes import copy_classes
 from mainspring.engine.usecases.scheduled import Scheduled, Scheduling
 from mainspring.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource
@@ -91,6 +92,7 @@ class Jobs:
             InvalidInput, Conflict: the body is wrong, the name is taken, or the tenant may have no further job.
         """
         functions = await self._known_functions([body])
+        (body,) = await copy_classes(self._store, [body])
         for _ in range(_TRIES):
             now = self._clock.now()
             spec = self._read(body, now=now, functions=functions)
@@ -118,6 +120,7 @@ class Jobs:
         """
         now = self._clock.now()
         functions = await self._known_functions(bodies)
+        bodies = await copy_classes(self._store, bodies, are_numbered=True)
         specs = [
             self._read(body, now=now, functions=functions, index=index) for index, body in enumerate(bodies)
         ]
@@ -159,6 +162,7 @@ class Jobs:
     async def upsert(self, tenant: str, body: Mapping[str, Any]) -> tuple[Job, bool]:
         """Create the job of that name, or give the existing one this definition. Return it, and whether it is new."""
         functions, name = await self._known_functions([body]), str(body.get("name", ""))
+        (body,) = await copy_classes(self._store, [body])
         for _ in range(_TRIES):
             now = self._clock.now()
             (job,) = await self._store.find_jobs(tenant, [name])
@@ -186,6 +190,7 @@ class Jobs:
         a catch-up fire range, and which a gap.
         """
         functions = await self._known_functions([patch])
+        (patch,) = await copy_classes(self._store, [patch])
         for _ in range(_TRIES):
             job = await self.get(tenant, job_id)
             spec = edit_definition(

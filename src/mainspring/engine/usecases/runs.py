@@ -19,6 +19,7 @@ from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.usecases.abilities import can_execute
 from mainspring.engine.usecases.browsing import BUDGET, FoundRuns, RunBrowser, RunFilter
 from mainspring.engine.usecases.intake import Intake
+from mainspring.engine.usecases.priority_classes import with_tiers
 from mainspring.engine.usecases.submissions import JobForm, Submission, make_submitted_run
 from mainspring.errors import Conflict, InvalidInput, NotFound, TookTooLong
 from mainspring.ports.clock import Clock
@@ -134,6 +135,8 @@ class Runs:
             Conflict: the idempotency key was used for another request, or the job's rule rejects a second run.
             TooMany: a queue or the tenant is full, or the tenant's rate is used up. Nothing is stored.
         """
+        if isinstance(submission.priority, str):
+            [submission] = await with_tiers(self._store, [submission])
         now = self._clock.now()
         result, is_admitted = _JOB_CHANGED, False
         form = self._known.get(submission.job_id)
@@ -180,6 +183,8 @@ class Runs:
                 field starts with `[index].`.
             TooMany: as for `submit`; it refuses all of them.
         """
+        if any(isinstance(submission.priority, str) for submission in submissions):
+            submissions = await with_tiers(self._store, submissions, are_numbered=True)
         now = self._clock.now()
         forms = await self._forms(tenant, submissions)
         runs = []

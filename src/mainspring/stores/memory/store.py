@@ -19,6 +19,7 @@ from mainspring.stores.memory.jobs import MemoryJobStore
 from mainspring.stores.memory.limits import MemoryLimitStore
 from mainspring.stores.memory.nodes import MemoryNodeStore
 from mainspring.stores.memory.policies import MemoryPolicyStore
+from mainspring.stores.memory.priorities import MemoryPriorityStore
 from mainspring.stores.memory.restrictions import MemoryRestrictionStore
 from mainspring.stores.memory.runs import MemoryRunStore
 from mainspring.stores.memory.schedule import MemoryScheduleStore
@@ -43,6 +44,7 @@ class MemoryStore(
     MemoryBrowseStore,
     MemoryCensusStore,
     MemoryPolicyStore,
+    MemoryPriorityStore,
     MemoryRestrictionStore,
     MemoryLimitStore,
     MemoryCalendarStore,

@@ -32,6 +32,7 @@ from mainspring.core.ids import (
 from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Overlap, Priority, RunKind
 from mainspring.core.overlap import LiveOfJob, OverlapVerdict, judge_overlap
 from mainspring.core.pauses import Pause, PauseKey
+from mainspring.core.priorities import PriorityClass
 from mainspring.core.queues import Queue
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
 from mainspring.core.tenants import Tenant
@@ -81,6 +82,7 @@ class PolicyTables:
     restrictions: RestrictionTables = field(default_factory=RestrictionTables)
     tenants: dict[str, Tenant] = field(default_factory=dict)
     queues: dict[str, Queue] = field(default_factory=dict)
+    classes: dict[str, PriorityClass] = field(default_factory=dict)
     permits: dict[str, tuple[float | None, datetime | None]] = field(default_factory=dict)
     revision: int = 0
 

@@ -294,6 +294,15 @@ CREATE TABLE pause (
     CONSTRAINT pause_scope CHECK ((scope = ANY (ARRAY['all'::text, 'queue'::text, 'tenant'::text])))
 );
 
+CREATE TABLE priority_class (
+    name text NOT NULL,
+    tier smallint NOT NULL,
+    preempts boolean NOT NULL,
+    preemptible boolean NOT NULL,
+    CONSTRAINT priority_class_pkey PRIMARY KEY (name),
+    CONSTRAINT priority_class_tier CHECK ((tier = ANY (ARRAY[0, 1, 2])))
+);
+
 CREATE TABLE queue (
     name text NOT NULL,
     ordering text NOT NULL DEFAULT 'fair'::text,

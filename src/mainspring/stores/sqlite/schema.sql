@@ -276,6 +276,13 @@ CREATE TABLE pause (
     PRIMARY KEY (scope, name)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE priority_class (
+    name TEXT PRIMARY KEY,
+    tier INTEGER NOT NULL CONSTRAINT priority_class_tier CHECK (tier IN (0, 1, 2)),
+    preempts INTEGER NOT NULL,
+    preemptible INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE queue (
     name TEXT PRIMARY KEY,
     ordering TEXT NOT NULL DEFAULT 'fair' CHECK (ordering IN ('fair', 'round_robin', 'fifo')), aging_ms INTEGER NOT NULL DEFAULT 300000, aging_share REAL NOT NULL DEFAULT 0.1, max_queued INTEGER, expires_after_ms INTEGER) STRICT;
