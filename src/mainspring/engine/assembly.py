@@ -229,7 +229,12 @@ class Engine:
             ),
             Janitor(store, waiter=tools.waiter(), retention=settings.retention),
             FailureWatch(
-                store, clock=tools.clock, ownership=ownership, wakeups=self.wakeups, waiter=tools.waiter()
+                store,
+                clock=tools.clock,
+                ownership=ownership,
+                wakeups=self.wakeups,
+                waiter=tools.waiter(),
+                calendars=calendars,
             ),
             CalendarFollower(
                 store,
