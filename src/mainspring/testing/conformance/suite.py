@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mainspring.testing.conformance import (
     backfills,
+    blackouts,
     calendars,
     cancelling,
     census,
@@ -103,6 +104,8 @@ SUITE: tuple[type, ...] = (
     policies.Policies,
     restrictions.LaneRestrictions,
     restrictions.ClaimsKeepThePolicyEpoch,
+    blackouts.BlackoutsAreKept,
+    blackouts.BlackoutsTakeEffect,
     intake.WaitingRuns,
     intake.SubmitPermits,
     limits.Caps,
