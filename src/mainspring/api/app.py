@@ -14,6 +14,7 @@ from mainspring.api.guard import Guard
 from mainspring.api.ics import IcsReader
 from mainspring.api.routes import (
     backfills,
+    blackouts,
     calendars,
     jobs,
     limits,
@@ -42,6 +43,7 @@ ENDPOINTS = (
     *limits.ROUTES,
     *policies.ROUTES,
     *pauses.ROUTES,
+    *blackouts.ROUTES,
     *worker.ROUTES,
     *system.ROUTES,
 )
