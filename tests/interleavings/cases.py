@@ -515,7 +515,7 @@ async def edit_into_line(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def pause_failing(store: PostgresStore, scene: Scene) -> Any:
     """It locks what it looks at."""
-    return await store.pause_failing([scene.quiet.id, scene.job.id], now=NOW)
+    return await store.pause_failing([make_pause(scene.quiet), make_pause(scene.job)], now=NOW)
 
 
 @_verb()

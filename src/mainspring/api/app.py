@@ -14,6 +14,7 @@ from mainspring.api.guard import Guard
 from mainspring.api.ics import IcsReader
 from mainspring.api.routes import (
     backfills,
+    blackouts,
     calendars,
     jobs,
     limits,
@@ -44,6 +45,7 @@ ENDPOINTS = (
     *policies.ROUTES,
     *priorities.ROUTES,
     *pauses.ROUTES,
+    *blackouts.ROUTES,
     *worker.ROUTES,
     *system.ROUTES,
 )

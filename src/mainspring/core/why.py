@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from mainspring.core.admission import OVERLAP
+from mainspring.core.blackouts import BlackoutState
 from mainspring.core.fields import show
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.limits import job_of_limit, overlap_limit_name
@@ -33,6 +34,7 @@ class WhyCode(StrEnum):
     NOT_DUE = "not_due"
     BACKING_OFF = "backing_off"
     PAUSED = "paused"
+    BLACKOUT = "blackout"
     NO_WORKER = "no_worker"
     BATCH = "batch"
     KEY_FULL = "key_full"
@@ -135,6 +137,7 @@ def explain(
     has_worker: bool,
     now: datetime,
     pause: Pause | None = None,
+    blackout: BlackoutState | None = None,
     pause_note: str | None = None,
 ) -> Why:
     """Return why a run waits, or what became of it.
@@ -144,6 +147,7 @@ def explain(
         has_worker: a live worker serves its queue, and can execute it.
         now: the store's time.
         pause: what stops its lane; None: nothing does.
+        blackout: what stops it by a calendar; None: nothing does.
         pause_note: why Mainspring paused the job of a run that FAILED; None if it did not.
     """
     if run.state in FINAL_STATES:
@@ -155,7 +159,8 @@ def explain(
         since = "" if run.started_at is None else f" since {_instant(run.started_at)}"
         asked = "; it was asked to stop" if run.is_cancel_requested else ""
         return Why(code=WhyCode.RUNNING, sentence=f"Attempt {run.attempt} is under way{since}{asked}.")
-    why = _explain_wait(run, wait, has_worker=has_worker, now=now, pause=pause)
+    halt = _explain_halt(pause, blackout)
+    why = _explain_wait(run, wait, has_worker=has_worker, now=now, halt=halt)
     if wait.expires_at is None:
         return why
     return replace(
@@ -163,11 +168,11 @@ def explain(
     )
 
 
-def _explain_wait(run: Run, wait: WaitFacts, *, has_worker: bool, now: datetime, pause: Pause | None) -> Why:
+def _explain_wait(run: Run, wait: WaitFacts, *, has_worker: bool, now: datetime, halt: Why | None) -> Why:
     if run.ready_at > now:
         return _explain_time(run, now)
-    if pause is not None:
-        return _explain_pause(pause)
+    if halt is not None:
+        return halt
     if not has_worker:
         return Why(
             code=WhyCode.NO_WORKER,
@@ -178,6 +183,19 @@ def _explain_wait(run: Run, wait: WaitFacts, *, has_worker: bool, now: datetime,
         sentence = f"It waits for its batch: {batch.ready} of {batch.size}, until {_instant(batch.until)}."
         return Why(code=WhyCode.BATCH, sentence=sentence, ahead=wait.ahead, until=batch.until)
     return _explain_key(wait.keys, wait.ahead) or _explain_place(run, wait.ahead)
+
+
+def _explain_halt(pause: Pause | None, blackout: BlackoutState | None) -> Why | None:
+    """Return what stops a lane: a pause, or else a blackout. None: nothing does."""
+    if pause is not None:
+        return _explain_pause(pause)
+    if blackout is None:
+        return None
+    one = blackout.blackout
+    until = "" if blackout.until is None else f" until {_instant(blackout.until)}"
+    note = f": {one.note}" if one.note else ""
+    sentence = f"{one.what} is in a blackout by calendar {one.label}{until}{note}."
+    return Why(code=WhyCode.BLACKOUT, sentence=sentence, until=blackout.until)
 
 
 def _explain_pause(pause: Pause) -> Why:

@@ -15,7 +15,7 @@ from mainspring.engine.common.exchange import ServedExchange
 from mainspring.engine.common.hints import HintExchange
 from mainspring.engine.common.policies import PolicyFollower
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
-from mainspring.engine.common.restrictions import RestrictionFollower
+from mainspring.engine.common.restrictions import RestrictionFollower, RestrictionReader
 from mainspring.engine.common.service import Service, ServiceRunner
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
@@ -108,8 +108,14 @@ class Engine:
         self.wakeups = Wakeups()
         # One shared cache, so that a claim need not read what the planner has already read.
         definitions, calendars, expiries = Definitions(store), CalendarReader(store), QueueExpiryFollower()
+        restriction_reader = RestrictionReader(store, calendars)
         self.matcher = Matcher(
-            store, clock=tools.clock, random=tools.random, wakeups=self.wakeups, waiter=tools.waiter()
+            store,
+            clock=tools.clock,
+            random=tools.random,
+            wakeups=self.wakeups,
+            waiter=tools.waiter(),
+            restrictions=restriction_reader,
         )
         self._write_health = WriteHealth()
         self.gateway = LocalGateway(
@@ -146,7 +152,9 @@ class Engine:
         )
         for follow in followers:
             self._policies.tell(follow)
-        restrictions = RestrictionFollower(store, wakeups=self.wakeups, waiter=tools.waiter())
+        restrictions = RestrictionFollower(
+            store, restriction_reader, wakeups=self.wakeups, waiter=tools.waiter()
+        )
         restrictions.tell(self.matcher.follow_restrictions)
         services: list[Service] = [self._policies, restrictions, self.matcher]
         self._exchange: HintExchange | None = None
@@ -235,7 +243,12 @@ class Engine:
             ),
             Janitor(store, waiter=tools.waiter(), retention=settings.retention),
             FailureWatch(
-                store, clock=tools.clock, ownership=ownership, wakeups=self.wakeups, waiter=tools.waiter()
+                store,
+                clock=tools.clock,
+                ownership=ownership,
+                wakeups=self.wakeups,
+                waiter=tools.waiter(),
+                calendars=calendars,
             ),
             CalendarFollower(
                 store,

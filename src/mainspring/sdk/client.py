@@ -10,6 +10,7 @@ from mainspring.sdk.lists import NO_FILTERS, AsyncLists, RunFilters, query_of
 from mainspring.sdk.transport import Transport
 from mainspring.wire import operations
 from mainspring.wire.backfills import BackfillAnswer, BackfillPage, BackfillView
+from mainspring.wire.blackouts import BlackoutList
 from mainspring.wire.calendars import (
     CalendarDays,
     CalendarImported,
@@ -235,6 +236,30 @@ class AsyncClient(Transport, AsyncLists):
     async def resume_all(self) -> PauseList:
         """End the pause of everything; those of queues and tenants stay. Return what is still paused."""
         return await self.call(operations.RESUME_ALL)
+
+    async def list_queue_blackouts(self, queue: str) -> BlackoutList:
+        """Return by which calendars a queue stands still."""
+        return await self.call(operations.LIST_QUEUE_BLACKOUTS, queue)
+
+    async def put_queue_blackouts(self, queue: str, items: Sequence[Mapping[str, Any]]) -> BlackoutList:
+        """Have a queue stand still while calendars hold. Each item has a `calendar`, maybe a `mode` and a `note`."""
+        return await self.call(operations.UPSERT_QUEUE_BLACKOUTS, queue, body={"items": items})
+
+    async def list_tenant_blackouts(self, tenant: str) -> BlackoutList:
+        """Return by which calendars a tenant's runs stand still."""
+        return await self.call(operations.LIST_TENANT_BLACKOUTS, tenant)
+
+    async def put_tenant_blackouts(self, tenant: str, items: Sequence[Mapping[str, Any]]) -> BlackoutList:
+        """Have a tenant's runs stand still while calendars of its own hold; see `put_queue_blackouts`."""
+        return await self.call(operations.UPSERT_TENANT_BLACKOUTS, tenant, body={"items": items})
+
+    async def list_blackouts(self) -> BlackoutList:
+        """Return by which calendars everything stands still; `list_pauses` has those of queues and tenants, too."""
+        return await self.call(operations.LIST_BLACKOUTS)
+
+    async def put_blackouts(self, items: Sequence[Mapping[str, Any]]) -> BlackoutList:
+        """Have everything stand still while calendars hold; see `put_queue_blackouts`."""
+        return await self.call(operations.UPSERT_BLACKOUTS, body={"items": items})
 
     async def list_workers(self, *, after: str | None = None, limit: int = _USUAL_LIMIT) -> WorkerPage:
         """Return a page of live worker sessions; `workers` goes through all pages."""

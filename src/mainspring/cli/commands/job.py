@@ -236,6 +236,7 @@ def fires_command(job: str, count: int, from_time: str | None, server: str, *, a
 def _note(fire: FireView) -> str:
     notes = [
         None if fire.excluded_by is None else f"left out by {fire.excluded_by}",
+        None if fire.skipped_by is None else f"skipped in the blackout by {fire.skipped_by}",
         None if fire.rolled_from is None else f"moved from {_instant(fire.rolled_from)}",
         {"gap": "clocks went ahead", "overlap": "clocks show it twice"}.get(fire.dst or ""),
     ]

@@ -157,7 +157,7 @@ class LaneChooser:
         None if that is not certain: at the last read something was ready or quarantined for it, or these abilities
         serve too many lanes, or not this one, or the lane is not known.
         """
-        served = self._serve_few(abilities)
+        served = () if self._held.is_over(now) else self._serve_few(abilities)
         if all(lane.key != key for lane in served):
             return None
         if any(

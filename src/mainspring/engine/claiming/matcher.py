@@ -26,6 +26,8 @@ from mainspring.engine.claiming.requests import (
 from mainspring.engine.claiming.reserved import ReservedSlots
 from mainspring.engine.claiming.turn import AskingTurn
 from mainspring.engine.claiming.waiting import ClaimAnswer, Waiting, WaitingCalls
+from mainspring.engine.common.calendars import CalendarReader
+from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.wakeups import RunsNews, Wakeups
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, RandomSource, Waiter
@@ -56,9 +58,17 @@ class Matcher:
     name = "claims"
 
     def __init__(
-        self, store: Store, *, clock: Clock, random: RandomSource, wakeups: Wakeups, waiter: Waiter
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        random: RandomSource,
+        wakeups: Wakeups,
+        waiter: Waiter,
+        restrictions: RestrictionReader | None = None,
     ) -> None:
         self._store = store
+        self._restrictions = restrictions or RestrictionReader(store, CalendarReader(store))
         self._clock = clock
         self._random = random
         self._wakeups = wakeups
@@ -163,7 +173,7 @@ class Matcher:
 
     async def _serve(self, now: datetime) -> float:
         at = self._clock.monotonic()
-        await self._lanes.settle(self._store, now)
+        await self._lanes.settle(self._restrictions, now)
         if self._has_hint and await self._claim_speculatively(now):
             return 0.0  # there may be more, and others may wait for it
         if self._has_news or self._lanes.is_old(at):
@@ -172,6 +182,8 @@ class Matcher:
         await self.reserved.renew(self._store, now)
         await self._lanes.peek(self._store, now)
         await self._know_sessions(at)
+        if self._lanes.held.is_over(self._clock.now()):
+            return 0.0  # a blackout has begun during the looks
         asked, requests, passed = self._choose(self._concerned(at, now), now)
         for item in asked:
             self._answers.put_in_doubt(item)

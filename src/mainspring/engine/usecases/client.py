@@ -8,8 +8,10 @@ from mainspring.core.backfill_settings import BackfillLimits
 from mainspring.core.ids import SessionId
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
+from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.backfills import Backfills
+from mainspring.engine.usecases.blackouts import Blackouts
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.calendars import Calendars
 from mainspring.engine.usecases.intake import Intake
@@ -28,9 +30,9 @@ from mainspring.ports.store.sessions import SessionFacts
 class Client:
     """Use cases on jobs (`client.jobs`), runs (`client.runs`) and calendars, and on what is set for tenants and others.
 
-    The latter are queues (`client.queues`), the limits that jobs share (`client.limits`), what is paused
-    (`client.pauses`), and priority classes (`client.priority_classes`). `client.backfills` makes the runs of jobs for
-    a range that is past.
+    The latter are queues (`client.queues`), the limits that jobs share (`client.limits`), priority classes
+    (`client.priority_classes`), and what is paused (`client.pauses`), also by calendars (`client.blackouts`).
+    `client.backfills` makes the runs of jobs for a range that is past.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Client:
         self._store, self._clock = store, clock
         wakeups, calendars = wakeups or Wakeups(), calendars or CalendarReader(store)
         self.intake = Intake(store, clock=clock)
+        restrictions = RestrictionReader(store, calendars)
         self.jobs = Jobs(
             store,
             clock=clock,
@@ -59,6 +62,7 @@ class Client:
             accepted=accepted,
             calendars=calendars,
             intake=self.intake,
+            restrictions=restrictions,
         )
         self.calendars = Calendars(store, calendars, clock=clock, wakeups=wakeups)
         self.backfills = Backfills(
@@ -68,12 +72,14 @@ class Client:
         self.tenants, self.queues = Tenants(store), Queues(store)
         self.priority_classes = PriorityClasses(store)
         self.pauses = PauseSwitch(store, clock=clock, wakeups=wakeups)
+        self.blackouts = Blackouts(store, restrictions, clock=clock, wakeups=wakeups)
         self.runs = Runs(
             store,
             clock=clock,
             wakeups=wakeups,
             intake=self.intake,
             expiries=expiries,
+            restrictions=restrictions,
             slots=slots,
             key_lifetime=key_lifetime,
             list_budget=list_budget,

@@ -19,6 +19,7 @@ from mainspring.core.targets import accepted_types
 from mainspring.core.triggers import Trigger
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.group_commit import GroupCommit
+from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.scheduling.reading import WINDOW
 from mainspring.engine.usecases.clock_changes import (
@@ -31,6 +32,7 @@ from mainspring.engine.usecases.clock_changes import (
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.ledger import read_ledger
 from mainspring.engine.usecases.limits import check_limits
+from mainspring.engine.usecases.previews import SkippedFires
 from mainspring.engine.usecases.priority_classes import copy_classes
 from mainspring.engine.usecases.scheduled import Scheduled, Scheduling
 from mainspring.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
@@ -72,9 +74,10 @@ class Jobs:
         accepted: Accepted,
         calendars: CalendarReader,
         intake: Intake,
+        restrictions: RestrictionReader,
     ) -> None:
         self._store, self._intake = store, intake
-        self._reader = calendars
+        self._reader, self._skipped = calendars, SkippedFires(restrictions)
         self._calendars = Scheduling(store, calendars)
         self._clock, self._ids = clock, ids
         self._wakeups = wakeups
@@ -324,7 +327,8 @@ class Jobs:
         job = await self.get(tenant, job_id)
         (trigger,) = await self.triggers([job])
         start = self._clock.now() if after is None else after
-        return [] if trigger is None else preview_fires(trigger, start, count)
+        found = [] if trigger is None else preview_fires(trigger, start, count)
+        return await self._skipped.mark(found, job.spec, tenant, job.id)
 
     async def preview(
         self, tenant: str, body: Mapping[str, Any], *, after: datetime | None, count: int
@@ -340,7 +344,8 @@ class Jobs:
         scheduled = await self._calendars.schedule(tenant, spec, now=now)
         made = scheduled.spec.trigger
         assert made is not None
-        return spec.trigger, preview_fires(made, now if after is None else after, count)
+        found = preview_fires(made, now if after is None else after, count)
+        return spec.trigger, await self._skipped.mark_trigger(found, spec, tenant)
 
     async def fire_ranges(self, tenant: str, job_id: JobId, *, limit: int = 100) -> list[FireRange]:
         """Return a job's fire ranges, the newest first."""

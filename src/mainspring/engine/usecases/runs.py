@@ -8,13 +8,16 @@ from typing import Protocol
 
 from mainspring.core.admission import HELD_BACK, SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
+from mainspring.core.blackouts import state_of
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
 from mainspring.core.model import Attempt, Job, Run
 from mainspring.core.states import RunState
 from mainspring.core.values import value
 from mainspring.core.why import Why, explain
+from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
+from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.usecases.abilities import can_execute
 from mainspring.engine.usecases.browsing import BUDGET, FoundRuns, RunBrowser, RunFilter
@@ -84,6 +87,7 @@ class Runs:
     Args:
         intake: refuses submissions for the time being. Without it, nothing is.
         expiries: the expiries of queues. Without them, none has one.
+        restrictions: reads what is paused.
         slots: takes what can start at once. Without it, every run waits to be claimed.
         key_lifetime: how long an idempotency key is remembered after its use.
         list_budget: how long a list looks before it answers what it has found.
@@ -97,6 +101,7 @@ class Runs:
         wakeups: Wakeups,
         intake: Intake | None = None,
         expiries: QueueExpiryFollower | None = None,
+        restrictions: RestrictionReader | None = None,
         slots: WaitingSlots | None = None,
         key_lifetime: timedelta = KEY_LIFETIME,
         list_budget: timedelta = BUDGET,
@@ -108,6 +113,7 @@ class Runs:
         self._wakeups = wakeups
         self._intake = intake or Intake(store, clock=clock)
         self._expiries = expiries or QueueExpiryFollower()
+        self._restrictions = restrictions or RestrictionReader(store, CalendarReader(store))
         self._slots = slots
         # Many clients may submit one run each. One commit for each of them would take up all the time there is.
         self._submits: GroupCommit[NewRun, SubmitResult] = GroupCommit(self._submit_all, most=MOST_TOGETHER)
@@ -273,11 +279,13 @@ class Runs:
             note = next((job.pause_note for job in jobs if job is not None), None)
             return explain(run, wait, has_worker=True, now=now, pause_note=note)
         offers = await self._store.list_sessions()
-        restrictions = await self._store.read_restrictions()
+        restrictions = await self._restrictions.read()
         assert restrictions is not None, "nothing is known, so all is read"
         has_worker = any(can_execute(offer, run.lane) for offer in offers)
         pause = restrictions.pauses.find(run.lane, now)
-        return explain(run, wait, has_worker=has_worker, now=now, pause=pause)
+        window = restrictions.pauses.find_blackout(run.lane, now)
+        blackout = None if window is None else state_of(window, now)
+        return explain(run, wait, has_worker=has_worker, now=now, pause=pause, blackout=blackout)
 
     async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
         """Return a run's attempt rows. A run that succeeded at the first attempt has none."""

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from mainspring.core.admission import OVERLAP
 from mainspring.core.applying import CancelVerdict, judge_cancel
+from mainspring.core.blackouts import Blackout
 from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.census import Census
 from mainspring.core.clocks import NextFire
@@ -72,6 +73,7 @@ class RestrictionTables:
     """What is paused, and the policy epoch."""
 
     pauses: dict[PauseKey, Pause] = field(default_factory=dict)
+    blackouts: dict[PauseKey, tuple[Blackout, ...]] = field(default_factory=dict)
     epoch: int = 0
 
 

@@ -45,6 +45,23 @@ CREATE TABLE backfill (
 CREATE INDEX backfill_job ON public.backfill USING btree (job_id);
 CREATE INDEX backfill_open ON public.backfill USING btree (id) WHERE (state = 'open'::text);
 
+CREATE TABLE blackout (
+    scope text NOT NULL,
+    name text NOT NULL,
+    tenant text NOT NULL,
+    calendar text NOT NULL,
+    version integer NOT NULL,
+    is_pinned boolean NOT NULL,
+    mode text NOT NULL,
+    note text NOT NULL,
+    made_by text NOT NULL,
+    since timestamp with time zone NOT NULL,
+    CONSTRAINT blackout_mode CHECK ((mode = ANY (ARRAY['hold'::text, 'skip'::text]))),
+    CONSTRAINT blackout_pkey PRIMARY KEY (scope, name, tenant, calendar),
+    CONSTRAINT blackout_scope CHECK ((scope = ANY (ARRAY['all'::text, 'queue'::text, 'tenant'::text])))
+);
+CREATE INDEX blackout_calendar ON public.blackout USING btree (tenant, calendar);
+
 CREATE TABLE calendar (
     tenant text NOT NULL,
     name text NOT NULL,

@@ -46,6 +46,22 @@ CREATE INDEX backfill_job ON backfill (job_id);
 
 CREATE INDEX backfill_open ON backfill (id) WHERE state = 'open';
 
+CREATE TABLE blackout (
+    scope TEXT NOT NULL CONSTRAINT blackout_scope CHECK (scope IN ('all', 'queue', 'tenant')),
+    name TEXT NOT NULL,                     -- of the queue or tenant; empty for everything
+    tenant TEXT NOT NULL,                   -- whose calendar it is
+    calendar TEXT NOT NULL,
+    version INTEGER NOT NULL,               -- of the calendar, by which it goes
+    is_pinned INTEGER NOT NULL,             -- it names this version; it does not follow the newest one
+    mode TEXT NOT NULL CONSTRAINT blackout_mode CHECK (mode IN ('hold', 'skip')),
+    note TEXT NOT NULL,
+    made_by TEXT NOT NULL,
+    since INTEGER NOT NULL,
+    PRIMARY KEY (scope, name, tenant, calendar)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX blackout_calendar ON blackout (tenant, calendar);
+
 CREATE TABLE calendar (
     tenant TEXT NOT NULL,
     name TEXT NOT NULL,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mainspring.testing.conformance import (
     backfills,
     batches,
+    blackouts,
     calendars,
     cancelling,
     census,
@@ -108,6 +109,8 @@ SUITE: tuple[type, ...] = (
     priorities.PriorityClasses,
     restrictions.LaneRestrictions,
     restrictions.ClaimsKeepThePolicyEpoch,
+    blackouts.BlackoutsAreKept,
+    blackouts.BlackoutsTakeEffect,
     intake.WaitingRuns,
     intake.SubmitPermits,
     reserves.RunningRuns,
