@@ -33,7 +33,7 @@ from mainspring.engine.settling.janitor import Janitor, Retention
 from mainspring.engine.settling.reaper import Reaper
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.client import Client
-from mainspring.engine.usecases.jobs import Accepted
+from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.runs import KEY_LIFETIME
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource, RandomSource, Waiter

@@ -14,8 +14,9 @@ from mainspring.engine.usecases.backfills import Backfills
 from mainspring.engine.usecases.blackouts import Blackouts
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.calendars import Calendars
+from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.intake import Intake
-from mainspring.engine.usecases.jobs import Accepted, Jobs
+from mainspring.engine.usecases.jobs import Jobs
 from mainspring.engine.usecases.limits import Limits
 from mainspring.engine.usecases.pauses import PauseSwitch
 from mainspring.engine.usecases.priority_classes import PriorityClasses
