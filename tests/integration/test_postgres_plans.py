@@ -176,6 +176,12 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
             },
         ),
         (Role.WATCH, "list_waiting_of_backfill", {"fire_range_backfill", "run_fire_range"}),
+        (
+            Role.WATCH,
+            "read_fire_ranges",
+            {"fire_range_draining", "fire_range_job", "job_pkey", "job_clock_pkey", "run_fire_range"},
+        ),
+        (Role.FIRE, "keep_permits", {"job_clock_pkey"}),
         (Role.PLAN, "read_due", {"job_clock_due", "job_pkey"}),
         (Role.WATCH, "find_expired", {"run_expiring"}),
         (Role.WATCH, "read_held", {"run_pkey"}),

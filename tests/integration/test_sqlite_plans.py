@@ -89,6 +89,8 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("find_waiting_job", ["SEARCH run run_job"]),
         ("list_live_of_job", ["SEARCH run run_job"]),
         ("read_backfill_work", [JOB_KEY, "SEARCH run run_fire_range", "SEARCH run run_job"]),
+        ("read_fire_ranges", [JOB_KEY, CLOCK_KEY, "SEARCH run run_fire_range"]),
+        ("keep_permits", [CLOCK_KEY]),
         ("list_waiting_of_backfill", ["SEARCH run run_fire_range"]),
         ("read_fires_of_runs", PAGE_OF_JOB),
         ("read_due", ["SEARCH job_clock job_clock_due", JOB_KEY]),

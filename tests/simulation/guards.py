@@ -46,6 +46,7 @@ _CLAIMS = "mainspring.stores.memory.claims"
 _LEASES = "mainspring.stores.memory.leases"
 _PAUSED = "ClockMove(next_fire=None, is_paused=True"
 _TABLES = "mainspring.stores.memory.tables"
+_CATCH_UP = "mainspring.engine.scheduling.catch_up"
 
 GUARDS: tuple[Guard, ...] = (
     Guard(
@@ -533,8 +534,8 @@ GUARDS: tuple[Guard, ...] = (
         (
             Edit(
                 "mainspring.core.backfill",
-                "max(min(permits.permits, work.options.max_live - work.live), 0)",
-                "permits.permits",
+                "return work.options.pace.room(permits, work.live)",
+                "return permits.permits",
             ),
         ),
     ),
@@ -544,10 +545,25 @@ GUARDS: tuple[Guard, ...] = (
         (
             Edit(
                 "mainspring.core.backfill",
-                "max(min(permits.permits, work.options.max_live - work.live), 0)",
-                "max(work.options.max_live - work.live, 0)",
+                "return work.options.pace.room(permits, work.live)",
+                "return max(work.options.max_live - work.live, 0)",
             ),
         ),
+    ),
+    Guard(
+        "live runs of a catch-up",
+        "missed fires are not all put into the queue at once",
+        (Edit(_CATCH_UP, "pace.room(permits, work.live)", "permits.permits"),),
+    ),
+    Guard(
+        "rate of a catch-up",
+        "missed fires are made up for as slowly as their job says",
+        (Edit(_CATCH_UP, "pace.room(permits, work.live)", "max(pace.max_live - work.live, 0)"),),
+    ),
+    Guard(
+        "permits go on with the job",
+        "a crash, or the next outage's range, brings no new permits",
+        (Edit(_CATCH_UP, "pace.permits(work.level, work.level_at, now)", "pace.permits(None, None, now)"),),
     ),
 )
 

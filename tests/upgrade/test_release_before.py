@@ -52,6 +52,7 @@ COLUMNS = {
 }
 NEW_OPTIONS: Row = {
     "calendars": {"include": [], "exclude": [], "roll": None},
+    "catch_up": {"rate": None, "max_live": None},
     "concurrency": [],
     "unique": None,
     "debounce": None,
@@ -169,7 +170,8 @@ def ordered_by_due(clock: Row, tables: Tables) -> Row:
         if (row["job_id"], row["version"]) == (job["id"], job["version"])
     ]
     order = {"due_at": clock["next_fire_at"], "priority": Priority[spec["priority"]].value}
-    return clock | order | {"run_outline": None}
+    pace = {"catch_up_level": None, "catch_up_level_at": None}
+    return clock | order | pace | {"run_outline": None}
 
 
 def without_keys(run: Row) -> Row:

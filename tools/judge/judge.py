@@ -18,6 +18,7 @@ from tools.judge.model import History, Verdict
 from tools.judge.once import judge_once
 from tools.judge.order import judge_deaths, judge_grants, judge_order, judge_passed_over
 from tools.judge.overlaps import judge_overlaps
+from tools.judge.paces import judge_paces
 from tools.judge.pauses import judge_pauses
 from tools.judge.runs import Runs
 from tools.judge.shares import judge_shares
@@ -42,7 +43,7 @@ RULES = {
     "S16": "no submission passes the rate of its tenant",
     "S18": "the overlap policy holds",
     "S19": "nothing starts before it is due",
-    "S20": "the misfire policy holds, and backfills make what they said",
+    "S20": "the misfire policy holds, catch-up keeps its pace, and backfills make what they said",
     "S23": "no worker is declared dead because the store is away or takes no writes",
     "S25": "a result comes from the attempt that was accepted",
     "S27": "nothing is stuck",
@@ -68,6 +69,7 @@ def judge(history: History) -> Verdict:
         *judge_misfires(history, runs, counts),
         *judge_catch_ups(history, counts),
         *judge_backfills(history, runs, counts),
+        *judge_paces(history, counts),
         *judge_submissions(history, runs, counts),
         *judge_once(history, runs, counts),
         *judge_intake(history, runs, counts),

@@ -9,7 +9,6 @@ from typing import Any
 
 from mainspring.core.backfill import (
     MOST_FIRES,
-    MOST_LIVE,
     BackfillDefinition,
     BackfillOptions,
     SkipDone,
@@ -17,6 +16,7 @@ from mainspring.core.backfill import (
 from mainspring.core.kinds import Choice, Flag, FreeText, Whole
 from mainspring.core.model import Priority
 from mainspring.core.options import Option, Options
+from mainspring.core.pacing import MOST_LIVE
 from mainspring.core.rates import Rate, RateText
 from mainspring.core.times import Instant
 from mainspring.errors import InvalidInput

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from mainspring.core.backfill_settings import BackfillLimits
+from mainspring.core.pacing import USUAL_CATCH_UP, Pace
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
@@ -73,6 +74,7 @@ class EngineSettings:
         key_lifetime: how long an idempotency key is remembered after its use.
         list_budget: how long a list of runs looks before it answers what it has found.
         backfills: what backfills get that say nothing else, and how large they may be.
+        catch_up: the pace of the catch-up of jobs that say nothing else.
     """
 
     node: NodeFacts | None
@@ -83,6 +85,7 @@ class EngineSettings:
     key_lifetime: timedelta = KEY_LIFETIME
     list_budget: timedelta = BUDGET
     backfills: BackfillLimits = field(default_factory=BackfillLimits)
+    catch_up: Pace = USUAL_CATCH_UP
 
 
 class Engine:
@@ -215,6 +218,7 @@ class Engine:
             ),
             CatchUp(
                 store,
+                pace=settings.catch_up,
                 ownership=ownership,
                 wakeups=self.wakeups,
                 waiter=tools.waiter(),

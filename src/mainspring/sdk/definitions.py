@@ -59,6 +59,7 @@ class JobOptions(TypedDict, total=False):
     retry: Mapping[str, Any]
     retries: int
     misfire: Mapping[str, Any] | Misfire | str
+    catch_up: Mapping[str, Any]
     overlap: Overlap | str
     calendars: Mapping[str, Any]
     delivery: Delivery | str

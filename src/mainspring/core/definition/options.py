@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from mainspring.core.definition.batch import BATCH
 from mainspring.core.definition.limits import LimitList
 from mainspring.core.definition.once import DEBOUNCE, THROTTLE, UNIQUE
-from mainspring.core.definition.policies import CALENDARS, MISFIRE, RETRY
+from mainspring.core.definition.policies import CALENDARS, CATCH_UP, MISFIRE, RETRY
 from mainspring.core.failures import MOST_FAILURES
 from mainspring.core.fields import DAY, MAX_NAME, read_text
 from mainspring.core.ids import looks_like_job_id, looks_like_run_id
@@ -104,6 +104,13 @@ OPTIONS = _job_options(
         kind=MISFIRE,
         summary="What becomes of fires that were missed.",
         example="fire_all",
+    ),
+    Option(
+        name="catch_up",
+        kind=CATCH_UP,
+        summary="How fast missed fires are made up for, where each becomes a run.",
+        detail="[Catch up after an outage](../howto/catch-up-after-an-outage.md) explains it.",
+        example={"rate": "50/s", "max_live": 200},
     ),
     Option(
         name="overlap",

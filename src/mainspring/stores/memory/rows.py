@@ -27,7 +27,11 @@ JobIndex = OrderedIndex[tuple[UUID]]
 
 @dataclass(slots=True, kw_only=True)
 class JobRow:
-    """A job that exists, with its clock."""
+    """A job that exists, with its clock.
+
+    Attributes:
+        level, level_at: the permits of its catch-up's rate.
+    """
 
     id: JobId
     tenant: str
@@ -40,6 +44,8 @@ class JobRow:
     created_at: datetime
     updated_at: datetime
     pause_note: str | None = None
+    level: float | None = None
+    level_at: datetime | None = None
 
     @property
     def next_fire_at(self) -> datetime | None:
@@ -116,6 +122,11 @@ class RunRow:
     error: str | None = None
     result: bytes | None = None
     output: str | None = None
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether it makes up for a missed fire."""
+        return self.fire_range_id is not None and self.kind is RunKind.SCHEDULED
 
     @property
     def waiting_index(self) -> ReadyIndex:

@@ -91,13 +91,14 @@ class PolicyTables:
 
 @dataclass(slots=True)
 class BackfillTables:
-    """Backfills, and what they need to know: when versions of jobs were stored, and how many of a job's live runs are
-    theirs.
+    """Backfills, and what old work needs to know: when versions of jobs were stored, and how many of a job's live runs
+    are those of backfills, and how many are caught up.
     """
 
     rows: dict[BackfillId, BackfillRow] = field(default_factory=dict)
     version_times: dict[JobId, list[datetime]] = field(default_factory=dict)
     live_of_job: Counter[JobId] = field(default_factory=Counter)
+    caught_up: Counter[JobId] = field(default_factory=Counter)
 
 
 class Tables:
@@ -297,6 +298,7 @@ class Tables:
         run.lane.live += 1
         self.live_of_job[run.job_id] += 1
         self.backfills.live_of_job[run.job_id] += run.kind is RunKind.BACKFILL
+        self.backfills.caught_up[run.job_id] += run.is_caught_up
         if run.state is RunState.RUNNING:
             assert run.session_id is not None
             assert run.deadline_at is not None
@@ -314,6 +316,7 @@ class Tables:
         run.lane.live -= 1
         self.live_of_job[run.job_id] -= 1
         self.backfills.live_of_job[run.job_id] -= run.kind is RunKind.BACKFILL
+        self.backfills.caught_up[run.job_id] -= run.is_caught_up
         if run.state is RunState.RUNNING:
             assert run.session_id is not None
             assert run.deadline_at is not None

@@ -171,6 +171,7 @@ CREATE TABLE fire_range (
     CONSTRAINT fire_range_pkey PRIMARY KEY (id)
 );
 CREATE INDEX fire_range_backfill ON public.fire_range USING btree (backfill_id, id) WHERE (backfill_id IS NOT NULL);
+CREATE INDEX fire_range_draining ON public.fire_range USING btree (id) WHERE (is_open AND (kind <> 'gap'::text));
 CREATE INDEX fire_range_job ON public.fire_range USING btree (job_id, id);
 CREATE INDEX fire_range_open ON public.fire_range USING btree (shard, id) WHERE (is_open AND (kind <> 'gap'::text));
 
@@ -210,6 +211,8 @@ CREATE TABLE job_clock (
     priority smallint NOT NULL,
     due_at timestamp with time zone,
     run_outline text,
+    catch_up_level double precision,
+    catch_up_level_at timestamp with time zone,
     CONSTRAINT job_clock_pkey PRIMARY KEY (job_id)
 ) WITH (fillfactor=80);
 CREATE INDEX job_clock_due ON public.job_clock USING btree (priority, due_at) WHERE (due_at IS NOT NULL);

@@ -167,6 +167,8 @@ CREATE TABLE fire_range (
 
 CREATE INDEX fire_range_backfill ON fire_range (backfill_id, id) WHERE backfill_id IS NOT NULL;
 
+CREATE INDEX fire_range_draining ON fire_range (id) WHERE is_open AND kind <> 'gap';
+
 CREATE INDEX fire_range_job ON fire_range (job_id);
 
 CREATE INDEX fire_range_open ON fire_range (shard) WHERE is_open AND kind <> 'gap';
@@ -204,7 +206,7 @@ CREATE TABLE job_clock (
     revision INTEGER NOT NULL,
     next_fire_at INTEGER,
     fired_through INTEGER
-, priority INTEGER NOT NULL DEFAULT 1, due_at INTEGER, run_outline TEXT) STRICT;
+, priority INTEGER NOT NULL DEFAULT 1, due_at INTEGER, run_outline TEXT, catch_up_level REAL, catch_up_level_at INTEGER) STRICT;
 
 CREATE INDEX job_clock_due ON job_clock (priority, due_at) WHERE due_at IS NOT NULL;
 

@@ -60,6 +60,7 @@ SUITE: tuple[type, ...] = (
     firing_outlined.StaleClocksOfSetsLoseLaw2,
     firing_outlined.StaleEpochFencesSetsLaw3,
     fire_ranges.FireRanges,
+    fire_ranges.CatchUpIsPaced,
     fire_ranges.StaleFireRangeStepLosesLaw2,
     failing.JobsPauseAfterFailures,
     overlapping.RunsFollowOneAnother,
