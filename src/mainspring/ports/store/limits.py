@@ -12,9 +12,12 @@ from mainspring.core.ids import KeyId, LaneId, RunId, SessionId
 from mainspring.core.limits import LimitRule
 from mainspring.ports.store.claims import ClaimedRun
 
+PLAIN = KeyId(0)
+"""In the place of a key: the runs of a lane that have none. They are a line, too, if their lane has a cap."""
+
 
 class LineKey(NamedTuple):
-    """One line: the runs of a lane whose first key is the same."""
+    """One line: the runs of a lane whose first key is the same, or those without keys (see `PLAIN`)."""
 
     key_id: KeyId
     lane_id: LaneId
@@ -43,6 +46,7 @@ class LineClaim:
         number: the session's request number, one sequence with those of `ClaimRequest`.
         lines: in order of preference. Requests of one call that have the same object here share the quotas.
         policy_epoch: that of the restrictions under which the lines were chosen.
+        caps: the keys of the caps of each lane that has some. Its runs need places under these, too.
     """
 
     session_id: SessionId
@@ -50,6 +54,7 @@ class LineClaim:
     limit: int
     lines: tuple[LineQuota, ...]
     policy_epoch: int = 0
+    caps: Mapping[LaneId, tuple[KeyId, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class LineClaimResult:
 
     Attributes:
         taken: how many of them are of each line; empty if the answer is that of an earlier claim.
-        keys: the keys of each run.
+        keys: what each run has places under.
         stops: the lines that were stopped, for all requests of the call with the same lines.
         is_policy_old: see `ClaimResult`.
     """
@@ -128,10 +133,10 @@ class LimitStore(Protocol):
     async def claim_lined_up(self, requests: Sequence[LineClaim], *, now: datetime) -> list[LineClaimResult]:
         """Give runs that wait in lines to sessions, as `claim_runs` does for those of lanes.
 
-        A run starts if all its keys have room (see `admit_to_keys`); it then has a place under each. Keys are decided
-        about one by one: where another claim is at it, the line is stopped as busy. Repeats, late requests and those
-        under an old policy epoch are answered as by `claim_runs`, and a session that runs a quarantined run gets
-        nothing.
+        A run starts if all its keys have room (see `admit_to_keys`), and those of the caps of its lane. It then has a
+        place under each. Keys are decided about one by one: where another claim is at it, the line is stopped as busy.
+        Repeats, late requests and those under an old policy epoch are answered as by `claim_runs`, and a session that
+        runs a quarantined run gets nothing.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""What keeps runs from being given out, and takes effect exactly: pauses."""
+"""What keeps runs from being given out, and takes effect exactly: pauses, and caps of lanes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from mainspring.core.lane_caps import NO_CAPS, LaneCaps
 from mainspring.core.pauses import LanePauses, Pause, PauseKey
 
 PROTOCOL = 2
@@ -21,10 +22,12 @@ class Restrictions:
     Attributes:
         epoch: grows with every change. A claim that was chosen under another one gives nothing out.
         pauses: also some that have ended by themselves, for the fires that they skip.
+        caps: how many runs of queues, tenants and labels may be under way.
     """
 
     epoch: int = 0
     pauses: LanePauses = field(default_factory=LanePauses)
+    caps: LaneCaps = NO_CAPS
 
 
 class RestrictionStore(Protocol):

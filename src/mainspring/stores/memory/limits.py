@@ -10,7 +10,7 @@ from itertools import islice
 
 from mainspring.core.holding import LineStop
 from mainspring.core.ids import JobId, KeyId
-from mainspring.core.limits import LimitRule, kept_rules, line_key, rules_of, used_limits
+from mainspring.core.limits import CLUSTER, LimitRule, kept_rules, line_key, rules_of, used_limits
 from mainspring.core.model import JobSpec
 from mainspring.core.states import FINAL_STATES
 from mainspring.ports.store.claims import ClaimResult
@@ -49,7 +49,7 @@ class MemoryLimitStore:
         found = [
             rule
             for (owner, _), rule in self._tables.limits.rules.items()
-            if owner == tenant and rule.job_id is None and rule.is_set
+            if owner == tenant and rule.job_id is None and rule.is_set and ":" not in rule.name
         ]
         return sorted(found, key=lambda rule: rule.name)
 
@@ -129,12 +129,12 @@ class MemoryLimitStore:
             )
         allowed = allow(tables, request, found)
         picked = pick(tables, request.lines, quotas, allowed + SPARE, now) if allowed else []
-        admitted = admit(tables, picked, allowed, now, lines=quotas.keys())
+        admitted = admit(tables, picked, allowed, now, lines=quotas.keys(), caps=request.caps)
         given = give(tables, admitted.runs, found, request, now)
         return LineClaimResult(
             given.runs,
             taken=Counter(map(line_of, admitted.runs)),
-            keys={run.id: run.keys for run in admitted.runs},
+            keys=admitted.keys,
             stops=admitted.stops,
         )
 
@@ -173,7 +173,9 @@ class MemoryLimitStore:
         for key in tables.limits.keys.values():
             bucket = bucket_of(tables, key)
             is_full = bucket is None or bucket.at(now).level == bucket.burst
-            if key.id not in used and not key.holds and is_full:
+            is_cap = key.tenant == CLUSTER and ":" in key.limit
+            is_needed = is_cap and tables.limits.rules[key.tenant, key.limit].is_set
+            if key.id not in used and not key.holds and is_full and not is_needed:
                 yield key.id
 
 

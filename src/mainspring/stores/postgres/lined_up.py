@@ -10,9 +10,10 @@ from typing import Any
 from asyncpg import Record
 
 from mainspring.core.holding import Candidate, KeyAdmission, KeyState, LineStop, admit_to_keys
-from mainspring.core.ids import KeyId, RunId, SessionId
+from mainspring.core.ids import KeyId, LaneId, RunId, SessionId
 from mainspring.core.limits import Hold
-from mainspring.ports.store.limits import LineClaim, LineKey
+from mainspring.ports.store.claims import NO_CAPPED_LANES
+from mainspring.ports.store.limits import PLAIN, LineClaim, LineKey, LineQuota
 from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.rows import bucket_of
 
@@ -91,12 +92,14 @@ class Started:
 
     Attributes:
         rows: of the runs, in the order in which they were admitted.
-        keys: of each run.
+        keys: what each run has places under.
+        lines: the line of each run.
         stops: why lines were stopped.
     """
 
     rows: list[Record] = field(default_factory=list)
     keys: dict[RunId, tuple[KeyId, ...]] = field(default_factory=dict)
+    lines: dict[RunId, LineKey] = field(default_factory=dict)
     stops: dict[LineKey, LineStop] = field(default_factory=dict)
 
 
@@ -107,27 +110,32 @@ async def start_admitted(
     now: datetime,
     *,
     lines: Collection[LineKey] = (),
+    caps: Mapping[LaneId, tuple[KeyId, ...]] = NO_CAPPED_LANES,
 ) -> Started:
     """Start those of the picked runs that have room under their keys, at most one for each seat.
 
     Args:
         seats: in the order in which runs are given out.
         lines: from which runs are picked. Those that kept a place there come first.
+        caps: the keys of the caps of lanes.
     """
     keys = _Keys()
-    if wanted := sorted({key_id for row in picked for key_id in _keys_of(row)}):
+    if wanted := sorted({key_id for row in picked for key_id in _keys_of(row, caps)}):
         await keys.lock(transaction, wanted)
     if lines:
         holders = await _pick_holders(transaction, keys, picked, now)
-        picked = [*picked, *(row for row in holders if LineKey(row["key_id"], row["lane_id"]) in lines)]
-    candidates = [Candidate(row["id"], _keys_of(row)) for row in picked]
+        picked = [*picked, *(row for row in holders if _line_of(row) in lines)]
+    candidates = [Candidate(row["id"], _keys_of(row, caps), _line_of(row)) for row in picked]
     admission = admit_to_keys(candidates, keys.states, len(seats), now)
     taken = [picked[place] for place in admission.taken]
-    started = Started(keys={row["id"]: _keys_of(row) for row in taken})
-    for row in picked:
-        stop = admission.stop_of(row["key_id"], keys.states, now)
+    started = Started(
+        keys={row["id"]: _keys_of(row, caps) for row in taken},
+        lines={row["id"]: _line_of(row) for row in taken},
+    )
+    for line in dict.fromkeys(candidate.line for candidate in candidates):
+        stop = admission.stop_of(line, keys.states, now)
         if stop is not None:
-            started.stops[LineKey(row["key_id"], row["lane_id"])] = stop
+            started.stops[line] = stop
     changes = keys.note_changes(admission)
     if taken or changes["changed_keys"]:
         started.rows = await _start(transaction, taken, seats, admission.holds, changes, now)
@@ -178,9 +186,13 @@ async def _pick_holders(
     return [row for row in rows if row["ready_at"] <= now]
 
 
-def _keys_of(row: Record) -> tuple[KeyId, ...]:
+def _keys_of(row: Record, caps: Mapping[LaneId, tuple[KeyId, ...]]) -> tuple[KeyId, ...]:
     found = (row["key_id"], row["second_key_id"], row["third_key_id"])
-    return tuple(key_id for key_id in found if key_id is not None)
+    return tuple(key_id for key_id in found if key_id is not None) + caps.get(row["lane_id"], ())
+
+
+def _line_of(row: Record) -> LineKey:
+    return LineKey(PLAIN if row["key_id"] is None else row["key_id"], row["lane_id"])
 
 
 async def claim_in_lines(
@@ -224,19 +236,32 @@ async def begin(
 async def _start_group(
     transaction: Transaction, request: LineClaim, seats: Sequence[Seat], now: datetime
 ) -> Started:
-    picked = await transaction.fetch(
-        "pick_lined_up",
-        key_ids=[line.key.key_id for line in request.lines],
-        lane_ids=[line.key.lane_id for line in request.lines],
-        lows=[line.low for line in request.lines],
-        quotas=[line.quota for line in request.lines],
-        limit=len(seats) + _SPARE,
-        now=now,
-    )
+    most = len(seats) + _SPARE
+    lined_up = [line for line in request.lines if line.key.key_id != PLAIN]
+    plain = [line for line in request.lines if line.key.key_id == PLAIN]
+    picked: list[Record] = []
+    if lined_up:
+        key_ids = [line.key.key_id for line in lined_up]
+        values = _values_of(lined_up, most, now)
+        picked += await transaction.fetch("pick_lined_up", key_ids=key_ids, **values)
+    if plain:
+        picked += await transaction.fetch("pick_plain", **_values_of(plain, most, now))
     if not picked:
         return Started()
-    lines = {line.key for line in request.lines}
-    return await start_admitted(transaction, picked, seats, now, lines=lines)
+    places = {line.key: place for place, line in enumerate(request.lines)}
+    if lined_up and plain:
+        picked.sort(key=lambda row: places[_line_of(row)])
+    return await start_admitted(transaction, picked, seats, now, lines=places.keys(), caps=request.caps)
+
+
+def _values_of(lines: Sequence[LineQuota], limit: int, now: datetime) -> dict[str, Any]:
+    return {
+        "lane_ids": [line.key.lane_id for line in lines],
+        "lows": [line.low for line in lines],
+        "quotas": [line.quota for line in lines],
+        "limit": limit,
+        "now": now,
+    }
 
 
 def _groups(requests: Sequence[LineClaim]) -> list[list[int]]:

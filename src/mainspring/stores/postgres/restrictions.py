@@ -7,6 +7,7 @@ from datetime import datetime
 
 from asyncpg import Record
 
+from mainspring.core.lane_caps import KnownCap, LaneCaps, cap_key_of
 from mainspring.core.pauses import KEPT, LanePauses, Pause, PauseKey, PauseMode, PauseScope, renew
 from mainspring.ports.store.restrictions import PROTOCOL, Restrictions
 from mainspring.stores.postgres.connecting import Role
@@ -25,7 +26,10 @@ class PostgresRestrictionStore:
         if not rows:
             return None
         pauses = LanePauses(_pause_of(row) for row in rows if row["scope"] is not None)
-        return Restrictions(rows[0]["number"], pauses)
+        # If these caps are newer than the epoch, claims under it give nothing.
+        found = await self._connections.fetch(Role.WATCH, "read_caps", is_repeatable=True)
+        caps = {cap_key_of(row["name"]): KnownCap(row["max_running"], row["key_id"]) for row in found}
+        return Restrictions(rows[0]["number"], pauses, LaneCaps(caps))
 
     async def list_older_programs(self) -> list[str]:
         rows = await self._connections.fetch(
@@ -38,9 +42,8 @@ class PostgresRestrictionStore:
             return []
 
         async def work(transaction: Transaction) -> list[str]:
-            older = await transaction.fetch("list_older_programs", protocol=PROTOCOL, limit=_MOST_NAMED)
-            if older:
-                return _named(older)
+            if older := await find_older_programs(transaction):
+                return older
             [row] = await transaction.fetch("raise_policy_epoch", now=now)
             last = {pause.key: pause for pause in pauses}
             known = await transaction.fetch("find_pauses", **_columns_of(last))
@@ -55,7 +58,7 @@ class PostgresRestrictionStore:
                 sinces=[pause.since for pause in renewed],
                 untils=[pause.until for pause in renewed],
             )
-            await _take_effect(transaction, row["number"], now)
+            await take_effect(transaction, row["number"], now)
             return []
 
         return await self._connections.transact(Role.EDIT, work)
@@ -69,17 +72,22 @@ class PostgresRestrictionStore:
             known = await transaction.fetch("find_pauses", **_columns_of(set(keys)))
             on = {pause.key for pause in map(_pause_of, known) if pause.is_on(now)}
             await transaction.execute("delete_pauses", **_columns_of(set(keys)))
-            await _take_effect(transaction, row["number"], now)
+            await take_effect(transaction, row["number"], now)
             return [key in on for key in keys]
 
         return await self._connections.transact(Role.EDIT, work)
+
+
+async def find_older_programs(transaction: Transaction) -> list[str]:
+    """Return some of the servers and workers that do not look at the policy epoch."""
+    return _named(await transaction.fetch("list_older_programs", protocol=PROTOCOL, limit=_MOST_NAMED))
 
 
 def _named(programs: Iterable[Record]) -> list[str]:
     return [f"{one['kind']} {one['name']} (host {one['host']}, pid {one['pid']})" for one in programs]
 
 
-async def _take_effect(transaction: Transaction, epoch: int, now: datetime) -> None:
+async def take_effect(transaction: Transaction, epoch: int, now: datetime) -> None:
     """Have every claim that was chosen before give nothing."""
     await transaction.execute("prune_pauses", before=now - KEPT)
     await transaction.execute("raise_session_epochs", policy_epoch=epoch)

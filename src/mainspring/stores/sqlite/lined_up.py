@@ -13,8 +13,8 @@ from mainspring.core.claiming import Turn, allowance, judge_turn
 from mainspring.core.holding import Candidate, KeyAdmission, KeyState, LineStop, admit_to_keys
 from mainspring.core.ids import KeyId, LaneId, RunId, SessionId
 from mainspring.core.limits import Hold
-from mainspring.ports.store.claims import ClaimedRun, ClaimRequest
-from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineKey, LineQuota
+from mainspring.ports.store.claims import NO_CAPPED_LANES, ClaimedRun, ClaimRequest
+from mainspring.ports.store.limits import PLAIN, LineClaim, LineClaimResult, LineKey, LineQuota
 from mainspring.stores.sqlite.rows import (
     NamedRow,
     make_bucket,
@@ -51,9 +51,9 @@ def turn_of(db: apsw.Connection, request: ClaimRequest | LineClaim) -> Turn | No
 
 @dataclass(slots=True)
 class _Started:
-    """What was started: the runs, each with its keys, its lane and its seat, and why lines were stopped."""
+    """What was started: the runs, each with its keys, its line and its seat, and why lines were stopped."""
 
-    runs: list[tuple[ClaimedRun, tuple[KeyId, ...], LaneId, Seat]] = field(default_factory=list)
+    runs: list[tuple[ClaimedRun, tuple[KeyId, ...], LineKey, Seat]] = field(default_factory=list)
     stops: dict[LineKey, LineStop] = field(default_factory=dict)
 
 
@@ -64,23 +64,26 @@ def start_admitted(
     now: datetime,
     *,
     lines: Collection[LineKey] = (),
+    caps: Mapping[LaneId, tuple[KeyId, ...]] = NO_CAPPED_LANES,
 ) -> _Started:
     """Start those of the picked runs that have room under their keys, at most one for each seat.
 
     Args:
         lines: from which runs are picked. Those that kept a place there come first.
+        caps: the keys of the caps of lanes.
     """
-    keys = _read_keys(db, {key_id for row in picked for key_id in _keys_of(row)})
+    keys = _read_keys(db, {key_id for row in picked for key_id in _keys_of(row, caps)})
     if lines:
         holders = _pick_holders(db, keys, picked, now)
-        picked = [*picked, *(row for row in holders if LineKey(row.key_id, row.lane_id) in lines)]
-    admission = admit_to_keys([Candidate(row.id, _keys_of(row)) for row in picked], keys, len(seats), now)
+        picked = [*picked, *(row for row in holders if _line_of(row) in lines)]
+    candidates = [Candidate(row.id, _keys_of(row, caps), _line_of(row)) for row in picked]
+    admission = admit_to_keys(candidates, keys, len(seats), now)
     taken = [picked[place] for place in admission.taken]
     started = _Started()
     for row in picked:
-        stop = admission.stop_of(row.key_id, keys, now)
+        stop = admission.stop_of(_line_of(row), keys, now)
         if stop is not None:
-            started.stops[LineKey(row.key_id, row.lane_id)] = stop
+            started.stops[_line_of(row)] = stop
     _write(db, taken, admission)
     given: dict[Seat, list[NamedRow]] = {}
     for row, seat in zip(taken, seats, strict=False):
@@ -91,7 +94,7 @@ def start_admitted(
         execute(db, "start_lined_up", values)
         found = fetch_tuples(db, "find_started", {"run_ids": run_ids})
         started.runs += [
-            (make_claimed(claimed, is_repeat=True), _keys_of(row), row.lane_id, seat)
+            (make_claimed(claimed, is_repeat=True), _keys_of(row, caps), _line_of(row), seat)
             for row, claimed in zip(rows, found, strict=True)
         ]
     return started
@@ -159,9 +162,13 @@ def _write(db: apsw.Connection, taken: Sequence[NamedRow], admission: KeyAdmissi
     execute_many(db, "set_bucket", buckets)
 
 
-def _keys_of(row: NamedRow) -> tuple[KeyId, ...]:
+def _keys_of(row: NamedRow, caps: Mapping[LaneId, tuple[KeyId, ...]]) -> tuple[KeyId, ...]:
     found = (row.key_id, row.second_key_id, row.third_key_id)
-    return tuple(key_id for key_id in found if key_id is not None)
+    return tuple(key_id for key_id in found if key_id is not None) + caps.get(row.lane_id, ())
+
+
+def _line_of(row: NamedRow) -> LineKey:
+    return LineKey(PLAIN if row.key_id is None else row.key_id, row.lane_id)
 
 
 def claim_lined_up(
@@ -205,10 +212,10 @@ def _claim(
     execute(db, "set_claim_number", session)
     picked = _pick(db, request.lines, quotas, limit + _SPARE, now) if limit else []
     seats = [(request.session_id, request.number)] * limit
-    started = start_admitted(db, picked, seats, now, lines=quotas.keys())
+    started = start_admitted(db, picked, seats, now, lines=quotas.keys(), caps=request.caps)
     return LineClaimResult(
         tuple([run for run, _, _, _ in started.runs]),
-        taken=Counter(LineKey(keys[0], lane_id) for _, keys, lane_id, _ in started.runs),
+        taken=Counter(line for _, _, line, _ in started.runs),
         keys={run.run_id: keys for run, keys, _, _ in started.runs},
         stops=started.stops,
     )
@@ -223,5 +230,5 @@ def _pick(
         if limit < 1:
             continue
         values = {**line.key._asdict(), "low": to_micros(line.low), "now": to_micros(now), "limit": limit}
-        picked += fetch_rows(db, "pick_lined_up", values)
+        picked += fetch_rows(db, "pick_plain" if line.key.key_id == PLAIN else "pick_lined_up", values)
     return picked

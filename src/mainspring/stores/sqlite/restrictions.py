@@ -7,6 +7,8 @@ from datetime import datetime
 
 import apsw
 
+from mainspring.core.ids import KeyId
+from mainspring.core.lane_caps import KnownCap, LaneCaps, cap_key_of
 from mainspring.core.pauses import KEPT, LanePauses, Pause, PauseKey, PauseMode, PauseScope, renew
 from mainspring.ports.store.restrictions import Restrictions
 from mainspring.stores.sqlite.connection import Database
@@ -28,12 +30,16 @@ class SqliteRestrictionStore:
 
     async def read_restrictions(self, *, known: int | None = None) -> Restrictions | None:
         """See `RestrictionStore`."""
-        rows = await self._reader.call(lambda db: fetch_rows(db, "read_restrictions", {"known": known}))
-        if not rows:
-            return None
-        return Restrictions(
-            rows[0].number, LanePauses(_pause_of(row) for row in rows if row.scope is not None)
-        )
+
+        def read(db: apsw.Connection) -> Restrictions | None:
+            rows = fetch_rows(db, "read_restrictions", {"known": known})
+            if not rows:
+                return None
+            pauses = LanePauses(_pause_of(row) for row in rows if row.scope is not None)
+            # If these caps are newer than the epoch, claims under it give nothing.
+            return Restrictions(rows[0].number, pauses, _read_caps(db))
+
+        return await self._reader.call(read)
 
     async def list_older_programs(self) -> list[str]:
         """See `RestrictionStore`."""
@@ -55,13 +61,13 @@ def _add(db: apsw.Connection, pauses: Sequence[Pause], now: datetime) -> None:
     before = _find(db, last)
     renewed = [renew(pause, before.get(key)) for key, pause in last.items()]
     execute_many(db, "write_pause", [_values_of(pause) for pause in renewed])
-    _take_effect(db, now)
+    take_effect(db, now)
 
 
 def _lift(db: apsw.Connection, keys: Sequence[PauseKey], now: datetime) -> list[bool]:
     known = _find(db, set(keys))
     execute_many(db, "delete_pause", [{"scope": key.scope.value, "name": key.name} for key in known])
-    _take_effect(db, now)
+    take_effect(db, now)
     return [key in known and known[key].is_on(now) for key in keys]
 
 
@@ -71,11 +77,17 @@ def _find(db: apsw.Connection, keys: Iterable[PauseKey]) -> dict[PauseKey, Pause
     return {pause.key: pause for pause in found}
 
 
-def _take_effect(db: apsw.Connection, now: datetime) -> None:
+def take_effect(db: apsw.Connection, now: datetime) -> None:
     """Have every claim that was chosen before give nothing."""
     execute(db, "prune_pauses", {"before": to_micros(now - KEPT)})
     epoch = fetch_value(db, "raise_policy_epoch", {"now": to_micros(now)})
     execute(db, "raise_session_epochs", {"policy_epoch": epoch})
+
+
+def _read_caps(db: apsw.Connection) -> LaneCaps:
+    """Return the caps of lanes that are set."""
+    rows = fetch_rows(db, "read_caps")
+    return LaneCaps({cap_key_of(row.name): KnownCap(row.max_running, KeyId(row.key_id)) for row in rows})
 
 
 def _values_of(pause: Pause) -> dict[str, object]:
