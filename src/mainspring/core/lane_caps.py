@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mainspring.core.ids import KeyId, RunId
 from mainspring.core.kinds import Whole
-from mainspring.core.limits import LINED_UP, MOST_RUNNING, LimitRule, RunKey
+from mainspring.core.limits import MOST_RUNNING, LimitRule, RunKey
 from mainspring.core.model import LaneKey
 from mainspring.core.options import Option, Options
 
@@ -123,7 +123,7 @@ def cap_keys_of(lane: LaneKey) -> list[CapKey]:
 def labels_of(route: str) -> list[str]:
     """Return the labels that the runs of a route need (see `JobSpec.route`), each once."""
     _, *parts = (part.replace("%2B", "+").replace("%25", "%") for part in route.split("+"))
-    return list(dict.fromkeys(part for part in parts if part != LINED_UP))
+    return list(dict.fromkeys(part for part in parts if not part.startswith("*")))
 
 
 def cap_key_of(limit: str) -> CapKey:

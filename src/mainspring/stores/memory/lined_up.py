@@ -53,6 +53,17 @@ def admit(
     }
     picked = [*picked, *_pick_holders(tables, keys, picked, now, lines)]
     candidates = [Candidate(run.id, (*run.keys, *caps.get(run.lane.id, ())), line_of(run)) for run in picked]
+    return _take(tables, picked, candidates, keys, seats, now)
+
+
+def _take(
+    tables: Tables,
+    picked: Sequence[RunRow],
+    candidates: Sequence[Candidate],
+    keys: Mapping[KeyId, KeyState],
+    seats: int,
+    now: datetime,
+) -> Admitted:
     admission = admit_to_keys(candidates, keys, seats, now)
     for key_id, run_id in [*admission.holds, *admission.kept]:
         tables.limits.keys[key_id].holds[run_id] = tables.runs[run_id].token + 1
@@ -66,6 +77,20 @@ def admit(
     }
     taken = {candidates[place].run_id: candidates[place].keys for place in admission.taken}
     return Admitted([picked[place] for place in admission.taken], taken, stops)
+
+
+def admit_to_caps(
+    tables: Tables, picked: Sequence[RunRow], now: datetime, *, caps: Mapping[LaneId, tuple[KeyId, ...]]
+) -> Admitted:
+    """Decide which of the picked runs there is room for under the caps of their lanes, and give them places there."""
+    needed = {run.id: caps.get(run.lane.id, ()) for run in picked}
+    keys = {
+        key_id: _state_of(tables, tables.limits.keys[key_id])
+        for key_id in {one for found in needed.values() for one in found}
+        if key_id in tables.limits.keys
+    }
+    candidates = [Candidate(run.id, needed[run.id], line_of(run)) for run in picked]
+    return _take(tables, picked, candidates, keys, len(picked), now)
 
 
 def line_of(run: RunRow) -> LineKey:

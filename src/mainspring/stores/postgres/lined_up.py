@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from asyncpg import Record
 
@@ -14,6 +14,7 @@ from mainspring.core.ids import KeyId, LaneId, RunId, SessionId
 from mainspring.core.limits import Hold
 from mainspring.ports.store.claims import NO_CAPPED_LANES
 from mainspring.ports.store.limits import PLAIN, LineClaim, LineKey, LineQuota
+from mainspring.stores.postgres.batches import pick_batches
 from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.rows import bucket_of
 
@@ -92,14 +93,16 @@ class Started:
 
     Attributes:
         rows: of the runs, in the order in which they were admitted.
-        keys: what each run has places under.
-        lines: the line of each run.
+        keys: what each run has places under; of batches only the keys of caps.
+        lines: the line of each run; empty for batches.
+        calls: for batches, the line of each run, and which of its batches the run is in.
         stops: why lines were stopped.
     """
 
     rows: list[Record] = field(default_factory=list)
     keys: dict[RunId, tuple[KeyId, ...]] = field(default_factory=dict)
     lines: dict[RunId, LineKey] = field(default_factory=dict)
+    calls: dict[RunId, tuple[LineKey, int]] = field(default_factory=dict)
     stops: dict[LineKey, LineStop] = field(default_factory=dict)
 
 
@@ -132,10 +135,7 @@ async def start_admitted(
         keys={row["id"]: _keys_of(row, caps) for row in taken},
         lines={row["id"]: _line_of(row) for row in taken},
     )
-    for line in dict.fromkeys(candidate.line for candidate in candidates):
-        stop = admission.stop_of(line, keys.states, now)
-        if stop is not None:
-            started.stops[line] = stop
+    started.stops = _stops_of(candidates, admission, keys, now)
     changes = keys.note_changes(admission)
     if taken or changes["changed_keys"]:
         started.rows = await _start(transaction, taken, seats, admission.holds, changes, now)
@@ -236,6 +236,8 @@ async def begin(
 async def _start_group(
     transaction: Transaction, request: LineClaim, seats: Sequence[Seat], now: datetime
 ) -> Started:
+    if request.are_batches:
+        return await _start_batches(transaction, request, seats, now)
     most = len(seats) + _SPARE
     lined_up = [line for line in request.lines if line.key.key_id != PLAIN]
     plain = [line for line in request.lines if line.key.key_id == PLAIN]
@@ -262,6 +264,41 @@ def _values_of(lines: Sequence[LineQuota], limit: int, now: datetime) -> dict[st
         "limit": limit,
         "now": now,
     }
+
+
+async def _start_batches(
+    transaction: Transaction, request: LineClaim, seats: Sequence[Seat], now: datetime
+) -> Started:
+    picked = await pick_batches(transaction, request.lines, len(seats), now)
+    started = Started(stops=picked.stops)
+    keys, rows, admission = _Keys(), picked.rows, KeyAdmission()
+    caps = {row["id"]: request.caps.get(row["lane_id"], ()) for row in rows} if request.caps else {}
+    if wanted := sorted({key_id for one in caps.values() for key_id in one}):
+        await keys.lock(transaction, wanted)
+        candidates = [Candidate(row["id"], caps[row["id"]], _line_of(row)) for row in rows]
+        admission = admit_to_keys(candidates, keys.states, len(rows), now)
+        rows = [rows[place] for place in admission.taken]
+        started.stops |= _stops_of(candidates, admission, keys, now)
+        started.keys = {row["id"]: caps[row["id"]] for row in rows if caps[row["id"]]}
+    changes = keys.note_changes(admission)
+    if rows or changes["changed_keys"]:
+        holds = [*((row["key_id"], row["id"]) for row in rows), *admission.holds]
+        started.calls = {row["id"]: picked.calls[row["id"]] for row in rows}
+        own = [seats[started.calls[row["id"]][1]] for row in rows]
+        started.rows = await _start(transaction, rows, own, holds, changes, now)
+    return started
+
+
+def _stops_of(
+    candidates: Sequence[Candidate], admission: KeyAdmission, keys: _Keys, now: datetime
+) -> dict[LineKey, LineStop]:
+    """Return which lines were stopped, and why."""
+    found = {}
+    for candidate in candidates:
+        stop = admission.stop_of(candidate.line, keys.states, now)
+        if stop is not None:
+            found[cast("LineKey", candidate.line)] = stop
+    return found
 
 
 def _groups(requests: Sequence[LineClaim]) -> list[list[int]]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import cast
 
 import apsw
 
@@ -15,6 +16,7 @@ from mainspring.core.ids import KeyId, LaneId, RunId, SessionId
 from mainspring.core.limits import Hold
 from mainspring.ports.store.claims import NO_CAPPED_LANES, ClaimedRun, ClaimRequest
 from mainspring.ports.store.limits import PLAIN, LineClaim, LineClaimResult, LineKey, LineQuota
+from mainspring.stores.sqlite.batches import pick_batches
 from mainspring.stores.sqlite.rows import (
     NamedRow,
     make_bucket,
@@ -36,6 +38,8 @@ _SPARE = 64
 """Candidates beyond the seats of a claim, for those that are stopped."""
 Seat = tuple[SessionId, int]
 """Session and number of the request that gets a run."""
+Given = tuple[ClaimedRun, tuple[KeyId, ...], LineKey, Seat]
+"""A run that was started, with its keys, its line and its seat."""
 
 
 def turn_of(db: apsw.Connection, request: ClaimRequest | LineClaim) -> Turn | None:
@@ -51,9 +55,9 @@ def turn_of(db: apsw.Connection, request: ClaimRequest | LineClaim) -> Turn | No
 
 @dataclass(slots=True)
 class _Started:
-    """What was started: the runs, each with its keys, its line and its seat, and why lines were stopped."""
+    """What was started, and why lines were stopped."""
 
-    runs: list[tuple[ClaimedRun, tuple[KeyId, ...], LineKey, Seat]] = field(default_factory=list)
+    runs: list[Given] = field(default_factory=list)
     stops: dict[LineKey, LineStop] = field(default_factory=dict)
 
 
@@ -84,7 +88,21 @@ def start_admitted(
         stop = admission.stop_of(_line_of(row), keys, now)
         if stop is not None:
             started.stops[_line_of(row)] = stop
+    started.runs = start(db, taken, seats, admission, now, caps)
+    return started
+
+
+def start(
+    db: apsw.Connection,
+    taken: Sequence[NamedRow],
+    seats: Sequence[Seat],
+    admission: KeyAdmission,
+    now: datetime,
+    caps: Mapping[LaneId, tuple[KeyId, ...]] = NO_CAPPED_LANES,
+) -> list[Given]:
+    """Start runs, each for its seat, with the places that they were given."""
     _write(db, taken, admission)
+    started: list[Given] = []
     given: dict[Seat, list[NamedRow]] = {}
     for row, seat in zip(taken, seats, strict=False):
         given.setdefault(seat, []).append(row)
@@ -93,7 +111,7 @@ def start_admitted(
         values = {"session_id": seat[0], "number": seat[1], "run_ids": run_ids, "now": to_micros(now)}
         execute(db, "start_lined_up", values)
         found = fetch_tuples(db, "find_started", {"run_ids": run_ids})
-        started.runs += [
+        started += [
             (make_claimed(claimed, is_repeat=True), _keys_of(row, caps), _line_of(row), seat)
             for row, claimed in zip(rows, found, strict=True)
         ]
@@ -210,14 +228,45 @@ def _claim(
     is_held = bool(fetch_value(db, "is_holding_quarantined", {"session_id": request.session_id}))
     limit = allowance(request.limit, is_quarantined=False, is_busy=is_held, is_busy_with_quarantined=is_held)
     execute(db, "set_claim_number", session)
-    picked = _pick(db, request.lines, quotas, limit + _SPARE, now) if limit else []
     seats = [(request.session_id, request.number)] * limit
+    if request.are_batches:
+        return _claim_batches(db, request, quotas, seats, now)
+    picked = _pick(db, request.lines, quotas, limit + _SPARE, now) if limit else []
     started = start_admitted(db, picked, seats, now, lines=quotas.keys(), caps=request.caps)
     return LineClaimResult(
         tuple([run for run, _, _, _ in started.runs]),
         taken=Counter(line for _, _, line, _ in started.runs),
         keys={run.run_id: keys for run, keys, _, _ in started.runs},
         stops=started.stops,
+    )
+
+
+def _claim_batches(
+    db: apsw.Connection,
+    request: LineClaim,
+    quotas: Mapping[LineKey, int],
+    seats: Sequence[Seat],
+    now: datetime,
+) -> LineClaimResult:
+    batches, stops = pick_batches(db, request.lines, quotas, len(seats), now)
+    rows = [row for _, runs in batches for row in runs]
+    caps = {row.id: request.caps.get(row.lane_id, ()) for row in rows}
+    keys = _read_keys(db, {key_id for one in caps.values() for key_id in one})
+    candidates = [Candidate(row.id, caps[row.id], _line_of(row)) for row in rows]
+    admission = admit_to_keys(candidates, keys, len(rows), now)
+    rows = [rows[place] for place in admission.taken]
+    for line in admission.stopped:
+        stop = admission.stop_of(line, keys, now)
+        if stop is not None:
+            stops[cast("LineKey", line)] = stop
+    admission.holds += [(row.key_id, row.id) for row in rows]
+    taken = start(db, rows, [seats[0]] * len(rows), admission, now) if rows else []
+    given = {row.id for row in rows}
+    return LineClaimResult(
+        tuple([run for run, _, _, _ in taken]),
+        taken=Counter(key for key, runs in batches if runs[0].id in given),
+        keys={run_id: caps[run_id] for run_id in given if caps[run_id]},
+        stops=stops,
     )
 
 
