@@ -22,6 +22,7 @@ from mainspring.core.ids import RunId
 from mainspring.ports.store.backfills import BackfillStore
 from mainspring.ports.store.browse import BrowseStore
 from mainspring.ports.store.calendars import CalendarStore
+from mainspring.ports.store.caps import CapStore
 from mainspring.ports.store.census import CensusStore
 from mainspring.ports.store.claims import ClaimStore
 from mainspring.ports.store.failures import FailureStore
@@ -51,6 +52,7 @@ class Store(
     PriorityStore,
     RestrictionStore,
     LimitStore,
+    CapStore,
     CalendarStore,
     FailureStore,
     BackfillStore,

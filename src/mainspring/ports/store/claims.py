@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Protocol
 
-from mainspring.core.ids import JobId, LaneId, RunId, SessionId
+from mainspring.core.ids import JobId, KeyId, LaneId, RunId, SessionId
 from mainspring.core.model import Lane
 from mainspring.core.outcomes import Transition
 from mainspring.core.values import value
@@ -17,6 +17,8 @@ from mainspring.ports.store.runs import NewRun
 
 NO_QUOTAS: Mapping[LaneId, int] = MappingProxyType({})
 """For requests that may take any number of runs of each lane."""
+NO_CAPPED_LANES: Mapping[LaneId, tuple[KeyId, ...]] = MappingProxyType({})
+"""For requests that are about no lane with a cap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,7 @@ class ClaimRequest:
         quotas: the most runs of each lane, so that the seats are shared; no bound for other lanes, nor for quarantined
             runs. Requests of one call that have the same object here share the quotas.
         policy_epoch: that of the restrictions under which the lanes were chosen.
+        caps: see `LineClaim`; only for a quarantined run. Other runs of such lanes are claimed by `claim_lined_up`.
     """
 
     session_id: SessionId
@@ -41,6 +44,7 @@ class ClaimRequest:
     quotas: Mapping[LaneId, int] = field(default_factory=lambda: NO_QUOTAS)
     is_quarantined: bool = False
     policy_epoch: int = 0
+    caps: Mapping[LaneId, tuple[KeyId, ...]] = field(default_factory=lambda: NO_CAPPED_LANES)
 
 
 @value()

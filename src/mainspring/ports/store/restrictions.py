@@ -1,4 +1,4 @@
-"""What keeps runs from being given out, and takes effect exactly: pauses and blackouts."""
+"""What keeps runs from being given out, and takes effect exactly: pauses, blackouts, and caps of lanes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from mainspring.core.blackouts import Blackout
+from mainspring.core.lane_caps import NO_CAPS, LaneCaps
 from mainspring.core.pauses import LanePauses, Pause, PauseKey
 
 PROTOCOL = 2
@@ -23,11 +24,13 @@ class Restrictions:
         epoch: grows with every change. A claim that was chosen under another one gives nothing out.
         pauses: also some that have ended by themselves, for the fires that they skip.
         blackouts: in order of what they stop. A store does not read their calendars; `RestrictionReader` does.
+        caps: how many runs of queues, tenants and labels may be under way.
     """
 
     epoch: int = 0
     pauses: LanePauses = field(default_factory=LanePauses)
     blackouts: tuple[Blackout, ...] = ()
+    caps: LaneCaps = NO_CAPS
 
 
 @dataclass(frozen=True, slots=True)

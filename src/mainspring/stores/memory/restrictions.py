@@ -8,6 +8,8 @@ from datetime import datetime
 
 from mainspring.core.blackouts import Blackout, renew_blackout
 from mainspring.core.calendars.resolved import CalendarVersion
+from mainspring.core.lane_caps import KnownCap, LaneCaps, cap_key_of
+from mainspring.core.limits import CLUSTER
 from mainspring.core.pauses import LanePauses, Pause, PauseKey, epoch_number, is_over_for_long, renew
 from mainspring.ports.store.restrictions import BlackoutsWritten, Restrictions
 from mainspring.stores.memory.tables import Tables
@@ -23,7 +25,7 @@ class MemoryRestrictionStore:
         if known == held.epoch:
             return None
         blackouts = tuple(one for key in sorted(held.blackouts) for one in held.blackouts[key])
-        return Restrictions(held.epoch, LanePauses(held.pauses.values()), blackouts)
+        return Restrictions(held.epoch, LanePauses(held.pauses.values()), blackouts, caps_of(self._tables))
 
     async def list_older_programs(self) -> list[str]:
         return []
@@ -33,14 +35,14 @@ class MemoryRestrictionStore:
             held = self._tables.policies.restrictions.pauses
             for pause in pauses:
                 held[pause.key] = renew(pause, held.get(pause.key))
-            self._take_effect(now)
+            raise_epoch(self._tables, now)
         return []
 
     async def lift_pauses(self, keys: Sequence[PauseKey], *, now: datetime) -> list[bool]:
         if not keys:
             return []
         gone = {key: self._tables.policies.restrictions.pauses.pop(key, None) for key in dict.fromkeys(keys)}
-        self._take_effect(now)
+        raise_epoch(self._tables, now)
         return [pause is not None and pause.is_on(now) for pause in map(gone.__getitem__, keys)]
 
     async def set_blackouts(
@@ -53,7 +55,7 @@ class MemoryRestrictionStore:
         renewed = (renew_blackout(one, before.get((one.tenant, one.calendar))) for one in blackouts)
         if blackouts:
             held[key] = tuple(sorted(renewed, key=lambda one: (one.tenant, one.calendar)))
-        self._take_effect(now)
+        raise_epoch(self._tables, now)
         return BlackoutsWritten()
 
     async def begin_blackouts(self, begun_at: datetime, *, now: datetime) -> bool:
@@ -61,12 +63,6 @@ class MemoryRestrictionStore:
             return False
         raise_epoch(self._tables, now)
         return True
-
-    def _take_effect(self, now: datetime) -> None:
-        held = self._tables.policies.restrictions
-        for key in [key for key, pause in held.pauses.items() if is_over_for_long(pause, now)]:
-            del held.pauses[key]
-        raise_epoch(self._tables, now)
 
 
 def follow_calendars(tables: Tables, versions: Sequence[CalendarVersion]) -> None:
@@ -89,6 +85,20 @@ def follow_calendars(tables: Tables, versions: Sequence[CalendarVersion]) -> Non
 def raise_epoch(tables: Tables, now: datetime) -> None:
     """Have every claim that was chosen before give nothing."""
     held = tables.policies.restrictions
+    for key in [key for key, pause in held.pauses.items() if is_over_for_long(pause, now)]:
+        del held.pauses[key]
     held.epoch = max(held.epoch + 1, epoch_number(now))
     for session in tables.sessions.values():
         session.policy_epoch = held.epoch
+
+
+def caps_of(tables: Tables) -> LaneCaps:
+    """Return the caps of lanes that are set."""
+    rules = tables.limits.rules
+    found = {}
+    for key in tables.limits.keys.values():
+        if key.tenant == CLUSTER and ":" in key.limit:
+            cap = rules[key.tenant, key.limit].max_running
+            if cap is not None:
+                found[cap_key_of(key.limit)] = KnownCap(cap, key.id)
+    return LaneCaps(found)

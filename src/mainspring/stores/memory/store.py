@@ -12,6 +12,7 @@ from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores.memory.backfills import MemoryBackfillStore
 from mainspring.stores.memory.browse import MemoryBrowseStore
 from mainspring.stores.memory.calendars import MemoryCalendarStore
+from mainspring.stores.memory.caps import MemoryCapStore
 from mainspring.stores.memory.census import MemoryCensusStore
 from mainspring.stores.memory.claims import MemoryClaimStore
 from mainspring.stores.memory.failures import MemoryFailureStore
@@ -47,6 +48,7 @@ class MemoryStore(
     MemoryPriorityStore,
     MemoryRestrictionStore,
     MemoryLimitStore,
+    MemoryCapStore,
     MemoryCalendarStore,
     MemoryBackfillStore,
 ):

@@ -8,6 +8,7 @@ from datetime import datetime
 from asyncpg import Record
 
 from mainspring.core.blackouts import Blackout, renew_blackout
+from mainspring.core.lane_caps import KnownCap, LaneCaps, cap_key_of
 from mainspring.core.pauses import KEPT, LanePauses, Pause, PauseKey, PauseMode, PauseScope, renew
 from mainspring.ports.store.restrictions import PROTOCOL, BlackoutsWritten, Restrictions
 from mainspring.stores.postgres.connecting import Role
@@ -28,7 +29,12 @@ class PostgresRestrictionStore:
         held = [row for row in rows if row["scope"] is not None]
         pauses = LanePauses(_pause_of(row) for row in held if row["calendar"] is None)
         blackouts = [_blackout_of(row) for row in held if row["calendar"] is not None]
-        return Restrictions(rows[0]["number"], pauses, tuple(sorted(blackouts, key=_order_of)))
+        # If these caps are newer than the epoch, claims under it give nothing.
+        found = await self._connections.fetch(Role.WATCH, "read_caps", is_repeatable=True)
+        caps = {cap_key_of(row["name"]): KnownCap(row["max_running"], row["key_id"]) for row in found}
+        return Restrictions(
+            rows[0]["number"], pauses, tuple(sorted(blackouts, key=_order_of)), LaneCaps(caps)
+        )
 
     async def list_older_programs(self) -> list[str]:
         rows = await self._connections.fetch(
@@ -41,9 +47,8 @@ class PostgresRestrictionStore:
             return []
 
         async def work(transaction: Transaction) -> list[str]:
-            older = await transaction.fetch("list_older_programs", protocol=PROTOCOL, limit=_MOST_NAMED)
-            if older:
-                return _named(older)
+            if older := await find_older_programs(transaction):
+                return older
             [row] = await transaction.fetch("raise_policy_epoch", now=now)
             last = {pause.key: pause for pause in pauses}
             known = await transaction.fetch("find_pauses", **_columns_of(last))
@@ -131,6 +136,11 @@ async def _add_blackouts(transaction: Transaction, key: PauseKey, blackouts: Seq
 
 def _order_of(blackout: Blackout) -> tuple[PauseKey, str, str]:
     return blackout.key, blackout.tenant, blackout.calendar
+
+
+async def find_older_programs(transaction: Transaction) -> list[str]:
+    """Return some of the servers and workers that do not look at the policy epoch."""
+    return _named(await transaction.fetch("list_older_programs", protocol=PROTOCOL, limit=_MOST_NAMED))
 
 
 def _named(programs: Iterable[Record]) -> list[str]:

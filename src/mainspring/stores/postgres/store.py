@@ -15,6 +15,7 @@ from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.backfills import PostgresBackfillStore
 from mainspring.stores.postgres.browse import PostgresBrowseStore
 from mainspring.stores.postgres.calendars import PostgresCalendarStore
+from mainspring.stores.postgres.caps import PostgresCapStore
 from mainspring.stores.postgres.census import PostgresCensusStore
 from mainspring.stores.postgres.claims import PostgresClaimStore
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
@@ -60,6 +61,7 @@ class PostgresStore(
     PostgresPriorityStore,
     PostgresRestrictionStore,
     PostgresLimitStore,
+    PostgresCapStore,
     PostgresCalendarStore,
     PostgresBackfillStore,
 ):

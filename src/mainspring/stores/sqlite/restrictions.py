@@ -8,6 +8,8 @@ from datetime import datetime
 import apsw
 
 from mainspring.core.blackouts import Blackout, renew_blackout
+from mainspring.core.ids import KeyId
+from mainspring.core.lane_caps import KnownCap, LaneCaps, cap_key_of
 from mainspring.core.pauses import KEPT, LanePauses, Pause, PauseKey, PauseMode, PauseScope, renew
 from mainspring.ports.store.restrictions import BlackoutsWritten, Restrictions
 from mainspring.stores.sqlite.connection import Database
@@ -29,14 +31,19 @@ class SqliteRestrictionStore:
 
     async def read_restrictions(self, *, known: int | None = None) -> Restrictions | None:
         """See `RestrictionStore`."""
-        rows = await self._reader.call(lambda db: fetch_rows(db, "read_restrictions", {"known": known}))
-        if not rows:
-            return None
-        held = [row for row in rows if row.scope is not None]
-        pauses = LanePauses(_pause_of(row) for row in held if row.calendar is None)
-        blackouts = [_blackout_of(row) for row in held if row.calendar is not None]
-        blackouts.sort(key=lambda one: (one.key, one.tenant, one.calendar))
-        return Restrictions(rows[0].number, pauses, tuple(blackouts))
+
+        def read(db: apsw.Connection) -> Restrictions | None:
+            rows = fetch_rows(db, "read_restrictions", {"known": known})
+            if not rows:
+                return None
+            held = [row for row in rows if row.scope is not None]
+            pauses = LanePauses(_pause_of(row) for row in held if row.calendar is None)
+            blackouts = [_blackout_of(row) for row in held if row.calendar is not None]
+            blackouts.sort(key=lambda one: (one.key, one.tenant, one.calendar))
+            # If these caps are newer than the epoch, claims under it give nothing.
+            return Restrictions(rows[0].number, pauses, tuple(blackouts), _read_caps(db))
+
+        return await self._reader.call(read)
 
     async def list_older_programs(self) -> list[str]:
         """See `RestrictionStore`."""
@@ -140,6 +147,12 @@ def _blackout_of(row: NamedRow) -> Blackout:
         made_by=row.made_by,
         since=to_instant(row.since),
     )
+
+
+def _read_caps(db: apsw.Connection) -> LaneCaps:
+    """Return the caps of lanes that are set."""
+    rows = fetch_rows(db, "read_caps")
+    return LaneCaps({cap_key_of(row.name): KnownCap(row.max_running, KeyId(row.key_id)) for row in rows})
 
 
 def _values_of(pause: Pause) -> dict[str, object]:

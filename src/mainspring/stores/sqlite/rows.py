@@ -133,10 +133,15 @@ def make_lane(row: NamedRow) -> Lane:
     """Make a lane from the columns of `read_lanes`."""
     return Lane(
         id=LaneId(row.id),
-        key=LaneKey(row.queue, row.route, row.tenant, Priority(row.priority)),
+        key=make_lane_key(row),
         earliest_ready_at=to_optional_instant(row.earliest_ready_at),
         earliest_quarantined_at=to_optional_instant(row.earliest_quarantined_at),
     )
+
+
+def make_lane_key(row: NamedRow) -> LaneKey:
+    """Make a lane's key from columns of the table."""
+    return LaneKey(row.queue, row.route, row.tenant, Priority(row.priority))
 
 
 def make_rate(row: NamedRow) -> Rate | None:

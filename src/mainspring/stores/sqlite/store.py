@@ -14,6 +14,7 @@ from mainspring.stores._sql.migrate import Applied, Migration, pending, read_mig
 from mainspring.stores.sqlite.backfills import SqliteBackfillStore
 from mainspring.stores.sqlite.browse import SqliteBrowseStore
 from mainspring.stores.sqlite.calendars import SqliteCalendarStore
+from mainspring.stores.sqlite.caps import SqliteCapStore
 from mainspring.stores.sqlite.census import SqliteCensusStore
 from mainspring.stores.sqlite.claims import SqliteClaimStore
 from mainspring.stores.sqlite.connection import (
@@ -60,6 +61,7 @@ class SqliteStore(
     SqlitePriorityStore,
     SqliteRestrictionStore,
     SqliteLimitStore,
+    SqliteCapStore,
     SqliteCalendarStore,
     SqliteBackfillStore,
 ):

@@ -39,6 +39,7 @@ ON CONFLICT (tenant, name, job_id) DO NOTHING;
 -- name: list_limits
 SELECT name, job_id, max_running, per_count, per_ms, burst, hold FROM limit_rule
 WHERE tenant = :tenant AND job_id IS NULL AND (max_running IS NOT NULL OR per_count IS NOT NULL)
+  AND strpos(name, ':') = 0  -- the caps of lanes have one
 ORDER BY name;
 
 -- name: list_limit_users
@@ -225,6 +226,18 @@ CROSS JOIN LATERAL (
 ) AS candidate
 LIMIT :limit;
 
+-- name: pick_plain
+-- The same for runs without keys, of lanes that have a cap.
+SELECT candidate.*
+FROM unnest(:lane_ids::bigint[], :lows::timestamptz[], :quotas::integer[]) AS wanted (lane_id, low, quota)
+CROSS JOIN LATERAL (
+    SELECT {run.candidate_columns}, run.ctid AS place FROM run
+    WHERE run.lane_id = wanted.lane_id AND {is_ready} AND {is_unexpired}
+      AND run.crashes = 0 AND run.ready_at BETWEEN wanted.low AND :now
+    ORDER BY run.ready_at LIMIT wanted.quota FOR UPDATE SKIP LOCKED
+) AS candidate
+LIMIT :limit;
+
 -- name: read_batches
 -- When lines have a batch: what the first run of each says, and the run that fills one, unless the first has waited. The
 -- limits keep the planner to one search for each line.
@@ -396,6 +409,7 @@ WHERE (
         limit_rule.per_ms * (coalesce(limit_rule.burst, 1) / limit_rule.per_count::double precision + 1)
     )
 )
+  AND (limit_rule.id IS NULL OR NOT {is_set_cap})
   AND NOT EXISTS (SELECT FROM key_hold WHERE key_hold.key_id = concurrency_key.id)
   AND NOT EXISTS (SELECT FROM run WHERE {is_in_line} AND run.key_id = concurrency_key.id)
 LIMIT :limit FOR UPDATE OF concurrency_key SKIP LOCKED;
@@ -403,6 +417,7 @@ LIMIT :limit FOR UPDATE OF concurrency_key SKIP LOCKED;
 -- name: delete_idle_keys
 DELETE FROM concurrency_key
 WHERE concurrency_key.id = ANY(:key_ids::bigint[])
+  AND NOT EXISTS (SELECT FROM limit_rule WHERE limit_rule.id = concurrency_key.rule_id AND {is_set_cap})
   AND NOT EXISTS (SELECT FROM key_hold WHERE key_hold.key_id = concurrency_key.id)
   AND NOT EXISTS (SELECT FROM run WHERE {is_in_line} AND run.key_id = concurrency_key.id)
   AND NOT EXISTS (SELECT FROM run WHERE run.second_key_id = concurrency_key.id)

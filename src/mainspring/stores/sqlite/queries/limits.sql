@@ -30,6 +30,7 @@ ON CONFLICT (tenant, name, job_id) DO NOTHING;
 -- name: list_limits
 SELECT name, job_id, max_running, per_count, per_ms, burst, hold FROM limit_rule
 WHERE tenant = :tenant AND job_id IS NULL AND (max_running IS NOT NULL OR per_count IS NOT NULL)
+  AND instr(name, ':') = 0  -- the caps of lanes have one
 ORDER BY name;
 
 -- name: list_limit_users
@@ -165,6 +166,12 @@ SELECT {run.candidate_columns} FROM run INDEXED BY run_line
 WHERE {is_in_line} AND run.key_id = :key_id AND run.lane_id = :lane_id AND run.ready_at BETWEEN :low AND :now AND {is_unexpired}
 ORDER BY run.ready_at LIMIT :limit;
 
+-- name: pick_plain
+-- The same for runs without keys, of a lane that has a cap.
+SELECT {run.candidate_columns} FROM run INDEXED BY run_ready
+WHERE {is_ready} AND run.crashes = 0 AND run.lane_id = :lane_id AND run.ready_at BETWEEN :low AND :now AND {is_unexpired}
+ORDER BY run.ready_at LIMIT :limit;
+
 -- name: read_batch
 -- The first run of a line that is taken in batches, and the line's size.
 SELECT run.key_id, run.lane_id, run.ready_at, limit_rule.batch_size, limit_rule.batch_wait_ms
@@ -285,6 +292,10 @@ DELETE FROM concurrency_key WHERE id IN (
         concurrency_key.level_at IS NULL OR limit_rule.per_ms IS NULL
         OR concurrency_key.level_at
             < :now - 1000 * limit_rule.per_ms * (1.0 * coalesce(limit_rule.burst, 1) / limit_rule.per_count + 1)
+    )
+      -- The keys of caps that are set are those of all claims from their lanes.
+      AND NOT coalesce(
+        limit_rule.tenant = '*' AND limit_rule.max_running IS NOT NULL AND instr(limit_rule.name, ':') > 0, 0
     )
       AND NOT EXISTS (SELECT 1 FROM key_hold WHERE key_hold.key_id = concurrency_key.id)
       AND NOT EXISTS (
