@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from tools.judge.attempts import judge_effects, judge_ends
 from tools.judge.backfills import judge_backfills
 from tools.judge.batches import judge_batches, judge_waits
 from tools.judge.cancels import judge_cancels
 from tools.judge.delays import judge_delays
-from tools.judge.failures import judge_failures
+from tools.judge.failures import judge_failures, judge_failures_outside
 from tools.judge.fires import judge_fires, judge_instants
 from tools.judge.intake import judge_intake
+from tools.judge.leases import read_leases
 from tools.judge.limits import judge_limits, judge_lines
 from tools.judge.misfires import judge_catch_ups, judge_misfires
-from tools.judge.model import History, Verdict
+from tools.judge.model import History, Verdict, Violation
 from tools.judge.once import judge_once
 from tools.judge.order import judge_deaths, judge_grants, judge_order, judge_passed_over
+from tools.judge.outside_limits import judge_limits_outside, judge_lines_outside, judge_live_outside
+from tools.judge.outside_once import judge_once_outside
 from tools.judge.overlaps import judge_overlaps
 from tools.judge.paces import judge_paces
-from tools.judge.pauses import judge_pauses
+from tools.judge.pauses import judge_pauses, judge_pauses_outside
 from tools.judge.runs import Runs
 from tools.judge.shares import judge_shares
 from tools.judge.submissions import judge_submissions
@@ -89,5 +93,19 @@ def judge(history: History) -> Verdict:
         *judge_pauses(history, runs, counts),
         *judge_batches(history, runs, counts),
         *judge_waits(history, runs, counts),
+        *_judge_outside(history, runs, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))
+
+
+def _judge_outside(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
+    """Judge by what is surely so, where no transitions were recorded."""
+    if history.events:
+        return
+    leases = read_leases(history, runs)
+    yield from judge_limits_outside(history, runs, leases, counts)
+    yield from judge_lines_outside(history, runs, leases, counts)
+    yield from judge_live_outside(history, leases, counts)
+    yield from judge_once_outside(history, runs, leases, counts)
+    yield from judge_pauses_outside(history, runs, leases, counts)
+    yield from judge_failures_outside(history, counts)

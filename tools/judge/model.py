@@ -56,6 +56,8 @@ class Operation:
         answer: for `cancel` the word of the answer; None for `submit`.
         run_id: the run that the answer names, or that was to be cancelled.
         status: for `submit`, what became of it; only `submitted` asks for a run of its own.
+        payload: what was submitted, where rules about the newest payload are judged from outside.
+        is_probe: it was made when all was over, so nothing may have been in its way.
     """
 
     kind: str
@@ -67,6 +69,8 @@ class Operation:
     run_id: RunId | None = None
     answer: str | None = None
     status: str = "submitted"
+    payload: Mapping[str, Any] | None = None
+    is_probe: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +101,8 @@ class Pausing:
     """A committed pause of a queue, a tenant or everything, or the lifting of one.
 
     Attributes:
+        at: when it was committed, or the first instant at which it may have been.
+        by: when it had surely been committed, if that is not known to the instant.
         place: how many events had been committed before.
         since: fires that fell due from then on are its own.
         until: when it ends by itself.
@@ -110,6 +116,25 @@ class Pausing:
     since: datetime
     until: datetime | None = None
     is_lifted: bool = False
+    by: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A setting of a limit that jobs share. It took effect at `at`, or at some instant up to `until`.
+
+    Attributes:
+        cap: how many runs may be under way; None is no cap.
+        per_second: how many permits come in; None is no rate.
+        burst: how many permits there are at most.
+    """
+
+    name: str
+    at: datetime
+    until: datetime
+    cap: int | None = None
+    per_second: float | None = None
+    burst: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -243,6 +268,8 @@ class History:
         slots: how many attempts all workers together can run at a time.
         weights: the shares of tenants, of those that were set before they had anything to run.
         limits: the bounds of limits that jobs share, by name.
+        bounds: the same where they change, in order.
+        seen: by run and token, the number in the payload that the attempt was given.
         expiries: how long runs of a queue may wait, of queues for which that was set before anything was in them.
         rates: how often tenants may submit, of those for which that was set before they did.
         permits: what requests of tenants with a rate got.
@@ -270,6 +297,8 @@ class History:
     slots: int
     weights: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    bounds: list[Bound] = field(default_factory=list)
+    seen: Mapping[tuple[RunId, int], int] = field(default_factory=dict)
     expiries: Mapping[str, timedelta] = field(default_factory=dict)
     rates: Mapping[str, str] = field(default_factory=dict)
     permits: list[Permit] = field(default_factory=list)
