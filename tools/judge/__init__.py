@@ -8,6 +8,7 @@ from tools.judge.judge import RULES, judge
 from tools.judge.model import (
     BackfillMove,
     BackfillStory,
+    BlackoutChange,
     Change,
     ChangeKind,
     Effect,
@@ -19,6 +20,7 @@ from tools.judge.model import (
     Pausing,
     Permit,
     Replacement,
+    StillWindow,
     Verdict,
     Violation,
 )
@@ -27,6 +29,7 @@ __all__ = [
     "RULES",
     "BackfillMove",
     "BackfillStory",
+    "BlackoutChange",
     "Change",
     "ChangeKind",
     "Effect",
@@ -38,6 +41,7 @@ __all__ = [
     "Pausing",
     "Permit",
     "Replacement",
+    "StillWindow",
     "Verdict",
     "Violation",
     "judge",

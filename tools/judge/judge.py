@@ -6,6 +6,7 @@ from collections import Counter
 
 from tools.judge.attempts import judge_effects, judge_ends
 from tools.judge.backfills import judge_backfills
+from tools.judge.blackouts import judge_blackouts
 from tools.judge.cancels import judge_cancels
 from tools.judge.delays import judge_delays
 from tools.judge.failures import judge_failures
@@ -46,6 +47,7 @@ RULES = {
     "S25": "a result comes from the attempt that was accepted",
     "S27": "nothing is stuck",
     "S34": "nothing of what is paused is given out, and only a pause that says so skips fires",
+    "S35": "nothing is given out while a calendar stops it, and only such a calendar skips fires",
     "L1": "what is due starts at once",
     "L2": "what is due is fired at once",
     "L3": "what a worker lost is given back in time",
@@ -83,5 +85,6 @@ def judge(history: History) -> Verdict:
         *judge_overlaps(history, runs, counts),
         *judge_failures(history, counts),
         *judge_pauses(history, runs, counts),
+        *judge_blackouts(history, runs, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))
