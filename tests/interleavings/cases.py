@@ -9,6 +9,7 @@ from typing import Any
 from mainspring.core import outcomes
 from mainspring.core.backfill import BackfillChange
 from mainspring.core.batching import BatchRule
+from mainspring.core.blackouts import Blackout
 from mainspring.core.ids import DEFAULT_TENANT, BackfillId, FireRangeId, JobId, RunId, SessionId
 from mainspring.core.limits import JobLimit, LimitRule
 from mainspring.core.model import Job, LaneKey, Overlap, Priority, RunKind
@@ -25,6 +26,7 @@ from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, Cale
 from mainspring.ports.store.claims import ClaimResult, HeldRun
 from mainspring.ports.store.limits import LineQuota
 from mainspring.ports.store.policies import PermitRequest
+from mainspring.ports.store.restrictions import BlackoutsWritten
 from mainspring.ports.store.runs import IdempotencyKey, NewRun
 from mainspring.ports.store.schedule import DueClock, FireRangeStep
 from mainspring.ports.store.sessions import Beat
@@ -246,6 +248,7 @@ _TOUCHES = tuple(
         "take_permits take_permits_backwards": "policies",
         "set_classes set_classes_backwards delete_classes": "classes",
         "pause_queues pause_all resume_queues": "session restrictions",
+        "set_blackouts begin_blackouts": "session restrictions calendars",
         "write_calendar write_other_calendar delete_calendar": "calendars",
         "replan edit_calendars add_with_calendars": "job calendars",
         "settle_calendars": "calendars",
@@ -833,6 +836,27 @@ async def pause_all(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def resume_queues(store: PostgresStore, scene: Scene) -> Any:
     return await store.lift_pauses([_queue_pause("limited").key, _queue_pause("waiting").key], now=NOW)
+
+
+@_verb(idle=BlackoutsWritten(is_moved=True))
+async def set_blackouts(store: PostgresStore, scene: Scene) -> Any:
+    """The calendars are as they were read, or nothing is written."""
+    blackout = Blackout(
+        scope=PauseScope.QUEUE,
+        name="waiting",
+        tenant=DEFAULT_TENANT,
+        calendar="holidays",
+        version=1,
+        made_by="ann",
+        since=NOW,
+    )
+    return await store.set_blackouts(blackout.key, [blackout], revision=0, now=NOW)
+
+
+@_verb(idle=False)
+async def begin_blackouts(store: PostgresStore, scene: Scene) -> Any:
+    """Claims of the scene are chosen before it."""
+    return await store.begin_blackouts(NOW, now=NOW)
 
 
 def _queue_pause(queue: str) -> Pause:

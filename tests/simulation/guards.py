@@ -470,6 +470,44 @@ GUARDS: tuple[Guard, ...] = (
         ),
     ),
     Guard(
+        "edge of a blackout",
+        "a server gives nothing more of it out from the instant at which its calendar holds",
+        (
+            Edit(
+                "mainspring.engine.claiming.held_lanes",
+                "return self._changes_at is not None and self._changes_at <= now",
+                "return False",
+            ),
+        ),
+    ),
+    Guard(
+        "beginning of a blackout",
+        "a claim that was chosen before it begins gives nothing long after",
+        (
+            Edit(
+                "mainspring.stores.memory.restrictions",
+                "        raise_epoch(self._tables, now)\n        return True",
+                "        return True",
+            ),
+        ),
+    ),
+    Guard(
+        "calendar of a blackout",
+        "a new version of the calendar holds for all servers from its write on",
+        (Edit("mainspring.stores.memory.restrictions", "    if is_moved:", "    if is_moved and not held:"),),
+    ),
+    Guard(
+        "fires of a blackout",
+        "fires that fall due in a blackout that skips them do not become work",
+        (
+            Edit(
+                "mainspring.core.blackouts",
+                "return one.mode is PauseMode.SKIP and one.since <= due_at and self.is_on(due_at)",
+                "return False",
+            ),
+        ),
+    ),
+    Guard(
         "expiry at the claim",
         "a run that expired does not start",
         (

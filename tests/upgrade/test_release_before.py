@@ -194,7 +194,7 @@ def test_every_row_is_the_same_but_for_names_and_sessions(upgraded: Upgraded) ->
     assert after.keys() - before.keys() == {
         *("census", "revision", "run_tally", "run_unique"),
         *("limit_rule", "limit_use", "concurrency_key", "key_hold"),
-        *("calendar", "calendar_use", "pause", "failure_watch", "backfill"),
+        *("calendar", "calendar_use", "pause", "failure_watch", "backfill", "blackout"),
         "priority_class",
     }
     before["job"] = [job | {"pause_note": None} for job in before["job"]]

@@ -8,6 +8,7 @@ from tools.judge.judge import RULES, judge
 from tools.judge.model import (
     BackfillMove,
     BackfillStory,
+    BlackoutChange,
     Bound,
     Change,
     ChangeKind,
@@ -20,6 +21,7 @@ from tools.judge.model import (
     Pausing,
     Permit,
     Replacement,
+    StillWindow,
     Verdict,
     Violation,
 )
@@ -28,6 +30,7 @@ __all__ = [
     "RULES",
     "BackfillMove",
     "BackfillStory",
+    "BlackoutChange",
     "Bound",
     "Change",
     "ChangeKind",
@@ -40,6 +43,7 @@ __all__ = [
     "Pausing",
     "Permit",
     "Replacement",
+    "StillWindow",
     "Verdict",
     "Violation",
     "judge",

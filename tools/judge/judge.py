@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from tools.judge.attempts import judge_effects, judge_ends
 from tools.judge.backfills import judge_backfills
 from tools.judge.batches import judge_batches, judge_waits
+from tools.judge.blackouts import judge_blackouts
 from tools.judge.cancels import judge_cancels
 from tools.judge.delays import judge_delays
 from tools.judge.failures import judge_failures, judge_failures_outside
@@ -53,6 +54,7 @@ RULES = {
     "S27": "nothing is stuck",
     "S34": "nothing of what is paused is given out, and only a pause that says so skips fires",
     "S29": "a call has no more runs than its job allows, and all of one key",
+    "S35": "nothing is given out while a calendar stops it, and only such a calendar skips fires",
     "L1": "what is due starts at once",
     "L2": "what is due is fired at once",
     "L3": "what a worker lost is given back in time",
@@ -94,6 +96,7 @@ def judge(history: History) -> Verdict:
         *judge_batches(history, runs, counts),
         *judge_waits(history, runs, counts),
         *_judge_outside(history, runs, counts),
+        *judge_blackouts(history, runs, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))
 

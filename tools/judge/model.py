@@ -137,6 +137,35 @@ class Bound:
     burst: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StillWindow:
+    """A stretch from `low` up to `high` in which a calendar stops something.
+
+    Attributes:
+        since: fires that fell due from then on are its own.
+    """
+
+    low: datetime
+    high: datetime
+    mode: str = "hold"
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlackoutChange:
+    """A committed change of what calendars stop: all windows of a queue, a tenant or everything from then on.
+
+    Attributes:
+        place: how many events had been committed before.
+    """
+
+    at: datetime
+    place: int
+    scope: str
+    name: str
+    windows: tuple[StillWindow, ...]
+
+
 @dataclass(slots=True, kw_only=True)
 class Effect:
     """One execution, as the job itself recorded it in its first and its last act.
@@ -261,6 +290,8 @@ class History:
         events: empty if the transitions were not recorded; then the rules about them are not judged.
         replacements: in the order of their commits, as the events.
         pausings: likewise.
+        blackouts: likewise.
+        servers: the names of the servers.
         runs: the final read, made after the quiet period at `read_at`.
         healed_at: when the last fault had ended.
         slack: how far the system's clocks may differ.
@@ -284,6 +315,8 @@ class History:
     events: list[Event] = field(default_factory=list)
     replacements: list[Replacement] = field(default_factory=list)
     pausings: list[Pausing] = field(default_factory=list)
+    blackouts: list[BlackoutChange] = field(default_factory=list)
+    servers: tuple[str, ...] = ()
     grants: list[Grant] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.model import Run
 from mainspring.core.states import RunState
+from tools.judge.blackouts import still_times
 from tools.judge.leases import Lease
 from tools.judge.model import History, Pausing, Violation
 from tools.judge.runs import Runs
@@ -115,8 +116,9 @@ def _covers(pausing: Pausing, run: Run) -> bool:
 
 
 def hold_times(history: History) -> Iterator[tuple[datetime, datetime]]:
-    """Yield when anything was paused, for rules about what starts soon."""
-    return ((began, ended) for _, began, ended in _holds(history))
+    """Yield when anything was paused, by users or calendars, for rules about what starts soon."""
+    yield from ((began, ended) for _, began, ended in _holds(history))
+    yield from still_times(history)
 
 
 def _holds(history: History, *, is_sure: bool = False) -> Iterator[tuple[Pausing, datetime, datetime]]:

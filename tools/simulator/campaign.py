@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tools.simulator.draw import make_plan
-from tools.simulator.plan import BACKFILL_VERBS, CRASH_VERBS, INTAKE_VERBS, LOOK_VERBS, PAUSE_VERBS
+from tools.simulator.plan import (
+    BACKFILL_VERBS,
+    BLACKOUT_VERBS,
+    CRASH_VERBS,
+    INTAKE_VERBS,
+    LOOK_VERBS,
+    PAUSE_VERBS,
+)
 from tools.simulator.run import simulate
 
 REQUIRED = (
@@ -81,6 +88,8 @@ REQUIRED = (
     "job_set_by_a_new_calendar",
     *("lane_paused", "pause_lifted", "claim_under_an_old_policy_epoch"),
     *("claims_beside_a_pause", "fires_skipped_by_a_pause"),
+    *("blackouts_set", "blackout_follows_its_calendar", "blackout_begun"),
+    *("claims_beside_a_blackout", "fires_skipped_by_a_blackout", "fires_beside_a_skipping_blackout"),
     *("caps_reached", "places_kept", "starts_under_rates", "line_stopped_by_a_cap", "line_stopped_by_a_rate"),
     *("claim_of_batches", "batches_full", "batches_not_full", "waits_for_batches"),
     *("refused_by_a_full_queue", "refused_by_a_full_tenant", "refused_by_a_rate", "bulk_refused_whole"),
@@ -91,7 +100,7 @@ REQUIRED = (
     *("backfill_fires_made", "backfill_fires_skipped", "backfill_step_lost", "backfill_in_the_way"),
     *(
         f"crash_{moment}_{verb}"
-        for verb in (*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *BACKFILL_VERBS)
+        for verb in (*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *BLACKOUT_VERBS, *BACKFILL_VERBS)
         for moment in ("before", "after")
     ),
 )

@@ -19,6 +19,7 @@ from tools.simulator.limited import make_limited
 from tools.simulator.once import make_once
 from tools.simulator.paused import make_pauses
 from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS, Action, FaultPlan, JobPlan, Plan
+from tools.simulator.still import make_still
 
 
 def make_plan(seed: int, *, seconds: float = 120.0, store: str = "memory") -> Plan:
@@ -53,6 +54,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     # A queue's shares are not judged beside pauses, which stop some of those who share it.
     pauses, halts = ((), ()) if crowd else make_pauses(seed, names, seconds)
     names += [f"worker-{index}" for index in range(len(workers))]
+    still, stops, stalls = ((), (), ()) if crowd else make_still(seed, names, seconds)
     return Plan(
         seed=seed,
         servers=servers,
@@ -65,7 +67,10 @@ def _draw(seed: int, seconds: float) -> Plan:
         latency=random.choice([0.0005, 0.002, 0.02]),
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *late),
+        jobs=(
+            *(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *late),
+            *still,
+        ),
         actions=tuple(
             sorted(
                 (
@@ -81,6 +86,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *surges,
                     *follow_ups,
                     *pauses,
+                    *stops,
                     *backfills,
                     *repaces,
                 ),
@@ -100,6 +106,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *uncounted,
                     *troubles,
                     *halts,
+                    *stalls,
                     *stumbles,
                     *outages,
                 ),

@@ -188,6 +188,8 @@ async def _read(world: World, healed_at: datetime) -> History:
         events=recorder.events,
         replacements=recorder.replacements,
         pausings=recorder.pausings,
+        blackouts=recorder.blackouts,
+        servers=tuple(f"server-{index}" for index in range(world.plan.servers)),
         grants=recorder.grants,
         faults=recorder.faults,
         runs=runs,

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from mainspring.core.backfill import BackfillChange
 from mainspring.core.fields import read_duration, read_payload
-from mainspring.core.ids import JobId, RunId
+from mainspring.core.ids import DEFAULT_TENANT, JobId, RunId
 from mainspring.core.model import Priority
 from mainspring.core.pauses import PauseScope
 from mainspring.engine.assembly import Engine
@@ -201,6 +201,18 @@ class Clients:
     async def _release(self, action: Action) -> None:
         scope, name = PauseScope(action.body["scope"]), action.body["name"]
         await self._ask(lambda engine: engine.client.pauses.resume(scope, name))
+
+    async def _write_still(self, action: Action) -> None:
+        await self._ask(lambda engine: engine.client.calendars.put(DEFAULT_TENANT, "still", action.body))
+
+    async def _set_still(self, action: Action) -> None:
+        scope, name = PauseScope(action.body["scope"]), action.body["name"]
+        body = {"items": [{"calendar": "still", "mode": mode} for mode in action.body["modes"]]}
+        await self._ask(
+            lambda engine: engine.client.blackouts.put(
+                scope, name, body, tenant=DEFAULT_TENANT, made_by="client"
+            )
+        )
 
     async def _backfill(self, action: Action) -> None:
         """Make a backfill. One whose answer did not come is asked for again, and then stands in its own way."""

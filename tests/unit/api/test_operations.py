@@ -209,6 +209,7 @@ def test_rights_are_those_of_the_design() -> None:
         Right.SUBMIT: {"submit_run", "submit_runs", "run_job_now", "cancel_run"},
         Right.OPERATE: {
             *("pause_job", "resume_job", "list_pauses", "pause_queue", "resume_queue"),
+            *("list_queue_blackouts", "upsert_queue_blackouts"),
             *("create_backfill", "pause_backfill", "resume_backfill", "cancel_backfill"),
         },
         Right.EDIT: {
@@ -220,6 +221,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_queues", "get_queue", "upsert_queue"),
             *("upsert_priority_class", "delete_priority_class"),
             *("pause_all", "resume_all", "pause_tenant", "resume_tenant"),
+            *("list_tenant_blackouts", "upsert_tenant_blackouts", "list_blackouts", "upsert_blackouts"),
         },
         Right.WORK: {f"worker_{verb}" for verb in ("register", "claim", "beat", "report", "leave")},
     }

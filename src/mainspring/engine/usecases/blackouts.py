@@ -71,7 +71,7 @@ class Blackouts:
             # The revision first: if something is written in between, it no longer fits, and the write fails.
             revision = await self._store.read_calendar_revision()
             blackouts = await self._make(key, wanted, owner=owner, made_by=made_by, now=now)
-            written = await self._store.set_blackouts(key, blackouts, revision=revision, now=now)
+            written = await self._store.set_blackouts(key, blackouts=blackouts, revision=revision, now=now)
             if written.older:
                 running = ", ".join(written.older)
                 raise Conflict(
