@@ -260,6 +260,16 @@ async def test_pages_are_read_along_the_ids(dsn: str, watch: Any) -> None:
     assert any("run_history" in name and "job" in name for name in indexes_of(nodes))
 
 
+async def test_runs_of_a_backfill_are_found_by_its_job(dsn: str, watch: Any) -> None:
+    if not await watch.fetchval("SELECT count(*) FROM run"):
+        return  # an empty table is read as it lies
+    values = PAGE | {"job_id": JOB, "backfill_id": "md5('8')::uuid"}
+    nodes = await explain(dsn, Role.BROWSE, QUERIES["list_runs_of_job"], values=values)
+    assert seq_scans_of(nodes) <= {"lane"}
+    assert "run_job" in indexes_of(nodes)
+    assert any("run_history" in name and "job" in name for name in indexes_of(nodes))
+
+
 @pytest.mark.parametrize(
     ("state", "home"),
     [

@@ -16,7 +16,7 @@ from mainspring.core.backfill import (
     cut_sections,
     plan_backfill,
 )
-from mainspring.core.backfill_settings import BackfillLimits, BackfillRequest, read_backfill
+from mainspring.core.backfill_settings import BackfillLimits, BackfillRequest, check_rights, read_backfill
 from mainspring.core.ids import (
     BackfillId,
     JobId,
@@ -25,6 +25,7 @@ from mainspring.core.ids import (
     make_backfill_id,
 )
 from mainspring.core.priorities import class_named
+from mainspring.core.rights import ALL_RIGHTS, Right
 from mainspring.core.triggers import Trigger
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.definitions import Definitions
@@ -68,11 +69,22 @@ class Backfills:
         self._limits = limits
         self._fires = BackfillFires(store, Definitions(store), calendars)
 
-    async def create(self, tenant: str, job_id: JobId, body: Mapping[str, Any]) -> PlannedBackfill:
+    async def create(
+        self,
+        tenant: str,
+        job_id: JobId,
+        body: Mapping[str, Any],
+        *,
+        rights: frozenset[Right] = ALL_RIGHTS,
+    ) -> PlannedBackfill:
         """Plan a backfill of a job, and make it, unless it is a dry run.
+
+        Args:
+            rights: what the caller may do.
 
         Raises:
             InvalidInput: the body is wrong, or the range has no fire, or too many.
+            NeedsRight: the rate or the number of live runs is higher than the caller may ask for.
             NotFound: there is no such job.
             Conflict: another backfill of the job is under way in a part of the range, or the job has a trigger of a
                 type that is unknown here.
@@ -82,6 +94,7 @@ class Backfills:
         if named is not None:
             body = {**body, "priority": await find_tier(self._store, named)}
         request = read_backfill(body, self._limits, now=now)
+        check_rights(request.options, self._limits, rights)
         plan = await self._plan(tenant, job_id, request)
         if request.is_dry_run:
             return PlannedBackfill(request, plan, None)

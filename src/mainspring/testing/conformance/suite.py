@@ -99,6 +99,7 @@ SUITE: tuple[type, ...] = (
     nodes.Nodes,
     inspection.Inspection,
     inspection.NewestRuns,
+    inspection.RunsOfBackfills,
     upkeep.Upkeep,
     census.CensusAndTally,
     calendars.CalendarVersions,
