@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mainspring.cli.calling import call, plain
+from mainspring.cli.commands.label import show_cap
 from mainspring.cli.commands.pause import body_of, pause_options, print_pauses
 from mainspring.cli.options import json_option, kind_option, server_option
 from mainspring.cli.output import print_fields, print_json, print_table
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from mainspring.core.rates import Rate
     from mainspring.wire.policies import TenantView
 
-_WEIGHT, _MAX_QUEUED, _MAX_JOBS, _SUBMIT_RATE = (
-    TENANT_OPTIONS.get(name) for name in ("weight", "max_queued", "max_jobs", "submit_rate")
+_WEIGHT, _MAX_RUNNING, _MAX_QUEUED, _MAX_JOBS, _SUBMIT_RATE = (
+    TENANT_OPTIONS.get(name) for name in ("weight", "max_running", "max_queued", "max_jobs", "submit_rate")
 )
 
 
@@ -32,6 +33,7 @@ def tenant_group() -> None:
 @tenant_group.command("set")
 @click.argument("name")
 @kind_option("--weight", _WEIGHT.kind, words=_WEIGHT.summary)
+@kind_option("--max-running", _MAX_RUNNING.kind, words=_MAX_RUNNING.summary)
 @kind_option("--max-queued", _MAX_QUEUED.kind, words=_MAX_QUEUED.summary)
 @kind_option("--max-jobs", _MAX_JOBS.kind, words=_MAX_JOBS.summary)
 @kind_option("--submit-rate", _SUBMIT_RATE.kind, words=f"{_SUBMIT_RATE.summary} Example: 500/s")
@@ -40,6 +42,7 @@ def tenant_group() -> None:
 def set_command(
     name: str,
     weight: int | None,
+    max_running: int | None,
     max_queued: int | None,
     max_jobs: int | None,
     submit_rate: Rate | None,
@@ -50,6 +53,7 @@ def set_command(
     """Set what holds for tenant NAME. What you leave out gets its default. It holds within a second."""
     given = (
         (_WEIGHT, weight),
+        (_MAX_RUNNING, max_running),
         (_MAX_QUEUED, max_queued),
         (_MAX_JOBS, max_jobs),
         (_SUBMIT_RATE, submit_rate),
@@ -82,13 +86,14 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
         (
             tenant.name,
             tenant.weight,
+            show_cap(tenant),
             "" if tenant.max_queued is None else tenant.max_queued,
             "" if tenant.max_jobs is None else tenant.max_jobs,
             tenant.submit_rate or "",
         )
         for tenant in page.items
     ]
-    titles = ("TENANT", "WEIGHT", "MAX QUEUED", "MAX JOBS", "SUBMIT RATE")
+    titles = ("TENANT", "WEIGHT", "RUNNING", "MAX QUEUED", "MAX JOBS", "SUBMIT RATE")
     print_table(titles, rows, empty="nothing is set for any tenant")
     if page.next is not None:
         click.echo(f"for later ones, add --after {page.next}", err=True)

@@ -12,6 +12,7 @@ from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.usecases.backfills import Backfills
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.calendars import Calendars
+from mainspring.engine.usecases.caps import CapSwitch, Labels
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.jobs import Accepted, Jobs
 from mainspring.engine.usecases.limits import Limits
@@ -27,8 +28,8 @@ from mainspring.ports.store.sessions import SessionFacts
 class Client:
     """Use cases on jobs (`client.jobs`), runs (`client.runs`) and calendars, and on what is set for tenants and others.
 
-    The latter are queues (`client.queues`), the limits that jobs share (`client.limits`), and what is paused
-    (`client.pauses`). `client.backfills` makes the runs of jobs for a range that is past.
+    The latter are queues (`client.queues`), labels (`client.labels`), the limits that jobs share (`client.limits`), and
+    what is paused (`client.pauses`). `client.backfills` makes the runs of jobs for a range that is past.
     """
 
     def __init__(
@@ -63,7 +64,9 @@ class Client:
             store, clock=clock, ids=ids, calendars=calendars, limits=backfill_limits or BackfillLimits()
         )
         self.limits = Limits(store, clock=clock)
-        self.tenants, self.queues = Tenants(store), Queues(store)
+        self.caps = CapSwitch(store, clock=clock, wakeups=wakeups)
+        self.tenants, self.queues = Tenants(store, self.caps), Queues(store, self.caps)
+        self.labels = Labels(self.caps)
         self.pauses = PauseSwitch(store, clock=clock, wakeups=wakeups)
         self.runs = Runs(
             store,
