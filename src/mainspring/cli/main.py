@@ -25,6 +25,7 @@ _COMMANDS = {
     "config": ("config", "config_group", "Show and check the settings of processes."),
     "import": ("importing", "import_group", "Import the jobs of another tool."),
     "job": ("job", "job_group", "Add, show, change and run jobs."),
+    "label": ("label", "label_group", "Set how many runs that need a label may be under way."),
     "limit": ("limit", "limit_group", "Set limits that jobs share."),
     "next": ("next", "next_command", "Show when a cron expression fires; needs no server."),
     "pause": ("pause", "pause_command", "Stop everything for a while, or show what is stopped."),

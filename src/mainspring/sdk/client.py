@@ -24,7 +24,7 @@ from mainspring.wire.health import HealthView
 from mainspring.wire.limits import KeyPage, LimitPage, LimitView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
 from mainspring.wire.pauses import PauseList
-from mainspring.wire.policies import QueuePage, QueueView, TenantPage, TenantView
+from mainspring.wire.policies import LabelPage, LabelView, QueuePage, QueueView, TenantPage, TenantView
 from mainspring.wire.priorities import PriorityClassPage, PriorityClassView
 from mainspring.wire.views import (
     BulkJobView,
@@ -152,7 +152,7 @@ class AsyncClient(Transport, AsyncLists):
         return await self.call(operations.GET_TENANT, tenant)
 
     async def put_tenant(self, tenant: str, body: Mapping[str, Any]) -> TenantView:
-        """Set a tenant's `weight`, `reserved`, `max_queued`, `max_jobs` and `submit_rate`.
+        """Set a tenant's `weight`, `reserved`, `max_running`, `max_queued`, `max_jobs` and `submit_rate`.
 
         What is left out gets its default.
         """
@@ -203,11 +203,27 @@ class AsyncClient(Transport, AsyncLists):
         return await self.call(operations.GET_QUEUE, queue)
 
     async def put_queue(self, queue: str, body: Mapping[str, Any]) -> QueueView:
-        """Set a queue's `order`, `aging`, `aging_share`, `max_queued` and `expires_after`.
+        """Set a queue's `order`, `aging`, `aging_share`, `max_running`, `max_queued` and `expires_after`.
 
         What is left out gets its default.
         """
         return await self.call(operations.UPSERT_QUEUE, queue, body=body)
+
+    async def list_labels(self, *, after: str | None = None, limit: int = 100) -> LabelPage:
+        """Return a page of the labels for which something was set."""
+        return await self.call(operations.LIST_LABELS, query={"after": after, "limit": limit})
+
+    async def get_label(self, label: str) -> LabelView:
+        """Return what is set for a label."""
+        return await self.call(operations.GET_LABEL, label)
+
+    async def put_label(self, label: str, body: Mapping[str, Any]) -> LabelView:
+        """Set a label's `max_running`: how many runs that need it may be under way at a time."""
+        return await self.call(operations.UPSERT_LABEL, label, body=body)
+
+    async def delete_label(self, label: str) -> Deleted:
+        """Unset what is set for a label."""
+        return await self.call(operations.DELETE_LABEL, label)
 
     async def list_pauses(self) -> PauseList:
         """Return what is paused now: queues, tenants, or everything."""

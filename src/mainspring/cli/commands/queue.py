@@ -9,6 +9,7 @@ import click
 
 from mainspring.cli.calling import call, plain
 from mainspring.cli.commands.blackout import Items, blackout_options, blackouts_of, print_blackouts, stand
+from mainspring.cli.commands.label import show_cap
 from mainspring.cli.commands.pause import body_of, pause_options, print_pauses
 from mainspring.cli.options import caller_options, json_option, kind_option, server_option
 from mainspring.cli.output import print_fields, print_json, print_table
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from mainspring.wire.blackouts import BlackoutView
     from mainspring.wire.policies import QueuePage, QueueView
 
-_ORDER, _AGING, _SHARE, _MAX_QUEUED, _EXPIRES_AFTER = (
-    QUEUE_OPTIONS.get(name) for name in ("order", "aging", "aging_share", "max_queued", "expires_after")
+_ORDER, _AGING, _SHARE, _MAX_RUNNING, _MAX_QUEUED, _EXPIRES_AFTER = (
+    QUEUE_OPTIONS.get(name)
+    for name in ("order", "aging", "aging_share", "max_running", "max_queued", "expires_after")
 )
 
 
@@ -36,6 +38,7 @@ def queue_group() -> None:
 @kind_option("--order", _ORDER.kind, words=_ORDER.summary)
 @kind_option("--aging", _AGING.kind, words=_AGING.summary)
 @kind_option("--aging-share", _SHARE.kind, words=_SHARE.summary)
+@kind_option("--max-running", _MAX_RUNNING.kind, words=_MAX_RUNNING.summary)
 @kind_option("--max-queued", _MAX_QUEUED.kind, words=_MAX_QUEUED.summary)
 @kind_option("--expires-after", _EXPIRES_AFTER.kind, words=_EXPIRES_AFTER.summary)
 @server_option
@@ -45,6 +48,7 @@ def set_command(
     order: QueueOrder | None,
     aging: timedelta | None,
     aging_share: float | None,
+    max_running: int | None,
     max_queued: int | None,
     expires_after: timedelta | None,
     server: str,
@@ -56,6 +60,7 @@ def set_command(
         (_ORDER, order),
         (_AGING, aging),
         (_SHARE, aging_share),
+        (_MAX_RUNNING, max_running),
         (_MAX_QUEUED, max_queued),
         (_EXPIRES_AFTER, expires_after),
     )
@@ -104,13 +109,14 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
             queue.order,
             f"{queue.aging_seconds:g} s",
             queue.aging_share,
+            show_cap(queue),
             "" if queue.max_queued is None else queue.max_queued,
             "" if queue.expires_after_seconds is None else f"{queue.expires_after_seconds:g} s",
             ", ".join(f"{one.calendar}: {stand(one)}" for one in blackouts.get(queue.name, ())),
         )
         for queue in page.items
     ]
-    titles = ("QUEUE", "ORDER", "AGING", "AGING SHARE", "MAX QUEUED", "EXPIRES AFTER", "BLACKOUTS")
+    titles = ("QUEUE", "ORDER", "AGING", "AGING SHARE", "RUNNING", "MAX QUEUED", "EXPIRES AFTER", "BLACKOUTS")
     print_table(titles, rows, empty="nothing is set for any queue")
     if page.next is not None:
         click.echo(f"for later ones, add --after {page.next}", err=True)

@@ -9,6 +9,7 @@ import click
 
 from mainspring.cli.calling import call, plain
 from mainspring.cli.commands.blackout import Items, blackout_options, blackouts_of, print_blackouts, stand
+from mainspring.cli.commands.label import show_cap
 from mainspring.cli.commands.pause import body_of, pause_options, print_pauses
 from mainspring.cli.options import json_option, kind_option, server_option
 from mainspring.cli.output import print_fields, print_json, print_table
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from mainspring.wire.blackouts import BlackoutView
     from mainspring.wire.policies import TenantPage, TenantView
 
-_WEIGHT, _RESERVED, _MAX_QUEUED, _MAX_JOBS, _SUBMIT_RATE = (
-    TENANT_OPTIONS.get(name) for name in ("weight", "reserved", "max_queued", "max_jobs", "submit_rate")
+_WEIGHT, _RESERVED, _MAX_RUNNING, _MAX_QUEUED, _MAX_JOBS, _SUBMIT_RATE = (
+    TENANT_OPTIONS.get(name)
+    for name in ("weight", "reserved", "max_running", "max_queued", "max_jobs", "submit_rate")
 )
 
 
@@ -36,6 +38,7 @@ def tenant_group() -> None:
 @click.argument("name")
 @kind_option("--weight", _WEIGHT.kind, words=_WEIGHT.summary)
 @kind_option("--reserved", _RESERVED.kind, words=_RESERVED.summary)
+@kind_option("--max-running", _MAX_RUNNING.kind, words=_MAX_RUNNING.summary)
 @kind_option("--max-queued", _MAX_QUEUED.kind, words=_MAX_QUEUED.summary)
 @kind_option("--max-jobs", _MAX_JOBS.kind, words=_MAX_JOBS.summary)
 @kind_option("--submit-rate", _SUBMIT_RATE.kind, words=f"{_SUBMIT_RATE.summary} Example: 500/s")
@@ -45,6 +48,7 @@ def set_command(
     name: str,
     weight: int | None,
     reserved: int | None,
+    max_running: int | None,
     max_queued: int | None,
     max_jobs: int | None,
     submit_rate: Rate | None,
@@ -56,6 +60,7 @@ def set_command(
     given = (
         (_WEIGHT, weight),
         (_RESERVED, reserved),
+        (_MAX_RUNNING, max_running),
         (_MAX_QUEUED, max_queued),
         (_MAX_JOBS, max_jobs),
         (_SUBMIT_RATE, submit_rate),
@@ -104,6 +109,7 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
             tenant.name,
             tenant.weight,
             tenant.reserved,
+            show_cap(tenant),
             "" if tenant.max_queued is None else tenant.max_queued,
             "" if tenant.max_jobs is None else tenant.max_jobs,
             tenant.submit_rate or "",
@@ -111,7 +117,7 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
         )
         for tenant in page.items
     ]
-    titles = ("TENANT", "WEIGHT", "RESERVED", "MAX QUEUED", "MAX JOBS", "SUBMIT RATE", "BLACKOUTS")
+    titles = ("TENANT", "WEIGHT", "RESERVED", "RUNNING", "MAX QUEUED", "MAX JOBS", "SUBMIT RATE", "BLACKOUTS")
     print_table(titles, rows, empty="nothing is set for any tenant")
     if page.next is not None:
         click.echo(f"for later ones, add --after {page.next}", err=True)

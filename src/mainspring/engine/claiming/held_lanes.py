@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from mainspring.core.ids import LaneId
+from mainspring.core.lane_caps import LaneCaps
 from mainspring.core.model import Lane
 from mainspring.engine.claiming.known_lanes import KnownLanes
 from mainspring.engine.common.restrictions import RestrictionReader
@@ -40,6 +41,11 @@ class HeldLanes:
     def epoch(self) -> int:
         """The policy epoch of what is kept."""
         return self._restrictions.epoch
+
+    @property
+    def caps(self) -> LaneCaps:
+        """The caps that are kept."""
+        return self._restrictions.caps
 
     @property
     def is_new(self) -> bool:

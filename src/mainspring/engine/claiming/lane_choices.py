@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from mainspring.core.fairness import LaneOrder
-from mainspring.core.ids import LaneId
+from mainspring.core.ids import KeyId, LaneId
 from mainspring.core.model import LaneKey
 from mainspring.engine.claiming.abilities import Abilities
 from mainspring.engine.claiming.held_lanes import HeldLanes
@@ -16,6 +16,7 @@ from mainspring.engine.claiming.known_lanes import KnownLane, KnownLanes
 from mainspring.engine.claiming.lane_rounds import SCAN_DEPTHS
 from mainspring.engine.claiming.lines import LinesInView
 from mainspring.engine.claiming.no_room import NoRoom
+from mainspring.ports.store.claims import NO_CAPPED_LANES
 from mainspring.ports.store.limits import LineQuota
 
 _MOST_SPECULATIVE = 8
@@ -33,8 +34,10 @@ class LaneChoice:
         quotas: the most runs to take of each; no bound where there is none.
         lines: if the lanes are those of runs with limits, the lines to claim from; a choice has lanes of one kind.
         are_batches: runs of these lines are taken in batches.
+        is_oldest_first: of all these lines, the oldest run goes first.
         quarantined: the lanes with a quarantined run, the longest waiting first.
         policy_epoch: that of the restrictions which these lanes keep.
+        caps: the keys of the caps of those lanes that have some.
     """
 
     lanes: tuple[LaneId, ...]
@@ -44,6 +47,8 @@ class LaneChoice:
     lines: tuple[LineQuota, ...] = ()
     policy_epoch: int = 0
     are_batches: bool = False
+    is_oldest_first: bool = False
+    caps: Mapping[LaneId, tuple[KeyId, ...]] = field(default_factory=lambda: NO_CAPPED_LANES)
 
 
 class LaneChooser:
@@ -81,12 +86,14 @@ class LaneChooser:
         quotas = self._order.choose(abilities.reach, seats, now)
         if self._lanes.lined_up and not self._lanes.lined_up.isdisjoint(quotas):
             return self._choose_kind(abilities, quotas, now)
+        quarantined = self.quarantined(abilities, now)
         return LaneChoice(
             lanes=tuple(quotas),
             lows={lane_id: self._lanes[lane_id].settled for lane_id in quotas},
-            quarantined=self.quarantined(abilities, now),
+            quarantined=quarantined,
             quotas=quotas,
             policy_epoch=self._held.epoch,
+            caps=self._lanes.capped.of(quarantined),
         )
 
     def _choose_kind(self, abilities: Abilities, quotas: Mapping[LaneId, int], now: datetime) -> LaneChoice:
@@ -113,14 +120,17 @@ class LaneChooser:
         lines = self._lines.pick(lined_up, now, fifo=fifo) if are_lined_up else ()
         plain = {key: quota for key, quota in quotas.items() if key not in self._lanes.lined_up}
         kept = lined_up if lines else plain
+        quarantined = self.quarantined(abilities, now)
         return LaneChoice(
             lanes=tuple(kept),
             lows={} if lines else {lane_id: self._lanes[lane_id].settled for lane_id in kept},
-            quarantined=self.quarantined(abilities, now),
+            quarantined=quarantined,
             quotas=kept,
             lines=lines,
             policy_epoch=self._held.epoch,
             are_batches=are_batches,
+            is_oldest_first=fifo == lined_up.keys(),
+            caps=self._lanes.capped.of((*kept, *quarantined)),
         )
 
     def _choose_batches(
@@ -155,8 +165,10 @@ class LaneChooser:
         """Return all lanes from which a session gets work, if a new run of one lane is the next that it would get.
 
         None if that is not certain: at the last read something was ready or quarantined for it, or these abilities
-        serve too many lanes, or not this one, or the lane is not known.
+        serve too many lanes, or not this one, or the lane is not known, or it has a cap.
         """
+        if self._lanes.capped and self._order.wake(now):
+            return None  # it may be of a lane with a cap, which comes first
         served = () if self._held.is_over(now) else self._serve_few(abilities)
         if all(lane.key != key for lane in served):
             return None
@@ -178,7 +190,7 @@ class LaneChooser:
                 for (queue, route), lanes in self._lanes.routes.items()
                 if abilities.serve(queue, route)
                 for lane_id in lanes
-                if lane_id not in self._held
+                if lane_id not in self._held and lane_id not in self._lanes.capped
             )
             found = [self._lanes[lane_id] for lane_id in islice(ids, _MOST_SPECULATIVE + 1)]
             found.sort(key=lambda lane: (lane.key.priority, lane.id))

@@ -14,6 +14,7 @@ from mainspring.engine.usecases.backfills import Backfills
 from mainspring.engine.usecases.blackouts import Blackouts
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.calendars import Calendars
+from mainspring.engine.usecases.caps import CapSwitch, Labels
 from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.jobs import Jobs
@@ -31,9 +32,9 @@ from mainspring.ports.store.sessions import SessionFacts
 class Client:
     """Use cases on jobs (`client.jobs`), runs (`client.runs`) and calendars, and on what is set for tenants and others.
 
-    The latter are queues (`client.queues`), the limits that jobs share (`client.limits`), priority classes
-    (`client.priority_classes`), and what is paused (`client.pauses`), also by calendars (`client.blackouts`).
-    `client.backfills` makes the runs of jobs for a range that is past.
+    The latter are queues (`client.queues`), labels (`client.labels`), the limits that jobs share (`client.limits`),
+    priority classes (`client.priority_classes`), and what is paused (`client.pauses`), also by calendars
+    (`client.blackouts`). `client.backfills` makes the runs of jobs for a range that is past.
     """
 
     def __init__(
@@ -70,7 +71,9 @@ class Client:
             store, clock=clock, ids=ids, calendars=calendars, limits=backfill_limits or BackfillLimits()
         )
         self.limits = Limits(store, clock=clock)
-        self.tenants, self.queues = Tenants(store), Queues(store)
+        self.caps = CapSwitch(store, clock=clock, wakeups=wakeups)
+        self.tenants, self.queues = Tenants(store, self.caps), Queues(store, self.caps)
+        self.labels = Labels(self.caps)
         self.priority_classes = PriorityClasses(store)
         self.pauses = PauseSwitch(store, clock=clock, wakeups=wakeups)
         self.blackouts = Blackouts(store, restrictions, clock=clock, wakeups=wakeups)

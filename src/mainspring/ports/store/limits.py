@@ -63,6 +63,7 @@ class LineClaim:
         lines: in order of preference. Requests of one call that have the same object here share the quotas.
         policy_epoch: that of the restrictions under which the lines were chosen.
         caps: the keys of the caps of each lane that has some. Its runs need places under these, too.
+        is_oldest_first: of the runs of all these lines that may be taken, the oldest goes first.
         are_batches: the runs of these lines are taken in batches, each for one slot.
     """
 
@@ -73,6 +74,7 @@ class LineClaim:
     policy_epoch: int = 0
     caps: Mapping[LaneId, tuple[KeyId, ...]] = field(default_factory=dict)
     are_batches: bool = False
+    is_oldest_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

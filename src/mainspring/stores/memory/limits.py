@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
+from operator import attrgetter
 
 from mainspring.core.holding import LineStop
 from mainspring.core.ids import JobId, KeyId
@@ -154,6 +155,8 @@ class MemoryLimitStore:
                 stops=stops | admitted.stops,
             )
         picked = pick(tables, request.lines, quotas, allowed + SPARE, now) if allowed else []
+        if request.is_oldest_first:
+            picked.sort(key=attrgetter("ready_at"))
         admitted = admit(tables, picked, allowed, now, lines=quotas.keys(), caps=request.caps)
         given = give(tables, admitted.runs, found, request, now)
         return LineClaimResult(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, cast
 
 from asyncpg import Record
@@ -251,7 +252,9 @@ async def _start_group(
     if not picked:
         return Started()
     places = {line.key: place for place, line in enumerate(request.lines)}
-    if lined_up and plain:
+    if request.is_oldest_first:
+        picked.sort(key=itemgetter("ready_at"))
+    elif lined_up and plain:
         picked.sort(key=lambda row: places[_line_of(row)])
     return await start_admitted(transaction, picked, seats, now, lines=places.keys(), caps=request.caps)
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import cast
 
 import apsw
@@ -232,6 +233,8 @@ def _claim(
     if request.are_batches:
         return _claim_batches(db, request, quotas, seats, now)
     picked = _pick(db, request.lines, quotas, limit + _SPARE, now) if limit else []
+    if request.is_oldest_first:
+        picked.sort(key=attrgetter("ready_at"))
     started = start_admitted(db, picked, seats, now, lines=quotas.keys(), caps=request.caps)
     return LineClaimResult(
         tuple([run for run, _, _, _ in started.runs]),

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mainspring.core import outcomes
+from mainspring.core.batching import BatchRule
 from mainspring.core.ids import SessionId
 from mainspring.core.lane_caps import CapKey, CapScope, CapUse, LaneCap
 from mainspring.core.limits import CLUSTER, Hold, JobLimit
@@ -99,6 +100,17 @@ class LaneCapsAreKept:
         assert len(result.stops) == 1  # of what was picked first, nothing was left out
         assert (await claim_capped(store, session_id)).runs == ()
 
+    async def test_the_oldest_goes_first_if_that_is_asked_for(self, store: Store) -> None:
+        session_id = await add_session(store)
+        jobs = [await add_job(store, make_spec(queue="mail"), tenant=tenant) for tenant in "ab"]
+        keyed = await add_job(store, make_spec(queue="mail", concurrency=(JobLimit(limit=9),)), tenant="c")
+        runs = []
+        for seconds, job in enumerate((jobs[0], jobs[1], keyed, jobs[1], jobs[0])):
+            runs += await submit(store, job, due_at=at(seconds))
+        await cap(store, MAIL, 4)
+        result = await claim_capped(store, session_id, now=at(9), is_oldest_first=True)
+        assert ids(result.runs) == runs[:4]
+
     async def test_a_label_and_a_tenant_have_caps_of_their_own(self, store: Store) -> None:
         session_id = await add_session(store)
         with_label = await add_job(store, make_spec(labels=("big", "gpu")), tenant="acme")
@@ -159,6 +171,26 @@ class LaneCapsAreKept:
         assert ids(await claim(store, idle, now=at(62), **claims)) == [quarantined]
         await submit(store, job)
         assert (await claim_capped(store, busy, now=at(62))).runs == ()
+
+    async def test_batches_are_cut_to_the_room_there_is(self, store: Store) -> None:
+        batch = BatchRule(size=3, wait=timedelta(seconds=1))
+        job, session_id = await add_job(store, make_spec(queue="mail", batch=batch)), await add_session(store)
+        await cap(store, MAIL, 4)
+        runs = await submit(store, job, 9)
+        keys = [line.key for line in await store.read_lines(limit=9)]
+        found = await store.read_batches(keys, now=at(5))
+        lines = tuple(LineQuota(line.key, line.head_at, 5) for line in found)
+        wanted: dict[str, Any] = {"lines": lines, "are_batches": True, "now": at(5), "limit": 5}
+        first = await claim_capped(store, session_id, **wanted)
+        assert ids(first.runs) == runs[:4]
+        assert list(first.taken.values()) == [2]
+        assert first.keys.keys() == set(runs[:4])
+        assert [stop.is_busy for stop in first.stops.values()] == [False]
+        assert (await claim_capped(store, session_id, **wanted)).runs == ()
+        await end(store, first.runs[:1], session_id, seconds=6)
+        assert ids((await claim_capped(store, session_id, **wanted)).runs) == runs[4:5]
+        await cap(store, MAIL, None)
+        assert len((await claim_capped(store, session_id, **wanted)).runs) == 4
 
     async def test_a_lost_run_frees_its_place(self, store: Store) -> None:
         job, session_id = await add_job(store, make_spec(queue="mail")), await add_session(store)
