@@ -90,11 +90,7 @@ class Backfills:
                 type that is unknown here.
         """
         now = self._clock.now()
-        named = class_named(body.get("priority"))
-        if named is not None:
-            body = {**body, "priority": await find_tier(self._store, named)}
-        request = read_backfill(body, self._limits, now=now)
-        check_rights(request.options, self._limits, rights)
+        request = await self._read(body, rights, now)
         plan = await self._plan(tenant, job_id, request)
         if request.is_dry_run:
             return PlannedBackfill(request, plan, None)
@@ -124,6 +120,16 @@ class Backfills:
         if not added.is_added:
             raise NotFound("job", format_job_id(job_id))
         return PlannedBackfill(request, plan, await self.get(tenant, backfill_id))
+
+    async def _read(
+        self, body: Mapping[str, Any], rights: frozenset[Right], now: datetime
+    ) -> BackfillRequest:
+        named = class_named(body.get("priority"))
+        if named is not None:
+            body = {**body, "priority": await find_tier(self._store, named)}
+        request = read_backfill(body, self._limits, now=now)
+        check_rights(request.options, self._limits, rights)
+        return request
 
     async def _plan(self, tenant: str, job_id: JobId, request: BackfillRequest) -> BackfillPlan:
         (job,) = await self._store.get_jobs([job_id])
