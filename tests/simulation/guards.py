@@ -549,6 +549,16 @@ GUARDS: tuple[Guard, ...] = (
             ),
         ),
     ),
+    Guard(
+        "reserve",
+        "a tenant that is short of reserved slots gets the next free seats",
+        (Edit("mainspring.core.reserves", "if not self._short_since:", "if True:"),),
+    ),
+    Guard(
+        "count of reserved slots",
+        "slots that a tenant lost elsewhere do not count as its own",
+        (Edit("mainspring.engine.claiming.reserved", "reserves.count(counts, now)", "pass"),),
+    ),
 )
 
 

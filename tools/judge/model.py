@@ -242,6 +242,7 @@ class History:
         lease: how long a worker may be silent before it is declared dead.
         slots: how many attempts all workers together can run at a time.
         weights: the shares of tenants, of those that were set before they had anything to run.
+        reserves: the slots that are reserved for tenants, of those for which that was set before they had work.
         limits: the bounds of limits that jobs share, by name.
         expiries: how long runs of a queue may wait, of queues for which that was set before anything was in them.
         rates: how often tenants may submit, of those for which that was set before they did.
@@ -269,6 +270,7 @@ class History:
     lease: timedelta
     slots: int
     weights: Mapping[str, int] = field(default_factory=dict)
+    reserves: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     expiries: Mapping[str, timedelta] = field(default_factory=dict)
     rates: Mapping[str, str] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from tools.simulator.limited import make_limited
 from tools.simulator.once import make_once
 from tools.simulator.paused import make_pauses
 from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS, Action, FaultPlan, JobPlan, Plan
+from tools.simulator.reserved import make_reserved
 
 
 def make_plan(seed: int, *, seconds: float = 120.0, store: str = "memory") -> Plan:
@@ -48,14 +49,18 @@ def _draw(seed: int, seconds: float) -> Plan:
     following, follow_ups, troubles = make_following(seed, servers, seconds)
     past, backfills, stumbles = make_backfilled(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
-    # A queue's shares are not judged beside pauses, which stop some of those who share it.
-    pauses, halts = ((), ()) if crowd else make_pauses(seed, names, seconds)
+    slots = random.choice([2, 5, 20])
+    promised, promises, miscounts = make_reserved(seed, servers, slots * len(workers), seconds)
+    if crowd:
+        promised, promises, miscounts = (), (), ()
+    # Whose turn it is is not judged beside pauses, which stop some of those who share the workers.
+    pauses, halts = ((), ()) if crowd or promised else make_pauses(seed, names, seconds)
     names += [f"worker-{index}" for index in range(len(workers))]
     return Plan(
         seed=seed,
         servers=servers,
         workers=workers,
-        slots=random.choice([2, 5, 20]),
+        slots=slots,
         prefetch=Random(f"prefetch:{seed}").choice([0.0, 0.05, 0.25]),
         few_lanes=Random(f"lanes:{seed}").choice([256, 256, 256, 2]),
         seconds=seconds,
@@ -63,7 +68,19 @@ def _draw(seed: int, seconds: float) -> Plan:
         latency=random.choice([0.0005, 0.002, 0.02]),
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past),
+        jobs=(
+            *jobs,
+            *herd,
+            *crowd,
+            *closed,
+            *limited,
+            *once,
+            *batched,
+            *bounded,
+            *following,
+            *past,
+            *promised,
+        ),
         actions=tuple(
             sorted(
                 (
@@ -80,6 +97,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *follow_ups,
                     *pauses,
                     *backfills,
+                    *promises,
                 ),
                 key=lambda action: action.at,
             )
@@ -98,6 +116,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *troubles,
                     *halts,
                     *stumbles,
+                    *miscounts,
                 ),
                 key=lambda fault: fault.at,
             )

@@ -19,6 +19,7 @@ from mainspring.engine.common.wakeups import Wakeups, lanes_of
 from mainspring.engine.usecases.abilities import can_execute
 from mainspring.engine.usecases.browsing import BUDGET, FoundRuns, RunBrowser, RunFilter
 from mainspring.engine.usecases.intake import Intake
+from mainspring.engine.usecases.reserves import read_reserve
 from mainspring.engine.usecases.submissions import JobForm, Submission, make_submitted_run
 from mainspring.errors import Conflict, InvalidInput, NotFound, TookTooLong
 from mainspring.ports.clock import Clock
@@ -272,7 +273,8 @@ class Runs:
         assert restrictions is not None, "nothing is known, so all is read"
         has_worker = any(can_execute(offer, run.lane) for offer in offers)
         pause = restrictions.pauses.find(run.lane, now)
-        return explain(run, wait, has_worker=has_worker, now=now, pause=pause)
+        reserve = await read_reserve(self._store, tenant)
+        return explain(run, wait, has_worker=has_worker, now=now, pause=pause, reserve=reserve)
 
     async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
         """Return a run's attempt rows. A run that succeeded at the first attempt has none."""
