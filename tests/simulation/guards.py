@@ -603,6 +603,16 @@ GUARDS: tuple[Guard, ...] = (
         "a crash, or the next outage's range, brings no new permits",
         (Edit(_CATCH_UP, "pace.permits(work.level, work.level_at, now)", "pace.permits(None, None, now)"),),
     ),
+    Guard(
+        "reserve",
+        "a tenant that is short of reserved slots gets the next free seats",
+        (Edit("mainspring.core.reserves", "if not self._short_since:", "if True:"),),
+    ),
+    Guard(
+        "count of reserved slots",
+        "slots that a tenant lost elsewhere do not count as its own",
+        (Edit("mainspring.engine.claiming.reserved", "reserves.count(counts, now)", "pass"),),
+    ),
 )
 
 

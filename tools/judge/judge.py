@@ -25,6 +25,7 @@ from tools.judge.outside_once import judge_once_outside
 from tools.judge.overlaps import judge_overlaps
 from tools.judge.paces import judge_paces
 from tools.judge.pauses import judge_pauses, judge_pauses_outside
+from tools.judge.reserves import judge_reserves
 from tools.judge.runs import Runs
 from tools.judge.shares import judge_shares
 from tools.judge.submissions import judge_submissions
@@ -60,6 +61,7 @@ RULES = {
     "L3": "what a worker lost is given back in time",
     "L5": "tenants that wait get shares by weight, or go by age",
     "L10": "a line with room does not wait, and no run waits longer for its batch than its job says",
+    "L11": "a tenant that is short of reserved slots gets the next free seats",
     "P1": "a job pauses itself after so many failures in a row, and only then",
 }
 """The rules, by their names in the reliability notes."""
@@ -88,6 +90,7 @@ def judge(history: History) -> Verdict:
         *judge_passed_over(history, runs, counts),
         *judge_delays(history, runs, counts),
         *judge_shares(history, runs, counts),
+        *judge_reserves(history, runs, counts),
         *judge_limits(history, runs, counts),
         *judge_lines(history, runs, counts),
         *judge_overlaps(history, runs, counts),

@@ -22,6 +22,7 @@ from tools.simulator.plan import (
     INTAKE_VERBS,
     LOOK_VERBS,
     PAUSE_VERBS,
+    RESERVE_VERBS,
 )
 from tools.simulator.run import simulate
 
@@ -75,6 +76,7 @@ REQUIRED = (
     "repeats_explained",
     "shares_compared",
     "ages_compared",
+    *("seats_of_reserves", "seats_beside_reserves"),
     *(
         "runs_started_in_line",
         "fires_waited_in_line",
@@ -100,7 +102,10 @@ REQUIRED = (
     *("backfill_fires_made", "backfill_fires_skipped", "backfill_step_lost", "backfill_in_the_way"),
     *(
         f"crash_{moment}_{verb}"
-        for verb in (*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *BLACKOUT_VERBS, *BACKFILL_VERBS)
+        for verb in (
+            *(*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *BLACKOUT_VERBS, *BACKFILL_VERBS),
+            *RESERVE_VERBS,
+        )
         for moment in ("before", "after")
     ),
 )

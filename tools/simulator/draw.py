@@ -19,6 +19,7 @@ from tools.simulator.limited import make_limited
 from tools.simulator.once import make_once
 from tools.simulator.paused import make_pauses
 from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS, Action, FaultPlan, JobPlan, Plan
+from tools.simulator.reserved import make_reserved
 from tools.simulator.still import make_still
 
 
@@ -51,15 +52,19 @@ def _draw(seed: int, seconds: float) -> Plan:
     past, backfills, stumbles = make_backfilled(seed, servers, seconds)
     late, repaces, outages = make_caught_up(seed, servers, seconds)
     names = [f"server-{index}" for index in range(servers)]
-    # A queue's shares are not judged beside pauses, which stop some of those who share it.
-    pauses, halts = ((), ()) if crowd else make_pauses(seed, names, seconds)
+    slots = random.choice([2, 5, 20])
+    promised, promises, miscounts = make_reserved(seed, servers, slots * len(workers), seconds)
+    if crowd:
+        promised, promises, miscounts = (), (), ()
+    # Whose turn it is is not judged beside pauses, which stop some of those who share the workers.
+    pauses, halts = ((), ()) if crowd or promised else make_pauses(seed, names, seconds)
     names += [f"worker-{index}" for index in range(len(workers))]
-    still, stops, stalls = ((), (), ()) if crowd else make_still(seed, names, seconds)
+    still, stops, stalls = ((), (), ()) if crowd or promised else make_still(seed, names, seconds)
     return Plan(
         seed=seed,
         servers=servers,
         workers=workers,
-        slots=random.choice([2, 5, 20]),
+        slots=slots,
         prefetch=Random(f"prefetch:{seed}").choice([0.0, 0.05, 0.25]),
         few_lanes=Random(f"lanes:{seed}").choice([256, 256, 256, 2]),
         seconds=seconds,
@@ -69,7 +74,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         drift=random.choice([0.0, 1e-4, 1e-2]),
         jobs=(
             *(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *late),
-            *still,
+            *(*still, *promised),
         ),
         actions=tuple(
             sorted(
@@ -89,6 +94,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *stops,
                     *backfills,
                     *repaces,
+                    *promises,
                 ),
                 key=lambda action: action.at,
             )
@@ -109,6 +115,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *stalls,
                     *stumbles,
                     *outages,
+                    *miscounts,
                 ),
                 key=lambda fault: fault.at,
             )

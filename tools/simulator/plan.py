@@ -117,6 +117,8 @@ LOOK_VERBS = ("read_some_lanes", "read_ready_instants")
 """Looks that only some plans lead to: at lanes that are named, and at the runs of queues that go by age."""
 INTAKE_VERBS = ("count_waiting", "take_permits")
 """Calls that only submissions lead to that are bounded."""
+RESERVE_VERBS = ("count_running",)
+"""What only plans with reserved slots lead to."""
 PAUSE_VERBS = ("read_restrictions", "add_pauses", "lift_pauses")
 """What only plans with pauses crash at."""
 BLACKOUT_VERBS = ("set_blackouts", "begin_blackouts")

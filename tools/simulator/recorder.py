@@ -71,6 +71,7 @@ class Recorder:
         self.changes: list[Change] = []
         self.operations: list[Operation] = []
         self.weights: dict[str, int] = {}
+        self.reserves: dict[str, int] = {}
         self.limits: dict[str, Mapping[str, Any]] = {}
         self.order = "fair"
         self.expiries: dict[str, timedelta] = {}

@@ -202,6 +202,7 @@ async def _read(world: World, healed_at: datetime) -> History:
         slots=world.plan.slots * len(world.plan.workers),
         weights=recorder.weights if recorder.order == "fair" else dict.fromkeys(recorder.weights, 1),
         is_by_age=recorder.order == "fifo",
+        reserves=recorder.reserves,
         limits=recorder.limits,
         expiries=recorder.expiries,
         rates=recorder.rates,

@@ -169,6 +169,12 @@ class Clients:
         await self._ask(lambda engine: engine.client.tenants.put(tenant, {"weight": weight}))
         self._world.recorder.weights[tenant] = weight
 
+    async def _reserve(self, action: Action) -> None:
+        tenant = self._tenant(action.job)
+        await self._ask(lambda engine: engine.client.tenants.put(tenant, action.body))
+        if self._world.loop.time() < _BOUNDED_BY:
+            self._world.recorder.reserves[tenant] = action.body["reserved"]
+
     async def _calendar(self, action: Action) -> None:
         tenant = self._tenant(action.job)
         await self._ask(lambda engine: engine.client.calendars.put(tenant, "closed", action.body))

@@ -281,7 +281,7 @@ class LaneOrder:
         if first.is_open:
             return dict(first.quotas)
         left = max(seats - len(first.quotas), 1)  # each of these lanes has one run, and may have no more
-        chosen = put_first(first.quotas, self._choose_by_share(reach, left, now), left)
+        chosen = put_first(first.quotas, self._choose_by_share(reach, left, now), seats)
         reach.is_cut = reach.is_cut or chosen.is_open
         return dict(chosen.quotas)
 

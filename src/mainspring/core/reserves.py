@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import heapify, heappop, heapreplace
 
@@ -159,8 +159,8 @@ class Reserves:
     def choose(self, serves: Serves, seats: int) -> ReservedSeats:
         """Return which lanes get the next seats because of their tenants' reserves: no more than is missing.
 
-        If it is open, a lane may have less than its quota while its tenant has more to run elsewhere, and nobody else
-        may get seats of this claim.
+        If it is open, a lane may have less than its quota while such a tenant has more to run elsewhere, and nobody
+        else may get seats of this claim.
 
         Args:
             serves: whether the seats are of workers that can execute runs of a queue and a route.
@@ -180,7 +180,10 @@ class Reserves:
         if not ready:
             return _NOTHING
         wanted = {tenant: (self.running(tenant), self.reserved(tenant)) for tenant in ready}
-        return spread(divide(wanted, seats), ready)
+        chosen = spread(divide(wanted, seats), ready)
+        is_short = len(ready) > 1 and sum(map(self.missing, ready)) > seats
+        # One may have less than its part, and then the others are to get more than theirs.
+        return replace(chosen, is_open=True) if is_short and max(chosen.quotas.values()) > 1 else chosen
 
 
 _NOTHING = ReservedSeats({})
@@ -244,22 +247,28 @@ def spread(seats: Mapping[str, int], ready: Mapping[str, Collection[Head]]) -> R
     return ReservedSeats(quotas, is_open)
 
 
-def put_first(reserved: Mapping[LaneId, int], chosen: Mapping[LaneId, int], left: int) -> ReservedSeats:
+def put_first(reserved: Mapping[LaneId, int], chosen: Mapping[LaneId, int], seats: int) -> ReservedSeats:
     """Return the lanes with reserved seats, and behind them those that get the other seats.
+
+    A lane in both gets what the other seats give it, too, as far as no reserved seat is lost to it by that.
 
     Args:
         reserved: the reserved seats of each lane.
         chosen: the quotas of the other seats, of any lanes. One that gets what others leave over has all of them.
-        left: how many other seats there are, at most.
+        seats: of the claim.
     """
+    if chosen.keys() <= reserved.keys() and len(reserved) == 1:
+        return ReservedSeats(dict.fromkeys(reserved, seats))
     quotas = dict(reserved)
+    spare = seats - sum(reserved.values())
     is_open = False
     for lane_id, quota in chosen.items():
-        if lane_id not in quotas:
+        if lane_id not in reserved:
             quotas[lane_id] = quota
-        elif quota < left or len(chosen) == 1:
+        elif quota <= spare and quota < seats - len(reserved):
             quotas[lane_id] += quota
-        else:  # in its place here, it would get not only what others leave over
+            spare -= quota
+        else:
             is_open = True
     return ReservedSeats(quotas, is_open)
 

@@ -114,6 +114,21 @@ class WaitFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReserveFacts:
+    """How a run's tenant stands to reserved slots.
+
+    Attributes:
+        reserved: the slots that are reserved for it; 0: none are.
+        running: the slots that it has, if some are reserved for it.
+        has_others: another tenant has fewer slots than are reserved for it, and something to run.
+    """
+
+    reserved: int
+    running: int
+    has_others: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
     """The answer.
 
@@ -139,6 +154,7 @@ def explain(
     pause: Pause | None = None,
     blackout: BlackoutState | None = None,
     pause_note: str | None = None,
+    reserve: ReserveFacts | None = None,
 ) -> Why:
     """Return why a run waits, or what became of it.
 
@@ -148,6 +164,7 @@ def explain(
         now: the store's time.
         pause: what stops its lane; None: nothing does.
         blackout: what stops it by a calendar; None: nothing does.
+        reserve: how its tenant stands to reserved slots; None: nobody has any.
         pause_note: why Mainspring paused the job of a run that FAILED; None if it did not.
     """
     if run.state in FINAL_STATES:
@@ -161,6 +178,8 @@ def explain(
         return Why(code=WhyCode.RUNNING, sentence=f"Attempt {run.attempt} is under way{since}{asked}.")
     halt = _explain_halt(pause, blackout)
     why = _explain_wait(run, wait, has_worker=has_worker, now=now, halt=halt)
+    if reserve is not None and why.code in (WhyCode.BEHIND, WhyCode.READY):
+        why = replace(why, sentence=why.sentence + _explain_reserve(reserve))
     if wait.expires_at is None:
         return why
     return replace(
@@ -246,6 +265,16 @@ def _explain_place(run: Run, ahead: int) -> Why:
         sentence="It is the next one, and starts as soon as a worker has a free slot.",
         ahead=0,
     )
+
+
+def _explain_reserve(reserve: ReserveFacts) -> str:
+    """Return the sentence that says who gets the next free slots because of a reserve; an empty one if nobody does."""
+    if reserve.running < reserve.reserved:
+        has = f"{reserve.running} of its {reserve.reserved} reserved slots"
+        return f" Its tenant has {has}, and gets the next free one."
+    if reserve.has_others:
+        return " Before it come tenants that have fewer slots than are reserved for them."
+    return ""
 
 
 def _before(ahead: int) -> str:

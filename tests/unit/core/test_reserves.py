@@ -165,10 +165,11 @@ def test_workers_that_cannot_execute_it_serve_others() -> None:
 
 def test_a_lane_that_gets_what_others_leave_over_does_not_get_it_first() -> None:
     first, second = LaneId(1), LaneId(2)
-    assert put_first({first: 1}, {second: 3, first: 9}, 9).quotas == {first: 1, second: 3}
-    assert put_first({first: 1}, {second: 3, first: 9}, 9).is_open
-    assert put_first({first: 1}, {second: 3, first: 4}, 9).quotas == {first: 5, second: 3}
-    assert put_first({first: 1}, {first: 9}, 9).quotas == {first: 10}
+    assert put_first({first: 1}, {second: 3, first: 9}, 10).quotas == {first: 1, second: 3}
+    assert put_first({first: 1}, {second: 3, first: 9}, 10).is_open
+    assert put_first({first: 1}, {second: 3, first: 4}, 10).quotas == {first: 5, second: 3}
+    assert put_first({first: 1}, {first: 9}, 10).quotas == {first: 10}
+    assert put_first({first: 1, second: 9}, {first: 3}, 10).quotas == {first: 1, second: 9}
 
 
 def test_what_is_unmet_has_an_age_from_when_both_held() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 
-from mainspring.core.fairness import LaneOrder
+from mainspring.core.fairness import LaneOrder, Reach
 from mainspring.core.ids import KeyId, LaneId
 from mainspring.core.model import LaneKey
 from mainspring.engine.claiming.abilities import Abilities
@@ -100,17 +101,16 @@ class LaneChooser:
         """Return the lanes with limits, or those without: a claim takes runs of one kind.
 
         It is that of the lane that goes first. If lanes of both kinds wait in its tier, they take turns, each with what
-        was dealt to them; but not where the oldest run goes first.
+        was dealt to them; but not where the oldest run goes first, nor where lanes have reserved seats.
         """
+        plain = {key: quota for key, quota in quotas.items() if key not in self._lanes.lined_up}
+        if abilities.reach.reserved:
+            quotas = self._keep_reserved_kind(abilities.reach, quotas)
         leader = next(iter(quotas))
         tier = self._order.priority_of(leader)
         first = {key in self._lanes.lined_up for key in quotas if self._order.priority_of(key) is tier}
         are_lined_up = leader in self._lanes.lined_up
-        reserved = abilities.reach.reserved
-        if any((key in self._lanes.lined_up) != are_lined_up for key in reserved):
-            # Those of the other kind come before all that have no reserved seats.
-            quotas, abilities.reach.is_cut = reserved, True
-        if leader not in reserved and len(first) > 1 and not self._order.is_fifo(leader):
+        if len(first) > 1 and not self._order.is_fifo(leader):
             abilities.is_turn_of_lines = are_lined_up = not abilities.is_turn_of_lines
         lined_up = {key: quota for key, quota in quotas.items() if key in self._lanes.lined_up}
         are_batches = False
@@ -118,7 +118,9 @@ class LaneChooser:
             lined_up, are_batches = self._choose_batches(abilities, lined_up)
         fifo = {key for key in lined_up if self._order.is_fifo(key)}
         lines = self._lines.pick(lined_up, now, fifo=fifo) if are_lined_up else ()
-        plain = {key: quota for key, quota in quotas.items() if key not in self._lanes.lined_up}
+        lines = keep_reserved_lines(abilities.reach, lines)
+        if not are_lined_up:
+            plain = {key: quota for key, quota in plain.items() if key in quotas}
         kept = lined_up if lines else plain
         quarantined = self.quarantined(abilities, now)
         return LaneChoice(
@@ -132,6 +134,16 @@ class LaneChooser:
             is_oldest_first=fifo == lined_up.keys(),
             caps=self._lanes.capped.of((*kept, *quarantined)),
         )
+
+    def _keep_reserved_kind(self, reach: Reach, quotas: Mapping[LaneId, int]) -> dict[LaneId, int]:
+        """Return the lanes of the kind of the first one, which has reserved seats.
+
+        If lanes of other kinds have some, too, they come before all lanes without.
+        """
+        leader = self._lanes.kind_of(next(iter(reach.reserved)))
+        if any(self._lanes.kind_of(key) != leader for key in reach.reserved):
+            quotas, reach.is_cut = reach.reserved, True
+        return {key: quota for key, quota in quotas.items() if self._lanes.kind_of(key) == leader}
 
     def _choose_batches(
         self, abilities: Abilities, lined_up: Mapping[LaneId, int]
@@ -233,3 +245,16 @@ class LaneChooser:
             self._no_room.may_drain(lane_id, self._lanes[lane_id].seen_at)
             for lane_id in self.quarantined(abilities, by)
         )
+
+
+def keep_reserved_lines(reach: Reach, lines: tuple[LineQuota, ...]) -> tuple[LineQuota, ...]:
+    """Return only the lines of lanes with reserved seats, if these are asked for fewer runs than they have seats."""
+    if not reach.reserved:
+        return lines
+    picked: Counter[LaneId] = Counter()
+    for line in lines:
+        picked[line.key.lane_id] += line.quota
+    if all(picked[key] >= quota for key, quota in reach.reserved.items() if key in picked):
+        return lines
+    reach.is_cut = True
+    return tuple(line for line in lines if line.key.lane_id in reach.reserved)

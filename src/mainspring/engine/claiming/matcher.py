@@ -53,6 +53,9 @@ class Matcher:
     then answers goes to the worker, so that a request number is used once. It does not ask for every call that waits.
     Of sessions that offer the same, it starts with the one that has waited longest. The more of them get runs, the more
     it asks for at a time.
+
+    Attributes:
+        reserved: how many slots tenants have that some are reserved for.
     """
 
     name = "claims"

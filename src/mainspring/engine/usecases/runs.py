@@ -23,6 +23,7 @@ from mainspring.engine.usecases.abilities import can_execute
 from mainspring.engine.usecases.browsing import BUDGET, FoundRuns, RunBrowser, RunFilter
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.priority_classes import with_tiers
+from mainspring.engine.usecases.reserves import read_reserve
 from mainspring.engine.usecases.submissions import JobForm, Submission, make_submitted_run
 from mainspring.errors import Conflict, InvalidInput, NotFound, TookTooLong
 from mainspring.ports.clock import Clock
@@ -285,7 +286,10 @@ class Runs:
         pause = restrictions.pauses.find(run.lane, now)
         window = restrictions.pauses.find_blackout(run.lane, now)
         blackout = None if window is None else state_of(window, now)
-        return explain(run, wait, has_worker=has_worker, now=now, pause=pause, blackout=blackout)
+        reserve = await read_reserve(self._store, tenant)
+        return explain(
+            run, wait, has_worker=has_worker, now=now, pause=pause, blackout=blackout, reserve=reserve
+        )
 
     async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
         """Return a run's attempt rows. A run that succeeded at the first attempt has none."""
