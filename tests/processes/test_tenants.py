@@ -55,7 +55,7 @@ def test_every_command_of_the_page_does_what_it_says(url: str, tmp_path: Path) -
     done = [run(*command, "--server", url, cwd=tmp_path) for command in commands]
     assert [one.returncode for one in done] == [0, 0, 0]
     assert [line.split() for line in done[-1].stdout.splitlines()] == [
-        ["TENANT", "WEIGHT", "MAX", "QUEUED", "MAX", "JOBS", "SUBMIT", "RATE"],
+        ["TENANT", "WEIGHT", "RUNNING", "MAX", "QUEUED", "MAX", "JOBS", "SUBMIT", "RATE"],
         ["acme", "7"],
         ["shop", "2"],
     ]
@@ -63,6 +63,8 @@ def test_every_command_of_the_page_does_what_it_says(url: str, tmp_path: Path) -
     assert json.loads(shown.stdout) == {
         "name": "acme",
         "weight": 7,
+        "max_running": None,
+        "running": None,
         "max_queued": None,
         "max_jobs": None,
         "submit_rate": None,
@@ -98,7 +100,7 @@ def test_every_command_on_queues_of_the_page_does_what_it_says(url: str, tmp_pat
     assert [one.returncode for one in done] == [0, 0, 0]
     rows = [line.split() for line in done[-1].stdout.splitlines()]
     assert rows == [
-        ["QUEUE", "ORDER", "AGING", "AGING", "SHARE", "MAX", "QUEUED", "EXPIRES", "AFTER"],
+        ["QUEUE", "ORDER", "AGING", "AGING", "SHARE", "RUNNING", "MAX", "QUEUED", "EXPIRES", "AFTER"],
         ["reports", "fair", "1800", "s", "0.25"],
         ["tickets", "fifo", "300", "s", "0.1"],
     ]
@@ -108,6 +110,8 @@ def test_every_command_on_queues_of_the_page_does_what_it_says(url: str, tmp_pat
         "order": "fair",
         "aging_seconds": 1800.0,
         "aging_share": 0.25,
+        "max_running": None,
+        "running": None,
         "max_queued": None,
         "expires_after_seconds": None,
     }

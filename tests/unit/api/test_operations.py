@@ -218,6 +218,7 @@ def test_rights_are_those_of_the_design() -> None:
         Right.ADMIN: {
             *("list_tenants", "get_tenant", "upsert_tenant"),
             *("list_queues", "get_queue", "upsert_queue"),
+            *("list_labels", "get_label", "upsert_label", "delete_label"),
             *("pause_all", "resume_all", "pause_tenant", "resume_tenant"),
         },
         Right.WORK: {f"worker_{verb}" for verb in ("register", "claim", "beat", "report", "leave")},

@@ -9,10 +9,11 @@ from typing import Protocol
 from mainspring.core.admission import HELD_BACK, SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
+from mainspring.core.lane_caps import LaneCap
 from mainspring.core.model import Attempt, Job, Run
 from mainspring.core.states import RunState
 from mainspring.core.values import value
-from mainspring.core.why import Why, explain
+from mainspring.core.why import CapFacts, Why, explain
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
@@ -272,7 +273,17 @@ class Runs:
         assert restrictions is not None, "nothing is known, so all is read"
         has_worker = any(can_execute(offer, run.lane) for offer in offers)
         pause = restrictions.pauses.find(run.lane, now)
-        return explain(run, wait, has_worker=has_worker, now=now, pause=pause)
+        caps = await self._caps_of(tenant, restrictions.caps.about(run.lane))
+        return explain(run, wait, has_worker=has_worker, now=now, pause=pause, caps=caps)
+
+    async def _caps_of(self, tenant: str, caps: Sequence[LaneCap]) -> list[CapFacts]:
+        """Return how much of caps is taken, with holders of a tenant."""
+        uses = await self._store.read_cap_uses([cap.key for cap in caps])
+        return [
+            CapFacts(key=cap.key, max_running=cap.max_running, held=use.held, holders=use.seen_by(tenant))
+            for cap, use in zip(caps, uses, strict=True)
+            if cap.max_running is not None
+        ]
 
     async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
         """Return a run's attempt rows. A run that succeeded at the first attempt has none."""
