@@ -56,7 +56,19 @@ def test_every_command_of_the_page_does_what_it_says(url: str, tmp_path: Path) -
     assert [one.returncode for one in done] == [0, 0, 0, 0]
     listed = run("tenant", "list", "--server", url, cwd=tmp_path)
     assert [line.split() for line in listed.stdout.splitlines()] == [
-        ["TENANT", "WEIGHT", "RESERVED", "MAX", "QUEUED", "MAX", "JOBS", "SUBMIT", "RATE"],
+        [
+            "TENANT",
+            "WEIGHT",
+            "RESERVED",
+            "RUNNING",
+            "MAX",
+            "QUEUED",
+            "MAX",
+            "JOBS",
+            "SUBMIT",
+            "RATE",
+            "BLACKOUTS",
+        ],
         ["acme", "7", "10"],
         ["shop", "2", "0"],
     ]
@@ -65,6 +77,8 @@ def test_every_command_of_the_page_does_what_it_says(url: str, tmp_path: Path) -
         "name": "acme",
         "weight": 7,
         "reserved": 10,
+        "max_running": None,
+        "running": None,
         "max_queued": None,
         "max_jobs": None,
         "submit_rate": None,
@@ -101,7 +115,7 @@ def test_every_command_on_queues_of_the_page_does_what_it_says(url: str, tmp_pat
     assert [one.returncode for one in done] == [0, 0, 0]
     rows = [line.split() for line in done[-1].stdout.splitlines()]
     assert rows == [
-        ["QUEUE", "ORDER", "AGING", "AGING", "SHARE", "MAX", "QUEUED", "EXPIRES", "AFTER"],
+        ["QUEUE", "ORDER", "AGING", "AGING", "SHARE", "RUNNING", "MAX", "QUEUED", "EXPIRES", "AFTER"],
         ["reports", "fair", "1800", "s", "0.25"],
         ["tickets", "fifo", "300", "s", "0.1"],
     ]
@@ -111,6 +125,8 @@ def test_every_command_on_queues_of_the_page_does_what_it_says(url: str, tmp_pat
         "order": "fair",
         "aging_seconds": 1800.0,
         "aging_share": 0.25,
+        "max_running": None,
+        "running": None,
         "max_queued": None,
         "expires_after_seconds": None,
     }

@@ -11,6 +11,7 @@ from mainspring.core.admission import OVERLAP
 from mainspring.core.blackouts import BlackoutState
 from mainspring.core.fields import show
 from mainspring.core.ids import RunId, format_run_id
+from mainspring.core.lane_caps import CapKey, CapScope
 from mainspring.core.limits import job_of_limit, overlap_limit_name
 from mainspring.core.model import Run
 from mainspring.core.pauses import Pause
@@ -39,9 +40,19 @@ class WhyCode(StrEnum):
     BATCH = "batch"
     KEY_FULL = "key_full"
     RATE = "rate"
+    QUEUE_FULL = "queue_full"
+    TENANT_FULL = "tenant_full"
+    LABEL_FULL = "label_full"
     QUARANTINED = "quarantined"
     BEHIND = "behind"
     READY = "ready"
+
+
+_FULL = {
+    CapScope.QUEUE: WhyCode.QUEUE_FULL,
+    CapScope.TENANT: WhyCode.TENANT_FULL,
+    CapScope.LABEL: WhyCode.LABEL_FULL,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +61,9 @@ class KeyFacts:
 
     Attributes:
         limit: the limit's name.
+        is_of_cluster: all tenants share it.
         held: how many other runs have a place under it.
-        holders: some of them, at most five.
+        holders: some of them that belong to the same tenant, at most five.
         next_permit_at: when its rate allows the next start; None if it allows one now, or there is no rate.
     """
 
@@ -62,6 +74,7 @@ class KeyFacts:
     held: int
     holders: tuple[RunId, ...]
     next_permit_at: datetime | None
+    is_of_cluster: bool = False
 
     @property
     def is_full(self) -> bool:
@@ -78,6 +91,7 @@ class KeyFacts:
     def words(self) -> str:
         """The key as it stands in a sentence."""
         owner = "the job's limit" if job_of_limit(self.limit) is not None else f"limit {self.limit}"
+        owner = f"the cluster's {owner}" if self.is_of_cluster else owner
         return f"{owner} for {self.key!r}" if self.key else owner
 
 
@@ -94,6 +108,21 @@ class BatchFacts:
     size: int
     ready: int
     until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapFacts:
+    """A cap of a run's lane, and how much of it is taken.
+
+    Attributes:
+        held: how many runs have a place under it.
+        holders: some of them that belong to the same tenant, at most five.
+    """
+
+    key: CapKey
+    max_running: int
+    held: int
+    holders: tuple[RunId, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +184,7 @@ def explain(
     blackout: BlackoutState | None = None,
     pause_note: str | None = None,
     reserve: ReserveFacts | None = None,
+    caps: Sequence[CapFacts] = (),
 ) -> Why:
     """Return why a run waits, or what became of it.
 
@@ -165,6 +195,7 @@ def explain(
         pause: what stops its lane; None: nothing does.
         blackout: what stops it by a calendar; None: nothing does.
         reserve: how its tenant stands to reserved slots; None: nobody has any.
+        caps: those of its lane.
         pause_note: why Mainspring paused the job of a run that FAILED; None if it did not.
     """
     if run.state in FINAL_STATES:
@@ -177,7 +208,7 @@ def explain(
         asked = "; it was asked to stop" if run.is_cancel_requested else ""
         return Why(code=WhyCode.RUNNING, sentence=f"Attempt {run.attempt} is under way{since}{asked}.")
     halt = _explain_halt(pause, blackout)
-    why = _explain_wait(run, wait, has_worker=has_worker, now=now, halt=halt)
+    why = _explain_wait(run, wait, has_worker=has_worker, now=now, halt=halt, caps=caps)
     if reserve is not None and why.code in (WhyCode.BEHIND, WhyCode.READY):
         why = replace(why, sentence=why.sentence + _explain_reserve(reserve))
     if wait.expires_at is None:
@@ -187,7 +218,15 @@ def explain(
     )
 
 
-def _explain_wait(run: Run, wait: WaitFacts, *, has_worker: bool, now: datetime, halt: Why | None) -> Why:
+def _explain_wait(
+    run: Run,
+    wait: WaitFacts,
+    *,
+    has_worker: bool,
+    now: datetime,
+    halt: Why | None,
+    caps: Sequence[CapFacts],
+) -> Why:
     if run.ready_at > now:
         return _explain_time(run, now)
     if halt is not None:
@@ -201,7 +240,8 @@ def _explain_wait(run: Run, wait: WaitFacts, *, has_worker: bool, now: datetime,
     if batch is not None and batch.ready < batch.size and batch.until > now:
         sentence = f"It waits for its batch: {batch.ready} of {batch.size}, until {_instant(batch.until)}."
         return Why(code=WhyCode.BATCH, sentence=sentence, ahead=wait.ahead, until=batch.until)
-    return _explain_key(wait.keys, wait.ahead) or _explain_place(run, wait.ahead)
+    full = _explain_key(wait.keys, wait.ahead) or _explain_cap(caps, wait.ahead)
+    return full or _explain_place(run, wait.ahead)
 
 
 def _explain_halt(pause: Pause | None, blackout: BlackoutState | None) -> Why | None:
@@ -242,15 +282,36 @@ def _explain_key(keys: Sequence[KeyFacts], ahead: int) -> Why | None:
                     f"The job's runs follow one another, and {holders} has not ended; {_before(ahead)}."
                 )
                 return Why(code=WhyCode.KEY_FULL, sentence=sentence, ahead=ahead, holders=key.holders)
-            taken = f"{key.held} of {key.max_running} places under {key.words} are taken by {holders}"
-            more = " and others" if key.held > len(key.holders) else ""
-            sentence = f"{taken}{more}; {_before(ahead)}."
+            taken = f"{key.held} of {key.max_running} places under {key.words} are taken"
+            sentence = f"{taken}{_by(key.holders, key.held)}; {_before(ahead)}."
             return Why(code=WhyCode.KEY_FULL, sentence=sentence, ahead=ahead, holders=key.holders)
         if key.next_permit_at is not None and key.rate is not None:
             begin = f"The rate {key.rate.text} of {key.words} allows the next start at {_instant(key.next_permit_at)}"
             sentence = f"{begin}; {_before(ahead)}."
             return Why(code=WhyCode.RATE, sentence=sentence, ahead=ahead, until=key.next_permit_at)
     return None
+
+
+def _explain_cap(caps: Sequence[CapFacts], ahead: int) -> Why | None:
+    """Return which cap of its lane is full; None if none is."""
+    for cap in caps:
+        if cap.held >= cap.max_running:
+            taken = f"{cap.held} of {cap.max_running} places of {cap.key.what} are taken"
+            return Why(
+                code=_FULL[cap.key.scope],
+                sentence=f"{taken}{_by(cap.holders, cap.held)}; {_before(ahead)}.",
+                ahead=ahead,
+                holders=cap.holders,
+            )
+    return None
+
+
+def _by(holders: Sequence[RunId], held: int) -> str:
+    """Say who has the places, as far as they may be named."""
+    named = ", ".join(map(format_run_id, holders))
+    if not named:
+        return " by runs of other tenants"
+    return f" by {named}{' and others' if held > len(holders) else ''}"
 
 
 def _explain_place(run: Run, ahead: int) -> Why:

@@ -158,25 +158,34 @@ class AsyncClient(Transport, AsyncLists):
         """
         return await self.call(operations.UPSERT_TENANT, tenant, body=body)
 
-    async def list_limits(self, *, after: str | None = None, limit: int = 100) -> LimitPage:
-        """Return a page of the limits that jobs share."""
-        return await self.call(operations.LIST_LIMITS, query={"after": after, "limit": limit})
+    async def list_limits(
+        self, *, after: str | None = None, limit: int = 100, scope: str = "tenant"
+    ) -> LimitPage:
+        """Return a page of the limits that jobs share; with the scope `cluster` of those that all tenants share."""
+        query = {"scope": scope, "after": after, "limit": limit}
+        return await self.call(operations.LIST_LIMITS, query=query)
 
-    async def get_limit(self, name: str) -> LimitView:
+    async def get_limit(self, name: str, *, scope: str = "tenant") -> LimitView:
         """Return a limit that jobs share."""
-        return await self.call(operations.GET_LIMIT, name)
+        return await self.call(operations.GET_LIMIT, name, query={"scope": scope})
 
-    async def put_limit(self, name: str, body: Mapping[str, Any]) -> LimitView:
-        """Set a limit for jobs to use: `max_running`, `rate`, `burst`, `hold`."""
-        return await self.call(operations.UPSERT_LIMIT, name, body=body)
+    async def put_limit(self, name: str, body: Mapping[str, Any], *, scope: str = "tenant") -> LimitView:
+        """Set a limit for jobs to use: `max_running`, `rate`, `burst`, `hold`.
 
-    async def delete_limit(self, name: str) -> Deleted:
+        With the scope `cluster`, jobs of all tenants share it that have none of that name.
+        """
+        return await self.call(operations.UPSERT_LIMIT, name, body=body, query={"scope": scope})
+
+    async def delete_limit(self, name: str, *, scope: str = "tenant") -> Deleted:
         """Delete a limit that no job uses."""
-        return await self.call(operations.DELETE_LIMIT, name)
+        return await self.call(operations.DELETE_LIMIT, name, query={"scope": scope})
 
-    async def list_limit_keys(self, name: str, *, after: str | None = None, limit: int = 100) -> KeyPage:
+    async def list_limit_keys(
+        self, name: str, *, after: str | None = None, limit: int = 100, scope: str = "tenant"
+    ) -> KeyPage:
         """Return a page of the keys of a limit, with how much of each is taken."""
-        return await self.call(operations.LIST_LIMIT_KEYS, name, query={"after": after, "limit": limit})
+        query = {"scope": scope, "after": after, "limit": limit}
+        return await self.call(operations.LIST_LIMIT_KEYS, name, query=query)
 
     async def list_priority_classes(self, *, after: str | None = None, limit: int = 100) -> PriorityClassPage:
         """Return a page of the classes that jobs may name as their priority."""

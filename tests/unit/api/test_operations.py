@@ -220,6 +220,7 @@ def test_rights_are_those_of_the_design() -> None:
             *("list_tenants", "get_tenant", "upsert_tenant"),
             *("list_queues", "get_queue", "upsert_queue"),
             *("upsert_priority_class", "delete_priority_class"),
+            *("list_labels", "get_label", "upsert_label", "delete_label"),
             *("pause_all", "resume_all", "pause_tenant", "resume_tenant"),
             *("list_tenant_blackouts", "upsert_tenant_blackouts", "list_blackouts", "upsert_blackouts"),
         },

@@ -14,6 +14,8 @@ DEFAULTS = {
     "order": "fair",
     "aging_seconds": 300.0,
     "aging_share": 0.1,
+    "max_running": None,
+    "running": None,
     "max_queued": None,
     "expires_after_seconds": None,
 }

@@ -35,7 +35,14 @@ async def test_what_cannot_be_a_tenant_is_refused(http: AsyncClient, name: str) 
     assert answer.json()["errors"][0]["field"] == "Mainspring-Tenant"
 
 
-UNSET = {"reserved": 0, "max_queued": None, "max_jobs": None, "submit_rate": None}
+UNSET = {
+    "reserved": 0,
+    "max_running": None,
+    "running": None,
+    "max_queued": None,
+    "max_jobs": None,
+    "submit_rate": None,
+}
 
 
 async def test_a_share_is_set_and_shown(http: AsyncClient) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mainspring.core.fields import read_word
-from mainspring.core.lane_caps import CapKey, CapScope, CapUse, LaneCap, LaneCaps, read_label_cap
+from mainspring.core.lane_caps import CapKey, CapScope, LaneCap, LaneCaps, read_label_cap
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.errors import Conflict
 from mainspring.ports.clock import Clock
@@ -63,11 +63,6 @@ class CapSwitch:
         capped = [key for key in keys if caps.get(key) is not None]
         uses = dict(zip(capped, await self._store.read_cap_uses(capped), strict=True))
         return [ShownCap(caps.get(key), uses[key].held) if key in uses else NO_CAP for key in keys]
-
-    async def uses_of(self, caps: Sequence[LaneCap]) -> list[tuple[LaneCap, CapUse]]:
-        """Return how much of caps is taken."""
-        uses = await self._store.read_cap_uses([cap.key for cap in caps])
-        return list(zip(caps, uses, strict=True))
 
 
 class Labels:

@@ -10,10 +10,11 @@ from mainspring.core.admission import HELD_BACK, SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.blackouts import state_of
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
+from mainspring.core.lane_caps import LaneCap
 from mainspring.core.model import Attempt, Job, Run
 from mainspring.core.states import RunState
 from mainspring.core.values import value
-from mainspring.core.why import Why, explain
+from mainspring.core.why import CapFacts, Why, explain
 from mainspring.engine.common.calendars import CalendarReader
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
@@ -285,11 +286,25 @@ class Runs:
         has_worker = any(can_execute(offer, run.lane) for offer in offers)
         pause = restrictions.pauses.find(run.lane, now)
         window = restrictions.pauses.find_blackout(run.lane, now)
-        blackout = None if window is None else state_of(window, now)
-        reserve = await read_reserve(self._store, tenant)
         return explain(
-            run, wait, has_worker=has_worker, now=now, pause=pause, blackout=blackout, reserve=reserve
+            run,
+            wait,
+            has_worker=has_worker,
+            now=now,
+            pause=pause,
+            blackout=None if window is None else state_of(window, now),
+            reserve=await read_reserve(self._store, tenant),
+            caps=await self._caps_of(tenant, restrictions.caps.about(run.lane)),
         )
+
+    async def _caps_of(self, tenant: str, caps: Sequence[LaneCap]) -> list[CapFacts]:
+        """Return how much of caps is taken, with holders of a tenant."""
+        uses = await self._store.read_cap_uses([cap.key for cap in caps])
+        return [
+            CapFacts(key=cap.key, max_running=cap.max_running, held=use.held, holders=use.seen_by(tenant))
+            for cap, use in zip(caps, uses, strict=True)
+            if cap.max_running is not None
+        ]
 
     async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
         """Return a run's attempt rows. A run that succeeded at the first attempt has none."""

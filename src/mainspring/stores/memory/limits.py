@@ -66,7 +66,12 @@ class MemoryLimitStore:
 
     async def delete_limit(self, tenant: str, name: str) -> LimitDeletion:
         tables = self._tables
-        users = sorted(tables.jobs[job_id].spec.name for job_id in tables.limits.users[tenant, name])
+        users = sorted(
+            tables.jobs[job_id].spec.name
+            for (owner, used), jobs in tables.limits.users.items()
+            if used == name and (owner == tenant or (tenant == CLUSTER and not self._is_set(owner, name)))
+            for job_id in jobs
+        )
         if users:
             return LimitDeletion(is_known=True, used_by=tuple(users[:_MOST_SHOWN]))
         if not self._is_set(tenant, name):

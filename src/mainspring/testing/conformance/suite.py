@@ -127,6 +127,7 @@ SUITE: tuple[type, ...] = (
     caps.LaneCapsAreKept,
     caps.CapsAreSet,
     caps.PlacesUnderCaps,
+    caps.LimitsOfTheCluster,
     edges.Precision,
     edges.SizesAndText,
     edges.EmptyLists,

@@ -43,8 +43,13 @@ WHERE tenant = :tenant AND job_id IS NULL AND (max_running IS NOT NULL OR per_co
 ORDER BY name;
 
 -- name: list_limit_users
+-- A limit of the cluster is used by the jobs of tenants that have none of that name.
 SELECT job.name FROM limit_use JOIN job ON job.id = limit_use.job_id
-WHERE limit_use.tenant = :tenant AND limit_use.name = :name AND job.deleted_at IS NULL
+WHERE limit_use.name = :name AND job.deleted_at IS NULL
+  AND (limit_use.tenant = :tenant OR :tenant = '*' AND NOT EXISTS (
+    SELECT FROM limit_rule
+    WHERE limit_rule.tenant = limit_use.tenant AND limit_rule.name = limit_use.name AND {is_set}
+))
 ORDER BY job.name LIMIT :limit;
 
 -- name: lift_limit
@@ -71,18 +76,22 @@ WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name
 ORDER BY concurrency_key.key LIMIT :limit;
 
 -- name: read_wait_keys
--- The keys of a waiting run, that of its line first. A place that it has kept itself is not in its way.
+-- The keys of a waiting run, that of its line first. A place that it has kept itself is not in its way. Under a limit of
+-- the cluster, runs of other tenants are counted, but not named.
 SELECT
-    limit_rule.name, concurrency_key.key, concurrency_key.level, concurrency_key.level_at, limit_rule.max_running,
-    limit_rule.per_count, limit_rule.per_ms, limit_rule.burst, held.count AS held, held.run_ids[1:5] AS run_ids
+    limit_rule.name, limit_rule.tenant = '*' AS is_of_cluster, concurrency_key.key, concurrency_key.level,
+    concurrency_key.level_at, limit_rule.max_running, limit_rule.per_count, limit_rule.per_ms, limit_rule.burst, held.count AS held, held.run_ids[1:5] AS run_ids
 FROM run
 CROSS JOIN LATERAL unnest(ARRAY[run.key_id, run.second_key_id, run.third_key_id])
     WITH ORDINALITY AS own (key_id, position)
 JOIN concurrency_key ON concurrency_key.id = own.key_id
 JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
+JOIN lane AS mine ON mine.id = run.lane_id
 CROSS JOIN LATERAL (
-    SELECT count(*) AS count, array_agg(holder.id ORDER BY key_hold.id) AS run_ids
-    FROM key_hold JOIN run AS holder ON holder.id = key_hold.run_id
+    SELECT
+        count(*) AS count,
+        array_agg(holder.id ORDER BY key_hold.id) FILTER (WHERE theirs.tenant = mine.tenant) AS run_ids
+    FROM key_hold JOIN run AS holder ON holder.id = key_hold.run_id JOIN lane AS theirs ON theirs.id = holder.lane_id
     WHERE key_hold.key_id = concurrency_key.id AND holder.id <> run.id
       AND (limit_rule.hold = 'run' OR holder.token = key_hold.token AND holder.session_id IS NOT NULL)
 ) AS held
@@ -139,6 +148,9 @@ WHERE mine.id = :run_id AND mine.session_id IS NULL;
 INSERT INTO limit_rule (tenant, name, job_id, hold)
 SELECT tenant, name, job_id, 'attempt'
 FROM unnest(:tenants::text[], :names::text[], :job_ids::uuid[]) AS wanted (tenant, name, job_id)
+WHERE NOT EXISTS (
+    SELECT FROM limit_rule WHERE limit_rule.tenant = '*' AND limit_rule.name = wanted.name AND {is_set}
+)
 ON CONFLICT (tenant, name) DO NOTHING;
 
 -- name: intern_keys
@@ -148,17 +160,20 @@ SELECT limit_rule.id, wanted.key
 FROM unnest(:tenants::text[], :names::text[], :keys::text[]) AS wanted (tenant, name, key)
 CROSS JOIN LATERAL (
     SELECT limit_rule.id FROM limit_rule
-    WHERE limit_rule.tenant = wanted.tenant AND limit_rule.name = wanted.name FOR KEY SHARE
+    WHERE limit_rule.tenant = ANY(ARRAY[wanted.tenant, '*']) AND limit_rule.name = wanted.name
+    ORDER BY {is_set} DESC, limit_rule.tenant = '*' LIMIT 1 FOR KEY SHARE
 ) AS limit_rule
 ON CONFLICT (rule_id, key) DO NOTHING;
 
 -- name: find_keys
--- The key share lock keeps prune_limits off the keys until the transaction ends. Claims do not wait for it.
+-- A tenant that has no limit of a name has that of the cluster. The key share lock keeps prune_limits off the keys until
+-- the transaction ends. Claims do not wait for it.
 SELECT wanted.position, concurrency_key.id
 FROM unnest(:tenants::text[], :names::text[], :keys::text[]) WITH ORDINALITY AS wanted (tenant, name, key, position)
 CROSS JOIN LATERAL (
     SELECT limit_rule.id FROM limit_rule
-    WHERE limit_rule.tenant = wanted.tenant AND limit_rule.name = wanted.name LIMIT 1
+    WHERE limit_rule.tenant = ANY(ARRAY[wanted.tenant, '*']) AND limit_rule.name = wanted.name
+    ORDER BY {is_set} DESC, limit_rule.tenant = '*' LIMIT 1
 ) AS limit_rule
 CROSS JOIN LATERAL (
     SELECT concurrency_key.id FROM concurrency_key

@@ -34,8 +34,13 @@ WHERE tenant = :tenant AND job_id IS NULL AND (max_running IS NOT NULL OR per_co
 ORDER BY name;
 
 -- name: list_limit_users
+-- A limit of the cluster is used by the jobs of tenants that have none of that name.
 SELECT job.name FROM limit_use JOIN job ON job.id = limit_use.job_id
-WHERE limit_use.tenant = :tenant AND limit_use.name = :name AND job.deleted_at IS NULL
+WHERE limit_use.name = :name AND job.deleted_at IS NULL
+  AND (limit_use.tenant = :tenant OR (:tenant = '*' AND NOT EXISTS (
+    SELECT 1 FROM limit_rule
+    WHERE limit_rule.tenant = limit_use.tenant AND limit_rule.name = limit_use.name AND {is_set}
+)))
 ORDER BY job.name LIMIT :limit;
 
 -- name: lift_limit
@@ -62,17 +67,21 @@ WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name AND (:after IS NUL
 ORDER BY concurrency_key.key LIMIT :limit;
 
 -- name: read_wait_keys
--- The keys of a waiting run, that of its line first. A place that it has kept itself is not in its way.
+-- The keys of a waiting run, that of its line first. A place that it has kept itself is not in its way. Under a limit of
+-- the cluster, runs of other tenants are counted, but not named.
 SELECT
-    limit_rule.name, concurrency_key.key, concurrency_key.level, concurrency_key.level_at, limit_rule.max_running,
-    limit_rule.per_count, limit_rule.per_ms, limit_rule.burst,
+    limit_rule.name, limit_rule.tenant = '*' AS is_of_cluster, concurrency_key.key, concurrency_key.level,
+    concurrency_key.level_at, limit_rule.max_running, limit_rule.per_count, limit_rule.per_ms, limit_rule.burst,
     (
-        SELECT json_group_array(holder.id)
-        FROM key_hold CROSS JOIN run AS holder ON holder.id = key_hold.run_id
+        SELECT json_group_array(json_array(holder.id, theirs.tenant = mine.tenant))
+        FROM key_hold
+        CROSS JOIN run AS holder ON holder.id = key_hold.run_id
+        CROSS JOIN lane AS theirs ON theirs.id = holder.lane_id
         WHERE key_hold.key_id = concurrency_key.id AND holder.id <> run.id
           AND (limit_rule.hold = 'run' OR (holder.token = key_hold.token AND holder.session_id IS NOT NULL))
-    ) AS run_ids
+    ) AS holders
 FROM run
+CROSS JOIN lane AS mine ON mine.id = run.lane_id
 CROSS JOIN json_each(json_array(run.key_id, run.second_key_id, run.third_key_id)) AS own
 CROSS JOIN concurrency_key ON concurrency_key.id = own.value
 CROSS JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
@@ -125,7 +134,10 @@ FROM run AS mine
 WHERE mine.id = :run_id AND mine.session_id IS NULL;
 
 -- name: find_rule
-SELECT id FROM limit_rule WHERE tenant = :tenant AND name = :name;
+-- A tenant that has no limit of a name has that of the cluster.
+SELECT limit_rule.id FROM limit_rule
+WHERE limit_rule.tenant IN (:tenant, '*') AND limit_rule.name = :name
+ORDER BY {is_set} DESC, limit_rule.tenant = '*' LIMIT 1;
 
 -- name: intern_rule
 -- A rule that is not there, because a limit was deleted meanwhile, is one without bounds.
