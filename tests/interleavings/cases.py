@@ -148,7 +148,8 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
     key = IdempotencyKey(key="old", request_hash=b"before", expires_at=at(5))
     ended = await submit(store, quiet, submit_key=key, once=_guard("over", UniqueRule()))
     await store.cancel_runs(ended, reason="test", now=START)
-    await store.write_limits("default", [LimitRule(name="crm", max_running=3)])
+    rules = [LimitRule(name="crm", max_running=3), LimitRule(name="free", max_running=9)]
+    await store.write_limits("default", rules)
     await store.write_tenants([Tenant(name="acme", submit_rate=RATE), Tenant(name="shop", submit_rate=RATE)])
     limits = (JobLimit(limit=1), JobLimit(use="crm"))
     limited = await add_job(store, make_spec(name="limited", queue="limited", concurrency=limits))
@@ -226,7 +227,8 @@ _TOUCHES = tuple(
         "submit_to_batch": "job lane limit",
         "end_limited lose_limited": "run limit",
         "submit_lined_up": "job lane limit",
-        "set_limit": "limit",
+        "set_limit delete_limit": "limit",
+        "add_with_limit edit_with_limit": "job limit run",
         "prune_limits": "limit",
         "beat beat_batch": "run session",
         "expire_session close_sessions": "session",
@@ -924,6 +926,24 @@ async def submit_lined_up(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def set_limit(store: PostgresStore, scene: Scene) -> Any:
     return await store.write_limits("default", [LimitRule(name="crm", max_running=1)])
+
+
+@_verb()
+async def delete_limit(store: PostgresStore, scene: Scene) -> Any:
+    """Nobody uses it, unless a job comes to use it at the same time."""
+    return await store.delete_limit("default", "free")
+
+
+@_verb()
+async def add_with_limit(store: PostgresStore, scene: Scene) -> Any:
+    spec = make_spec(name="with limit", concurrency=(JobLimit(use="free"),))
+    return await store.add_jobs([make_new_job(spec, shard=SHARD)], now=NOW)
+
+
+@_verb()
+async def edit_with_limit(store: PostgresStore, scene: Scene) -> Any:
+    spec = make_spec(name="quiet", queue="quiet", concurrency=(JobLimit(use="free"),))
+    return await store.edit_jobs([make_edit(scene.quiet, spec, next_fire_at=at(90))], now=NOW)
 
 
 @_verb(idle=0)

@@ -36,6 +36,7 @@ TRIPLES = (
     "claim_lined_up_first claim_lined_up_second lose_limited",
     "claim_lined_up_second end_limited prune_limits",
     "claim_lined_up_second set_limit submit_lined_up",
+    "add_with_limit edit_with_limit delete_limit",
     # a pause, and two whose claims were chosen before it
     "claim claim_first pause_all",
     "claim_batch claim_quarantined pause_queues",

@@ -91,12 +91,12 @@ class Jobs:
                 raise Conflict(
                     "name", f"a job named {name!r} already exists; choose another name or edit that job"
                 )
-        raise StoreUnavailable("the calendars of the job kept changing")
+        raise StoreUnavailable("the calendars or limits of the job kept changing")
 
     async def create_many(self, tenant: str, bodies: Sequence[Mapping[str, Any]]) -> list[Job | None]:
         """Add jobs in one transaction. The result is None for each job whose name is taken.
 
-        Jobs whose calendars get a new version meanwhile are added in a further one.
+        Jobs whose calendars or limits change meanwhile are added in a further one.
 
         Raises:
             InvalidInput: a body is wrong, and nothing is stored. The field starts with `[index].`.
@@ -108,22 +108,22 @@ class Jobs:
             self._definitions.read(body, now=now, functions=functions, index=index)
             for index, body in enumerate(bodies)
         ]
-        await check_limits(self._store, tenant, specs, are_numbered=True)
         await self._intake.admit_jobs(tenant, [spec.name for spec in specs])
         made: dict[int, Job | None] = {}
         for _ in range(_TRIES):
             left = [index for index in range(len(specs)) if index not in made]
             if not left:
                 return [made[index] for index in range(len(specs))]
+            await check_limits(self._store, tenant, specs, are_numbered=True)
             wanted = [
                 (tenant, await self._calendars.schedule(tenant, specs[index], now=now, index=index))
                 for index in left
             ]
             # Not in a group commit: a call that fills a transaction by itself would only wait for others.
             for index, job in zip(left, await self._add_all(wanted), strict=True):
-                if job is not AddResult.CALENDARS_MOVED:
+                if isinstance(job, Job) or job is AddResult.NAME_TAKEN:
                     made[index] = job if isinstance(job, Job) else None
-        raise StoreUnavailable("the calendars of the jobs kept changing")
+        raise StoreUnavailable("the calendars or limits of the jobs kept changing")
 
     async def _add_all(self, wanted: Sequence[tuple[str, Scheduled]]) -> list[Job | AddResult]:
         # One instant for all, not the arrival of each: their clocks start at the instant stored as their creation.

@@ -18,7 +18,7 @@ from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, Job, JobSpec
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
 from mainspring.ports.store.schedule import NewFireRange
-from mainspring.stores.memory.limits import drop_limit_uses, keep_limits
+from mainspring.stores.memory.limits import are_limits_set, drop_limit_uses, keep_limits
 from mainspring.stores.memory.rows import JobRow
 from mainspring.stores.memory.tables import Tables
 
@@ -37,6 +37,8 @@ class MemoryJobStore:
             return AddResult.NAME_TAKEN
         if not tables.is_current(new.calendars):
             return AddResult.CALENDARS_MOVED
+        if not are_limits_set(tables, new.tenant, new.spec):
+            return AddResult.LIMIT_GONE
         job = JobRow(
             id=new.id,
             tenant=new.tenant,
@@ -74,7 +76,8 @@ class MemoryJobStore:
             ends_gap=edit.ends_gap,
             is_name_taken=job is not None
             and tables.names.get((job.tenant, edit.spec.name), job.id) != job.id,
-            is_current=tables.is_current(edit.calendars),
+            is_current=tables.is_current(edit.calendars)
+            and (job is None or are_limits_set(tables, job.tenant, edit.spec)),
         )
         if job is None or decision.move is None:
             return decision.verdict

@@ -129,6 +129,14 @@ class SqliteLimitStore:
         return await self._writer.call(work)
 
 
+def are_limits_set(db: apsw.Connection, tenant: str, spec: JobSpec) -> bool:
+    """Say whether all shared limits are set that a definition uses."""
+    return all(
+        fetch_value(db, "find_limit", {"tenant": tenant, "name": name}) is not None
+        for name in used_limits(spec.concurrency)
+    )
+
+
 def keep_limits(db: apsw.Connection, job_id: JobId, tenant: str, spec: JobSpec, *, is_new: bool) -> None:
     """Store what a job's definition says about limits, instead of what an earlier one said."""
     rules, job = rules_of(job_id, spec), job_id.bytes

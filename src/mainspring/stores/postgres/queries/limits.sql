@@ -7,6 +7,21 @@
 SELECT name FROM limit_rule
 WHERE tenant = :tenant AND name = ANY(:names::text[]) AND (max_running IS NOT NULL OR per_count IS NOT NULL);
 
+-- name: hold_limits
+-- Until the jobs that use them are stored: a delete waits for that, and then finds the use. Settings need not wait.
+SELECT limit_rule.tenant, limit_rule.name
+FROM unnest(:tenants::text[], :names::text[]) AS wanted (tenant, name)
+CROSS JOIN LATERAL (
+    SELECT rule.tenant, rule.name FROM limit_rule AS rule
+    WHERE rule.tenant = wanted.tenant AND rule.name = wanted.name
+      AND (rule.max_running IS NOT NULL OR rule.per_count IS NOT NULL)
+    FOR KEY SHARE
+) AS limit_rule;
+
+-- name: lock_limit
+-- Before a look at who uses it, as a statement of its own: a job that comes to use it is stored by then, or waits.
+SELECT limit_rule.id FROM limit_rule WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name FOR UPDATE;
+
 -- name: write_rules
 -- The arguments are sorted, so that two callers cannot deadlock.
 INSERT INTO limit_rule (
