@@ -11,7 +11,7 @@ from mainspring.core.admission import OVERLAP
 from mainspring.core.fields import show
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.limits import job_of_limit, overlap_limit_name
-from mainspring.core.model import Run
+from mainspring.core.model import Attempt, Run
 from mainspring.core.pauses import Pause
 from mainspring.core.rates import Rate
 from mainspring.core.states import FINAL_STATES, RunState
@@ -136,6 +136,7 @@ def explain(
     now: datetime,
     pause: Pause | None = None,
     pause_note: str | None = None,
+    preempted: Attempt | None = None,
 ) -> Why:
     """Return why a run waits, or what became of it.
 
@@ -145,6 +146,7 @@ def explain(
         now: the store's time.
         pause: what stops its lane; None: nothing does.
         pause_note: why Mainspring paused the job of a run that FAILED; None if it did not.
+        preempted: its last attempt, if that was stopped for more urgent work.
     """
     if run.state in FINAL_STATES:
         reason = f" ({run.reason}{_OVERLAPPED.get((run.state, run.reason), '')})" if run.reason else ""
@@ -156,6 +158,9 @@ def explain(
         asked = "; it was asked to stop" if run.is_cancel_requested else ""
         return Why(code=WhyCode.RUNNING, sentence=f"Attempt {run.attempt} is under way{since}{asked}.")
     why = _explain_wait(run, wait, has_worker=has_worker, now=now, pause=pause)
+    if preempted is not None:
+        told = f"It was {preempted.error} at {_instant(preempted.finished_at)}."
+        why = replace(why, sentence=f"{why.sentence} {told}")
     if wait.expires_at is None:
         return why
     return replace(

@@ -58,6 +58,7 @@ class QueueView(Struct, kw_only=True):
     aging_share: float
     max_queued: int | None
     expires_after_seconds: float | None
+    preempt_after_seconds: float | None
 
 
 class QueuePage(Struct):

@@ -18,8 +18,9 @@ from mainspring.core.queues import QUEUE_OPTIONS, QueueOrder
 if TYPE_CHECKING:
     from mainspring.wire.policies import QueueView
 
-_ORDER, _AGING, _SHARE, _MAX_QUEUED, _EXPIRES_AFTER = (
-    QUEUE_OPTIONS.get(name) for name in ("order", "aging", "aging_share", "max_queued", "expires_after")
+_ORDER, _AGING, _SHARE, _MAX_QUEUED, _EXPIRES_AFTER, _PREEMPT_AFTER = (
+    QUEUE_OPTIONS.get(name)
+    for name in ("order", "aging", "aging_share", "max_queued", "expires_after", "preempt_after")
 )
 
 
@@ -35,6 +36,7 @@ def queue_group() -> None:
 @kind_option("--aging-share", _SHARE.kind, words=_SHARE.summary)
 @kind_option("--max-queued", _MAX_QUEUED.kind, words=_MAX_QUEUED.summary)
 @kind_option("--expires-after", _EXPIRES_AFTER.kind, words=_EXPIRES_AFTER.summary)
+@kind_option("--preempt-after", _PREEMPT_AFTER.kind, words=_PREEMPT_AFTER.summary)
 @server_option
 @json_option
 def set_command(
@@ -44,6 +46,7 @@ def set_command(
     aging_share: float | None,
     max_queued: int | None,
     expires_after: timedelta | None,
+    preempt_after: timedelta | None,
     server: str,
     *,
     as_json: bool,
@@ -55,6 +58,7 @@ def set_command(
         (_SHARE, aging_share),
         (_MAX_QUEUED, max_queued),
         (_EXPIRES_AFTER, expires_after),
+        (_PREEMPT_AFTER, preempt_after),
     )
     body = {option.key: option.store(value) for option, value in given if value is not None}
     _print(call(server, lambda client: client.put_queue(name, body)), as_json=as_json)
@@ -88,10 +92,11 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
             queue.aging_share,
             "" if queue.max_queued is None else queue.max_queued,
             "" if queue.expires_after_seconds is None else f"{queue.expires_after_seconds:g} s",
+            "" if queue.preempt_after_seconds is None else f"{queue.preempt_after_seconds:g} s",
         )
         for queue in page.items
     ]
-    titles = ("QUEUE", "ORDER", "AGING", "AGING SHARE", "MAX QUEUED", "EXPIRES AFTER")
+    titles = ("QUEUE", "ORDER", "AGING", "AGING SHARE", "MAX QUEUED", "EXPIRES AFTER", "PREEMPT AFTER")
     print_table(titles, rows, empty="nothing is set for any queue")
     if page.next is not None:
         click.echo(f"for later ones, add --after {page.next}", err=True)

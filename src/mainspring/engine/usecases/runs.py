@@ -10,6 +10,7 @@ from mainspring.core.admission import HELD_BACK, SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
 from mainspring.core.model import Attempt, Job, Run
+from mainspring.core.outcomes import AttemptOutcome
 from mainspring.core.states import RunState
 from mainspring.core.values import value
 from mainspring.core.why import Why, explain
@@ -277,7 +278,14 @@ class Runs:
         assert restrictions is not None, "nothing is known, so all is read"
         has_worker = any(can_execute(offer, run.lane) for offer in offers)
         pause = restrictions.pauses.find(run.lane, now)
-        return explain(run, wait, has_worker=has_worker, now=now, pause=pause)
+        preempted = await self._preempted_attempt(run)
+        return explain(run, wait, has_worker=has_worker, now=now, pause=pause, preempted=preempted)
+
+    async def _preempted_attempt(self, run: Run) -> Attempt | None:
+        """Return the last attempt of a waiting run, if it was stopped for more urgent work."""
+        attempts = await self._store.list_attempts(run.id) if run.token else []
+        is_last = bool(attempts) and attempts[-1].outcome == AttemptOutcome.PREEMPTED
+        return attempts[-1] if is_last else None
 
     async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
         """Return a run's attempt rows. A run that succeeded at the first attempt has none."""
