@@ -17,6 +17,7 @@ from mainspring.core.once import OnceGuard, OnConflict, UniqueRule, UniqueScope
 from mainspring.core.outcomes import Failure, Transition
 from mainspring.core.outlines import RunOutline
 from mainspring.core.pauses import Pause, PauseScope
+from mainspring.core.preemption import PreemptionMark, Victim
 from mainspring.core.priorities import PriorityClass
 from mainspring.core.queues import Queue, QueueOrder
 from mainspring.core.rates import Rate
@@ -26,6 +27,7 @@ from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, Cale
 from mainspring.ports.store.claims import ClaimResult, HeldRun
 from mainspring.ports.store.limits import LineQuota
 from mainspring.ports.store.policies import PermitRequest
+from mainspring.ports.store.preemption import PreemptionRequest
 from mainspring.ports.store.restrictions import BlackoutsWritten
 from mainspring.ports.store.runs import IdempotencyKey, NewRun
 from mainspring.ports.store.schedule import DueClock, FireRangeStep
@@ -248,6 +250,7 @@ _TOUCHES = tuple(
         "record_tzdata": "cluster",
         "set_tenants set_tenants_backwards set_queues set_queues_backwards": "policies",
         "take_permits take_permits_backwards": "policies",
+        "preempt preempt_backwards": "run lane",
         "set_classes set_classes_backwards delete_classes": "classes",
         "pause_queues pause_all resume_queues": "session restrictions",
         "set_blackouts begin_blackouts": "session restrictions calendars",
@@ -783,6 +786,38 @@ async def settle_calendars(store: PostgresStore, scene: Scene) -> Any:
 async def set_queues(store: PostgresStore, scene: Scene) -> Any:
     return await store.write_queues(
         [Queue(name="bulk", order=QueueOrder.FIFO), Queue(name="mail", aging_share=0.2)]
+    )
+
+
+@_verb()
+async def preempt(store: PostgresStore, scene: Scene) -> Any:
+    """Two lanes at once; the second finds one run asked already."""
+    return await store.request_preemptions(
+        [_preemption(scene, "waiting", scene.held), _preemption(scene, "held", scene.held, scene.other)],
+        now=NOW,
+    )
+
+
+@_verb()
+async def preempt_backwards(store: PostgresStore, scene: Scene) -> Any:
+    return await store.request_preemptions(
+        [_preemption(scene, "held", scene.other), _preemption(scene, "waiting", scene.held)], now=NOW
+    )
+
+
+def _preemption(scene: Scene, lane: str, *victims: HeldRun) -> PreemptionRequest:
+    return PreemptionRequest(
+        lane_id=scene.lane_ids[_lane(lane)],
+        sought_before=START,
+        victims=tuple(
+            Victim(
+                run_id=held.run_id,
+                token=held.token,
+                mark=PreemptionMark(token=held.token, at=NOW, by=lane, times=1),
+                old=None,
+            )
+            for held in victims
+        ),
     )
 
 

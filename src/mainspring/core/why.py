@@ -13,7 +13,7 @@ from mainspring.core.fields import show
 from mainspring.core.ids import RunId, format_run_id
 from mainspring.core.lane_caps import CapKey, CapScope
 from mainspring.core.limits import job_of_limit, overlap_limit_name
-from mainspring.core.model import Run
+from mainspring.core.model import Attempt, Run
 from mainspring.core.pauses import Pause
 from mainspring.core.rates import Rate
 from mainspring.core.states import FINAL_STATES, RunState
@@ -185,6 +185,7 @@ def explain(
     pause_note: str | None = None,
     reserve: ReserveFacts | None = None,
     caps: Sequence[CapFacts] = (),
+    preempted: Attempt | None = None,
 ) -> Why:
     """Return why a run waits, or what became of it.
 
@@ -197,6 +198,7 @@ def explain(
         reserve: how its tenant stands to reserved slots; None: nobody has any.
         caps: those of its lane.
         pause_note: why Mainspring paused the job of a run that FAILED; None if it did not.
+        preempted: its last attempt, if that was stopped for more urgent work.
     """
     if run.state in FINAL_STATES:
         reason = f" ({run.reason}{_OVERLAPPED.get((run.state, run.reason), '')})" if run.reason else ""
@@ -211,6 +213,9 @@ def explain(
     why = _explain_wait(run, wait, has_worker=has_worker, now=now, halt=halt, caps=caps)
     if reserve is not None and why.code in (WhyCode.BEHIND, WhyCode.READY):
         why = replace(why, sentence=why.sentence + _explain_reserve(reserve))
+    if preempted is not None:
+        told = f"It was {preempted.error} at {_instant(preempted.finished_at)}."
+        why = replace(why, sentence=f"{why.sentence} {told}")
     if wait.expires_at is None:
         return why
     return replace(

@@ -31,6 +31,7 @@ from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
 from mainspring.engine.settling.janitor import Janitor, Retention
+from mainspring.engine.settling.preemptor import Preemptor
 from mainspring.engine.settling.reaper import Reaper
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.client import Client
@@ -245,6 +246,7 @@ class Engine:
                 definitions=definitions,
                 write_health=self._write_health,
             ),
+            self._make_preemptor(definitions, restrictions),
             Janitor(store, waiter=tools.waiter(), retention=settings.retention),
             FailureWatch(
                 store,
@@ -262,6 +264,17 @@ class Engine:
             ),
             CensusTaker(store, clock=tools.clock, ownership=ownership, waiter=tools.waiter()),
         ]
+
+    def _make_preemptor(self, definitions: Definitions, restrictions: RestrictionFollower) -> Preemptor:
+        preemptor = Preemptor(
+            self.store,
+            definitions=definitions,
+            restrictions=restrictions,
+            wakeups=self.wakeups,
+            waiter=self._tools.waiter(),
+        )
+        self._policies.tell(preemptor.follow)
+        return preemptor
 
     async def start(self, *others: Service) -> None:
         """Read what is set, take this node's share of the free shards, then run all services.

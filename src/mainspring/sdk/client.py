@@ -212,7 +212,7 @@ class AsyncClient(Transport, AsyncLists):
         return await self.call(operations.GET_QUEUE, queue)
 
     async def put_queue(self, queue: str, body: Mapping[str, Any]) -> QueueView:
-        """Set a queue's `order`, `aging`, `aging_share`, `max_running`, `max_queued` and `expires_after`.
+        """Set a queue's `order`, `aging`, `aging_share`, `max_running`, `max_queued`, `expires_after`, `preempt_after`.
 
         What is left out gets its default.
         """

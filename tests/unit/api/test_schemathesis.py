@@ -73,6 +73,7 @@ def client(ids: dict[str, str]) -> Iterator[Blocking]:
         ids["run_id"] = client.ask("POST", f"/api/v1/jobs/{ids['job_id']}/runs").json()["run_id"]
         ids["tenant"] = "acme"
         ids["limit"] = "crm"
+        ids["class"] = "night"
         ids["queue"] = "mail"
         ids["name"] = "holidays"
         client.ask("PUT", "/api/v1/calendars/holidays", json={"rules": [{"yearly": "12-25"}]})

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from mainspring.wire.blackouts import BlackoutView
     from mainspring.wire.policies import QueuePage, QueueView
 
-_ORDER, _AGING, _SHARE, _MAX_RUNNING, _MAX_QUEUED, _EXPIRES_AFTER = (
-    QUEUE_OPTIONS.get(name)
-    for name in ("order", "aging", "aging_share", "max_running", "max_queued", "expires_after")
+_ORDER, _AGING, _SHARE, _MAX_RUNNING, _MAX_QUEUED, _EXPIRES_AFTER, _PREEMPT_AFTER = map(
+    QUEUE_OPTIONS.get,
+    ("order", "aging", "aging_share", "max_running", "max_queued", "expires_after", "preempt_after"),
 )
 
 
@@ -41,6 +41,7 @@ def queue_group() -> None:
 @kind_option("--max-running", _MAX_RUNNING.kind, words=_MAX_RUNNING.summary)
 @kind_option("--max-queued", _MAX_QUEUED.kind, words=_MAX_QUEUED.summary)
 @kind_option("--expires-after", _EXPIRES_AFTER.kind, words=_EXPIRES_AFTER.summary)
+@kind_option("--preempt-after", _PREEMPT_AFTER.kind, words=_PREEMPT_AFTER.summary)
 @server_option
 @json_option
 def set_command(
@@ -51,6 +52,7 @@ def set_command(
     max_running: int | None,
     max_queued: int | None,
     expires_after: timedelta | None,
+    preempt_after: timedelta | None,
     server: str,
     *,
     as_json: bool,
@@ -63,6 +65,7 @@ def set_command(
         (_MAX_RUNNING, max_running),
         (_MAX_QUEUED, max_queued),
         (_EXPIRES_AFTER, expires_after),
+        (_PREEMPT_AFTER, preempt_after),
     )
     body = {option.key: option.store(value) for option, value in given if value is not None}
     _print(call(server, lambda client: client.put_queue(name, body)), as_json=as_json)
@@ -112,11 +115,24 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
             show_cap(queue),
             "" if queue.max_queued is None else queue.max_queued,
             "" if queue.expires_after_seconds is None else f"{queue.expires_after_seconds:g} s",
+            "" if queue.preempt_after_seconds is None else f"{queue.preempt_after_seconds:g} s",
             ", ".join(f"{one.calendar}: {stand(one)}" for one in blackouts.get(queue.name, ())),
         )
         for queue in page.items
     ]
-    titles = ("QUEUE", "ORDER", "AGING", "AGING SHARE", "RUNNING", "MAX QUEUED", "EXPIRES AFTER", "BLACKOUTS")
+    titles = (
+        *(
+            "QUEUE",
+            "ORDER",
+            "AGING",
+            "AGING SHARE",
+            "RUNNING",
+            "MAX QUEUED",
+            "EXPIRES AFTER",
+            "PREEMPT AFTER",
+        ),
+        "BLACKOUTS",
+    )
     print_table(titles, rows, empty="nothing is set for any queue")
     if page.next is not None:
         click.echo(f"for later ones, add --after {page.next}", err=True)

@@ -239,7 +239,7 @@ OPTIONS = _job_options(
         name="preemptible",
         kind=Flag(),
         summary="Let its runs be stopped for more urgent work that waits for a slot, to start again later.",
-        detail="Not with `delivery` `at_most_once`.",
+        detail="Not with `delivery` `at_most_once`, nor with `batch`.",
     ),
 )
 """All others, in the order in which they are shown. Each has a default, that of `JobSpec`."""

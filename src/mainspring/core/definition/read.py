@@ -131,6 +131,11 @@ def _check_preemption(spec: JobSpec, body: Mapping[str, Any]) -> None:
         field = "preemptible" if body.get("preemptible") else "delivery"
         message = "a preemptible run starts again, which at_most_once forbids; take another delivery, or set"
         raise InvalidInput(field, f"{message} preemptible to false")
+    if spec.preemptible and spec.batch is not None:
+        field = "preemptible" if body.get("preemptible") else "batch"
+        raise InvalidInput(
+            field, "preemptible does not go with batch: one call runs many, and cannot stop one"
+        )
 
 
 def _one_target() -> str:

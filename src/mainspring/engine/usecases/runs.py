@@ -12,6 +12,7 @@ from mainspring.core.blackouts import state_of
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
 from mainspring.core.lane_caps import LaneCap
 from mainspring.core.model import Attempt, Job, Run
+from mainspring.core.outcomes import AttemptOutcome
 from mainspring.core.states import RunState
 from mainspring.core.values import value
 from mainspring.core.why import CapFacts, Why, explain
@@ -295,6 +296,7 @@ class Runs:
             blackout=None if window is None else state_of(window, now),
             reserve=await read_reserve(self._store, tenant),
             caps=await self._caps_of(tenant, restrictions.caps.about(run.lane)),
+            preempted=await self._preempted_attempt(run),
         )
 
     async def _caps_of(self, tenant: str, caps: Sequence[LaneCap]) -> list[CapFacts]:
@@ -305,6 +307,12 @@ class Runs:
             for cap, use in zip(caps, uses, strict=True)
             if cap.max_running is not None
         ]
+
+    async def _preempted_attempt(self, run: Run) -> Attempt | None:
+        """Return the last attempt of a waiting run, if it was stopped for more urgent work."""
+        attempts = await self._store.list_attempts(run.id) if run.token else []
+        is_last = bool(attempts) and attempts[-1].outcome == AttemptOutcome.PREEMPTED
+        return attempts[-1] if is_last else None
 
     async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
         """Return a run's attempt rows. A run that succeeded at the first attempt has none."""

@@ -30,6 +30,7 @@ from mainspring.ports.store.jobs import JobStore
 from mainspring.ports.store.limits import LimitStore
 from mainspring.ports.store.nodes import NodeStore
 from mainspring.ports.store.policies import PolicyStore
+from mainspring.ports.store.preemption import PreemptionStore
 from mainspring.ports.store.priorities import PriorityStore
 from mainspring.ports.store.restrictions import RestrictionStore
 from mainspring.ports.store.runs import RunStore
@@ -50,6 +51,7 @@ class Store(
     CensusStore,
     PolicyStore,
     PriorityStore,
+    PreemptionStore,
     RestrictionStore,
     LimitStore,
     CapStore,

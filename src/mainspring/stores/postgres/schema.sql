@@ -239,6 +239,7 @@ CREATE TABLE lane (
     route text NOT NULL,
     tenant text NOT NULL,
     priority smallint NOT NULL,
+    preempted_at timestamp with time zone,
     CONSTRAINT lane_key UNIQUE (queue, route, tenant, priority),
     CONSTRAINT lane_pkey PRIMARY KEY (id)
 );
@@ -330,6 +331,7 @@ CREATE TABLE queue (
     aging_share double precision NOT NULL DEFAULT 0.1,
     max_queued integer,
     expires_after_ms bigint,
+    preempt_after_ms bigint,
     CONSTRAINT queue_ordering CHECK ((ordering = ANY (ARRAY['fair'::text, 'round_robin'::text, 'fifo'::text]))),
     CONSTRAINT queue_pkey PRIMARY KEY (name)
 );
@@ -373,6 +375,7 @@ CREATE TABLE run (
     key_id bigint,
     second_key_id bigint,
     third_key_id bigint,
+    preemption text,
     CONSTRAINT run_is_held_while_running CHECK (((state = 'RUNNING'::text) = (session_id IS NOT NULL))),
     CONSTRAINT run_pkey PRIMARY KEY (id),
     CONSTRAINT run_state CHECK ((state = ANY (ARRAY['PENDING'::text, 'BLOCKED'::text, 'RUNNING'::text, 'RETRYING'::text])))

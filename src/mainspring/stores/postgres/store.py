@@ -27,6 +27,7 @@ from mainspring.stores.postgres.leases import LaneTenants
 from mainspring.stores.postgres.limits import PostgresLimitStore
 from mainspring.stores.postgres.nodes import PostgresNodeStore
 from mainspring.stores.postgres.policies import PostgresPolicyStore
+from mainspring.stores.postgres.preemption import PostgresPreemptionStore
 from mainspring.stores.postgres.priorities import PostgresPriorityStore
 from mainspring.stores.postgres.refusals import explain_connect, explain_schema, refuse_unnamed_pooler
 from mainspring.stores.postgres.restrictions import PostgresRestrictionStore
@@ -59,6 +60,7 @@ class PostgresStore(
     PostgresCensusStore,
     PostgresPolicyStore,
     PostgresPriorityStore,
+    PostgresPreemptionStore,
     PostgresRestrictionStore,
     PostgresLimitStore,
     PostgresCapStore,

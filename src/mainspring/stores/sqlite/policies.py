@@ -106,8 +106,17 @@ def _make_queue(row: NamedRow) -> Queue:
         aging=row.aging_ms * _MILLISECOND,
         aging_share=row.aging_share,
         max_queued=row.max_queued,
-        expires_after=None if row.expires_after_ms is None else row.expires_after_ms * _MILLISECOND,
+        expires_after=_make_duration(row.expires_after_ms),
+        preempt_after=_make_duration(row.preempt_after_ms),
     )
+
+
+def _make_duration(millis: int | None) -> timedelta | None:
+    return None if millis is None else millis * _MILLISECOND
+
+
+def _count_millis(duration: timedelta | None) -> int | None:
+    return None if duration is None else duration // _MILLISECOND
 
 
 def _take_permits(
@@ -166,7 +175,8 @@ def _write_queues(db: apsw.Connection, queues: Sequence[Queue]) -> list[bool]:
             queue.aging // _MILLISECOND,
             queue.aging_share,
             queue.max_queued,
-            None if queue.expires_after is None else queue.expires_after // _MILLISECOND,
+            _count_millis(queue.expires_after),
+            _count_millis(queue.preempt_after),
         ]
         for queue in last.values()
     ]

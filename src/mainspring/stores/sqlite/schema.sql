@@ -230,7 +230,7 @@ CREATE TABLE lane (
     queue TEXT NOT NULL,
     route TEXT NOT NULL,
     tenant TEXT NOT NULL,
-    priority INTEGER NOT NULL,
+    priority INTEGER NOT NULL, preempted_at INTEGER,
     CONSTRAINT lane_key UNIQUE (queue, route, tenant, priority)
 ) STRICT;
 
@@ -303,7 +303,7 @@ CREATE TABLE priority_class (
 
 CREATE TABLE queue (
     name TEXT PRIMARY KEY,
-    ordering TEXT NOT NULL DEFAULT 'fair' CHECK (ordering IN ('fair', 'round_robin', 'fifo')), aging_ms INTEGER NOT NULL DEFAULT 300000, aging_share REAL NOT NULL DEFAULT 0.1, max_queued INTEGER, expires_after_ms INTEGER) STRICT;
+    ordering TEXT NOT NULL DEFAULT 'fair' CHECK (ordering IN ('fair', 'round_robin', 'fifo')), aging_ms INTEGER NOT NULL DEFAULT 300000, aging_share REAL NOT NULL DEFAULT 0.1, max_queued INTEGER, expires_after_ms INTEGER, preempt_after_ms INTEGER) STRICT;
 
 CREATE TABLE revision (
     name TEXT PRIMARY KEY,
@@ -341,7 +341,7 @@ CREATE TABLE run (
     payload BLOB,
     target_key TEXT,
     fire_range_id INTEGER,
-    redrive_of INTEGER, key_id INTEGER, second_key_id INTEGER, third_key_id INTEGER,
+    redrive_of INTEGER, key_id INTEGER, second_key_id INTEGER, third_key_id INTEGER, preemption TEXT,
     CONSTRAINT run_is_held_while_running CHECK ((state = 'RUNNING') = (session_id IS NOT NULL))
 ) STRICT;
 

@@ -31,6 +31,7 @@ from mainspring.stores.sqlite.jobs import SqliteJobStore
 from mainspring.stores.sqlite.limits import SqliteLimitStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
 from mainspring.stores.sqlite.policies import SqlitePolicyStore
+from mainspring.stores.sqlite.preemption import SqlitePreemptionStore
 from mainspring.stores.sqlite.priorities import SqlitePriorityStore
 from mainspring.stores.sqlite.restrictions import SqliteRestrictionStore
 from mainspring.stores.sqlite.rows import to_instant
@@ -59,6 +60,7 @@ class SqliteStore(
     SqliteCensusStore,
     SqlitePolicyStore,
     SqlitePriorityStore,
+    SqlitePreemptionStore,
     SqliteRestrictionStore,
     SqliteLimitStore,
     SqliteCapStore,

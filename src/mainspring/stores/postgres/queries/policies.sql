@@ -5,19 +5,19 @@
 SELECT
     revision.number, setting.tenant, setting.weight, setting.max_jobs, setting.submit_count, setting.submit_per_ms,
     setting.queue, setting.ordering, setting.aging_ms, setting.aging_share, setting.expires_after_ms, setting.max_queued,
-    setting.reserved
+    setting.reserved, setting.preempt_after_ms
 FROM revision
 LEFT JOIN (
     SELECT
         tenant.id AS tenant, tenant.weight, tenant.max_jobs, tenant.submit_count, tenant.submit_per_ms,
         NULL AS queue, NULL AS ordering, NULL AS aging_ms, NULL AS aging_share, NULL AS expires_after_ms,
-        tenant.max_queued, tenant.reserved
+        tenant.max_queued, tenant.reserved, NULL AS preempt_after_ms
     FROM tenant
     UNION ALL
     SELECT
         NULL, NULL, NULL, NULL, NULL,
         queue.name, queue.ordering, queue.aging_ms, queue.aging_share, queue.expires_after_ms, queue.max_queued,
-        NULL
+        NULL, queue.preempt_after_ms
     FROM queue
 ) AS setting ON true
 WHERE revision.name = 'policies' AND revision.number IS DISTINCT FROM :known::bigint;
@@ -43,16 +43,18 @@ SET weight = excluded.weight, max_queued = excluded.max_queued, max_jobs = exclu
 SELECT name FROM queue WHERE name = ANY(:names::text[]);
 
 -- name: write_queues
-INSERT INTO queue (name, ordering, aging_ms, aging_share, max_queued, expires_after_ms)
+INSERT INTO queue (name, ordering, aging_ms, aging_share, max_queued, expires_after_ms, preempt_after_ms)
 SELECT
-    wanted.name, wanted.ordering, wanted.aging_ms, wanted.aging_share, wanted.max_queued, wanted.expires_after_ms
+    wanted.name, wanted.ordering, wanted.aging_ms, wanted.aging_share, wanted.max_queued, wanted.expires_after_ms,
+    wanted.preempt_after_ms
 FROM unnest(
     :names::text[], :orders::text[], :agings::bigint[], :shares::double precision[], :queue_caps::integer[],
-    :expiries_ms::bigint[]
-) AS wanted (name, ordering, aging_ms, aging_share, max_queued, expires_after_ms)
+    :expiries_ms::bigint[], :preempts_ms::bigint[]
+) AS wanted (name, ordering, aging_ms, aging_share, max_queued, expires_after_ms, preempt_after_ms)
 ON CONFLICT (name) DO UPDATE
 SET ordering = excluded.ordering, aging_ms = excluded.aging_ms, aging_share = excluded.aging_share,
-    max_queued = excluded.max_queued, expires_after_ms = excluded.expires_after_ms;
+    max_queued = excluded.max_queued, expires_after_ms = excluded.expires_after_ms,
+    preempt_after_ms = excluded.preempt_after_ms;
 
 -- name: raise_revision
 -- Whoever writes settings begins with this, so one comes after the other.

@@ -5,19 +5,19 @@
 SELECT
     revision.number, setting.tenant, setting.weight, setting.max_jobs, setting.submit_count, setting.submit_per_ms,
     setting.queue, setting.ordering, setting.aging_ms, setting.aging_share, setting.expires_after_ms, setting.max_queued,
-    setting.reserved
+    setting.reserved, setting.preempt_after_ms
 FROM revision
 LEFT JOIN (
     SELECT
         tenant.id AS tenant, tenant.weight, tenant.max_jobs, tenant.submit_count, tenant.submit_per_ms,
         NULL AS queue, NULL AS ordering, NULL AS aging_ms, NULL AS aging_share, NULL AS expires_after_ms,
-        tenant.max_queued, tenant.reserved
+        tenant.max_queued, tenant.reserved, NULL AS preempt_after_ms
     FROM tenant
     UNION ALL
     SELECT
         NULL, NULL, NULL, NULL, NULL,
         queue.name, queue.ordering, queue.aging_ms, queue.aging_share, queue.expires_after_ms, queue.max_queued,
-        NULL
+        NULL, queue.preempt_after_ms
     FROM queue
 ) AS setting
 WHERE revision.name = 'policies' AND revision.number IS NOT :known;
@@ -40,14 +40,15 @@ SET weight = excluded.weight, max_queued = excluded.max_queued, max_jobs = exclu
 SELECT name FROM queue WHERE name IN (SELECT value FROM json_each(:names));
 
 -- name: write_queues
-INSERT INTO queue (name, ordering, aging_ms, aging_share, max_queued, expires_after_ms)
+INSERT INTO queue (name, ordering, aging_ms, aging_share, max_queued, expires_after_ms, preempt_after_ms)
 SELECT
     json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'), json_extract(value, '$[3]'),
-    json_extract(value, '$[4]'), json_extract(value, '$[5]')
+    json_extract(value, '$[4]'), json_extract(value, '$[5]'), json_extract(value, '$[6]')
 FROM json_each(:queues) WHERE true
 ON CONFLICT (name) DO UPDATE
 SET ordering = excluded.ordering, aging_ms = excluded.aging_ms, aging_share = excluded.aging_share,
-    max_queued = excluded.max_queued, expires_after_ms = excluded.expires_after_ms;
+    max_queued = excluded.max_queued, expires_after_ms = excluded.expires_after_ms,
+    preempt_after_ms = excluded.preempt_after_ms;
 
 -- name: raise_revision
 UPDATE revision SET number = number + 1 WHERE name = 'policies';
