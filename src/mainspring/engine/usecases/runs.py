@@ -8,24 +8,18 @@ from typing import Protocol
 
 from mainspring.core.admission import HELD_BACK, SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
-from mainspring.core.blackouts import state_of
 from mainspring.core.ids import JobId, RunId, format_job_id, format_run_id
-from mainspring.core.lane_caps import LaneCap
 from mainspring.core.model import Attempt, Job, Run
-from mainspring.core.outcomes import AttemptOutcome
 from mainspring.core.states import RunState
 from mainspring.core.values import value
-from mainspring.core.why import CapFacts, Why, explain
-from mainspring.engine.common.calendars import CalendarReader
+from mainspring.core.why import Why
 from mainspring.engine.common.group_commit import GroupCommit
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
 from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.engine.common.wakeups import Wakeups, lanes_of
-from mainspring.engine.usecases.abilities import can_execute
 from mainspring.engine.usecases.browsing import BUDGET, FoundRuns, RunBrowser, RunFilter
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.priority_classes import with_tiers
-from mainspring.engine.usecases.reserves import read_reserve
 from mainspring.engine.usecases.submissions import JobForm, Submission, make_submitted_run
 from mainspring.errors import Conflict, InvalidInput, NotFound, TookTooLong
 from mainspring.ports.clock import Clock
@@ -116,7 +110,7 @@ class Runs:
         self._wakeups = wakeups
         self._intake = intake or Intake(store, clock=clock)
         self._expiries = expiries or QueueExpiryFollower()
-        self._restrictions = restrictions or RestrictionReader(store, CalendarReader(store))
+        self._waits = WaitReader(store, restrictions, clock=clock)
         self._slots = slots
         # Many clients may submit one run each. One commit for each of them would take up all the time there is.
         self._submits: GroupCommit[NewRun, SubmitResult] = GroupCommit(self._submit_all, most=MOST_TOGETHER)
@@ -275,44 +269,7 @@ class Runs:
         Raises:
             NotFound: this tenant has no run with that id.
         """
-        run, now = await self.get(tenant, run_id), self._clock.now()
-        wait = await self._store.read_wait(run_id, now=now)
-        if wait is None:
-            jobs = await self._store.get_jobs([run.job_id]) if run.state is RunState.FAILED else []
-            note = next((job.pause_note for job in jobs if job is not None), None)
-            return explain(run, wait, has_worker=True, now=now, pause_note=note)
-        offers = await self._store.list_sessions()
-        restrictions = await self._restrictions.read()
-        assert restrictions is not None, "nothing is known, so all is read"
-        has_worker = any(can_execute(offer, run.lane) for offer in offers)
-        pause = restrictions.pauses.find(run.lane, now)
-        window = restrictions.pauses.find_blackout(run.lane, now)
-        return explain(
-            run,
-            wait,
-            has_worker=has_worker,
-            now=now,
-            pause=pause,
-            blackout=None if window is None else state_of(window, now),
-            reserve=await read_reserve(self._store, tenant),
-            caps=await self._caps_of(tenant, restrictions.caps.about(run.lane)),
-            preempted=await self._preempted_attempt(run),
-        )
-
-    async def _caps_of(self, tenant: str, caps: Sequence[LaneCap]) -> list[CapFacts]:
-        """Return how much of caps is taken, with holders of a tenant."""
-        uses = await self._store.read_cap_uses([cap.key for cap in caps])
-        return [
-            CapFacts(key=cap.key, max_running=cap.max_running, held=use.held, holders=use.seen_by(tenant))
-            for cap, use in zip(caps, uses, strict=True)
-            if cap.max_running is not None
-        ]
-
-    async def _preempted_attempt(self, run: Run) -> Attempt | None:
-        """Return the last attempt of a waiting run, if it was stopped for more urgent work."""
-        attempts = await self._store.list_attempts(run.id) if run.token else []
-        is_last = bool(attempts) and attempts[-1].outcome == AttemptOutcome.PREEMPTED
-        return attempts[-1] if is_last else None
+        return await self._waits.explain(await self.get(tenant, run_id))
 
     async def attempts(self, tenant: str, run_id: RunId) -> list[Attempt]:
         """Return a run's attempt rows. A run that succeeded at the first attempt has none."""
