@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mainspring.testing.conformance import (
     backfills,
+    batches,
     blackouts,
     calendars,
     cancelling,
@@ -87,6 +88,7 @@ SUITE: tuple[type, ...] = (
     fencing.RepeatedReportIsApplied,
     cancelling.Cancel,
     cancelling.Expiry,
+    batches.Batches,
     liveness.Sessions,
     liveness.Reconciliation,
     liveness.Orphans,
