@@ -36,7 +36,7 @@ def make_still(seed: int, names: list[str], seconds: float) -> Drawn:
         JobPlan(name="still-bulk", body={"queue": QUEUE}, seconds=(0.1, random.choice([0.3, 1.0]))),
     )
     lows = sorted(random.sample(range(9, int(seconds) - 6), random.choice([1, 2, 3])))
-    windows = [(low, min(low + random.choice([1, 3, 6]), int(seconds) - 1)) for low in lows]
+    windows = [(low, min(low + random.choice([2, 4, 8]), int(seconds) - 1)) for low in lows]
     actions = [
         Action(at=0.3, kind="write_still", job="", body=_calendar(windows)),
         *(Action(at=round(random.uniform(1, 3), 3), kind="create", job=job.name) for job in jobs),
@@ -84,7 +84,7 @@ def _make_faults(random: Random, names: list[str], lows: list[int], seconds: flo
 
 
 def _set(random: Random, at: float, scope: str, name: str, *, is_empty: bool = False) -> Action:
-    mode = random.choice(["hold", "hold", "skip"])
+    mode = random.choice(["hold", "skip"])
     body = {"scope": scope, "name": name, "modes": [] if is_empty else [mode]}
     return Action(at=at, kind="set_still", job="", body=body)
 

@@ -21,6 +21,7 @@ from mainspring.engine.usecases.browsing import BUDGET, FoundRuns, RunBrowser, R
 from mainspring.engine.usecases.intake import Intake
 from mainspring.engine.usecases.priority_classes import with_tiers
 from mainspring.engine.usecases.submissions import JobForm, Submission, make_submitted_run
+from mainspring.engine.usecases.waits import WaitReader
 from mainspring.errors import Conflict, InvalidInput, NotFound, TookTooLong
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
