@@ -8,6 +8,7 @@ from tools.judge.judge import RULES, judge
 from tools.judge.model import (
     BackfillMove,
     BackfillStory,
+    Capping,
     Change,
     ChangeKind,
     Effect,
@@ -27,6 +28,7 @@ __all__ = [
     "RULES",
     "BackfillMove",
     "BackfillStory",
+    "Capping",
     "Change",
     "ChangeKind",
     "Effect",

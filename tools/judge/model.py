@@ -112,6 +112,20 @@ class Pausing:
     is_lifted: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capping:
+    """A committed change of the cap of a queue, a tenant or a label; None: there is no cap from then on.
+
+    Attributes:
+        place: how many events had been committed before.
+    """
+
+    place: int
+    scope: str
+    name: str
+    max_running: int | None
+
+
 @dataclass(slots=True, kw_only=True)
 class Effect:
     """One execution, as the job itself recorded it in its first and its last act.
@@ -236,13 +250,14 @@ class History:
         events: empty if the transitions were not recorded; then the rules about them are not judged.
         replacements: in the order of their commits, as the events.
         pausings: likewise.
+        cappings: likewise.
         runs: the final read, made after the quiet period at `read_at`.
         healed_at: when the last fault had ended.
         slack: how far the system's clocks may differ.
         lease: how long a worker may be silent before it is declared dead.
         slots: how many attempts all workers together can run at a time.
         weights: the shares of tenants, of those that were set before they had anything to run.
-        limits: the bounds of limits that jobs share, by name.
+        limits: the bounds of limits that jobs share, by name; with the scope `cluster` all tenants do.
         expiries: how long runs of a queue may wait, of queues for which that was set before anything was in them.
         rates: how often tenants may submit, of those for which that was set before they did.
         permits: what requests of tenants with a rate got.
@@ -257,6 +272,7 @@ class History:
     events: list[Event] = field(default_factory=list)
     replacements: list[Replacement] = field(default_factory=list)
     pausings: list[Pausing] = field(default_factory=list)
+    cappings: list[Capping] = field(default_factory=list)
     grants: list[Grant] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tools.simulator.draw import make_plan
-from tools.simulator.plan import BACKFILL_VERBS, CRASH_VERBS, INTAKE_VERBS, LOOK_VERBS, PAUSE_VERBS
+from tools.simulator.plan import BACKFILL_VERBS, CAP_VERBS, CRASH_VERBS, INTAKE_VERBS, LOOK_VERBS, PAUSE_VERBS
 from tools.simulator.run import simulate
 
 REQUIRED = (
@@ -86,11 +86,12 @@ REQUIRED = (
     *("refused_by_a_full_queue", "refused_by_a_full_tenant", "refused_by_a_rate", "bulk_refused_whole"),
     *("submissions_refused", "submissions_under_rates", "expired_by_their_queue", "expired_by_their_job"),
     "fire_beside_a_full_queue",
+    *("cap_set", "cap_unset", "starts_under_caps", "lane_caps_reached", "capped_lanes_followed"),
     *("backfills_done", "backfills_cancelled", "backfills_full", "backfill_cut_by_an_edit"),
     *("backfill_fires_made", "backfill_fires_skipped", "backfill_step_lost", "backfill_in_the_way"),
     *(
         f"crash_{moment}_{verb}"
-        for verb in (*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *BACKFILL_VERBS)
+        for verb in (*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *CAP_VERBS, *BACKFILL_VERBS)
         for moment in ("before", "after")
     ),
 )

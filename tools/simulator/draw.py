@@ -11,6 +11,7 @@ from mainspring.testing.factories import at
 from tools.simulator.backfilled import make_backfilled
 from tools.simulator.batched import make_batched
 from tools.simulator.bounded import make_bounded
+from tools.simulator.capped import make_capped
 from tools.simulator.closings import make_closings
 from tools.simulator.crowd import make_crowd
 from tools.simulator.following import make_following
@@ -50,6 +51,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     names = [f"server-{index}" for index in range(servers)]
     # A queue's shares are not judged beside pauses, which stop some of those who share it.
     pauses, halts = ((), ()) if crowd else make_pauses(seed, names, seconds)
+    capped, caps, slips = make_capped(seed, names, seconds)
     names += [f"worker-{index}" for index in range(len(workers))]
     return Plan(
         seed=seed,
@@ -63,7 +65,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         latency=random.choice([0.0005, 0.002, 0.02]),
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past),
+        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *capped),
         actions=tuple(
             sorted(
                 (
@@ -80,6 +82,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *follow_ups,
                     *pauses,
                     *backfills,
+                    *caps,
                 ),
                 key=lambda action: action.at,
             )
@@ -98,6 +101,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *troubles,
                     *halts,
                     *stumbles,
+                    *slips,
                 ),
                 key=lambda fault: fault.at,
             )

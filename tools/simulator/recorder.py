@@ -27,6 +27,7 @@ from mainspring.ports.store.sessions import BeatResult
 from tools.judge import (
     BackfillMove,
     BackfillStory,
+    Capping,
     Change,
     ChangeKind,
     Effect,
@@ -76,6 +77,7 @@ class Recorder:
         self.events: list[Event] = []
         self.replacements: list[Replacement] = []
         self.pausings: list[Pausing] = []
+        self.cappings: list[Capping] = []
         self.faults: list[Fault] = []
         self.grants: list[Grant] = []
         self.backfills: dict[BackfillId, BackfillStory] = {}
@@ -106,6 +108,7 @@ class Recorder:
             "replan_jobs": self._note_replanned,
             "add_pauses": self._note_pauses,
             "lift_pauses": self._note_lifted,
+            "write_caps": self._note_caps,
             "record_fires": self._note_fires,
             "fire_outlined": self._note_set,
             "advance_fire_ranges": self._note_fire_ranges,
@@ -240,6 +243,13 @@ class Recorder:
             self._pause(key, since=given["now"], is_lifted=True)
             self.reached["pause_lifted"] += was_on
             self.say(f"{key.scope} {key.name} resumed by {actor}")
+
+    def _note_caps(self, actor: str, caps: Any, given: Mapping[str, Any], older: list[str]) -> None:
+        for cap in caps:
+            scope, name, place = cap.key.scope.value, cap.key.name, len(self.events)
+            self.cappings.append(Capping(place=place, scope=scope, name=name, max_running=cap.max_running))
+            self.reached["cap_unset" if cap.max_running is None else "cap_set"] += 1
+            self.say(f"{cap.key.what} may have {cap.max_running} under way, says {actor}")
 
     def _pause(self, key: Any, **facts: Any) -> None:
         place, scope = len(self.events), key.scope.value

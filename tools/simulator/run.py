@@ -188,6 +188,7 @@ async def _read(world: World, healed_at: datetime) -> History:
         events=recorder.events,
         replacements=recorder.replacements,
         pausings=recorder.pausings,
+        cappings=recorder.cappings,
         grants=recorder.grants,
         faults=recorder.faults,
         runs=runs,
