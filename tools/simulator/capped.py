@@ -33,6 +33,7 @@ def make_capped(
         for place in range(random.choice([2, 3, 4]))
     ]
     actions: list[Action] = []
+    body: dict[str, Any]
     if is_shared:
         rule = {"max_running": random.choice([1, 2, 4])}
         body = {"name": EVERYONE, "rule": rule, "scope": "cluster"}
