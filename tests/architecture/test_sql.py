@@ -150,6 +150,8 @@ OTHER_PARAMETERS = {
     "intern_key": ({"rule_id"}, {"tenant", "name"}, "on SQLite find_rule comes before"),
     "insert_lined_up": (set(), {"shard"}, "SQLite's ids are made in Python"),
     "pick_lined_up": (set(), {"quota"}, "one statement for each line on SQLite"),
+    "pick_plain": (set(), {"quota"}, "one statement for each lane on SQLite"),
+    "read_cap_use": (set(), {"limit"}, "SQLite returns all holders of one cap"),
     "pick_quarantined": (set(), {"low"}, "a JSON object of lane and lower bound on SQLite"),
     "start_lined_up": (
         {"session_id", "number"},

@@ -11,6 +11,7 @@ from mainspring.core.backfill import BackfillChange
 from mainspring.core.batching import BatchRule
 from mainspring.core.blackouts import Blackout
 from mainspring.core.ids import DEFAULT_TENANT, BackfillId, FireRangeId, JobId, RunId, SessionId
+from mainspring.core.lane_caps import CapKey, CapScope, LaneCap
 from mainspring.core.limits import JobLimit, LimitRule
 from mainspring.core.model import Job, LaneKey, Overlap, Priority, RunKind
 from mainspring.core.once import OnceGuard, OnConflict, UniqueRule, UniqueScope
@@ -254,6 +255,7 @@ _TOUCHES = tuple(
         "set_classes set_classes_backwards delete_classes": "classes",
         "pause_queues pause_all resume_queues": "session restrictions",
         "set_blackouts begin_blackouts": "session restrictions calendars",
+        "cap_queues cap_queues_backwards uncap_queues": "session restrictions run limit",
         "write_calendar write_other_calendar delete_calendar": "calendars",
         "replan edit_calendars add_with_calendars": "job calendars",
         "settle_calendars": "calendars",
@@ -898,6 +900,29 @@ async def begin_blackouts(store: PostgresStore, scene: Scene) -> Any:
 
 def _queue_pause(queue: str) -> Pause:
     return Pause(scope=PauseScope.QUEUE, name=queue, made_by="ann", since=NOW)
+
+
+# -- caps ------------------------------------------------------------------------------------------------------
+
+
+@_verb()
+async def cap_queues(store: PostgresStore, scene: Scene) -> Any:
+    """What runs has places under them, whatever claims and ends are under way."""
+    return await store.write_caps([_cap("waiting", 1), _cap("limited", 1), _cap("default", 1)], now=NOW)
+
+
+@_verb()
+async def cap_queues_backwards(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_caps([_cap("default", 3), _cap("waiting", 2)], now=NOW)
+
+
+@_verb()
+async def uncap_queues(store: PostgresStore, scene: Scene) -> Any:
+    return await store.write_caps([_cap("waiting", None), _cap("limited", None)], now=NOW)
+
+
+def _cap(queue: str, most: int | None) -> LaneCap:
+    return LaneCap(CapKey(CapScope.QUEUE, queue), most)
 
 
 # -- limits ----------------------------------------------------------------------------------------------------

@@ -448,6 +448,28 @@ GUARDS: tuple[Guard, ...] = (
         ),
     ),
     Guard(
+        "places of what runs",
+        "a cap that is set counts the runs that are under way already",
+        (
+            Edit(
+                "mainspring.stores.memory.caps",
+                "                self._count_running(cap.key)",
+                "                self._tables.limits.key_of(CLUSTER, cap.key.run_key)",
+            ),
+        ),
+    ),
+    Guard(
+        "caps of a claim",
+        "a claim of a lane with a cap needs places under it",
+        (
+            Edit(
+                "mainspring.engine.claiming.lane_choices",
+                "caps=self._lanes.capped.of((*kept, *quarantined)),",
+                "",
+            ),
+        ),
+    ),
+    Guard(
         "epoch and lanes together",
         "a claim that carries an epoch has been chosen by its pauses",
         (

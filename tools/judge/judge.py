@@ -10,6 +10,7 @@ from tools.judge.backfills import judge_backfills
 from tools.judge.batches import judge_batches, judge_waits
 from tools.judge.blackouts import judge_blackouts
 from tools.judge.cancels import judge_cancels
+from tools.judge.caps import judge_capped_lanes, judge_caps
 from tools.judge.delays import judge_delays
 from tools.judge.failures import judge_failures, judge_failures_outside
 from tools.judge.fires import judge_fires, judge_instants
@@ -93,6 +94,8 @@ def judge(history: History) -> Verdict:
         *judge_reserves(history, runs, counts),
         *judge_limits(history, runs, counts),
         *judge_lines(history, runs, counts),
+        *judge_caps(history, runs, counts),
+        *judge_capped_lanes(history, runs, counts),
         *judge_overlaps(history, runs, counts),
         *judge_failures(history, counts),
         *judge_pauses(history, runs, counts),

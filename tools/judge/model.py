@@ -166,6 +166,20 @@ class BlackoutChange:
     windows: tuple[StillWindow, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capping:
+    """A committed change of the cap of a queue, a tenant or a label; None: there is no cap from then on.
+
+    Attributes:
+        place: how many events had been committed before.
+    """
+
+    place: int
+    scope: str
+    name: str
+    max_running: int | None
+
+
 @dataclass(slots=True, kw_only=True)
 class Effect:
     """One execution, as the job itself recorded it in its first and its last act.
@@ -292,6 +306,7 @@ class History:
         pausings: likewise.
         blackouts: likewise.
         servers: the names of the servers.
+        cappings: likewise.
         runs: the final read, made after the quiet period at `read_at`.
         healed_at: when the last fault had ended.
         slack: how far the system's clocks may differ.
@@ -302,6 +317,7 @@ class History:
         limits: the bounds of limits that jobs share, by name.
         bounds: the same where they change, in order.
         seen: by run and token, the number in the payload that the attempt was given.
+        limits: the bounds of limits that jobs share, by name; with the scope `cluster` all tenants do.
         expiries: how long runs of a queue may wait, of queues for which that was set before anything was in them.
         rates: how often tenants may submit, of those for which that was set before they did.
         permits: what requests of tenants with a rate got.
@@ -318,6 +334,7 @@ class History:
     pausings: list[Pausing] = field(default_factory=list)
     blackouts: list[BlackoutChange] = field(default_factory=list)
     servers: tuple[str, ...] = ()
+    cappings: list[Capping] = field(default_factory=list)
     grants: list[Grant] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)

@@ -18,6 +18,7 @@ from tools.simulator.draw import make_plan
 from tools.simulator.plan import (
     BACKFILL_VERBS,
     BLACKOUT_VERBS,
+    CAP_VERBS,
     CRASH_VERBS,
     INTAKE_VERBS,
     LOOK_VERBS,
@@ -97,14 +98,15 @@ REQUIRED = (
     *("refused_by_a_full_queue", "refused_by_a_full_tenant", "refused_by_a_rate", "bulk_refused_whole"),
     *("submissions_refused", "submissions_under_rates", "expired_by_their_queue", "expired_by_their_job"),
     "fire_beside_a_full_queue",
+    *("cap_set", "cap_unset", "starts_under_caps", "lane_caps_reached", "capped_lanes_followed"),
     *("backfills_done", "backfills_cancelled", "backfills_full", "backfill_cut_by_an_edit"),
     *("catch_ups_paced", "catch_ups_full"),
     *("backfill_fires_made", "backfill_fires_skipped", "backfill_step_lost", "backfill_in_the_way"),
     *(
         f"crash_{moment}_{verb}"
         for verb in (
-            *(*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *BLACKOUT_VERBS, *BACKFILL_VERBS),
-            *RESERVE_VERBS,
+            *(*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *BLACKOUT_VERBS, *CAP_VERBS),
+            *(*BACKFILL_VERBS, *RESERVE_VERBS),
         )
         for moment in ("before", "after")
     ),

@@ -11,6 +11,7 @@ from mainspring.testing.factories import at
 from tools.simulator.backfilled import make_backfilled
 from tools.simulator.batched import make_batched
 from tools.simulator.bounded import make_bounded
+from tools.simulator.capped import make_capped
 from tools.simulator.caught_up import make_caught_up
 from tools.simulator.closings import make_closings
 from tools.simulator.crowd import make_crowd
@@ -58,6 +59,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         promised, promises, miscounts = (), (), ()
     # Whose turn it is is not judged beside pauses, which stop some of those who share the workers.
     pauses, halts = ((), ()) if crowd or promised else make_pauses(seed, names, seconds)
+    capped, caps, slips = make_capped(seed, names, seconds)
     names += [f"worker-{index}" for index in range(len(workers))]
     still, stops, stalls = ((), (), ()) if crowd or promised else make_still(seed, names, seconds)
     return Plan(
@@ -74,7 +76,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         drift=random.choice([0.0, 1e-4, 1e-2]),
         jobs=(
             *(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *late),
-            *(*still, *promised),
+            *(*still, *promised, *capped),
         ),
         actions=tuple(
             sorted(
@@ -95,6 +97,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *backfills,
                     *repaces,
                     *promises,
+                    *caps,
                 ),
                 key=lambda action: action.at,
             )
@@ -116,6 +119,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *stumbles,
                     *outages,
                     *miscounts,
+                    *slips,
                 ),
                 key=lambda fault: fault.at,
             )

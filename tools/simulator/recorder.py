@@ -31,6 +31,7 @@ from tools.judge import (
     BackfillMove,
     BackfillStory,
     BlackoutChange,
+    Capping,
     Change,
     ChangeKind,
     Effect,
@@ -83,6 +84,7 @@ class Recorder:
         self.replacements: list[Replacement] = []
         self.pausings: list[Pausing] = []
         self.blackouts: list[BlackoutChange] = []
+        self.cappings: list[Capping] = []
         self.faults: list[Fault] = []
         self.grants: list[Grant] = []
         self.backfills: dict[BackfillId, BackfillStory] = {}
@@ -116,6 +118,7 @@ class Recorder:
             "lift_pauses": self._note_lifted,
             "set_blackouts": self._note_blackouts,
             "begin_blackouts": self._note_begun,
+            "write_caps": self._note_caps,
             "record_fires": self._note_fires,
             "fire_outlined": self._note_set,
             "advance_fire_ranges": self._note_fire_ranges,
@@ -303,6 +306,13 @@ class Recorder:
         self.reached["blackout_begun"] += result
         if result:
             self.say(f"{actor} comes first to the beginning of a blackout at {begun_at.isoformat()}")
+
+    def _note_caps(self, actor: str, caps: Any, given: Mapping[str, Any], older: list[str]) -> None:
+        for cap in caps:
+            scope, name, place = cap.key.scope.value, cap.key.name, len(self.events)
+            self.cappings.append(Capping(place=place, scope=scope, name=name, max_running=cap.max_running))
+            self.reached["cap_unset" if cap.max_running is None else "cap_set"] += 1
+            self.say(f"{cap.key.what} may have {cap.max_running} under way, says {actor}")
 
     def _pause(self, key: Any, **facts: Any) -> None:
         place, scope = len(self.events), key.scope.value

@@ -190,6 +190,7 @@ async def _read(world: World, healed_at: datetime) -> History:
         pausings=recorder.pausings,
         blackouts=recorder.blackouts,
         servers=tuple(f"server-{index}" for index in range(world.plan.servers)),
+        cappings=recorder.cappings,
         grants=recorder.grants,
         faults=recorder.faults,
         runs=runs,

@@ -10,6 +10,8 @@ from typing import TypeVar
 from mainspring.core.backfill import BackfillChange
 from mainspring.core.fields import read_duration, read_payload
 from mainspring.core.ids import DEFAULT_TENANT, JobId, RunId
+from mainspring.core.lane_caps import CapKey, CapScope, LaneCap
+from mainspring.core.limits import CLUSTER
 from mainspring.core.model import Priority
 from mainspring.core.pauses import PauseScope
 from mainspring.engine.assembly import Engine
@@ -181,8 +183,14 @@ class Clients:
 
     async def _limit(self, action: Action) -> None:
         tenant, name, rule = self._tenant(action.job), action.body["name"], action.body["rule"]
-        await self._ask(lambda engine: engine.client.limits.put(tenant, name, rule))
-        self._world.recorder.limits[name] = rule
+        scope = action.body.get("scope", "tenant")
+        owner = CLUSTER if scope == "cluster" else tenant
+        await self._ask(lambda engine: engine.client.limits.put(owner, name, rule))
+        self._world.recorder.limits[name] = {**rule, "scope": scope}
+
+    async def _cap(self, action: Action) -> None:
+        key = CapKey(CapScope(action.body["scope"]), action.body["name"])
+        await self._ask(lambda engine: engine.client.caps.set(LaneCap(key, action.body["max_running"])))
 
     async def _bound(self, action: Action) -> None:
         queue, tenant, recorder = action.body["queue"], action.body["tenant"], self._world.recorder

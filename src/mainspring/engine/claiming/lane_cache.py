@@ -132,12 +132,17 @@ class LaneCache:
         if self._lanes.capped:
             self._lanes.capped.news |= freed & self._lanes.plain_lines
             self._are_lines_old = True
-        if self.held.caps != self._lanes.capped.caps:
+        if (
+            self.held.caps is not self._lanes.capped.caps
+        ):  # it is compared at each tick, and there may be many
             self._follow_caps(now)
 
     def _follow_caps(self, now: datetime) -> None:
         """Have runs without keys wait in a line where their lane has a cap now, and no longer where it has none."""
         lanes = self._lanes
+        if self.held.caps == lanes.capped.caps:
+            lanes.capped.caps = self.held.caps
+            return
         for lane_id in lanes.follow(self.held.caps):
             is_line = lane_id in lanes.plain_lines
             self.lines.note_plain(lane_id, lanes[lane_id].ready_at if is_line else None)

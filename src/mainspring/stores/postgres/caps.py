@@ -64,7 +64,7 @@ async def _count_running(transaction: Transaction, limits: Sequence[CapKey]) -> 
     ids = await intern_keys(transaction, [(CLUSTER, key.run_key) for key in limits])
     pairs = [
         (ids[CLUSTER, key.run_key], lane["id"])
-        for lane in await transaction.fetch("list_lanes")
+        for lane in await transaction.fetch("list_busy_lanes")
         for key in cap_keys_of(
             LaneKey(lane["queue"], lane["route"], lane["tenant"], Priority(lane["priority"]))
         )

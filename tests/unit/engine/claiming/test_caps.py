@@ -12,14 +12,17 @@ import pytest
 from mainspring.core import outcomes
 from mainspring.core.ids import JobId, RunId
 from mainspring.core.lane_caps import CapKey, CapScope, LaneCap
+from mainspring.core.model import LaneKey, Priority
 from mainspring.core.pauses import PauseScope
 from mainspring.engine.claiming import lane_rounds
-from mainspring.engine.common.wakeups import Wakeups
+from mainspring.engine.common.wakeups import RunsNews, Wakeups
 from mainspring.engine.usecases.caps import CapSwitch
 from mainspring.engine.usecases.submissions import Submission
 from mainspring.errors import Conflict
 from mainspring.ports.executor import Success
 from mainspring.ports.gateway import ClaimCall, Lease, Report
+from mainspring.ports.hints import Hint
+from mainspring.stores.memory.limits import MemoryLimitStore
 from mainspring.testing.manual import TENANT, ManualWorker
 from tests.unit.engine.conftest import Bench
 
@@ -280,6 +283,34 @@ async def test_the_oldest_run_goes_first_in_a_capped_queue_too(bench: Bench) -> 
         given += [lease.run_id for lease in leases]
         await end(worker, *leases)
     assert given == order
+
+
+async def test_queues_without_a_cap_are_claimed_from_as_ever(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = await add(bench, "bulk")
+    worker = await bench.runtime.worker()
+    await cap(bench, 1)
+    await submit(bench, job_id, 3)
+    monkeypatch.delattr(MemoryLimitStore, "claim_lined_up")
+    monkeypatch.delattr(MemoryLimitStore, "read_lines")
+    assert len(await worker.claim()) == 3
+
+
+async def test_room_that_another_server_makes_is_heard(bench: Bench) -> None:
+    job_id = await add(bench)
+    worker = await bench.runtime.worker()
+    await cap(bench, 1)
+    await submit(bench, job_id, 2)
+    [lease] = await worker.claim()
+    assert await worker.claim() == []
+    ending = outcomes.succeeded(lease.run_id, lease.token, worker.session_id)
+    await bench.runtime.store.apply([ending], now=bench.runtime.clock.now())
+    found = await bench.runtime.store.read_restrictions()
+    assert found is not None
+    lane = LaneKey("mail", "function:work", TENANT, Priority.MEDIUM)
+    bench.runtime.wakeups.hear(Hint.RUNS, RunsNews(marks=(), keys=found.caps.keys_of(lane)))
+    assert len(await worker.claim()) == 1
 
 
 async def test_an_older_release_refuses_a_cap_but_not_its_end(

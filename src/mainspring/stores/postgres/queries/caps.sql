@@ -5,8 +5,9 @@ SELECT limit_rule.name, limit_rule.max_running, concurrency_key.id AS key_id
 FROM limit_rule JOIN concurrency_key ON concurrency_key.rule_id = limit_rule.id
 WHERE limit_rule.tenant = '*' AND strpos(limit_rule.name, ':') > 0 AND limit_rule.max_running IS NOT NULL;
 
--- name: list_lanes
-SELECT lane.id, lane.queue, lane.route, lane.tenant, lane.priority FROM lane;
+-- name: list_busy_lanes
+SELECT lane.id, lane.queue, lane.route, lane.tenant, lane.priority FROM lane
+WHERE lane.id IN (SELECT run.lane_id FROM run WHERE run.claim_number IS NOT NULL AND run.session_id IS NOT NULL);
 
 -- name: add_holds_of_running
 -- Whoever runs already has a place from now on. After raise_session_epochs, and in a statement of its own: it sees what
