@@ -27,6 +27,8 @@ QUERIES = {dialect: load_queries(package) for dialect, package in PACKAGES.items
 
 # query of SQLite that PostgreSQL has not -> why
 ONLY_SQLITE = {
+    "read_urgent_lanes": "PostgreSQL reads lanes and their runs at once, by read_kept_waiting",
+    "find_priority_classes": "PostgreSQL sees in what it has written which rows are new",
     "read_claimer": "a claim takes several statements: SQLite has no UPDATE inside WITH",
     "set_claim_number": "a claim takes several statements",
     "is_holding": "a claim takes several statements",
@@ -150,6 +152,8 @@ OTHER_PARAMETERS = {
     "intern_key": ({"rule_id"}, {"tenant", "name"}, "on SQLite find_rule comes before"),
     "insert_lined_up": (set(), {"shard"}, "SQLite's ids are made in Python"),
     "pick_lined_up": (set(), {"quota"}, "one statement for each line on SQLite"),
+    "pick_plain": (set(), {"quota"}, "one statement for each lane on SQLite"),
+    "read_cap_use": (set(), {"limit"}, "SQLite returns all holders of one cap"),
     "pick_quarantined": (set(), {"low"}, "a JSON object of lane and lower bound on SQLite"),
     "start_lined_up": (
         {"session_id", "number"},
@@ -164,12 +168,13 @@ OTHER_PARAMETERS = {
     "read_ready_instant": ({"lane_id"}, {"lane"}, "on SQLite a statement for each lane"),
     "write_queue": (
         {"queue"},
-        {"name", "order", "aging", "share", "queue_cap", "expiry_m"},
+        {"name", "order", "aging", "share", "queue_cap", "expiry_m", "preempt_m"},
         "JSON lists here, arrays there",
     ),
+    "read_kept_waiting": ({"lane_id"}, {"queue", "lowest"}, "SQLite reads the lanes by read_urgent_lanes"),
     "write_tenant": (
         {"tenant"},
-        {"name", "weight", "tenant_cap", "job_cap", "submit_count", "submit_period_m"},
+        {"name", "weight", "reserve", "tenant_cap", "job_cap", "submit_count", "submit_period_m"},
         "JSON lists here, arrays there",
     ),
     "submit_claimed": (

@@ -9,6 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from mainspring.core.lane_caps import CapKey, CapScope, LaneCap
 from mainspring.core.limits import JobLimit
 from mainspring.core.model import Overlap
 from mainspring.core.once import UniqueRule
@@ -142,3 +143,40 @@ async def test_epoch_is_never_the_same_again_after_a_failover(store: PostgresSto
     await watch.execute("UPDATE revision SET number = 0 WHERE name = 'policy_epoch'")
     await store.add_pauses([PAUSE], now=at(2))
     assert await epoch_of(store) > lost
+
+
+CAP = LaneCap(CapKey(CapScope.QUEUE, "default"), 1)
+
+
+async def test_cap_counts_what_a_claim_under_way_gives(store: PostgresStore, watch: Any, other: Any) -> None:
+    session = await add_session(store)
+    [run_id] = await submit(store, await add_job(store))
+    claim = other.transaction()
+    await claim.start()
+    await other.execute("UPDATE session SET claim_number = 5 WHERE id = $1", session)
+    await other.execute(
+        "UPDATE run SET state = 'RUNNING', token = 1, session_id = $1, claim_number = 5, started_at = now()"
+        " WHERE id = $2",
+        session,
+        run_id,
+    )
+    setting = asyncio.ensure_future(store.write_caps([CAP], now=START))
+    await wait_until_blocked(watch, Role.EDIT)
+    assert not setting.done()
+    await claim.commit()
+    assert await setting == []
+    [use] = await store.read_cap_uses([CAP.key])
+    assert [holder.run_id for holder in use.holders] == [run_id]
+
+
+async def test_cap_is_refused_while_an_older_worker_lives_and_its_end_is_not(
+    store: PostgresStore, watch: Any
+) -> None:
+    session = await add_session(store)
+    await watch.execute("UPDATE session SET policy_epoch = NULL WHERE id = $1", session)
+    [named] = await store.write_caps([CAP], now=START)
+    assert named.startswith("worker ")
+    found = await store.read_restrictions()
+    assert found is not None
+    assert not found.caps
+    assert await store.write_caps([LaneCap(CAP.key, None)], now=START) == []

@@ -139,6 +139,7 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.CLAIM, "begin_claims", {"session_pkey", "run_claimed", "run_held_quarantined"}),
         (Role.CLAIM, "pick_quarantined", {"run_quarantined"}),
         (Role.CAPPED, "pick_lined_up", {"run_line"}),
+        (Role.CAPPED, "pick_plain", {"run_ready"}),
         (Role.CAPPED, "read_lines", {"run_line"}),
         (Role.CAPPED, "read_some_lines", {"run_line"}),
         (Role.CAPPED, "lock_keys", {"concurrency_key_pkey", "limit_rule_pkey"}),
@@ -382,6 +383,7 @@ async def test_what_waits_is_counted_by_index_lane_by_lane(dsn: str, watch: Any)
     [
         ("read_lanes", {"lane"}, {"run_ready", "run_quarantined"}),
         ("list_orphans", {"session"}, {"run_claimed"}),
+        ("count_running", set(), {"run_claimed"}),
     ],
 )
 async def test_look_at_everything_reads_a_small_table_whole_and_runs_by_index(
@@ -408,6 +410,7 @@ async def test_look_at_everything_reads_a_small_table_whole_and_runs_by_index(
         (Role.PLAN, "read_due", "job_clock_due", ("priority =", "due_at >=", "due_at <=")),
         (Role.CLAIM, "begin_claims", "run_claimed", ("claim_number >=",)),
         (Role.CAPPED, "pick_lined_up", "run_line", ("key_id =", "lane_id =", "ready_at >=", "ready_at <=")),
+        (Role.CAPPED, "pick_plain", "run_ready", ("lane_id =", "ready_at >=", "ready_at <=")),
         (Role.CAPPED, "count_holds", "key_hold_pkey", ("key_id =", "id >=")),
         (Role.BEAT, "held_by_sessions", "run_claimed", ("claim_number >=",)),
         (Role.WATCH, "list_orphans", "run_claimed", ("claim_number >=",)),

@@ -85,6 +85,16 @@ def page_imports() -> list[list[str]]:
     return [line.split()[1:] for line in lines]
 
 
+def test_the_jobs_of_the_page_name_calendars_that_it_writes() -> None:
+    written = set(re.findall(r"calendar put (\w+)", PAGE))
+    named = {
+        name
+        for names in re.findall(r'"(?:exclude|include)": \[([^]]*)\]', PAGE)
+        for name in re.findall(r"\w+", names)
+    }
+    assert named <= written
+
+
 def test_an_export_of_google_is_imported(url: str, tmp_path: Path) -> None:
     (tmp_path / "company.ics").write_text(ICS)
     dry, real = page_imports()

@@ -448,6 +448,28 @@ GUARDS: tuple[Guard, ...] = (
         ),
     ),
     Guard(
+        "places of what runs",
+        "a cap that is set counts the runs that are under way already",
+        (
+            Edit(
+                "mainspring.stores.memory.caps",
+                "                self._count_running(cap.key)",
+                "                self._tables.limits.key_of(CLUSTER, cap.key.run_key)",
+            ),
+        ),
+    ),
+    Guard(
+        "caps of a claim",
+        "a claim of a lane with a cap needs places under it",
+        (
+            Edit(
+                "mainspring.engine.claiming.lane_choices",
+                "caps=self._lanes.capped.of((*kept, *quarantined)),",
+                "",
+            ),
+        ),
+    ),
+    Guard(
         "epoch and lanes together",
         "a claim that carries an epoch has been chosen by its pauses",
         (
@@ -465,6 +487,44 @@ GUARDS: tuple[Guard, ...] = (
             Edit(
                 "mainspring.core.pauses",
                 "return self.mode is PauseMode.SKIP and self.since <= due_at and self.is_on(due_at)",
+                "return False",
+            ),
+        ),
+    ),
+    Guard(
+        "edge of a blackout",
+        "a server gives nothing more of it out from the instant at which its calendar holds",
+        (
+            Edit(
+                "mainspring.engine.claiming.held_lanes",
+                "return self._changes_at is not None and self._changes_at <= now",
+                "return False",
+            ),
+        ),
+    ),
+    Guard(
+        "beginning of a blackout",
+        "a claim that was chosen before it begins gives nothing long after",
+        (
+            Edit(
+                "mainspring.stores.memory.restrictions",
+                "        raise_epoch(self._tables, now)\n        return True",
+                "        return True",
+            ),
+        ),
+    ),
+    Guard(
+        "calendar of a blackout",
+        "a new version of the calendar holds for all servers from its write on",
+        (Edit("mainspring.stores.memory.restrictions", "    if is_moved:", "    if is_moved and not held:"),),
+    ),
+    Guard(
+        "fires of a blackout",
+        "fires that fall due in a blackout that skips them do not become work",
+        (
+            Edit(
+                "mainspring.core.blackouts",
+                "return one.mode is PauseMode.SKIP and one.since <= due_at and self.is_on(due_at)",
                 "return False",
             ),
         ),
@@ -564,6 +624,16 @@ GUARDS: tuple[Guard, ...] = (
         "permits go on with the job",
         "a crash, or the next outage's range, brings no new permits",
         (Edit(_CATCH_UP, "pace.permits(work.level, work.level_at, now)", "pace.permits(None, None, now)"),),
+    ),
+    Guard(
+        "reserve",
+        "a tenant that is short of reserved slots gets the next free seats",
+        (Edit("mainspring.core.reserves", "if not self._short_since:", "if True:"),),
+    ),
+    Guard(
+        "count of reserved slots",
+        "slots that a tenant lost elsewhere do not count as its own",
+        (Edit("mainspring.engine.claiming.reserved", "reserves.count(counts, now)", "pass"),),
     ),
 )
 

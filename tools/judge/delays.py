@@ -15,6 +15,7 @@ from tools.judge.model import History, Violation
 from tools.judge.owed import Owed
 from tools.judge.pauses import hold_times
 from tools.judge.runs import Runs
+from tools.judge.scopes import is_ever_capped
 
 BOUND = timedelta(seconds=2)
 """The limit for fires and starts with free capacity and no fault nearby. The product promises one second."""
@@ -83,7 +84,12 @@ def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator
         yield from _judge_losses(history, run, runs, counts)
         start = _first_start(run, runs)
         due = max(run.due_at, run.created_at)
-        if start is None or troubled.meet(due, due) or quarantined.meet(due, start) or _has_limits(run, runs):
+        if (
+            start is None
+            or troubled.meet(due, due)
+            or quarantined.meet(due, start)
+            or _has_limits(history, run, runs)
+        ):
             continue
         if held.meet(due, start):
             continue  # S34 is about those
@@ -93,10 +99,10 @@ def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator
                 yield runs.accuse("L1", run.id, f"started {start - due} late, far from any fault")
 
 
-def _has_limits(run: Run, runs: Runs) -> bool:
+def _has_limits(history: History, run: Run, runs: Runs) -> bool:
     """Say whether a run may have to wait for room; L10 is about those."""
     spec = runs.spec_of(run)
-    return spec is not None and spec.is_lined_up
+    return (spec is not None and spec.is_lined_up) or is_ever_capped(history, run)
 
 
 def _judge_fires(history: History, runs: Runs, troubled: Times, counts: Counter[str]) -> Iterator[Violation]:

@@ -17,6 +17,7 @@ from tools.judge.model import Event, History, Violation
 from tools.judge.overlaps import edited_lines, stands_in_line
 from tools.judge.pauses import hold_times
 from tools.judge.runs import Runs
+from tools.judge.scopes import is_ever_capped
 
 if TYPE_CHECKING:  # workers of older releases, which have no limits, import the judge with the jobs of trials
     from mainspring.core.rates import Rate
@@ -90,7 +91,8 @@ class _Book:
             text = limit.key or ""
             value = payload[text.removeprefix("$.")] if text.startswith("$.") else text
             rule: Mapping[str, Any] = self._limits[limit.use] if limit.use is not None else {}
-            name = (run.tenant, limit.use) if limit.use is not None else (run.job_id, place)
+            owner = "*" if rule.get("scope") == "cluster" else run.tenant
+            name = (owner, limit.use) if limit.use is not None else (run.job_id, place)
             rate, cap = limit.rate, rule.get("max_running", limit.limit)
             key = _Key(
                 cap, limit.hold == "run", rate, limit.burst or (rate.usual_burst if rate is not None else 0)
@@ -142,6 +144,9 @@ def judge_lines(history: History, runs: Runs, counts: Counter[str]) -> Iterator[
     for event in history.events:
         if event.run_id is None or event.is_stale or not (keys := book.of(event.run_id)):
             continue
+        if is_ever_capped(history, runs.by_id[event.run_id]):
+            _apply(event, keys, {event.run_id: event.at}, runs)
+            continue  # its lane may be full
         _apply(event, keys, waiting[id(keys[0])], runs)
         for line, mine in waiting.items():
             head = min(mine, key=lambda run_id: (mine[run_id], run_id), default=None)

@@ -16,7 +16,7 @@ from mainspring.core.ids import RunId, SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.scheduling.shards import ShardSettings
 from mainspring.engine.settling.janitor import Retention
-from mainspring.engine.usecases.jobs import Accepted
+from mainspring.engine.usecases.definitions import Accepted
 from mainspring.errors import MainspringError, StoreUnavailable, Unreachable
 from mainspring.executors import FunctionExecutor
 from mainspring.executors.runners import InlineRunner
@@ -37,6 +37,7 @@ from mainspring.registry import FunctionRegistry
 from mainspring.runtime import ClockSampler
 from mainspring.worker import Worker, WorkerSettings, WorkerWaiters
 from tools.simulator.batched import make_gathering
+from tools.simulator.capped import LABEL
 from tools.simulator.files import FileStore
 from tools.simulator.fitness import Fitness
 from tools.simulator.loop import Process
@@ -335,7 +336,7 @@ class WorkerNode(_Node):
             pid=self._starts,
             slots=self.world.plan.slots,
             functions=registry.names(),
-            labels=(TAKES_BATCHES,),
+            labels=(TAKES_BATCHES, LABEL),
         )
         worker = Worker(
             gateway,

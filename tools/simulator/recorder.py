@@ -10,10 +10,12 @@ from typing import Any
 
 from mainspring.core.admission import HELD_BACK, SubmissionVerdict
 from mainspring.core.applying import CancelVerdict
+from mainspring.core.blackouts import Blackout
 from mainspring.core.clocks import ChangeVerdict
 from mainspring.core.ids import BackfillId, JobId, RunId, SessionId, format_backfill_id, job_shard
 from mainspring.core.model import JobSpec
 from mainspring.core.outcomes import Transition
+from mainspring.core.pauses import PauseKey
 from mainspring.core.states import RunState
 from mainspring.errors import TooMany
 from mainspring.ports.store.backfills import AddedBackfill, BackfillStep, NewBackfill
@@ -21,12 +23,15 @@ from mainspring.ports.store.calendars import CalendarUses
 from mainspring.ports.store.claims import ApplyResult, ClaimedRun, ClaimResult
 from mainspring.ports.store.jobs import AddResult
 from mainspring.ports.store.limits import LineClaimResult
+from mainspring.ports.store.restrictions import BlackoutsWritten
 from mainspring.ports.store.runs import SubmitResult
 from mainspring.ports.store.schedule import Fire, FireRangeStep, FireResult, FireStatus, fire_of
 from mainspring.ports.store.sessions import BeatResult
 from tools.judge import (
     BackfillMove,
     BackfillStory,
+    BlackoutChange,
+    Capping,
     Change,
     ChangeKind,
     Effect,
@@ -37,6 +42,7 @@ from tools.judge import (
     Pausing,
     Permit,
     Replacement,
+    StillWindow,
 )
 from tools.judge.oracle import ClosedFires
 from tools.simulator.bounded import BOUNDED
@@ -66,6 +72,7 @@ class Recorder:
         self.changes: list[Change] = []
         self.operations: list[Operation] = []
         self.weights: dict[str, int] = {}
+        self.reserves: dict[str, int] = {}
         self.limits: dict[str, Mapping[str, Any]] = {}
         self.order = "fair"
         self.expiries: dict[str, timedelta] = {}
@@ -76,6 +83,8 @@ class Recorder:
         self.events: list[Event] = []
         self.replacements: list[Replacement] = []
         self.pausings: list[Pausing] = []
+        self.blackouts: list[BlackoutChange] = []
+        self.cappings: list[Capping] = []
         self.faults: list[Fault] = []
         self.grants: list[Grant] = []
         self.backfills: dict[BackfillId, BackfillStory] = {}
@@ -89,6 +98,7 @@ class Recorder:
         self._windows: dict[tuple[str, int], tuple[Window, ...]] = {}
         self._closed: dict[JobId, tuple[Window, ...]] = {}
         self._paused: set[JobId] = set()
+        self._still: dict[PauseKey, list[Blackout]] = {}
         self._jobs: dict[RunId, JobId] = {}
         self._claimed: set[tuple[RunId, int]] = set()
         self._ended: set[tuple[RunId, int, str]] = set()
@@ -106,6 +116,9 @@ class Recorder:
             "replan_jobs": self._note_replanned,
             "add_pauses": self._note_pauses,
             "lift_pauses": self._note_lifted,
+            "set_blackouts": self._note_blackouts,
+            "begin_blackouts": self._note_begun,
+            "write_caps": self._note_caps,
             "record_fires": self._note_fires,
             "fire_outlined": self._note_set,
             "advance_fire_ranges": self._note_fire_ranges,
@@ -190,6 +203,8 @@ class Recorder:
                 (_read_wall(rule.plain["from"]), _read_wall(rule.plain["to"])) for rule in one.spec.rules
             )
             self.say(f"calendar {one.label} written")
+        for key, blackouts in self._still.items() if result else ():
+            self._follow(key, blackouts, {(one.tenant, one.name): one.version for one in versions})
 
     def _note_replanned(
         self, actor: str, plans: Any, given: Mapping[str, Any], results: list[ChangeVerdict]
@@ -240,6 +255,64 @@ class Recorder:
             self._pause(key, since=given["now"], is_lifted=True)
             self.reached["pause_lifted"] += was_on
             self.say(f"{key.scope} {key.name} resumed by {actor}")
+
+    def _note_blackouts(
+        self, actor: str, key: PauseKey, given: Mapping[str, Any], result: BlackoutsWritten
+    ) -> None:
+        if result != BlackoutsWritten():
+            self.reached["blackouts_met_other_calendars"] += result.is_moved
+            return
+        before = {(one.tenant, one.calendar): one for one in self._still.get(key, ())}
+        blackouts = given["blackouts"]
+        self._still[key] = [
+            replace(one, since=old.since)
+            if (old := before.get((one.tenant, one.calendar))) is not None and old.mode is one.mode
+            else one
+            for one in blackouts
+        ]
+        self.reached["blackouts_set"] += 1
+        self._note_still(key)
+
+    def _follow(
+        self, key: PauseKey, blackouts: Sequence[Blackout], newest: Mapping[tuple[str, str], int]
+    ) -> None:
+        """Have blackouts go by the new versions of calendars."""
+        moved = [
+            replace(one, version=newest.get((one.tenant, one.calendar), one.version)) for one in blackouts
+        ]
+        if moved != blackouts:
+            self._still[key] = moved
+            self.reached["blackout_follows_its_calendar"] += 1
+            self._note_still(key)
+
+    def _note_still(self, key: PauseKey) -> None:
+        windows = tuple(
+            StillWindow(low=low, high=high, mode=one.mode.value, since=one.since)
+            for one in self._still[key]
+            for low, high in self._windows[one.calendar, one.version]
+        )
+        self.blackouts.append(
+            BlackoutChange(
+                at=self._time(),
+                place=len(self.events),
+                scope=key.scope.value,
+                name=key.name,
+                windows=windows,
+            )
+        )
+        self.say(f"{key.scope} {key.name} stands still by {windows}")
+
+    def _note_begun(self, actor: str, begun_at: datetime, given: Mapping[str, Any], result: bool) -> None:
+        self.reached["blackout_begun"] += result
+        if result:
+            self.say(f"{actor} comes first to the beginning of a blackout at {begun_at.isoformat()}")
+
+    def _note_caps(self, actor: str, caps: Any, given: Mapping[str, Any], older: list[str]) -> None:
+        for cap in caps:
+            scope, name, place = cap.key.scope.value, cap.key.name, len(self.events)
+            self.cappings.append(Capping(place=place, scope=scope, name=name, max_running=cap.max_running))
+            self.reached["cap_unset" if cap.max_running is None else "cap_set"] += 1
+            self.say(f"{cap.key.what} may have {cap.max_running} under way, says {actor}")
 
     def _pause(self, key: Any, **facts: Any) -> None:
         place, scope = len(self.events), key.scope.value

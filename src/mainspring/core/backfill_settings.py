@@ -101,7 +101,7 @@ PRIORITY = Option(
     name="priority",
     kind=Choice(Priority, by_name=True),
     default=Priority.LOW,
-    summary="The priority of its runs, instead of the job's.",
+    summary="The priority of its runs, instead of the job's: a tier, or the class that names it.",
 )
 NOTE = Option(
     name="note",

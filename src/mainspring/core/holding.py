@@ -5,7 +5,7 @@ A place is held by what an index entry and the run's row say together, so nothin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -36,10 +36,16 @@ class LineStop(NamedTuple):
 
 @value()
 class Candidate:
-    """A waiting run that may be started, with its keys, that of its line first. Without keys there is room for it."""
+    """A waiting run that may be started. Without keys there is room for it.
+
+    Attributes:
+        keys: what it needs places under: its own keys, then those of the caps of its lane.
+        line: what it waits in, in order. Once a run of a line is stopped, those behind it wait too.
+    """
 
     run_id: RunId
     keys: tuple[KeyId, ...]
+    line: Hashable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,16 +90,16 @@ class KeyAdmission:
         kept: the places that they have had since an earlier attempt. A place counts by the token of the attempt that is
             under way, so it moves on to the new one: the limit may be changed to `hold: attempt` meanwhile.
         buckets: the buckets that changed, by key.
-        stopped: by the key of a line: which key stopped its first run that did not start.
+        stopped: by line: which key stopped its first run that did not start.
     """
 
     taken: list[int] = field(default_factory=list)
     holds: list[tuple[KeyId, RunId]] = field(default_factory=list)
     kept: list[tuple[KeyId, RunId]] = field(default_factory=list)
     buckets: dict[KeyId, Bucket] = field(default_factory=dict)
-    stopped: dict[KeyId, KeyId] = field(default_factory=dict)
+    stopped: dict[Hashable, KeyId] = field(default_factory=dict)
 
-    def stop_of(self, line: KeyId, keys: Mapping[KeyId, KeyState], now: datetime) -> LineStop | None:
+    def stop_of(self, line: Hashable, keys: Mapping[KeyId, KeyState], now: datetime) -> LineStop | None:
         """Say why a line was stopped, and until when; None if it was not."""
         key_id = self.stopped.get(line)
         if key_id is None:
@@ -125,13 +131,13 @@ def admit_to_keys(
         candidate = candidates[place]
         if len(admission.taken) >= limit:
             break
-        if candidate.keys and candidate.keys[0] in admission.stopped:
+        if candidate.line in admission.stopped:
             continue
         stop = next(
             (one for one in candidate.keys if one not in rooms or not rooms[one].fits(candidate.run_id)), None
         )
         if stop is not None:
-            admission.stopped[candidate.keys[0]] = stop
+            admission.stopped[candidate.line] = stop
             continue
         admission.taken.append(place)
         for key_id in candidate.keys:

@@ -23,9 +23,14 @@ if TYPE_CHECKING:
 MOST_LIMITS = 3
 """Limits of one job, at most."""
 MOST_RUNNING = 100_000
+CLUSTER = "*"
+"""Stands for a tenant where rules are kept that hold for the whole cluster. No tenant can have this name."""
 LINED_UP = "*keys"
 """The last part of the route of runs that wait in lines. It is no label, so releases that do not know of limits leave
 the lanes of such runs alone."""
+
+
+_HEX_DIGITS = 32
 
 
 class Hold(StrEnum):
@@ -110,9 +115,9 @@ def line_key(job_id: JobId) -> RunKey:
 
 
 def job_of_limit(name: str) -> JobId | None:
-    """Return the job whose own limit has this name; None if jobs share it."""
+    """Return the job whose own limit has this name; None if jobs share it, or it is the cap of a lane."""
     job, colon, _ = name.partition(":")
-    return JobId(UUID(job)) if colon else None
+    return JobId(UUID(job)) if colon and len(job) == _HEX_DIGITS else None
 
 
 def rules_of(job_id: JobId, spec: JobSpec) -> list[LimitRule]:

@@ -174,6 +174,8 @@ class JobSpec:
         pause_after_failures: after how many failed runs in a row the job is paused; None is never.
         batch: how many of its runs are given to one call of its function; None is one. Not beside
             `concurrency`, nor where runs follow one another.
+        preempts: its waiting runs may take the slots of preemptible runs of lower tiers; None: if their tier is HIGH.
+        preemptible: its runs may be stopped for more urgent work, to start again later.
     """
 
     name: str
@@ -200,6 +202,8 @@ class JobSpec:
     throttle: ThrottleRule | None = None
     pause_after_failures: int | None = None
     batch: BatchRule | None = None
+    preempts: bool | None = None
+    preemptible: bool = False
 
     @property
     def is_lined_up(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from mainspring.core.fields import DAY
 from mainspring.core.intake import MOST_QUEUED
 from mainspring.core.kinds import Choice, Share, Whole
+from mainspring.core.lane_caps import max_running_option
 from mainspring.core.options import Option, Options
 from mainspring.core.times import Duration
 from mainspring.errors import InvalidInput
@@ -40,17 +41,23 @@ class Queue:
         order: in which order its tenants are served.
         aging: a run that has waited for so long need not wait until nothing more urgent waits.
         aging_share: the share of the seats that such runs get while more urgent work waits, the oldest first.
+        max_running: how many of its runs may be under way at a time; None is no cap. It is stored with the
+            restrictions, so what `read_policies` returns has none.
         max_queued: how many runs may wait in it before submissions are refused; None is no cap.
         expires_after: a run of a job without an expiry of its own is skipped if it has not started so long after it was
             due; None is never.
+        preempt_after: what preempts and has waited for so long takes the slots of preemptible runs of lower tiers; None
+            is never.
     """
 
     name: str
     order: QueueOrder = QueueOrder.FAIR
     aging: timedelta = AGING
     aging_share: float = AGING_SHARE
+    max_running: int | None = None
     max_queued: int | None = None
     expires_after: timedelta | None = None
+    preempt_after: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +102,7 @@ QUEUE_OPTIONS = Options(
         default=AGING_SHARE,
         summary="The share of the seats that such runs get while more urgent work waits, the oldest first; 0: none.",
     ),
+    max_running_option("How many of its runs may be under way at a time, in the whole cluster."),
     Option(
         name="max_queued",
         kind=Whole(1, MOST_QUEUED),
@@ -108,6 +116,14 @@ QUEUE_OPTIONS = Options(
         default=None,
         is_nullable=True,
         summary="Skip a run that has not started so long after it was due, unless its job has an expiry of its own.",
+    ),
+    Option(
+        name="preempt_after",
+        kind=Duration(timedelta(seconds=1), 30 * DAY),
+        default=None,
+        is_nullable=True,
+        summary="Stop preemptible runs of lower tiers for runs that preempt and have waited for so long.",
+        example="10s",
     ),
 )
 

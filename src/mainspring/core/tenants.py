@@ -8,8 +8,10 @@ from typing import Any
 
 from mainspring.core.intake import MOST_QUEUED
 from mainspring.core.kinds import Whole
+from mainspring.core.lane_caps import max_running_option
 from mainspring.core.options import Option, Options
 from mainspring.core.rates import Rate, RateText
+from mainspring.core.reserves import MOST_RESERVED
 
 MOST_WEIGHT = 1000
 MOST_JOBS = 1_000_000
@@ -21,6 +23,9 @@ class Tenant:
 
     Attributes:
         weight: its share of the workers, in proportion to the weights of those that wait beside it.
+        reserved: how many slots it gets before all others, while it has work and fewer than these.
+        max_running: how many of its runs may be under way at a time; None is no cap. It is stored with the
+            restrictions, so what `read_policies` returns has none.
         max_queued: how many of its runs may wait before submissions are refused; None is no cap.
         max_jobs: how many jobs it may have; None is no cap.
         submit_rate: how often it may submit runs; None is as often as it likes.
@@ -28,6 +33,8 @@ class Tenant:
 
     name: str
     weight: int = 1
+    reserved: int = 0
+    max_running: int | None = None
     max_queued: int | None = None
     max_jobs: int | None = None
     submit_rate: Rate | None = None
@@ -39,6 +46,13 @@ TENANT_OPTIONS = Options(
         kind=Whole(1, MOST_WEIGHT),
         default=1,
         summary="Its share of the workers, in proportion to the weights of those that wait beside it.",
+    ),
+    max_running_option("How many of its runs may be under way at a time, in the whole cluster."),
+    Option(
+        name="reserved",
+        kind=Whole(0, MOST_RESERVED),
+        default=0,
+        summary="How many slots it gets before all others, while it has work and fewer than these. None is kept free.",
     ),
     Option(
         name="max_queued",

@@ -8,10 +8,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from mainspring.core.admission import OVERLAP
+from mainspring.core.blackouts import BlackoutState
 from mainspring.core.fields import show
 from mainspring.core.ids import RunId, format_run_id
+from mainspring.core.lane_caps import CapKey, CapScope
 from mainspring.core.limits import job_of_limit, overlap_limit_name
-from mainspring.core.model import Run
+from mainspring.core.model import Attempt, Run
 from mainspring.core.pauses import Pause
 from mainspring.core.rates import Rate
 from mainspring.core.states import FINAL_STATES, RunState
@@ -33,13 +35,24 @@ class WhyCode(StrEnum):
     NOT_DUE = "not_due"
     BACKING_OFF = "backing_off"
     PAUSED = "paused"
+    BLACKOUT = "blackout"
     NO_WORKER = "no_worker"
     BATCH = "batch"
     KEY_FULL = "key_full"
     RATE = "rate"
+    QUEUE_FULL = "queue_full"
+    TENANT_FULL = "tenant_full"
+    LABEL_FULL = "label_full"
     QUARANTINED = "quarantined"
     BEHIND = "behind"
     READY = "ready"
+
+
+_FULL = {
+    CapScope.QUEUE: WhyCode.QUEUE_FULL,
+    CapScope.TENANT: WhyCode.TENANT_FULL,
+    CapScope.LABEL: WhyCode.LABEL_FULL,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +61,9 @@ class KeyFacts:
 
     Attributes:
         limit: the limit's name.
+        is_of_cluster: all tenants share it.
         held: how many other runs have a place under it.
-        holders: some of them, at most five.
+        holders: some of them that belong to the same tenant, at most five.
         next_permit_at: when its rate allows the next start; None if it allows one now, or there is no rate.
     """
 
@@ -60,6 +74,7 @@ class KeyFacts:
     held: int
     holders: tuple[RunId, ...]
     next_permit_at: datetime | None
+    is_of_cluster: bool = False
 
     @property
     def is_full(self) -> bool:
@@ -76,6 +91,7 @@ class KeyFacts:
     def words(self) -> str:
         """The key as it stands in a sentence."""
         owner = "the job's limit" if job_of_limit(self.limit) is not None else f"limit {self.limit}"
+        owner = f"the cluster's {owner}" if self.is_of_cluster else owner
         return f"{owner} for {self.key!r}" if self.key else owner
 
 
@@ -95,6 +111,21 @@ class BatchFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CapFacts:
+    """A cap of a run's lane, and how much of it is taken.
+
+    Attributes:
+        held: how many runs have a place under it.
+        holders: some of them that belong to the same tenant, at most five.
+    """
+
+    key: CapKey
+    max_running: int
+    held: int
+    holders: tuple[RunId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitFacts:
     """What a waiting run waits for, as the store knows it.
 
@@ -109,6 +140,21 @@ class WaitFacts:
     ahead: int = 0
     expires_at: datetime | None = None
     batch: BatchFacts | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReserveFacts:
+    """How a run's tenant stands to reserved slots.
+
+    Attributes:
+        reserved: the slots that are reserved for it; 0: none are.
+        running: the slots that it has, if some are reserved for it.
+        has_others: another tenant has fewer slots than are reserved for it, and something to run.
+    """
+
+    reserved: int
+    running: int
+    has_others: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +181,11 @@ def explain(
     has_worker: bool,
     now: datetime,
     pause: Pause | None = None,
+    blackout: BlackoutState | None = None,
     pause_note: str | None = None,
+    reserve: ReserveFacts | None = None,
+    caps: Sequence[CapFacts] = (),
+    preempted: Attempt | None = None,
 ) -> Why:
     """Return why a run waits, or what became of it.
 
@@ -144,7 +194,11 @@ def explain(
         has_worker: a live worker serves its queue, and can execute it.
         now: the store's time.
         pause: what stops its lane; None: nothing does.
+        blackout: what stops it by a calendar; None: nothing does.
+        reserve: how its tenant stands to reserved slots; None: nobody has any.
+        caps: those of its lane.
         pause_note: why Mainspring paused the job of a run that FAILED; None if it did not.
+        preempted: its last attempt, if that was stopped for more urgent work.
     """
     if run.state in FINAL_STATES:
         reason = f" ({run.reason}{_OVERLAPPED.get((run.state, run.reason), '')})" if run.reason else ""
@@ -155,7 +209,13 @@ def explain(
         since = "" if run.started_at is None else f" since {_instant(run.started_at)}"
         asked = "; it was asked to stop" if run.is_cancel_requested else ""
         return Why(code=WhyCode.RUNNING, sentence=f"Attempt {run.attempt} is under way{since}{asked}.")
-    why = _explain_wait(run, wait, has_worker=has_worker, now=now, pause=pause)
+    halt = _explain_halt(pause, blackout)
+    why = _explain_wait(run, wait, has_worker=has_worker, now=now, halt=halt, caps=caps)
+    if reserve is not None and why.code in (WhyCode.BEHIND, WhyCode.READY):
+        why = replace(why, sentence=why.sentence + _explain_reserve(reserve))
+    if preempted is not None:
+        told = f"It was {preempted.error} at {_instant(preempted.finished_at)}."
+        why = replace(why, sentence=f"{why.sentence} {told}")
     if wait.expires_at is None:
         return why
     return replace(
@@ -163,11 +223,19 @@ def explain(
     )
 
 
-def _explain_wait(run: Run, wait: WaitFacts, *, has_worker: bool, now: datetime, pause: Pause | None) -> Why:
+def _explain_wait(
+    run: Run,
+    wait: WaitFacts,
+    *,
+    has_worker: bool,
+    now: datetime,
+    halt: Why | None,
+    caps: Sequence[CapFacts],
+) -> Why:
     if run.ready_at > now:
         return _explain_time(run, now)
-    if pause is not None:
-        return _explain_pause(pause)
+    if halt is not None:
+        return halt
     if not has_worker:
         return Why(
             code=WhyCode.NO_WORKER,
@@ -177,7 +245,21 @@ def _explain_wait(run: Run, wait: WaitFacts, *, has_worker: bool, now: datetime,
     if batch is not None and batch.ready < batch.size and batch.until > now:
         sentence = f"It waits for its batch: {batch.ready} of {batch.size}, until {_instant(batch.until)}."
         return Why(code=WhyCode.BATCH, sentence=sentence, ahead=wait.ahead, until=batch.until)
-    return _explain_key(wait.keys, wait.ahead) or _explain_place(run, wait.ahead)
+    full = _explain_key(wait.keys, wait.ahead) or _explain_cap(caps, wait.ahead)
+    return full or _explain_place(run, wait.ahead)
+
+
+def _explain_halt(pause: Pause | None, blackout: BlackoutState | None) -> Why | None:
+    """Return what stops a lane: a pause, or else a blackout. None: nothing does."""
+    if pause is not None:
+        return _explain_pause(pause)
+    if blackout is None:
+        return None
+    one = blackout.blackout
+    until = "" if blackout.until is None else f" until {_instant(blackout.until)}"
+    note = f": {one.note}" if one.note else ""
+    sentence = f"{one.what} is in a blackout by calendar {one.label}{until}{note}."
+    return Why(code=WhyCode.BLACKOUT, sentence=sentence, until=blackout.until)
 
 
 def _explain_pause(pause: Pause) -> Why:
@@ -205,15 +287,36 @@ def _explain_key(keys: Sequence[KeyFacts], ahead: int) -> Why | None:
                     f"The job's runs follow one another, and {holders} has not ended; {_before(ahead)}."
                 )
                 return Why(code=WhyCode.KEY_FULL, sentence=sentence, ahead=ahead, holders=key.holders)
-            taken = f"{key.held} of {key.max_running} places under {key.words} are taken by {holders}"
-            more = " and others" if key.held > len(key.holders) else ""
-            sentence = f"{taken}{more}; {_before(ahead)}."
+            taken = f"{key.held} of {key.max_running} places under {key.words} are taken"
+            sentence = f"{taken}{_by(key.holders, key.held)}; {_before(ahead)}."
             return Why(code=WhyCode.KEY_FULL, sentence=sentence, ahead=ahead, holders=key.holders)
         if key.next_permit_at is not None and key.rate is not None:
             begin = f"The rate {key.rate.text} of {key.words} allows the next start at {_instant(key.next_permit_at)}"
             sentence = f"{begin}; {_before(ahead)}."
             return Why(code=WhyCode.RATE, sentence=sentence, ahead=ahead, until=key.next_permit_at)
     return None
+
+
+def _explain_cap(caps: Sequence[CapFacts], ahead: int) -> Why | None:
+    """Return which cap of its lane is full; None if none is."""
+    for cap in caps:
+        if cap.held >= cap.max_running:
+            taken = f"{cap.held} of {cap.max_running} places of {cap.key.what} are taken"
+            return Why(
+                code=_FULL[cap.key.scope],
+                sentence=f"{taken}{_by(cap.holders, cap.held)}; {_before(ahead)}.",
+                ahead=ahead,
+                holders=cap.holders,
+            )
+    return None
+
+
+def _by(holders: Sequence[RunId], held: int) -> str:
+    """Say who has the places, as far as they may be named."""
+    named = ", ".join(map(format_run_id, holders))
+    if not named:
+        return " by runs of other tenants"
+    return f" by {named}{' and others' if held > len(holders) else ''}"
 
 
 def _explain_place(run: Run, ahead: int) -> Why:
@@ -228,6 +331,16 @@ def _explain_place(run: Run, ahead: int) -> Why:
         sentence="It is the next one, and starts as soon as a worker has a free slot.",
         ahead=0,
     )
+
+
+def _explain_reserve(reserve: ReserveFacts) -> str:
+    """Return the sentence that says who gets the next free slots because of a reserve; an empty one if nobody does."""
+    if reserve.running < reserve.reserved:
+        has = f"{reserve.running} of its {reserve.reserved} reserved slots"
+        return f" Its tenant has {has}, and gets the next free one."
+    if reserve.has_others:
+        return " Before it come tenants that have fewer slots than are reserved for them."
+    return ""
 
 
 def _before(ahead: int) -> str:

@@ -16,7 +16,7 @@ from mainspring.engine.common.exchange import ServedExchange
 from mainspring.engine.common.hints import HintExchange
 from mainspring.engine.common.policies import PolicyFollower
 from mainspring.engine.common.queue_expiries import QueueExpiryFollower
-from mainspring.engine.common.restrictions import RestrictionFollower
+from mainspring.engine.common.restrictions import RestrictionFollower, RestrictionReader
 from mainspring.engine.common.service import Service, ServiceRunner
 from mainspring.engine.common.wakeups import Wakeups
 from mainspring.engine.common.write_health import WriteHealth
@@ -31,10 +31,11 @@ from mainspring.engine.scheduling.ownership import Ownership
 from mainspring.engine.scheduling.planner import Planner
 from mainspring.engine.scheduling.shards import Shards, ShardSettings
 from mainspring.engine.settling.janitor import Janitor, Retention
+from mainspring.engine.settling.preemptor import Preemptor
 from mainspring.engine.settling.reaper import Reaper
 from mainspring.engine.usecases.browsing import BUDGET
 from mainspring.engine.usecases.client import Client
-from mainspring.engine.usecases.jobs import Accepted
+from mainspring.engine.usecases.definitions import Accepted
 from mainspring.engine.usecases.runs import KEY_LIFETIME
 from mainspring.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource, RandomSource, Waiter
@@ -111,8 +112,14 @@ class Engine:
         self.wakeups = Wakeups()
         # One shared cache, so that a claim need not read what the planner has already read.
         definitions, calendars, expiries = Definitions(store), CalendarReader(store), QueueExpiryFollower()
+        restriction_reader = RestrictionReader(store, calendars)
         self.matcher = Matcher(
-            store, clock=tools.clock, random=tools.random, wakeups=self.wakeups, waiter=tools.waiter()
+            store,
+            clock=tools.clock,
+            random=tools.random,
+            wakeups=self.wakeups,
+            waiter=tools.waiter(),
+            restrictions=restriction_reader,
         )
         self._write_health = WriteHealth()
         self.gateway = LocalGateway(
@@ -141,9 +148,17 @@ class Engine:
         self.ownership = Ownership()
         self.shards: Shards | None = None
         self._policies = PolicyFollower(store, waiter=tools.waiter())
-        for follow in (self.matcher.follow, self.client.intake.follow, expiries.follow):
+        followers = (
+            self.matcher.follow,
+            self.matcher.reserved.follow,
+            self.client.intake.follow,
+            expiries.follow,
+        )
+        for follow in followers:
             self._policies.tell(follow)
-        restrictions = RestrictionFollower(store, wakeups=self.wakeups, waiter=tools.waiter())
+        restrictions = RestrictionFollower(
+            store, restriction_reader, wakeups=self.wakeups, waiter=tools.waiter()
+        )
         restrictions.tell(self.matcher.follow_restrictions)
         services: list[Service] = [self._policies, restrictions, self.matcher]
         self._exchange: HintExchange | None = None
@@ -231,9 +246,15 @@ class Engine:
                 definitions=definitions,
                 write_health=self._write_health,
             ),
+            self._make_preemptor(definitions, restrictions),
             Janitor(store, waiter=tools.waiter(), retention=settings.retention),
             FailureWatch(
-                store, clock=tools.clock, ownership=ownership, wakeups=self.wakeups, waiter=tools.waiter()
+                store,
+                clock=tools.clock,
+                ownership=ownership,
+                wakeups=self.wakeups,
+                waiter=tools.waiter(),
+                calendars=calendars,
             ),
             CalendarFollower(
                 store,
@@ -243,6 +264,17 @@ class Engine:
             ),
             CensusTaker(store, clock=tools.clock, ownership=ownership, waiter=tools.waiter()),
         ]
+
+    def _make_preemptor(self, definitions: Definitions, restrictions: RestrictionFollower) -> Preemptor:
+        preemptor = Preemptor(
+            self.store,
+            definitions=definitions,
+            restrictions=restrictions,
+            wakeups=self.wakeups,
+            waiter=self._tools.waiter(),
+        )
+        self._policies.tell(preemptor.follow)
+        return preemptor
 
     async def start(self, *others: Service) -> None:
         """Read what is set, take this node's share of the free shards, then run all services.

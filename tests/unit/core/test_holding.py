@@ -14,7 +14,7 @@ NOW = at(0)
 SECOND = timedelta(seconds=1)
 keys = st.lists(st.integers(1, 4).map(KeyId), max_size=3, unique=True).map(tuple)
 queues = st.lists(keys, max_size=25).map(
-    lambda found: [Candidate(RunId(place + 1), one) for place, one in enumerate(found)]
+    lambda found: [Candidate(RunId(place + 1), one, one[:1]) for place, one in enumerate(found)]
 )
 states = st.dictionaries(
     st.integers(1, 4).map(KeyId),
@@ -52,7 +52,7 @@ def test_whoever_is_left_out_was_stopped_by_a_key_or_stands_behind_one_who_was(
     admission = admit_to_keys(queue, known, len(queue), NOW)
     for place, candidate in enumerate(queue):
         if place not in admission.taken:
-            assert candidate.keys[0] in admission.stopped
+            assert candidate.line in admission.stopped
     counts = Counter(key_id for place in admission.taken for key_id in queue[place].keys)
     for key_id in admission.stopped.values():
         state = known.get(key_id)
@@ -66,19 +66,15 @@ def test_whoever_is_left_out_was_stopped_by_a_key_or_stands_behind_one_who_was(
 def test_runs_of_a_line_start_in_order(queue: list[Candidate], known: dict[KeyId, KeyState]) -> None:
     admission = admit_to_keys(queue, known, len(queue), NOW)
     for place, candidate in enumerate(queue):
-        if candidate.keys and place in admission.taken:
-            before = [
-                other
-                for other, one in enumerate(queue[:place])
-                if one.keys and one.keys[0] == candidate.keys[0]
-            ]
+        if place in admission.taken:
+            before = [other for other, one in enumerate(queue[:place]) if one.line == candidate.line]
             assert set(before) <= set(admission.taken)
 
 
 def test_who_kept_a_place_goes_first_and_takes_no_new_one() -> None:
     key = KeyId(1)
     state = KeyState(max_running=1, hold=Hold.RUN, held=1, holders=frozenset({RunId(2)}))
-    queue = [Candidate(RunId(1), (key,)), Candidate(RunId(2), (key,))]
+    queue = [Candidate(RunId(1), (key,), "a"), Candidate(RunId(2), (key,), "a")]
     admission = admit_to_keys(queue, {key: state}, 5, NOW)
     assert (admission.taken, admission.holds) == ([1], [])
 
@@ -87,31 +83,52 @@ def test_of_those_who_kept_places_no_more_start_than_the_cap_allows() -> None:
     key = KeyId(1)
     holders = [RunId(place) for place in range(5)]
     state = KeyState(max_running=3, hold=Hold.RUN, held=5, holders=frozenset(holders), under_way=1)
-    queue = [Candidate(run_id, (key,)) for run_id in holders[1:]]
+    queue = [Candidate(run_id, (key,), "a") for run_id in holders[1:]]
     assert admit_to_keys(queue, {key: state}, 5, NOW).taken == [0, 1]
 
 
 def test_a_key_that_is_not_locked_stops_its_line_as_busy() -> None:
     free, busy = KeyId(1), KeyId(2)
-    queue = [Candidate(RunId(1), (free, busy)), Candidate(RunId(2), (free,))]
+    queue = [Candidate(RunId(1), (free, busy), "a"), Candidate(RunId(2), (free,), "a")]
     admission = admit_to_keys(queue, {free: KeyState()}, 5, NOW)
     assert admission.taken == []
-    stop = admission.stop_of(free, {free: KeyState()}, NOW)
+    stop = admission.stop_of("a", {free: KeyState()}, NOW)
     assert stop is not None
     assert (stop.key_id, stop.is_busy) == (busy, True)
-    assert admission.stop_of(busy, {}, NOW) is None
+    assert admission.stop_of("b", {}, NOW) is None
+
+
+def test_what_stops_one_line_leaves_others_with_the_same_key_alone() -> None:
+    shared, own = KeyId(1), KeyId(2)
+    queue = [
+        Candidate(RunId(1), (shared, own), "a"),
+        Candidate(RunId(2), (shared,), "b"),
+        Candidate(RunId(3), (shared,), "a"),
+    ]
+    known = {shared: KeyState(max_running=9), own: KeyState(max_running=1, held=1)}
+    admission = admit_to_keys(queue, known, 5, NOW)
+    assert admission.taken == [1]
+    assert admission.stopped == {"a": own}
+
+
+def test_who_has_no_room_under_one_key_takes_none_under_the_others() -> None:
+    own, cap = KeyId(1), KeyId(2)
+    queue = [Candidate(RunId(1), (own, cap), "a"), Candidate(RunId(2), (cap,), "b")]
+    known = {own: KeyState(max_running=1, held=1), cap: KeyState(max_running=1)}
+    admission = admit_to_keys(queue, known, 5, NOW)
+    assert (admission.taken, admission.holds) == ([1], [(cap, RunId(2))])
 
 
 def test_a_stop_says_until_when() -> None:
     key = KeyId(1)
-    queue = [Candidate(RunId(place), (key,)) for place in range(3)]
+    queue = [Candidate(RunId(place), (key,), "a") for place in range(3)]
     rated = {key: KeyState(bucket=Bucket(Rate(2, SECOND), 1))}
-    stop = admit_to_keys(queue, rated, 5, NOW).stop_of(key, rated, NOW)
+    stop = admit_to_keys(queue, rated, 5, NOW).stop_of("a", rated, NOW)
     assert stop is not None
     assert stop.until is not None
     assert at(0.5) <= stop.until <= at(0.51)
     full = {key: KeyState(max_running=1, held=1, retry_at=at(9))}
-    stop = admit_to_keys(queue, full, 5, NOW).stop_of(key, full, NOW)
+    stop = admit_to_keys(queue, full, 5, NOW).stop_of("a", full, NOW)
     assert stop is not None
     assert stop.until == at(9)
 

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from mainspring.core.ids import RunId, SessionId, format_run_id
+from mainspring.core.lane_caps import CapKey, CapScope
 from mainspring.core.limits import own_limit_name
 from mainspring.core.model import LaneKey, Priority, Run, RunKind
 from mainspring.core.rates import Rate
 from mainspring.core.states import RunState
-from mainspring.core.why import MOST_AHEAD, KeyFacts, WaitFacts, Why, WhyCode, explain
+from mainspring.core.why import MOST_AHEAD, CapFacts, KeyFacts, ReserveFacts, WaitFacts, Why, WhyCode, explain
 from mainspring.testing.factories import IdSequence, at
 
 JOB = IdSequence().new_job_id()
@@ -146,6 +147,30 @@ def test_facts_for_programs() -> None:
     assert why(NOTHING).ahead == 0
 
 
+@pytest.mark.parametrize(
+    ("reserved", "running", "has_others", "more"),
+    [
+        (10, 3, False, " Its tenant has 3 of its 10 reserved slots, and gets the next free one."),
+        (10, 3, True, " Its tenant has 3 of its 10 reserved slots, and gets the next free one."),
+        (10, 10, True, " Before it come tenants that have fewer slots than are reserved for them."),
+        (0, 0, True, " Before it come tenants that have fewer slots than are reserved for them."),
+        (10, 12, False, ""),
+        (0, 0, False, ""),
+    ],
+)
+def test_reserves_say_who_gets_the_next_slots(
+    reserved: int, running: int, has_others: bool, more: str
+) -> None:
+    facts = ReserveFacts(reserved=reserved, running=running, has_others=has_others)
+
+    def told(wait: WaitFacts) -> str:
+        return explain(RUN, wait, has_worker=True, now=at(10), reserve=facts).sentence
+
+    for wait in (NOTHING, WaitFacts(ahead=2)):
+        assert told(wait) == why(wait).sentence + more
+    assert told(FULL) == why(FULL).sentence
+
+
 def test_a_run_that_waits_and_expires_says_when() -> None:
     answer = why(WaitFacts(ahead=2, expires_at=at(90)))
     assert answer.code is WhyCode.BEHIND
@@ -157,3 +182,36 @@ def test_a_run_that_waits_and_expires_says_when() -> None:
 
 
 AT_90 = at(90).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def cap_facts(scope: CapScope, held: int, *, most: int = 2, holders: tuple[RunId, ...] = HOLDERS) -> CapFacts:
+    return CapFacts(key=CapKey(scope, "acme"), max_running=most, held=held, holders=holders)
+
+
+@pytest.mark.parametrize("scope", CapScope)
+def test_the_first_cap_that_is_full_is_told(scope: CapScope) -> None:
+    caps = [cap_facts(CapScope.QUEUE, 1), cap_facts(scope, 3), cap_facts(CapScope.LABEL, 9)]
+    told = explain(RUN, WaitFacts(ahead=4), has_worker=True, now=at(1), caps=caps)
+    assert told.code == f"{scope}_full"
+    assert (told.ahead, told.holders) == (4, HOLDERS)
+    names = ", ".join(map(format_run_id, HOLDERS))
+    assert (
+        told.sentence == f"3 of 2 places of {scope} 'acme' are taken by {names} and others; 4 wait before it."
+    )
+
+
+def test_a_full_limit_is_told_before_a_full_cap_and_both_before_quarantine() -> None:
+    caps = [cap_facts(CapScope.QUEUE, 2)]
+    limited = explain(RUN, WaitFacts(keys=(key(),)), has_worker=True, now=at(1), caps=caps)
+    assert limited.code is WhyCode.KEY_FULL
+    crashed = explain(replace(RUN, crashes=1), WaitFacts(), has_worker=True, now=at(1), caps=caps)
+    assert crashed.code is WhyCode.QUEUE_FULL
+
+
+def test_runs_that_may_not_be_named_are_told_of() -> None:
+    caps = [cap_facts(CapScope.QUEUE, 2, holders=())]
+    told = explain(RUN, WaitFacts(), has_worker=True, now=at(1), caps=caps)
+    assert "are taken by runs of other tenants; it is the next one." in told.sentence
+    shared = key(is_of_cluster=True, holders=())
+    told = explain(RUN, WaitFacts(keys=(shared,)), has_worker=True, now=at(1))
+    assert "under the cluster's limit crm for '42' are taken by runs of other tenants" in told.sentence

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from mainspring.api.call import Answer, Call, Endpoint, handles
+from mainspring.api.errors import Rejected
+from mainspring.core.limits import CLUSTER
+from mainspring.core.rights import Right
+from mainspring.errors import InvalidInput
 from mainspring.wire import operations
 from mainspring.wire.limits import KeyPage, LimitPage, LimitView, view_key, view_limit
 from mainspring.wire.views import Deleted
@@ -13,34 +17,51 @@ from mainspring.wire.views import Deleted
 @handles(operations.LIST_LIMITS)
 async def list_limits(call: Call) -> LimitPage:
     limit: int = call.query["limit"]
-    rules = await call.engine.limits.list_page(call.tenant, after=call.query.get("after"), limit=limit)
+    rules = await call.engine.limits.list_page(_owner_of(call), after=call.query.get("after"), limit=limit)
     following = rules[-1].name if len(rules) == limit else None
     return LimitPage([view_limit(rule) for rule in rules], following)
 
 
 @handles(operations.GET_LIMIT)
 async def get_limit(call: Call) -> LimitView:
-    return view_limit(await call.engine.limits.get(call.tenant, call.key))
+    return view_limit(await call.engine.limits.get(_owner_of(call), call.key))
 
 
 @handles(operations.UPSERT_LIMIT)
 async def upsert_limit(call: Call, body: dict[str, Any]) -> Answer[LimitView]:
-    rule, is_new = await call.engine.limits.put(call.tenant, call.key, body)
+    rule, is_new = await call.engine.limits.put(_owner_of(call), call.key, body)
     return Answer(view_limit(rule), status=201 if is_new else 200)
 
 
 @handles(operations.DELETE_LIMIT)
 async def delete_limit(call: Call) -> Deleted:
-    await call.engine.limits.delete(call.tenant, call.key)
+    await call.engine.limits.delete(_owner_of(call), call.key)
     return Deleted()
 
 
 @handles(operations.LIST_LIMIT_KEYS)
 async def list_limit_keys(call: Call) -> KeyPage:
     limit: int = call.query["limit"]
-    keys = await call.engine.limits.keys(call.tenant, call.key, after=call.query.get("after"), limit=limit)
+    keys = await call.engine.limits.keys(
+        _owner_of(call), call.key, after=call.query.get("after"), limit=limit
+    )
     following = keys[-1].key if len(keys) == limit else None
     return KeyPage([view_key(key) for key in keys], following)
+
+
+def _owner_of(call: Call) -> str:
+    """Return whose limits a request is about: those of its tenant, or those of the cluster."""
+    scope = call.query["scope"]
+    if scope not in {"tenant", "cluster"}:
+        raise InvalidInput("scope", f"must be tenant or cluster, not {scope!r}")
+    if scope == "tenant":
+        return call.tenant
+    if Right.ADMIN not in call.principal.rights:
+        needed = Right.ADMIN.value
+        raise Rejected(
+            403, f"{call.principal.name} may not do this for the cluster: it needs the right {needed!r}"
+        )
+    return CLUSTER
 
 
 ROUTES: list[Endpoint] = [list_limits, get_limit, upsert_limit, delete_limit, list_limit_keys]

@@ -27,7 +27,8 @@ from mainspring.core.fields import (
     read_text,
 )
 from mainspring.core.ids import JobId, format_run_id
-from mainspring.core.model import Priority, RunKind
+from mainspring.core.model import RunKind
+from mainspring.core.priorities import read_priority
 from mainspring.core.states import RunState
 from mainspring.engine.usecases.browsing import RunFilter
 from mainspring.engine.usecases.submissions import Submission
@@ -74,7 +75,7 @@ def _submission(
 ) -> Submission:
     priority = None
     if body.priority is not None:
-        priority = read_choice(body.priority, f"{prefix}priority", Priority, by_name=True)
+        priority = read_priority(body.priority, f"{prefix}priority")
     return Submission(
         job_id=job_id,
         payload=_payload(body.payload, f"{prefix}payload"),

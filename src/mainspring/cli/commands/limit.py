@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 _PAGE = Whole(1, 1000)
 
 
+cluster_option = click.option(
+    "--cluster",
+    "scope",
+    is_flag=True,
+    flag_value="cluster",
+    default="tenant",
+    help="Not a limit of the tenant, but one that all tenants share.",
+)
+
+
 @click.group("limit")
 def limit_group() -> None:
     """Set limits that jobs share, and show what is taken of them."""
@@ -31,6 +41,7 @@ def limit_group() -> None:
 @kind_option("--rate", RATE.kind, words=f"{RATE.summary[:-1]}, like 10/s.")
 @kind_option("--burst", BURST.kind, words=BURST.summary)
 @kind_option("--hold", HOLD.kind, default=Hold.ATTEMPT.value, words=HOLD.summary)
+@cluster_option
 @caller_options
 @json_option
 def set_command(
@@ -41,6 +52,7 @@ def set_command(
     hold: Hold,
     server: str,
     *,
+    scope: str,
     as_json: bool,
 ) -> None:
     """Set limit NAME: --max-running, --rate, or both.
@@ -54,26 +66,28 @@ def set_command(
         "hold": hold.value,
     }
     given = {field: value for field, value in body.items() if value is not None}
-    _print(call(server, lambda client: client.put_limit(name, given)), as_json=as_json)
+    _print(call(server, lambda client: client.put_limit(name, given, scope=scope)), as_json=as_json)
 
 
 @limit_group.command("show")
 @click.argument("name")
+@cluster_option
 @caller_options
 @json_option
-def show_command(name: str, server: str, *, as_json: bool) -> None:
+def show_command(name: str, server: str, *, scope: str, as_json: bool) -> None:
     """Show limit NAME."""
-    _print(call(server, lambda client: client.get_limit(name)), as_json=as_json)
+    _print(call(server, lambda client: client.get_limit(name, scope=scope)), as_json=as_json)
 
 
 @limit_group.command("list")
 @kind_option("--limit", _PAGE, default="100", words="The most to list.")
 @click.option("--after", metavar="NAME", help="Only limits after this one, to go on with a list.")
+@cluster_option
 @caller_options
 @json_option
-def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -> None:
+def list_command(limit: int, after: str | None, server: str, *, scope: str, as_json: bool) -> None:
     """List the limits that jobs share."""
-    page = call(server, lambda client: client.list_limits(after=after, limit=limit))
+    page = call(server, lambda client: client.list_limits(after=after, limit=limit, scope=scope))
     if as_json:
         print_json(plain(page))
         return
@@ -86,11 +100,12 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
 @click.argument("name")
 @kind_option("--limit", _PAGE, default="100", words="The most to list.")
 @click.option("--after", metavar="KEY", help="Only keys after this one, to go on with a list.")
+@cluster_option
 @caller_options
 @json_option
-def keys_command(name: str, limit: int, after: str | None, server: str, *, as_json: bool) -> None:
+def keys_command(name: str, limit: int, after: str | None, server: str, *, scope: str, as_json: bool) -> None:
     """List the keys of limit NAME, with how much of each is taken."""
-    page = call(server, lambda client: client.list_limit_keys(name, after=after, limit=limit))
+    page = call(server, lambda client: client.list_limit_keys(name, after=after, limit=limit, scope=scope))
     if as_json:
         print_json(plain(page))
         return
@@ -109,11 +124,12 @@ def keys_command(name: str, limit: int, after: str | None, server: str, *, as_js
 
 @limit_group.command("rm")
 @click.argument("name")
+@cluster_option
 @caller_options
 @json_option
-def rm_command(name: str, server: str, *, as_json: bool) -> None:
+def rm_command(name: str, server: str, *, scope: str, as_json: bool) -> None:
     """Delete limit NAME, which no job may use."""
-    call(server, lambda client: client.delete_limit(name))
+    call(server, lambda client: client.delete_limit(name, scope=scope))
     if as_json:
         print_json({"deleted": True, "name": name})
     else:

@@ -22,6 +22,7 @@ class Preview:
     Attributes:
         local: the fire time in the zone of the job's cron expression, or of its first calendar.
         excluded_by: `NAME@VERSION` of the calendar that keeps it out; None if it becomes a run.
+        skipped_by: `NAME@VERSION` of the calendar of a blackout that will skip it; None if none does.
         rolled_from: the furthest fire time that moved here; None if none did.
         dst: `gap` right after clocks were set ahead, `overlap` at a time that clocks show twice; else None.
     """
@@ -29,6 +30,7 @@ class Preview:
     fire_at: datetime
     local: datetime
     excluded_by: str | None = None
+    skipped_by: str | None = None
     rolled_from: datetime | None = None
     dst: str | None = None
 

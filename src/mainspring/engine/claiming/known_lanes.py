@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mainspring.core.ids import LaneId
+from mainspring.core.lane_caps import LaneCaps
 from mainspring.core.lane_marks import mark_of
 from mainspring.core.limits import is_batched, is_lined_up
 from mainspring.core.model import Lane, LaneKey
+from mainspring.engine.claiming.capped_lanes import CappedLanes
 
 
 @dataclass(slots=True)
@@ -47,15 +49,19 @@ class KnownLanes:
     """The lanes by id, by key, and by queue and route.
 
     Attributes:
-        changes: grows when a lane is added or dropped.
+        changes: grows when a lane is added or dropped, and when others have caps.
+        capped: those with caps.
         lined_up: those whose runs wait in lines.
+        plain_lines: those of them whose runs have no keys, so that they are one line: they have a cap.
         batched: those of them whose runs are taken in batches.
         quarantined: since when each lane has a quarantined run that is ready, or from when on it will.
     """
 
     def __init__(self) -> None:
         self.changes = 0
+        self.capped = CappedLanes()
         self.lined_up: set[LaneId] = set()
+        self.plain_lines: set[LaneId] = set()
         self.batched: set[LaneId] = set()
         self.quarantined: dict[LaneId, datetime] = {}
         self._lanes: dict[LaneId, KnownLane] = {}
@@ -82,6 +88,10 @@ class KnownLanes:
     def routes(self) -> dict[tuple[str, str], dict[LaneId, None]]:
         """The lanes of each queue and route."""
         return self._by_route
+
+    def kind_of(self, lane_id: LaneId) -> tuple[bool, bool]:
+        """Return whether the runs of a lane wait in lines, and whether in batches. A claim has one kind of lanes."""
+        return lane_id in self.lined_up, lane_id in self.batched
 
     def find(self, key: LaneKey) -> LaneId | None:
         """Return a lane's id; None if it is not known."""
@@ -131,14 +141,32 @@ class KnownLanes:
         self._lanes[lane.id] = lane
         self._by_key[lane.key] = self._by_mark[mark_of(lane.key)] = lane.id
         self._by_route.setdefault((lane.key.queue, lane.key.route), {})[lane.id] = None
-        if is_lined_up(lane.key.route):
-            self.lined_up.add(lane.id)
-            if is_batched(lane.key.route):
-                self.batched.add(lane.id)
+        self._sort(lane)
         if self._ids and lane.id < self._ids[-1]:
             insort(self._ids, lane.id)
         else:
             self._ids.append(lane.id)
+
+    def _sort(self, lane: KnownLane) -> None:
+        """Note how runs of a lane are claimed."""
+        is_capped = self.capped.add(lane.id, lane.key)
+        if is_lined_up(lane.key.route):
+            self.lined_up.add(lane.id)
+            if is_batched(lane.key.route):
+                self.batched.add(lane.id)
+        elif is_capped:
+            self.lined_up.add(lane.id)
+            self.plain_lines.add(lane.id)
+
+    def follow(self, caps: LaneCaps) -> set[LaneId]:
+        """Keep other caps. Return the lanes whose runs without keys are a line from now on, or no longer are."""
+        before = self.plain_lines
+        self.changes += 1
+        self.capped.follow(caps)
+        self.lined_up, self.batched, self.plain_lines = set(), set(), set()
+        for lane in self._lanes.values():
+            self._sort(lane)
+        return before ^ self.plain_lines
 
     def _drop(self, lane_id: LaneId) -> None:
         lane = self._lanes.pop(lane_id, None)
@@ -146,6 +174,8 @@ class KnownLanes:
             return
         self.changes += 1
         self.quarantined.pop(lane_id, None)
+        self.capped.drop(lane_id)
+        self.plain_lines.discard(lane_id)
         self.lined_up.discard(lane_id)
         self.batched.discard(lane_id)
         if self._by_key.get(lane.key) == lane_id:  # else it was made anew under another id

@@ -23,10 +23,11 @@ from mainspring.engine.claiming.lane_rounds import (
 )
 from mainspring.engine.claiming.lines import LinesInView
 from mainspring.engine.claiming.no_room import NoRoom
+from mainspring.engine.common.restrictions import RestrictionReader
 from mainspring.ports.clock import Clock, RandomSource
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
-from mainspring.ports.store.limits import LineClaim, LineClaimResult
+from mainspring.ports.store.limits import PLAIN, LineClaim, LineClaimResult
 
 _LAG = SCAN_DEPTHS[0].lag or timedelta(0)
 PEEKED_LANES = 64
@@ -94,8 +95,7 @@ class LaneCache:
         self._read_at = -1.0e9
         if isinstance(result, LineClaimResult):
             assert isinstance(request, LineClaim), "it is the answer to one"
-            self._are_lines_old = True
-            self.lines.note_claim(request, result, now)
+            self._note_lines(request, result, now)
             return
         assert isinstance(request, ClaimRequest), "it is the answer to one"
         if request.is_quarantined and result.runs:
@@ -106,18 +106,50 @@ class LaneCache:
             is_full = len(result.runs) == request.limit and result.taken
             self._heard.update(dict.fromkeys(result.taken if is_full else request.lanes))
 
+    def _note_lines(self, request: LineClaim, result: LineClaimResult, now: datetime) -> None:
+        capped = self._lanes.capped
+        self._are_lines_old = True
+        self.lines.note_claim(request, result, now, is_cap=capped.is_cap)
+        capped.close(result.stops.values(), now)
+        plain = [line.key.lane_id for line in request.lines if line.key.key_id == PLAIN]
+        capped.news.update(plain)
+        if not self._are_few:
+            self._heard.update(dict.fromkeys(plain))
+
     def make_room(self, key_ids: Collection[KeyId] | None) -> None:
         """Note that runs with these keys have ended, so there may be room for those that wait; None: any keys."""
-        if self.lines.open(key_ids):
+        has_room = self._lanes.capped.open(key_ids)
+        if self.lines.open(key_ids) or has_room:
             self._are_lines_old = True
 
-    async def settle(self, store: Store, now: datetime) -> None:
+    async def settle(self, reader: RestrictionReader, now: datetime) -> None:
         """Keep the restrictions as they are from now on: some lanes are paused, and others no longer are."""
-        await self.held.renew(store)
+        await self.held.renew(reader)
         held, freed = self.held.settle(self._lanes, now)
         for lane_id in held:
             self.order.remove(lane_id)
         self.order.keep([self._lanes[lane_id].view() for lane_id in freed], among=())
+        if self._lanes.capped:
+            self._lanes.capped.news |= freed & self._lanes.plain_lines
+            self._are_lines_old = True
+        if (
+            self.held.caps is not self._lanes.capped.caps
+        ):  # it is compared at each tick, and there may be many
+            self._follow_caps(now)
+
+    def _follow_caps(self, now: datetime) -> None:
+        """Have runs without keys wait in a line where their lane has a cap now, and no longer where it has none."""
+        lanes = self._lanes
+        if self.held.caps == lanes.capped.caps:
+            lanes.capped.caps = self.held.caps
+            return
+        for lane_id in lanes.follow(self.held.caps):
+            is_line = lane_id in lanes.plain_lines
+            self.lines.note_plain(lane_id, lanes[lane_id].ready_at if is_line else None)
+            if not is_line:
+                self.order.keep(self.held.take([lanes[lane_id].view()], now), among=())
+        lanes.capped.news |= lanes.plain_lines
+        self._are_lines_old = True
 
     # -- looks ---------------------------------------------------------------------------------------------------------
 
@@ -141,8 +173,8 @@ class LaneCache:
         instants = [self.order.next_ready_at()]
         instants += [instant for instant in self.chooser.quarantined_at().values() if instant > now]
         delays = [(instant - now).total_seconds() for instant in instants if instant]
-        ends_in = self.held.ends_in(now)
-        return min(delays if ends_in is None else [*delays, ends_in], default=None)
+        changes_in = self.held.changes_in(now)
+        return min(delays if changes_in is None else [*delays, changes_in], default=None)
 
     async def read(self, store: Store, clock: Clock, random: RandomSource, now: datetime) -> None:
         """Look at the lanes, each from its lower bound on, and from time to time from further back."""
@@ -192,24 +224,39 @@ class LaneCache:
 
     async def _read_lines(self, store: Store, clock: Clock, now: datetime) -> None:
         """Look at the lines of runs with limits: in their lanes, these are what is ready."""
-        await self.lines.read(store, clock, now, batched=self._lanes.batched)
-        found = []
-        for lane_id in self._lanes.lined_up:
-            lane = self._lanes[lane_id]
-            found.append(Lane(lane_id, lane.key, self.lines.head(lane_id, now), lane.quarantined_at))
-        self._lanes.keep(found, (), now)
+        lanes, capped, found = self._lanes, self._lanes.capped, []
+        if len(lanes.lined_up) > len(lanes.plain_lines):
+            await self.lines.read(store, clock, now, batched=lanes.batched)
+            found = [
+                self._view(lane_id, now) for lane_id in lanes.lined_up if lane_id not in lanes.plain_lines
+            ]
+            lanes.keep(found, (), now)
+        # What a look has found of runs without keys stays as it was found: it says where the next look begins.
+        plain, capped.news = capped.news & lanes.plain_lines, set()
+        found += [self._view(lane_id, now) for lane_id in plain]
         self.order.keep(self.held.take(found, now), among=())
+
+    def _view(self, lane_id: LaneId, now: datetime) -> Lane:
+        """Return a lane whose runs wait in lines, with when there is something to claim."""
+        lane = self._lanes[lane_id]
+        head = self._lanes.capped.opens_at(lane_id, self.lines.head(lane_id, now))
+        return Lane(lane_id, lane.key, head, lane.quarantined_at)
 
     def _keep(self, lanes: Collection[Lane], among: Collection[LaneId], now: datetime) -> None:
         for lane_id in self._lanes.keep(lanes, among, now):
             self.order.remove(lane_id)
             self.held.drop(lane_id)
             self._no_room.forget((lane_id,))
+            self.lines.note_plain(lane_id, None)
         plain = []
         for lane in lanes:
             if lane.id not in self._lanes.lined_up:
                 plain.append(lane)
-            elif lane.earliest_quarantined_at is None:
+                continue
+            if lane.id in self._lanes.plain_lines:
+                self.lines.note_plain(lane.id, lane.earliest_ready_at)
+                self._lanes.capped.news.add(lane.id)
+            if lane.earliest_quarantined_at is None:
                 self._no_room.forget((lane.id,))
         self.order.keep(self.held.take(plain, now), among=())
 
@@ -224,7 +271,8 @@ class LaneCache:
             ids = [head.lane_id for head in heads[:PEEKED_LANES]]
             lows = {lane_id: self._lanes[lane_id].settled for lane_id in ids}
             found = await store.read_ready_instants(ids, lows=lows, now=now, limit=PEEKED_RUNS)
-            found = {**found, **self.lines.instants(self._lanes.lined_up.intersection(ids), now, PEEKED_RUNS)}
+            keyed = self._lanes.lined_up.intersection(ids) - self._lanes.plain_lines
+            found = {**found, **self.lines.instants(keyed, now, PEEKED_RUNS)}
             # Beyond the last run that was seen of a lane, and beyond the first lane that was not, runs may be missing.
             ends = [found[lane_id][-1] for lane_id in ids if len(found[lane_id]) == PEEKED_RUNS]
             ends += [head.ready_at for head in heads[PEEKED_LANES : PEEKED_LANES + 1]]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 
-from mainspring.core.fairness import LaneOrder
-from mainspring.core.ids import LaneId
+from mainspring.core.fairness import LaneOrder, Reach
+from mainspring.core.ids import KeyId, LaneId
 from mainspring.core.model import LaneKey
 from mainspring.engine.claiming.abilities import Abilities
 from mainspring.engine.claiming.held_lanes import HeldLanes
@@ -16,6 +17,7 @@ from mainspring.engine.claiming.known_lanes import KnownLane, KnownLanes
 from mainspring.engine.claiming.lane_rounds import SCAN_DEPTHS
 from mainspring.engine.claiming.lines import LinesInView
 from mainspring.engine.claiming.no_room import NoRoom
+from mainspring.ports.store.claims import NO_CAPPED_LANES
 from mainspring.ports.store.limits import LineQuota
 
 _MOST_SPECULATIVE = 8
@@ -33,8 +35,10 @@ class LaneChoice:
         quotas: the most runs to take of each; no bound where there is none.
         lines: if the lanes are those of runs with limits, the lines to claim from; a choice has lanes of one kind.
         are_batches: runs of these lines are taken in batches.
+        is_oldest_first: of all these lines, the oldest run goes first.
         quarantined: the lanes with a quarantined run, the longest waiting first.
         policy_epoch: that of the restrictions which these lanes keep.
+        caps: the keys of the caps of those lanes that have some.
     """
 
     lanes: tuple[LaneId, ...]
@@ -44,6 +48,8 @@ class LaneChoice:
     lines: tuple[LineQuota, ...] = ()
     policy_epoch: int = 0
     are_batches: bool = False
+    is_oldest_first: bool = False
+    caps: Mapping[LaneId, tuple[KeyId, ...]] = field(default_factory=lambda: NO_CAPPED_LANES)
 
 
 class LaneChooser:
@@ -81,20 +87,25 @@ class LaneChooser:
         quotas = self._order.choose(abilities.reach, seats, now)
         if self._lanes.lined_up and not self._lanes.lined_up.isdisjoint(quotas):
             return self._choose_kind(abilities, quotas, now)
+        quarantined = self.quarantined(abilities, now)
         return LaneChoice(
             lanes=tuple(quotas),
             lows={lane_id: self._lanes[lane_id].settled for lane_id in quotas},
-            quarantined=self.quarantined(abilities, now),
+            quarantined=quarantined,
             quotas=quotas,
             policy_epoch=self._held.epoch,
+            caps=self._lanes.capped.of(quarantined),
         )
 
     def _choose_kind(self, abilities: Abilities, quotas: Mapping[LaneId, int], now: datetime) -> LaneChoice:
         """Return the lanes with limits, or those without: a claim takes runs of one kind.
 
         It is that of the lane that goes first. If lanes of both kinds wait in its tier, they take turns, each with what
-        was dealt to them; but not where the oldest run goes first.
+        was dealt to them; but not where the oldest run goes first, nor where lanes have reserved seats.
         """
+        plain = {key: quota for key, quota in quotas.items() if key not in self._lanes.lined_up}
+        if abilities.reach.reserved:
+            quotas = self._keep_reserved_kind(abilities.reach, quotas)
         leader = next(iter(quotas))
         tier = self._order.priority_of(leader)
         first = {key in self._lanes.lined_up for key in quotas if self._order.priority_of(key) is tier}
@@ -107,17 +118,32 @@ class LaneChooser:
             lined_up, are_batches = self._choose_batches(abilities, lined_up)
         fifo = {key for key in lined_up if self._order.is_fifo(key)}
         lines = self._lines.pick(lined_up, now, fifo=fifo) if are_lined_up else ()
-        plain = {key: quota for key, quota in quotas.items() if key not in self._lanes.lined_up}
+        lines = keep_reserved_lines(abilities.reach, lines)
+        if not are_lined_up:
+            plain = {key: quota for key, quota in plain.items() if key in quotas}
         kept = lined_up if lines else plain
+        quarantined = self.quarantined(abilities, now)
         return LaneChoice(
             lanes=tuple(kept),
             lows={} if lines else {lane_id: self._lanes[lane_id].settled for lane_id in kept},
-            quarantined=self.quarantined(abilities, now),
+            quarantined=quarantined,
             quotas=kept,
             lines=lines,
             policy_epoch=self._held.epoch,
             are_batches=are_batches,
+            is_oldest_first=fifo == lined_up.keys(),
+            caps=self._lanes.capped.of((*kept, *quarantined)),
         )
+
+    def _keep_reserved_kind(self, reach: Reach, quotas: Mapping[LaneId, int]) -> dict[LaneId, int]:
+        """Return the lanes of the kind of the first one, which has reserved seats.
+
+        If lanes of other kinds have some, too, they come before all lanes without.
+        """
+        leader = self._lanes.kind_of(next(iter(reach.reserved)))
+        if any(self._lanes.kind_of(key) != leader for key in reach.reserved):
+            quotas, reach.is_cut = reach.reserved, True
+        return {key: quota for key, quota in quotas.items() if self._lanes.kind_of(key) == leader}
 
     def _choose_batches(
         self, abilities: Abilities, lined_up: Mapping[LaneId, int]
@@ -139,19 +165,23 @@ class LaneChooser:
         """Return the lanes from which a session may get what a hint has just announced, without reading them.
 
         None if that cannot be told so cheaply: something was ready or quarantined at the last read, so that others may
-        come first, or these abilities serve too many lanes, or none that is known.
+        come first, or a tenant has fewer slots than are reserved for it, or these abilities serve too many lanes, or
+        none that is known.
         """
-        if self.has_ready(now):
+        served, reserves = self._serve_few(abilities), self._order.reserves
+        if self.has_ready(now) or (reserves and any(reserves.missing(lane.key.tenant) for lane in served)):
             return None
-        return self._choose_among(self._serve_few(abilities))
+        return self._choose_among(served)
 
     def choose_for_new(self, key: LaneKey, abilities: Abilities, now: datetime) -> LaneChoice | None:
         """Return all lanes from which a session gets work, if a new run of one lane is the next that it would get.
 
         None if that is not certain: at the last read something was ready or quarantined for it, or these abilities
-        serve too many lanes, or not this one, or the lane is not known.
+        serve too many lanes, or not this one, or the lane is not known, or it has a cap.
         """
-        served = self._serve_few(abilities)
+        if self._lanes.capped and self._order.wake(now):
+            return None  # it may be of a lane with a cap, which comes first
+        served = () if self._held.is_over(now) else self._serve_few(abilities)
         if all(lane.key != key for lane in served):
             return None
         if any(
@@ -172,7 +202,7 @@ class LaneChooser:
                 for (queue, route), lanes in self._lanes.routes.items()
                 if abilities.serve(queue, route)
                 for lane_id in lanes
-                if lane_id not in self._held
+                if lane_id not in self._held and lane_id not in self._lanes.capped
             )
             found = [self._lanes[lane_id] for lane_id in islice(ids, _MOST_SPECULATIVE + 1)]
             found.sort(key=lambda lane: (lane.key.priority, lane.id))
@@ -215,3 +245,16 @@ class LaneChooser:
             self._no_room.may_drain(lane_id, self._lanes[lane_id].seen_at)
             for lane_id in self.quarantined(abilities, by)
         )
+
+
+def keep_reserved_lines(reach: Reach, lines: tuple[LineQuota, ...]) -> tuple[LineQuota, ...]:
+    """Return only the lines of lanes with reserved seats, if these are asked for fewer runs than they have seats."""
+    if not reach.reserved:
+        return lines
+    picked: Counter[LaneId] = Counter()
+    for line in lines:
+        picked[line.key.lane_id] += line.quota
+    if all(picked[key] >= quota for key, quota in reach.reserved.items() if key in picked):
+        return lines
+    reach.is_cut = True
+    return tuple(line for line in lines if line.key.lane_id in reach.reserved)

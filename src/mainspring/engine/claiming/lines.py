@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from heapq import nsmallest
@@ -12,6 +12,7 @@ from mainspring.core.ids import KeyId, LaneId
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
 from mainspring.ports.store.limits import (
+    PLAIN,
     BatchLine,
     Line,
     LineClaim,
@@ -114,7 +115,9 @@ class LinesInView:
             batched: lanes whose runs are taken in batches.
         """
         begun = clock.monotonic()
-        if self._after is not None and (changed := sorted(self._changed)):
+        if self._after is not None and (
+            changed := sorted(key for key in self._changed if key.key_id != PLAIN)
+        ):
             lines = await store.read_some_lines(changed)
             found = {line.key: line for line in await _read_batches(store, lines, batched, now)}
             for key in changed:
@@ -135,14 +138,22 @@ class LinesInView:
         self._next_slice_at = ended + (ended - begun) / SLICE_SHARE if is_one_of_many else begun
 
     def _end_round(self) -> None:
-        """Forget the lines that were not seen since the round began."""
-        for key in [key for key in self._keys() if key not in self._seen]:
+        """Forget the lines that were not seen since the round began, but for runs without keys."""
+        for key in [key for key in self._keys() if key not in self._seen and key.key_id != PLAIN]:
             self._note(key, None)
         self._after = None
         self._seen = set()
 
     def _keys(self) -> Iterator[LineKey]:
         return (LineKey(key_id, lane_id) for lane_id, lines in self._lanes.items() for key_id in lines)
+
+    def note_plain(self, lane_id: LaneId, ready_at: datetime | None) -> None:
+        """Take over what a look has found of the runs without keys of a lane with a cap; None: it has none."""
+        key = LineKey(PLAIN, lane_id)
+        if ready_at is not None:
+            self._note(key, Line(key, ready_at))
+        elif lane_id in self._lanes:
+            self._note(key, None)
 
     def _note(self, key: LineKey, line: Line | BatchLine | None) -> None:
         """Take over what a look has found of a line; None: nothing waits in it."""
@@ -172,8 +183,10 @@ class LinesInView:
         Args:
             quotas: the most runs to take of each lane.
             fifo: the lanes of queues that serve the oldest run first. Only the head of each line is taken of them, as
-                runs of other lines may be older than what stands behind it. A line that is alone has no others.
+                runs of other lines may be older than what stands behind it. A line that is alone has no others. Of runs
+                without keys the quotas say how many are the oldest, if there are no other queues.
         """
+        is_fifo = all(lane_id in fifo for lane_id in quotas)
         is_alone = len(quotas) == 1 and all(len(self._lanes.get(lane_id, ())) == 1 for lane_id in quotas)
         picked: list[LineQuota] = []
         self._turns += 1
@@ -184,7 +197,8 @@ class LinesInView:
             )
             left = most
             for _, _, key_id in nsmallest(_MOST_LINES - len(picked), ready):
-                quota = 1 if lane_id in fifo and not is_alone else lines[key_id].quota
+                is_head_only = lane_id in fifo and not is_alone and not (is_fifo and key_id == PLAIN)
+                quota = 1 if is_head_only else lines[key_id].quota
                 quota = min(quota, left)
                 if quota < 1:
                     break
@@ -193,8 +207,14 @@ class LinesInView:
                 picked.append(LineQuota(LineKey(key_id, lane_id), lines[key_id].head_at, quota))
         return tuple(picked)
 
-    def note_claim(self, request: LineClaim, result: LineClaimResult, now: datetime) -> None:
-        """Take over what a claim has found out about its lines."""
+    def note_claim(
+        self, request: LineClaim, result: LineClaimResult, now: datetime, *, is_cap: Callable[[KeyId], bool]
+    ) -> None:
+        """Take over what a claim has found out about its lines.
+
+        Args:
+            is_cap: says whether a key is that of a cap, which closes whole lanes.
+        """
         for line in request.lines:
             known = self._lanes.get(line.key.lane_id, {}).get(line.key.key_id)
             if known is None:
@@ -204,16 +224,15 @@ class LinesInView:
             stop = result.stops.get(line.key)
             if stop is not None:
                 known.quota = max(taken, 1)
-                self._close(line.key, known, stop, now)
+                if not is_cap(stop.key_id):
+                    self._close(line.key, known, stop, now)
             elif taken >= line.quota:
                 known.quota = 2 * line.quota
 
     def _close(self, key: LineKey, known: _Known, stop: LineStop, now: datetime) -> None:
         self._open(key, known)
-        if stop.is_busy:
-            known.closed_until = now + BUSY_PERIOD
-        else:
-            known.closed_until = min(stop.until or now + FULL_PERIOD, now + FULL_PERIOD)
+        known.closed_until = closed_until(stop, now)
+        if not stop.is_busy:
             known.closed_by = stop.key_id
             self._closed.setdefault(stop.key_id, set()).add(key)
 
@@ -232,6 +251,13 @@ class LinesInView:
         for key in found:
             self._open(key, self._lanes[key.lane_id][key.key_id])
         return bool(found)
+
+
+def closed_until(stop: LineStop, now: datetime) -> datetime:
+    """Return when something that was stopped is tried again, if nothing is heard before."""
+    if stop.is_busy:
+        return now + BUSY_PERIOD
+    return min(stop.until or now + FULL_PERIOD, now + FULL_PERIOD)
 
 
 async def _read_batches(

@@ -103,7 +103,8 @@ class LaneChoices:
         if bound is not None and 0 < bound.limit < limit:
             others = self._choose(abilities.without(bound.functions), seats)
             choice, limit = divide(choice, others, bound, limit)
-        if choice.are_batches:  # whatever a worker claims ahead of its slots, it is not whole batches
+        if choice.are_batches or (choice.caps and choice.lines):
+            # Whatever a worker claims ahead of its slots, it is not whole batches, nor what others wait to start.
             limit = min(limit, self._sessions.slots(call.session_id))
         return make_request(call, choice, limit)
 
@@ -143,6 +144,8 @@ def make_request(call: ClaimCall, choice: LaneChoice, limit: int) -> Request:
         lines=choice.lines,
         policy_epoch=choice.policy_epoch,
         are_batches=choice.are_batches,
+        is_oldest_first=choice.is_oldest_first,
+        caps=choice.caps,
     )
 
 
@@ -164,6 +167,7 @@ def make_plain_request(call: ClaimCall, choice: LaneChoice, limit: int) -> Claim
             limit=1,
             is_quarantined=True,
             policy_epoch=choice.policy_epoch,
+            caps=choice.caps,
         )
     return ClaimRequest(
         session_id=call.session_id,

@@ -7,7 +7,7 @@ from typing import Any
 
 from mainspring.core.fields import read_word
 from mainspring.core.limit_settings import read_limit
-from mainspring.core.limits import LimitRule, used_limits
+from mainspring.core.limits import CLUSTER, LimitRule, used_limits
 from mainspring.core.model import JobSpec
 from mainspring.errors import Conflict, InvalidInput, NotFound
 from mainspring.ports.clock import Clock
@@ -35,7 +35,8 @@ async def check_limits(
         )
     if not any(used_limits(spec.concurrency) for spec in specs):
         return
-    known = sorted(rule.name for rule in await store.list_limits(tenant))
+    rules = [*await store.list_limits(tenant), *await store.list_limits(CLUSTER)]
+    known = sorted({rule.name for rule in rules})
     for index, spec in enumerate(specs):
         for place, limit in enumerate(spec.concurrency):
             if limit.use is not None and limit.use not in known:
@@ -51,7 +52,10 @@ def _has_new_rules(spec: JobSpec) -> bool:
 
 
 class Limits:
-    """Limits that jobs share. Every method acts for one tenant."""
+    """Limits that jobs share. Every method acts for one tenant, or for `CLUSTER`: those that all tenants share.
+
+    A job that uses a limit has that of its tenant; if there is none of that name, that of the cluster.
+    """
 
     def __init__(self, store: Store, *, clock: Clock) -> None:
         self._store = store
@@ -90,6 +94,8 @@ class Limits:
             NotFound: there is none of that name.
             Conflict: a job uses it.
         """
+        if ":" in name:  # it is no limit that somebody has set by this name
+            raise NotFound("limit", name)
         deletion = await self._store.delete_limit(tenant, name)
         if deletion.used_by:
             users = ", ".join(deletion.used_by)

@@ -22,6 +22,7 @@ from mainspring.core.ids import RunId
 from mainspring.ports.store.backfills import BackfillStore
 from mainspring.ports.store.browse import BrowseStore
 from mainspring.ports.store.calendars import CalendarStore
+from mainspring.ports.store.caps import CapStore
 from mainspring.ports.store.census import CensusStore
 from mainspring.ports.store.claims import ClaimStore
 from mainspring.ports.store.failures import FailureStore
@@ -29,6 +30,8 @@ from mainspring.ports.store.jobs import JobStore
 from mainspring.ports.store.limits import LimitStore
 from mainspring.ports.store.nodes import NodeStore
 from mainspring.ports.store.policies import PolicyStore
+from mainspring.ports.store.preemption import PreemptionStore
+from mainspring.ports.store.priorities import PriorityStore
 from mainspring.ports.store.restrictions import RestrictionStore
 from mainspring.ports.store.runs import RunStore
 from mainspring.ports.store.schedule import ScheduleStore
@@ -47,8 +50,11 @@ class Store(
     BrowseStore,
     CensusStore,
     PolicyStore,
+    PriorityStore,
+    PreemptionStore,
     RestrictionStore,
     LimitStore,
+    CapStore,
     CalendarStore,
     FailureStore,
     BackfillStore,

@@ -9,14 +9,17 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Protocol
 
-from mainspring.core.ids import JobId, LaneId, RunId, SessionId
+from mainspring.core.ids import JobId, KeyId, LaneId, RunId, SessionId
 from mainspring.core.model import Lane
 from mainspring.core.outcomes import Transition
+from mainspring.core.preemption import PreemptionMark
 from mainspring.core.values import value
 from mainspring.ports.store.runs import NewRun
 
 NO_QUOTAS: Mapping[LaneId, int] = MappingProxyType({})
 """For requests that may take any number of runs of each lane."""
+NO_CAPPED_LANES: Mapping[LaneId, tuple[KeyId, ...]] = MappingProxyType({})
+"""For requests that are about no lane with a cap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,7 @@ class ClaimRequest:
         quotas: the most runs of each lane, so that the seats are shared; no bound for other lanes, nor for quarantined
             runs. Requests of one call that have the same object here share the quotas.
         policy_epoch: that of the restrictions under which the lanes were chosen.
+        caps: see `LineClaim`; only for a quarantined run. Other runs of such lanes are claimed by `claim_lined_up`.
     """
 
     session_id: SessionId
@@ -41,6 +45,7 @@ class ClaimRequest:
     quotas: Mapping[LaneId, int] = field(default_factory=lambda: NO_QUOTAS)
     is_quarantined: bool = False
     policy_epoch: int = 0
+    caps: Mapping[LaneId, tuple[KeyId, ...]] = field(default_factory=lambda: NO_CAPPED_LANES)
 
 
 @value()
@@ -100,7 +105,11 @@ class ClaimResult:
 
 @value(kw_only=True)
 class HeldRun:
-    """The facts about a RUNNING run, from which its next state is decided."""
+    """The facts about a RUNNING run, from which its next state is decided.
+
+    Attributes:
+        mark: the last request to give up its slot, under this token or an earlier one.
+    """
 
     run_id: RunId
     token: int
@@ -113,6 +122,7 @@ class HeldRun:
     session_id: SessionId
     started_at: datetime
     deadline_at: datetime
+    mark: PreemptionMark | None = None
 
 
 class ApplyResult(StrEnum):

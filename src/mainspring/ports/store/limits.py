@@ -12,12 +12,14 @@ from mainspring.core.ids import KeyId, LaneId, RunId, SessionId
 from mainspring.core.limits import LimitRule
 from mainspring.ports.store.claims import ClaimedRun
 
+PLAIN = KeyId(0)
+"""In the place of a key: the runs of a lane that have none. They are a line, too, if their lane has a cap."""
 MOST_IN_BATCHES = 5000
 """A claim of batches begins no further one beyond so many runs."""
 
 
 class LineKey(NamedTuple):
-    """One line: the runs of a lane whose first key is the same."""
+    """One line: the runs of a lane whose first key is the same, or those without keys (see `PLAIN`)."""
 
     key_id: KeyId
     lane_id: LaneId
@@ -60,6 +62,8 @@ class LineClaim:
         limit: the most runs; the most batches if they are taken so.
         lines: in order of preference. Requests of one call that have the same object here share the quotas.
         policy_epoch: that of the restrictions under which the lines were chosen.
+        caps: the keys of the caps of each lane that has some. Its runs need places under these, too.
+        is_oldest_first: of the runs of all these lines that may be taken, the oldest goes first.
         are_batches: the runs of these lines are taken in batches, each for one slot.
     """
 
@@ -68,7 +72,9 @@ class LineClaim:
     limit: int
     lines: tuple[LineQuota, ...]
     policy_epoch: int = 0
+    caps: Mapping[LaneId, tuple[KeyId, ...]] = field(default_factory=dict)
     are_batches: bool = False
+    is_oldest_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ class LineClaimResult:
     Attributes:
         taken: how many of them, or how many batches, are of each line; empty if the answer is that of an earlier
             claim.
-        keys: the keys of each run; empty for batches, whose ends make no room for others.
+        keys: what each run has places under; of batches only the keys of caps, as others wait for no end of theirs.
         stops: the lines that were stopped, for all requests of the call with the same lines.
         is_policy_old: see `ClaimResult`.
     """
@@ -156,14 +162,15 @@ class LimitStore(Protocol):
     async def claim_lined_up(self, requests: Sequence[LineClaim], *, now: datetime) -> list[LineClaimResult]:
         """Give runs that wait in lines to sessions, as `claim_runs` does for those of lanes.
 
-        A run starts if all its keys have room (see `admit_to_keys`); it then has a place under each. Keys are decided
-        about one by one: where another claim is at it, the line is stopped as busy. Repeats, late requests and those
-        under an old policy epoch are answered as by `claim_runs`, and a session that runs a quarantined run gets
-        nothing.
+        A run starts if all its keys have room (see `admit_to_keys`), and those of the caps of its lane. It then has a
+        place under each. Keys are decided about one by one: where another claim is at it, the line is stopped as busy.
+        Repeats, late requests and those under an old policy epoch are answered as by `claim_runs`, and a session that
+        runs a quarantined run gets nothing.
 
         Where batches are asked for, a slot gets up to as many runs of a line as its newest rule says, if so many are
-        ready, or if the first of them has waited (see `cut`). The line is decided about under the lock of its key. A
-        line that gives nothing is stopped as busy. A call gives at most `MOST_IN_BATCHES` runs, and a batch more.
+        ready, or if the first of them has waited (see `cut`), and no more than there is room for under the caps of the
+        lane. The line is decided about under the lock of its key. A line that gives nothing is stopped as busy. A call
+        gives at most `MOST_IN_BATCHES` runs, and a batch more.
         """
         ...
 

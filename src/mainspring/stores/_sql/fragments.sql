@@ -17,6 +17,10 @@ run.is_parked AND run.state IN ('PENDING', 'RETRYING') AND run.crashes = 0;
 -- The opposite of `is_expired` in core/claiming.
 (run.expires_at IS NULL OR run.expires_at > :now);
 
+-- fragment: is_set
+-- The same as LimitRule.is_set.
+(limit_rule.max_running IS NOT NULL OR limit_rule.per_count IS NOT NULL OR limit_rule.batch_size IS NOT NULL);
+
 -- fragment: new_columns
 -- The columns that an insert of a run sets.
 id, job_id, version, lane_id, kind, state, fire_at, due_at, ready_at, created_at, expires_at, timeout_ms, payload, target_key,
@@ -32,7 +36,7 @@ id, token, job_id, version, attempt, fire_at, due_at, payload, target_key, is_qu
 
 -- fragment: held_columns
 -- The facts about a lease.
-id, token, job_id, version, attempt, is_quarantined, quarantined_crashes, session_id, started_at, deadline_at;
+id, token, job_id, version, attempt, is_quarantined, quarantined_crashes, session_id, started_at, deadline_at, preemption;
 
 -- fragment: live_columns
 -- What the end of an attempt depends on.

@@ -51,10 +51,13 @@ def pick_batches(
             batches.append((key, runs[:each]))
             runs = runs[each:]
             count += each
-    for key, runs in batches:
-        for run in runs:
-            tables.limits.keys[key.key_id].holds[run.id] = run.token + 1
     return batches, stops
+
+
+def hold_batches(tables: Tables, runs: Sequence[RunRow]) -> None:
+    """Give runs that start their places under the keys of their lines."""
+    for run in runs:
+        tables.limits.keys[run.keys[0]].holds[run.id] = run.token + 1
 
 
 def wait_for_batch(tables: Tables, run: RunRow, now: datetime) -> BatchFacts | None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import islice, takewhile
 
 from mainspring.core.ids import BackfillId, JobId, RunId, SessionId
+from mainspring.core.limits import CLUSTER
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import READY_STATES, RunState
 from mainspring.core.why import MOST_AHEAD, KeyFacts, WaitFacts
@@ -107,6 +108,7 @@ class MemoryBrowseStore:
 
 def _key_facts(tables: Tables, key: LimitKeyRow, own: RunId, now: datetime) -> KeyFacts:
     rule, bucket = tables.limits.rules[key.tenant, key.limit], bucket_of(tables, key)
+    tenant = tables.runs[own].tenant
     held = [
         run_id
         for run_id, token in key.holds.items()
@@ -114,11 +116,12 @@ def _key_facts(tables: Tables, key: LimitKeyRow, own: RunId, now: datetime) -> K
     ]
     return KeyFacts(
         limit=key.limit,
+        is_of_cluster=key.tenant == CLUSTER,
         key=key.key,
         max_running=rule.max_running,
         rate=rule.rate,
         held=len(held),
-        holders=tuple(held[:_MOST_SHOWN]),
+        holders=tuple([run_id for run_id in held if tables.runs[run_id].tenant == tenant][:_MOST_SHOWN]),
         next_permit_at=None if bucket is None else bucket.at(now).next_permit_at(),
     )
 

@@ -90,7 +90,8 @@ class MemoryClaimStore:
         left = quotas.left(request.quotas, is_quarantined=request.is_quarantined)
         ready, allowed = self._candidates(request, left, now), allow(self._tables, request, session)
         if request.is_quarantined:
-            taken = admit_to_limits(tables, list(islice(ready, _MOST_QUARANTINED)), allowed, now).runs
+            first = list(islice(ready, _MOST_QUARANTINED))
+            taken = admit_to_limits(tables, first, allowed, now, caps=request.caps).runs
         else:
             taken = list(islice(ready, allowed))
         return give(self._tables, taken, session, request, now)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import count
 
 from mainspring.core.ids import JobId, KeyId
-from mainspring.core.limits import LimitRule, RunKey, job_of_limit
+from mainspring.core.limits import CLUSTER, LimitRule, RunKey, job_of_limit
 from mainspring.stores.memory.rows import LimitKeyRow
 
 
@@ -29,6 +29,7 @@ class LimitTables:
 
     def key_of(self, tenant: str, key: RunKey) -> LimitKeyRow:
         """Return the row of a key. Intern it if it is new, and its limit as one without bounds."""
+        tenant = self._owner_of(tenant, key.limit)
         key_id = self.key_ids.get((tenant, key))
         if key_id is None:
             rule = LimitRule(name=key.limit, job_id=job_of_limit(key.limit))
@@ -37,3 +38,10 @@ class LimitTables:
             self.key_ids[tenant, key] = key_id
             self.keys[key_id] = LimitKeyRow(id=key_id, tenant=tenant, limit=key.limit, key=key.key)
         return self.keys[key_id]
+
+    def _owner_of(self, tenant: str, limit: str) -> str:
+        """Return whose limit it is: a tenant that has none of that name has that of the cluster."""
+        found = [
+            owner for owner in (tenant, CLUSTER) if (rule := self.rules.get((owner, limit))) and rule.is_set
+        ]
+        return found[0] if found else tenant

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
+from operator import attrgetter
 
 from mainspring.core.holding import LineStop
 from mainspring.core.ids import JobId, KeyId
-from mainspring.core.limits import LimitRule, kept_rules, line_key, rules_of, used_limits
+from mainspring.core.limits import CLUSTER, LimitRule, kept_rules, line_key, rules_of, used_limits
 from mainspring.core.model import JobSpec
 from mainspring.core.states import FINAL_STATES
 from mainspring.ports.store.claims import ClaimResult
@@ -23,9 +24,17 @@ from mainspring.ports.store.limits import (
     LineClaimResult,
     LineKey,
 )
-from mainspring.stores.memory.batches import pick_batches, read_batches
+from mainspring.stores.memory.batches import hold_batches, pick_batches, read_batches
 from mainspring.stores.memory.leases import allow, give, judge
-from mainspring.stores.memory.lined_up import SPARE, admit, bucket_of, is_counted, line_of, pick
+from mainspring.stores.memory.lined_up import (
+    SPARE,
+    admit,
+    admit_to_caps,
+    bucket_of,
+    is_counted,
+    line_of,
+    pick,
+)
 from mainspring.stores.memory.rows import LimitKeyRow
 from mainspring.stores.memory.tables import Tables
 
@@ -50,13 +59,18 @@ class MemoryLimitStore:
         found = [
             rule
             for (owner, _), rule in self._tables.limits.rules.items()
-            if owner == tenant and rule.job_id is None and rule.is_set
+            if owner == tenant and rule.job_id is None and rule.is_set and ":" not in rule.name
         ]
         return sorted(found, key=lambda rule: rule.name)
 
     async def delete_limit(self, tenant: str, name: str) -> LimitDeletion:
         tables = self._tables
-        users = sorted(tables.jobs[job_id].spec.name for job_id in tables.limits.users[tenant, name])
+        users = sorted(
+            tables.jobs[job_id].spec.name
+            for (owner, used), jobs in tables.limits.users.items()
+            if used == name and (owner == tenant or (tenant == CLUSTER and not self._is_set(owner, name)))
+            for job_id in jobs
+        )
         if users:
             return LimitDeletion(is_known=True, used_by=tuple(users[:_MOST_SHOWN]))
         if not self._is_set(tenant, name):
@@ -134,15 +148,25 @@ class MemoryLimitStore:
         allowed = allow(tables, request, found)
         if request.are_batches:
             batches, stops = pick_batches(tables, request.lines, quotas, allowed, now)
-            given = give(tables, [run for _, runs in batches for run in runs], found, request, now)
-            return LineClaimResult(given.runs, taken=Counter(key for key, _ in batches), stops=stops)
+            rows = [run for _, runs in batches for run in runs]
+            admitted = admit_to_caps(tables, rows, now, caps=request.caps)
+            hold_batches(tables, admitted.runs)
+            given = give(tables, admitted.runs, found, request, now)
+            return LineClaimResult(
+                given.runs,
+                taken=Counter(key for key, runs in batches if runs[0] in admitted.runs),
+                keys={run_id: keys for run_id, keys in admitted.keys.items() if keys},
+                stops=stops | admitted.stops,
+            )
         picked = pick(tables, request.lines, quotas, allowed + SPARE, now) if allowed else []
-        admitted = admit(tables, picked, allowed, now, lines=quotas.keys())
+        if request.is_oldest_first:
+            picked.sort(key=attrgetter("ready_at"))
+        admitted = admit(tables, picked, allowed, now, lines=quotas.keys(), caps=request.caps)
         given = give(tables, admitted.runs, found, request, now)
         return LineClaimResult(
             given.runs,
             taken=Counter(map(line_of, admitted.runs)),
-            keys={run.id: run.keys for run in admitted.runs},
+            keys=admitted.keys,
             stops=admitted.stops,
         )
 
@@ -181,7 +205,9 @@ class MemoryLimitStore:
         for key in tables.limits.keys.values():
             bucket = bucket_of(tables, key)
             is_full = bucket is None or bucket.at(now).level == bucket.burst
-            if key.id not in used and not key.holds and is_full:
+            is_cap = key.tenant == CLUSTER and ":" in key.limit
+            is_needed = is_cap and tables.limits.rules[key.tenant, key.limit].is_set
+            if key.id not in used and not key.holds and is_full and not is_needed:
                 yield key.id
 
 

@@ -8,11 +8,12 @@ from datetime import datetime
 
 from mainspring.core.claiming import is_expired
 from mainspring.core.holding import Candidate, KeyState, LineStop, admit_to_keys
-from mainspring.core.ids import KeyId, RunId
+from mainspring.core.ids import KeyId, LaneId, RunId
 from mainspring.core.limits import Hold
 from mainspring.core.rates import Bucket
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
-from mainspring.ports.store.limits import LineKey, LineQuota
+from mainspring.ports.store.claims import NO_CAPPED_LANES
+from mainspring.ports.store.limits import PLAIN, LineKey, LineQuota
 from mainspring.stores.memory.index import LAST_ID
 from mainspring.stores.memory.rows import LimitKeyRow, RunRow
 from mainspring.stores.memory.tables import Tables
@@ -23,9 +24,10 @@ SPARE = 64
 
 @dataclass(slots=True)
 class Admitted:
-    """The runs that start, and why lines were stopped."""
+    """The runs that start, what they have places under, and why lines were stopped."""
 
     runs: list[RunRow] = field(default_factory=list)
+    keys: dict[RunId, tuple[KeyId, ...]] = field(default_factory=dict)
     stops: dict[LineKey, LineStop] = field(default_factory=dict)
 
 
@@ -36,18 +38,32 @@ def admit(
     now: datetime,
     *,
     lines: Collection[LineKey] = (),
+    caps: Mapping[LaneId, tuple[KeyId, ...]] = NO_CAPPED_LANES,
 ) -> Admitted:
     """Decide which of the picked runs start, and give them places under their keys.
 
     Args:
         lines: from which runs are picked. Those that kept a place there come first.
+        caps: the keys of the caps of lanes.
     """
     keys = {
         key_id: _state_of(tables, tables.limits.keys[key_id])
-        for key_id in {one for run in picked for one in run.keys}
+        for key_id in {one for run in picked for one in (*run.keys, *caps.get(run.lane.id, ()))}
+        if key_id in tables.limits.keys
     }
     picked = [*picked, *_pick_holders(tables, keys, picked, now, lines)]
-    candidates = [Candidate(run.id, run.keys) for run in picked]
+    candidates = [Candidate(run.id, (*run.keys, *caps.get(run.lane.id, ())), line_of(run)) for run in picked]
+    return _take(tables, picked, candidates, keys, seats, now)
+
+
+def _take(
+    tables: Tables,
+    picked: Sequence[RunRow],
+    candidates: Sequence[Candidate],
+    keys: Mapping[KeyId, KeyState],
+    seats: int,
+    now: datetime,
+) -> Admitted:
     admission = admit_to_keys(candidates, keys, seats, now)
     for key_id, run_id in [*admission.holds, *admission.kept]:
         tables.limits.keys[key_id].holds[run_id] = tables.runs[run_id].token + 1
@@ -57,14 +73,29 @@ def admit(
     stops = {
         line_of(run): stop
         for run in picked
-        if run.keys and (stop := admission.stop_of(run.keys[0], keys, now)) is not None
+        if (stop := admission.stop_of(line_of(run), keys, now)) is not None
     }
-    return Admitted([picked[place] for place in admission.taken], stops)
+    taken = {candidates[place].run_id: candidates[place].keys for place in admission.taken}
+    return Admitted([picked[place] for place in admission.taken], taken, stops)
+
+
+def admit_to_caps(
+    tables: Tables, picked: Sequence[RunRow], now: datetime, *, caps: Mapping[LaneId, tuple[KeyId, ...]]
+) -> Admitted:
+    """Decide which of the picked runs there is room for under the caps of their lanes, and give them places there."""
+    needed = {run.id: caps.get(run.lane.id, ()) for run in picked}
+    keys = {
+        key_id: _state_of(tables, tables.limits.keys[key_id])
+        for key_id in {one for found in needed.values() for one in found}
+        if key_id in tables.limits.keys
+    }
+    candidates = [Candidate(run.id, needed[run.id], line_of(run)) for run in picked]
+    return _take(tables, picked, candidates, keys, len(picked), now)
 
 
 def line_of(run: RunRow) -> LineKey:
-    """Return the line of a run with keys."""
-    return LineKey(run.keys[0], run.lane.id)
+    """Return the line of a run."""
+    return LineKey(run.keys[0] if run.keys else PLAIN, run.lane.id)
 
 
 def pick(
@@ -74,7 +105,9 @@ def pick(
     picked: list[RunRow] = []
     for line in lines:
         lane = tables.lanes.get(line.key.lane_id)
-        index = None if lane is None else lane.lines.get(line.key.key_id)
+        if lane is None:
+            continue
+        index = lane.ready if line.key.key_id == PLAIN else lane.lines.get(line.key.key_id)
         limit = min(quotas[line.key], most - len(picked))
         if index is None or limit < 1:
             continue

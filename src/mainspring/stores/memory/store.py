@@ -12,6 +12,7 @@ from mainspring.ports.store import FailoverFacts, StoreCapabilities
 from mainspring.stores.memory.backfills import MemoryBackfillStore
 from mainspring.stores.memory.browse import MemoryBrowseStore
 from mainspring.stores.memory.calendars import MemoryCalendarStore
+from mainspring.stores.memory.caps import MemoryCapStore
 from mainspring.stores.memory.census import MemoryCensusStore
 from mainspring.stores.memory.claims import MemoryClaimStore
 from mainspring.stores.memory.failures import MemoryFailureStore
@@ -19,6 +20,8 @@ from mainspring.stores.memory.jobs import MemoryJobStore
 from mainspring.stores.memory.limits import MemoryLimitStore
 from mainspring.stores.memory.nodes import MemoryNodeStore
 from mainspring.stores.memory.policies import MemoryPolicyStore
+from mainspring.stores.memory.preemption import MemoryPreemptionStore
+from mainspring.stores.memory.priorities import MemoryPriorityStore
 from mainspring.stores.memory.restrictions import MemoryRestrictionStore
 from mainspring.stores.memory.runs import MemoryRunStore
 from mainspring.stores.memory.schedule import MemoryScheduleStore
@@ -43,8 +46,11 @@ class MemoryStore(
     MemoryBrowseStore,
     MemoryCensusStore,
     MemoryPolicyStore,
+    MemoryPriorityStore,
+    MemoryPreemptionStore,
     MemoryRestrictionStore,
     MemoryLimitStore,
+    MemoryCapStore,
     MemoryCalendarStore,
     MemoryBackfillStore,
 ):

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from mainspring.core.admission import OVERLAP
 from mainspring.core.applying import CancelVerdict, judge_cancel
+from mainspring.core.blackouts import Blackout
 from mainspring.core.calendars.resolved import CalendarVersion
 from mainspring.core.census import Census
 from mainspring.core.clocks import NextFire
@@ -32,6 +33,7 @@ from mainspring.core.ids import (
 from mainspring.core.model import Attempt, FireRangeKind, JobSpec, LaneKey, Overlap, Priority, RunKind
 from mainspring.core.overlap import LiveOfJob, OverlapVerdict, judge_overlap
 from mainspring.core.pauses import Pause, PauseKey
+from mainspring.core.priorities import PriorityClass
 from mainspring.core.queues import Queue
 from mainspring.core.states import FINAL_STATES, READY_STATES, RunState
 from mainspring.core.tenants import Tenant
@@ -71,6 +73,7 @@ class RestrictionTables:
     """What is paused, and the policy epoch."""
 
     pauses: dict[PauseKey, Pause] = field(default_factory=dict)
+    blackouts: dict[PauseKey, tuple[Blackout, ...]] = field(default_factory=dict)
     epoch: int = 0
 
 
@@ -81,6 +84,7 @@ class PolicyTables:
     restrictions: RestrictionTables = field(default_factory=RestrictionTables)
     tenants: dict[str, Tenant] = field(default_factory=dict)
     queues: dict[str, Queue] = field(default_factory=dict)
+    classes: dict[str, PriorityClass] = field(default_factory=dict)
     permits: dict[str, tuple[float | None, datetime | None]] = field(default_factory=dict)
     revision: int = 0
 

@@ -125,6 +125,7 @@ def _key_facts(row: Record, now: datetime) -> KeyFacts:
     bucket = bucket_of(row)
     return KeyFacts(
         limit=row["name"],
+        is_of_cluster=row["is_of_cluster"],
         key=row["key"],
         max_running=row["max_running"],
         rate=None if bucket is None else bucket.rate,

@@ -266,7 +266,8 @@ async def _claim_quarantined(transaction: Transaction, request: ClaimRequest, no
     seats = allowance(request.limit, is_quarantined=True, is_busy=is_busy, is_busy_with_quarantined=is_busy)
     values = _values_of(request, now) | {"limit": _MOST_QUARANTINED}
     picked = await transaction.fetch("pick_quarantined", **values)
-    started = await start_admitted(transaction, picked, [(request.session_id, request.number)] * seats, now)
+    turns = [(request.session_id, request.number)] * seats
+    started = await start_admitted(transaction, picked, turns, now, caps=request.caps)
     return started.rows
 
 

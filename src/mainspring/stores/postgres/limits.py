@@ -51,7 +51,7 @@ class PostgresLimitStore:
         async def work(transaction: Transaction) -> list[bool]:
             rows = await transaction.fetch("find_limits", tenant=tenant, names=list(last))
             known = {row["name"] for row in rows}
-            await _write_rules(transaction, [(tenant, rule) for rule in last.values()])
+            await write_rules(transaction, [(tenant, rule) for rule in last.values()])
             return [rule.name not in known for rule in rules]
 
         return await self._connections.transact(Role.EDIT, work)
@@ -151,7 +151,7 @@ class PostgresLimitStore:
         keys = {row["id"]: started.keys[row["id"]] for row in known if row["id"] in started.keys}
         return LineClaimResult(
             tuple([claimed_of(row, self._tenants) for row in known]),
-            taken=Counter(LineKey(keys[row["id"]][0], lane_of(row)) for row in known if row["id"] in keys)
+            taken=Counter(started.lines[row["id"]] for row in known if row["id"] in started.lines)
             + Counter(line for line, _ in calls),
             keys=keys,
             stops=started.stops,
@@ -205,7 +205,7 @@ async def keep_limits(
         await transaction.execute("lift_own_rules", job_ids=job_ids, names=kept)
         await transaction.execute("drop_limit_uses", job_ids=job_ids)
     if rules:
-        await _write_rules(transaction, rules)
+        await write_rules(transaction, rules)
     lines = [(tenant, line_key(job_id), job_id) for job_id, tenant, spec in jobs if spec.overlap.lines_up]
     if lines and not are_new:
         lines.sort(key=lambda line: (line[0], line[1].limit))
@@ -225,7 +225,8 @@ async def keep_limits(
         )
 
 
-async def _write_rules(transaction: Transaction, rules: Sequence[tuple[str, LimitRule]]) -> None:
+async def write_rules(transaction: Transaction, rules: Sequence[tuple[str, LimitRule]]) -> None:
+    """Store rules, each of a tenant, instead of those with the same names."""
     ordered = sorted(rules, key=lambda one: (one[0], one[1].name))
     rates = [rule.rate for _, rule in ordered]
     await transaction.execute(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from operator import itemgetter
+from typing import Any, cast
 
 from asyncpg import Record
 
 from mainspring.core.holding import Candidate, KeyAdmission, KeyState, LineStop, admit_to_keys
-from mainspring.core.ids import KeyId, RunId, SessionId
+from mainspring.core.ids import KeyId, LaneId, RunId, SessionId
 from mainspring.core.limits import Hold
-from mainspring.ports.store.limits import LineClaim, LineKey
+from mainspring.ports.store.claims import NO_CAPPED_LANES
+from mainspring.ports.store.limits import PLAIN, LineClaim, LineKey, LineQuota
 from mainspring.stores.postgres.batches import pick_batches
 from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.rows import bucket_of
@@ -92,13 +94,15 @@ class Started:
 
     Attributes:
         rows: of the runs, in the order in which they were admitted.
-        keys: of each run; empty for batches.
+        keys: what each run has places under; of batches only the keys of caps.
+        lines: the line of each run; empty for batches.
         calls: for batches, the line of each run, and which of its batches the run is in.
         stops: why lines were stopped.
     """
 
     rows: list[Record] = field(default_factory=list)
     keys: dict[RunId, tuple[KeyId, ...]] = field(default_factory=dict)
+    lines: dict[RunId, LineKey] = field(default_factory=dict)
     calls: dict[RunId, tuple[LineKey, int]] = field(default_factory=dict)
     stops: dict[LineKey, LineStop] = field(default_factory=dict)
 
@@ -110,27 +114,29 @@ async def start_admitted(
     now: datetime,
     *,
     lines: Collection[LineKey] = (),
+    caps: Mapping[LaneId, tuple[KeyId, ...]] = NO_CAPPED_LANES,
 ) -> Started:
     """Start those of the picked runs that have room under their keys, at most one for each seat.
 
     Args:
         seats: in the order in which runs are given out.
         lines: from which runs are picked. Those that kept a place there come first.
+        caps: the keys of the caps of lanes.
     """
     keys = _Keys()
-    if wanted := sorted({key_id for row in picked for key_id in _keys_of(row)}):
+    if wanted := sorted({key_id for row in picked for key_id in _keys_of(row, caps)}):
         await keys.lock(transaction, wanted)
     if lines:
         holders = await _pick_holders(transaction, keys, picked, now)
-        picked = [*picked, *(row for row in holders if LineKey(row["key_id"], row["lane_id"]) in lines)]
-    candidates = [Candidate(row["id"], _keys_of(row)) for row in picked]
+        picked = [*picked, *(row for row in holders if _line_of(row) in lines)]
+    candidates = [Candidate(row["id"], _keys_of(row, caps), _line_of(row)) for row in picked]
     admission = admit_to_keys(candidates, keys.states, len(seats), now)
     taken = [picked[place] for place in admission.taken]
-    started = Started(keys={row["id"]: _keys_of(row) for row in taken})
-    for row in picked:
-        stop = admission.stop_of(row["key_id"], keys.states, now)
-        if stop is not None:
-            started.stops[LineKey(row["key_id"], row["lane_id"])] = stop
+    started = Started(
+        keys={row["id"]: _keys_of(row, caps) for row in taken},
+        lines={row["id"]: _line_of(row) for row in taken},
+    )
+    started.stops = _stops_of(candidates, admission, keys, now)
     changes = keys.note_changes(admission)
     if taken or changes["changed_keys"]:
         started.rows = await _start(transaction, taken, seats, admission.holds, changes, now)
@@ -181,9 +187,13 @@ async def _pick_holders(
     return [row for row in rows if row["ready_at"] <= now]
 
 
-def _keys_of(row: Record) -> tuple[KeyId, ...]:
+def _keys_of(row: Record, caps: Mapping[LaneId, tuple[KeyId, ...]]) -> tuple[KeyId, ...]:
     found = (row["key_id"], row["second_key_id"], row["third_key_id"])
-    return tuple(key_id for key_id in found if key_id is not None)
+    return tuple(key_id for key_id in found if key_id is not None) + caps.get(row["lane_id"], ())
+
+
+def _line_of(row: Record) -> LineKey:
+    return LineKey(PLAIN if row["key_id"] is None else row["key_id"], row["lane_id"])
 
 
 async def claim_in_lines(
@@ -229,32 +239,69 @@ async def _start_group(
 ) -> Started:
     if request.are_batches:
         return await _start_batches(transaction, request, seats, now)
-    picked = await transaction.fetch(
-        "pick_lined_up",
-        key_ids=[line.key.key_id for line in request.lines],
-        lane_ids=[line.key.lane_id for line in request.lines],
-        lows=[line.low for line in request.lines],
-        quotas=[line.quota for line in request.lines],
-        limit=len(seats) + _SPARE,
-        now=now,
-    )
+    most = len(seats) + _SPARE
+    lined_up = [line for line in request.lines if line.key.key_id != PLAIN]
+    plain = [line for line in request.lines if line.key.key_id == PLAIN]
+    picked: list[Record] = []
+    if lined_up:
+        key_ids = [line.key.key_id for line in lined_up]
+        values = _values_of(lined_up, most, now)
+        picked += await transaction.fetch("pick_lined_up", key_ids=key_ids, **values)
+    if plain:
+        picked += await transaction.fetch("pick_plain", **_values_of(plain, most, now))
     if not picked:
         return Started()
-    lines = {line.key for line in request.lines}
-    return await start_admitted(transaction, picked, seats, now, lines=lines)
+    places = {line.key: place for place, line in enumerate(request.lines)}
+    if request.is_oldest_first:
+        picked.sort(key=itemgetter("ready_at"))
+    elif lined_up and plain:
+        picked.sort(key=lambda row: places[_line_of(row)])
+    return await start_admitted(transaction, picked, seats, now, lines=places.keys(), caps=request.caps)
+
+
+def _values_of(lines: Sequence[LineQuota], limit: int, now: datetime) -> dict[str, Any]:
+    return {
+        "lane_ids": [line.key.lane_id for line in lines],
+        "lows": [line.low for line in lines],
+        "quotas": [line.quota for line in lines],
+        "limit": limit,
+        "now": now,
+    }
 
 
 async def _start_batches(
     transaction: Transaction, request: LineClaim, seats: Sequence[Seat], now: datetime
 ) -> Started:
     picked = await pick_batches(transaction, request.lines, len(seats), now)
-    started = Started(calls=picked.calls, stops=picked.stops)
-    if picked.rows:
-        holds = [(row["key_id"], row["id"]) for row in picked.rows]
-        own = [seats[started.calls[row["id"]][1]] for row in picked.rows]
-        no_changes = _Keys().note_changes(KeyAdmission())
-        started.rows = await _start(transaction, picked.rows, own, holds, no_changes, now)
+    started = Started(stops=picked.stops)
+    keys, rows, admission = _Keys(), picked.rows, KeyAdmission()
+    caps = {row["id"]: request.caps.get(row["lane_id"], ()) for row in rows} if request.caps else {}
+    if wanted := sorted({key_id for one in caps.values() for key_id in one}):
+        await keys.lock(transaction, wanted)
+        candidates = [Candidate(row["id"], caps[row["id"]], _line_of(row)) for row in rows]
+        admission = admit_to_keys(candidates, keys.states, len(rows), now)
+        rows = [rows[place] for place in admission.taken]
+        started.stops |= _stops_of(candidates, admission, keys, now)
+        started.keys = {row["id"]: caps[row["id"]] for row in rows if caps[row["id"]]}
+    changes = keys.note_changes(admission)
+    if rows or changes["changed_keys"]:
+        holds = [*((row["key_id"], row["id"]) for row in rows), *admission.holds]
+        started.calls = {row["id"]: picked.calls[row["id"]] for row in rows}
+        own = [seats[started.calls[row["id"]][1]] for row in rows]
+        started.rows = await _start(transaction, rows, own, holds, changes, now)
     return started
+
+
+def _stops_of(
+    candidates: Sequence[Candidate], admission: KeyAdmission, keys: _Keys, now: datetime
+) -> dict[LineKey, LineStop]:
+    """Return which lines were stopped, and why."""
+    found = {}
+    for candidate in candidates:
+        stop = admission.stop_of(candidate.line, keys.states, now)
+        if stop is not None:
+            found[cast("LineKey", candidate.line)] = stop
+    return found
 
 
 def _groups(requests: Sequence[LineClaim]) -> list[list[int]]:

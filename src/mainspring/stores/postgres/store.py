@@ -15,6 +15,7 @@ from mainspring.stores._sql.queries import load_queries
 from mainspring.stores.postgres.backfills import PostgresBackfillStore
 from mainspring.stores.postgres.browse import PostgresBrowseStore
 from mainspring.stores.postgres.calendars import PostgresCalendarStore
+from mainspring.stores.postgres.caps import PostgresCapStore
 from mainspring.stores.postgres.census import PostgresCensusStore
 from mainspring.stores.postgres.claims import PostgresClaimStore
 from mainspring.stores.postgres.connecting import LOST, ConnectionOptions, Role
@@ -26,6 +27,8 @@ from mainspring.stores.postgres.leases import LaneTenants
 from mainspring.stores.postgres.limits import PostgresLimitStore
 from mainspring.stores.postgres.nodes import PostgresNodeStore
 from mainspring.stores.postgres.policies import PostgresPolicyStore
+from mainspring.stores.postgres.preemption import PostgresPreemptionStore
+from mainspring.stores.postgres.priorities import PostgresPriorityStore
 from mainspring.stores.postgres.refusals import explain_connect, explain_schema, refuse_unnamed_pooler
 from mainspring.stores.postgres.restrictions import PostgresRestrictionStore
 from mainspring.stores.postgres.runs import PostgresRunStore
@@ -56,8 +59,11 @@ class PostgresStore(
     PostgresBrowseStore,
     PostgresCensusStore,
     PostgresPolicyStore,
+    PostgresPriorityStore,
+    PostgresPreemptionStore,
     PostgresRestrictionStore,
     PostgresLimitStore,
+    PostgresCapStore,
     PostgresCalendarStore,
     PostgresBackfillStore,
 ):

@@ -132,14 +132,15 @@ def _batch_facts(row: NamedRow) -> BatchFacts:
 
 
 def _key_facts(row: NamedRow, now: datetime) -> KeyFacts:
-    run_ids, bucket = json.loads(row.run_ids), make_bucket(row)
+    holders, bucket = json.loads(row.holders), make_bucket(row)
     return KeyFacts(
         limit=row.name,
+        is_of_cluster=bool(row.is_of_cluster),
         key=row.key,
         max_running=row.max_running,
         rate=None if bucket is None else bucket.rate,
-        held=len(run_ids),
-        holders=tuple(map(RunId, run_ids[:_MOST_SHOWN])),
+        held=len(holders),
+        holders=tuple([RunId(run_id) for run_id, is_own in holders if is_own][:_MOST_SHOWN]),
         next_permit_at=None if bucket is None else bucket.at(now).next_permit_at(),
     )
 

@@ -179,8 +179,8 @@ def _claim_quarantined(db: apsw.Connection, request: ClaimRequest, now: int) -> 
     lanes = to_json({lane_id: _low_of(request, lane_id) for lane_id in request.lanes})
     picked = fetch_rows(db, "pick_quarantined", {"lanes": lanes, "limit": _MOST_QUARANTINED, "now": now})
     seats = [(request.session_id, request.number)] * limit
-    started = start_admitted(db, picked, seats, to_instant(now))
-    taken = Counter(lane_id for _, _, lane_id, _ in started.runs)
+    started = start_admitted(db, picked, seats, to_instant(now), caps=request.caps)
+    taken = Counter(line.lane_id for _, _, line, _ in started.runs)
     return ClaimResult(tuple([run for run, _, _, _ in started.runs]), taken=taken)
 
 

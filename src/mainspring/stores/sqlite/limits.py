@@ -55,7 +55,7 @@ class SqliteLimitStore:
 
         def work(db: apsw.Connection) -> list[bool]:
             known = [fetch_value(db, "find_limit", {"tenant": tenant, "name": rule.name}) for rule in rules]
-            _write_rules(db, tenant, rules)
+            write_rules(db, tenant, rules)
             return [name is None for name in known]
 
         return await self._writer.call(work)
@@ -144,7 +144,7 @@ def keep_limits(db: apsw.Connection, job_id: JobId, tenant: str, spec: JobSpec, 
         names = to_json(kept_rules(job_id, spec))
         execute(db, "lift_own_rules", {"job_id": job, "names": names})
         execute(db, "drop_limit_uses", {"job_id": job})
-    _write_rules(db, tenant, rules)
+    write_rules(db, tenant, rules)
     if spec.overlap.lines_up and not is_new and fetch_value(db, "find_busy_job", {"job_id": job}) is not None:
         # The line waits for the end of what is live of the job outside of it.
         execute(db, "begin_line", {"job_id": job, "key_id": intern_key(db, tenant, line_key(job_id))})
@@ -152,7 +152,8 @@ def keep_limits(db: apsw.Connection, job_id: JobId, tenant: str, spec: JobSpec, 
     execute_many(db, "add_limit_use", uses)
 
 
-def _write_rules(db: apsw.Connection, tenant: str, rules: Sequence[LimitRule]) -> None:
+def write_rules(db: apsw.Connection, tenant: str, rules: Sequence[LimitRule]) -> None:
+    """Store rules instead of those with the same names."""
     values = [
         {
             "tenant": tenant,

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import attrgetter
+from typing import cast
 
 import apsw
 
@@ -13,8 +15,8 @@ from mainspring.core.claiming import Turn, allowance, judge_turn
 from mainspring.core.holding import Candidate, KeyAdmission, KeyState, LineStop, admit_to_keys
 from mainspring.core.ids import KeyId, LaneId, RunId, SessionId
 from mainspring.core.limits import Hold
-from mainspring.ports.store.claims import ClaimedRun, ClaimRequest
-from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineKey, LineQuota
+from mainspring.ports.store.claims import NO_CAPPED_LANES, ClaimedRun, ClaimRequest
+from mainspring.ports.store.limits import PLAIN, LineClaim, LineClaimResult, LineKey, LineQuota
 from mainspring.stores.sqlite.batches import pick_batches
 from mainspring.stores.sqlite.rows import (
     NamedRow,
@@ -37,8 +39,8 @@ _SPARE = 64
 """Candidates beyond the seats of a claim, for those that are stopped."""
 Seat = tuple[SessionId, int]
 """Session and number of the request that gets a run."""
-Given = tuple[ClaimedRun, tuple[KeyId, ...], LaneId, Seat]
-"""A run that was started, with its keys, its lane and its seat."""
+Given = tuple[ClaimedRun, tuple[KeyId, ...], LineKey, Seat]
+"""A run that was started, with its keys, its line and its seat."""
 
 
 def turn_of(db: apsw.Connection, request: ClaimRequest | LineClaim) -> Turn | None:
@@ -67,24 +69,27 @@ def start_admitted(
     now: datetime,
     *,
     lines: Collection[LineKey] = (),
+    caps: Mapping[LaneId, tuple[KeyId, ...]] = NO_CAPPED_LANES,
 ) -> _Started:
     """Start those of the picked runs that have room under their keys, at most one for each seat.
 
     Args:
         lines: from which runs are picked. Those that kept a place there come first.
+        caps: the keys of the caps of lanes.
     """
-    keys = _read_keys(db, {key_id for row in picked for key_id in _keys_of(row)})
+    keys = _read_keys(db, {key_id for row in picked for key_id in _keys_of(row, caps)})
     if lines:
         holders = _pick_holders(db, keys, picked, now)
-        picked = [*picked, *(row for row in holders if LineKey(row.key_id, row.lane_id) in lines)]
-    admission = admit_to_keys([Candidate(row.id, _keys_of(row)) for row in picked], keys, len(seats), now)
+        picked = [*picked, *(row for row in holders if _line_of(row) in lines)]
+    candidates = [Candidate(row.id, _keys_of(row, caps), _line_of(row)) for row in picked]
+    admission = admit_to_keys(candidates, keys, len(seats), now)
     taken = [picked[place] for place in admission.taken]
     started = _Started()
     for row in picked:
-        stop = admission.stop_of(row.key_id, keys, now)
+        stop = admission.stop_of(_line_of(row), keys, now)
         if stop is not None:
-            started.stops[LineKey(row.key_id, row.lane_id)] = stop
-    started.runs = start(db, taken, seats, admission, now)
+            started.stops[_line_of(row)] = stop
+    started.runs = start(db, taken, seats, admission, now, caps)
     return started
 
 
@@ -94,6 +99,7 @@ def start(
     seats: Sequence[Seat],
     admission: KeyAdmission,
     now: datetime,
+    caps: Mapping[LaneId, tuple[KeyId, ...]] = NO_CAPPED_LANES,
 ) -> list[Given]:
     """Start runs, each for its seat, with the places that they were given."""
     _write(db, taken, admission)
@@ -107,7 +113,7 @@ def start(
         execute(db, "start_lined_up", values)
         found = fetch_tuples(db, "find_started", {"run_ids": run_ids})
         started += [
-            (make_claimed(claimed, is_repeat=True), _keys_of(row), row.lane_id, seat)
+            (make_claimed(claimed, is_repeat=True), _keys_of(row, caps), _line_of(row), seat)
             for row, claimed in zip(rows, found, strict=True)
         ]
     return started
@@ -175,9 +181,13 @@ def _write(db: apsw.Connection, taken: Sequence[NamedRow], admission: KeyAdmissi
     execute_many(db, "set_bucket", buckets)
 
 
-def _keys_of(row: NamedRow) -> tuple[KeyId, ...]:
+def _keys_of(row: NamedRow, caps: Mapping[LaneId, tuple[KeyId, ...]]) -> tuple[KeyId, ...]:
     found = (row.key_id, row.second_key_id, row.third_key_id)
-    return tuple(key_id for key_id in found if key_id is not None)
+    return tuple(key_id for key_id in found if key_id is not None) + caps.get(row.lane_id, ())
+
+
+def _line_of(row: NamedRow) -> LineKey:
+    return LineKey(PLAIN if row.key_id is None else row.key_id, row.lane_id)
 
 
 def claim_lined_up(
@@ -221,12 +231,14 @@ def _claim(
     execute(db, "set_claim_number", session)
     seats = [(request.session_id, request.number)] * limit
     if request.are_batches:
-        return _claim_batches(db, request.lines, quotas, seats, now)
+        return _claim_batches(db, request, quotas, seats, now)
     picked = _pick(db, request.lines, quotas, limit + _SPARE, now) if limit else []
-    started = start_admitted(db, picked, seats, now, lines=quotas.keys())
+    if request.is_oldest_first:
+        picked.sort(key=attrgetter("ready_at"))
+    started = start_admitted(db, picked, seats, now, lines=quotas.keys(), caps=request.caps)
     return LineClaimResult(
         tuple([run for run, _, _, _ in started.runs]),
-        taken=Counter(LineKey(keys[0], lane_id) for _, keys, lane_id, _ in started.runs),
+        taken=Counter(line for _, _, line, _ in started.runs),
         keys={run.run_id: keys for run, keys, _, _ in started.runs},
         stops=started.stops,
     )
@@ -234,17 +246,30 @@ def _claim(
 
 def _claim_batches(
     db: apsw.Connection,
-    lines: Sequence[LineQuota],
+    request: LineClaim,
     quotas: Mapping[LineKey, int],
     seats: Sequence[Seat],
     now: datetime,
 ) -> LineClaimResult:
-    batches, stops = pick_batches(db, lines, quotas, len(seats), now)
+    batches, stops = pick_batches(db, request.lines, quotas, len(seats), now)
     rows = [row for _, runs in batches for row in runs]
-    admission = KeyAdmission(holds=[(row.key_id, row.id) for row in rows])
+    caps = {row.id: request.caps.get(row.lane_id, ()) for row in rows}
+    keys = _read_keys(db, {key_id for one in caps.values() for key_id in one})
+    candidates = [Candidate(row.id, caps[row.id], _line_of(row)) for row in rows]
+    admission = admit_to_keys(candidates, keys, len(rows), now)
+    rows = [rows[place] for place in admission.taken]
+    for line in admission.stopped:
+        stop = admission.stop_of(line, keys, now)
+        if stop is not None:
+            stops[cast("LineKey", line)] = stop
+    admission.holds += [(row.key_id, row.id) for row in rows]
     taken = start(db, rows, [seats[0]] * len(rows), admission, now) if rows else []
+    given = {row.id for row in rows}
     return LineClaimResult(
-        tuple([run for run, _, _, _ in taken]), taken=Counter(key for key, _ in batches), stops=stops
+        tuple([run for run, _, _, _ in taken]),
+        taken=Counter(key for key, runs in batches if runs[0].id in given),
+        keys={run_id: caps[run_id] for run_id in given if caps[run_id]},
+        stops=stops,
     )
 
 
@@ -257,5 +282,5 @@ def _pick(
         if limit < 1:
             continue
         values = {**line.key._asdict(), "low": to_micros(line.low), "now": to_micros(now), "limit": limit}
-        picked += fetch_rows(db, "pick_lined_up", values)
+        picked += fetch_rows(db, "pick_plain" if line.key.key_id == PLAIN else "pick_lined_up", values)
     return picked

@@ -7,8 +7,11 @@ from datetime import datetime
 
 import apsw
 
+from mainspring.core.blackouts import Blackout, renew_blackout
+from mainspring.core.ids import KeyId
+from mainspring.core.lane_caps import KnownCap, LaneCaps, cap_key_of
 from mainspring.core.pauses import KEPT, LanePauses, Pause, PauseKey, PauseMode, PauseScope, renew
-from mainspring.ports.store.restrictions import Restrictions
+from mainspring.ports.store.restrictions import BlackoutsWritten, Restrictions
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import (
     NamedRow,
@@ -28,12 +31,19 @@ class SqliteRestrictionStore:
 
     async def read_restrictions(self, *, known: int | None = None) -> Restrictions | None:
         """See `RestrictionStore`."""
-        rows = await self._reader.call(lambda db: fetch_rows(db, "read_restrictions", {"known": known}))
-        if not rows:
-            return None
-        return Restrictions(
-            rows[0].number, LanePauses(_pause_of(row) for row in rows if row.scope is not None)
-        )
+
+        def read(db: apsw.Connection) -> Restrictions | None:
+            rows = fetch_rows(db, "read_restrictions", {"known": known})
+            if not rows:
+                return None
+            held = [row for row in rows if row.scope is not None]
+            pauses = LanePauses(_pause_of(row) for row in held if row.calendar is None)
+            blackouts = [_blackout_of(row) for row in held if row.calendar is not None]
+            blackouts.sort(key=lambda one: (one.key, one.tenant, one.calendar))
+            # If these caps are newer than the epoch, claims under it give nothing.
+            return Restrictions(rows[0].number, pauses, tuple(blackouts), _read_caps(db))
+
+        return await self._reader.call(read)
 
     async def list_older_programs(self) -> list[str]:
         """See `RestrictionStore`."""
@@ -49,19 +59,50 @@ class SqliteRestrictionStore:
         """See `RestrictionStore`."""
         return await self._writer.call(lambda db: _lift(db, keys, now)) if keys else []
 
+    async def set_blackouts(
+        self, key: PauseKey, blackouts: Sequence[Blackout], *, revision: int, now: datetime
+    ) -> BlackoutsWritten:
+        """See `RestrictionStore`."""
+
+        def work(db: apsw.Connection) -> BlackoutsWritten:
+            if fetch_value(db, "read_calendar_revision") != revision:
+                return BlackoutsWritten(is_moved=True)
+            place = {"scope": key.scope.value, "name": key.name}
+            rows = fetch_rows(db, "find_blackouts", place)
+            before = {(one.tenant, one.calendar): one for one in map(_blackout_of, rows)}
+            execute(db, "delete_blackouts", place)
+            renewed = [renew_blackout(one, before.get((one.tenant, one.calendar))) for one in blackouts]
+            execute_many(db, "add_blackout", [_values_of_blackout(one) for one in renewed])
+            take_effect(db, now)
+            return BlackoutsWritten()
+
+        return await self._writer.call(work)
+
+    async def begin_blackouts(self, begun_at: datetime, *, now: datetime) -> bool:
+        """See `RestrictionStore`."""
+        values = {"begun_at": to_micros(begun_at), "now": to_micros(now)}
+
+        def work(db: apsw.Connection) -> bool:
+            epoch = fetch_value(db, "begin_policy_epoch", values)
+            if epoch is not None:
+                execute(db, "raise_session_epochs", {"policy_epoch": epoch})
+            return epoch is not None
+
+        return await self._writer.call(work)
+
 
 def _add(db: apsw.Connection, pauses: Sequence[Pause], now: datetime) -> None:
     last = {pause.key: pause for pause in pauses}
     before = _find(db, last)
     renewed = [renew(pause, before.get(key)) for key, pause in last.items()]
     execute_many(db, "write_pause", [_values_of(pause) for pause in renewed])
-    _take_effect(db, now)
+    take_effect(db, now)
 
 
 def _lift(db: apsw.Connection, keys: Sequence[PauseKey], now: datetime) -> list[bool]:
     known = _find(db, set(keys))
     execute_many(db, "delete_pause", [{"scope": key.scope.value, "name": key.name} for key in known])
-    _take_effect(db, now)
+    take_effect(db, now)
     return [key in known and known[key].is_on(now) for key in keys]
 
 
@@ -71,11 +112,47 @@ def _find(db: apsw.Connection, keys: Iterable[PauseKey]) -> dict[PauseKey, Pause
     return {pause.key: pause for pause in found}
 
 
-def _take_effect(db: apsw.Connection, now: datetime) -> None:
+def take_effect(db: apsw.Connection, now: datetime) -> None:
     """Have every claim that was chosen before give nothing."""
     execute(db, "prune_pauses", {"before": to_micros(now - KEPT)})
     epoch = fetch_value(db, "raise_policy_epoch", {"now": to_micros(now)})
     execute(db, "raise_session_epochs", {"policy_epoch": epoch})
+
+
+def _values_of_blackout(blackout: Blackout) -> dict[str, object]:
+    return {
+        "scope": blackout.scope.value,
+        "name": blackout.name,
+        "tenant": blackout.tenant,
+        "calendar": blackout.calendar,
+        "version": blackout.version,
+        "is_pinned": blackout.is_pinned,
+        "mode": blackout.mode.value,
+        "note": blackout.note,
+        "maker": blackout.made_by,
+        "since": to_micros(blackout.since),
+    }
+
+
+def _blackout_of(row: NamedRow) -> Blackout:
+    return Blackout(
+        scope=PauseScope(row.scope),
+        name=row.name,
+        tenant=row.tenant,
+        calendar=row.calendar,
+        version=row.version,
+        is_pinned=bool(row.is_pinned),
+        mode=PauseMode(row.mode),
+        note=row.note,
+        made_by=row.made_by,
+        since=to_instant(row.since),
+    )
+
+
+def _read_caps(db: apsw.Connection) -> LaneCaps:
+    """Return the caps of lanes that are set."""
+    rows = fetch_rows(db, "read_caps")
+    return LaneCaps({cap_key_of(row.name): KnownCap(row.max_running, KeyId(row.key_id)) for row in rows})
 
 
 def _values_of(pause: Pause) -> dict[str, object]:

@@ -25,6 +25,7 @@ from mainspring.core.model import (
     Run,
     RunKind,
 )
+from mainspring.core.preemption import load_mark
 from mainspring.core.rates import Bucket, Rate
 from mainspring.core.shards import Refusal
 from mainspring.core.states import RunState
@@ -133,10 +134,15 @@ def make_lane(row: NamedRow) -> Lane:
     """Make a lane from the columns of `read_lanes`."""
     return Lane(
         id=LaneId(row.id),
-        key=LaneKey(row.queue, row.route, row.tenant, Priority(row.priority)),
+        key=make_lane_key(row),
         earliest_ready_at=to_optional_instant(row.earliest_ready_at),
         earliest_quarantined_at=to_optional_instant(row.earliest_quarantined_at),
     )
+
+
+def make_lane_key(row: NamedRow) -> LaneKey:
+    """Make a lane's key from columns of the table."""
+    return LaneKey(row.queue, row.route, row.tenant, Priority(row.priority))
 
 
 def make_rate(row: NamedRow) -> Rate | None:
@@ -166,6 +172,7 @@ def make_held(row: NamedRow) -> HeldRun:
         session_id=SessionId(row.session_id),
         started_at=to_instant(row.started_at),
         deadline_at=to_instant(row.deadline_at),
+        mark=load_mark(row.preemption),
     )
 
 

@@ -14,6 +14,7 @@ from mainspring.stores._sql.migrate import Applied, Migration, pending, read_mig
 from mainspring.stores.sqlite.backfills import SqliteBackfillStore
 from mainspring.stores.sqlite.browse import SqliteBrowseStore
 from mainspring.stores.sqlite.calendars import SqliteCalendarStore
+from mainspring.stores.sqlite.caps import SqliteCapStore
 from mainspring.stores.sqlite.census import SqliteCensusStore
 from mainspring.stores.sqlite.claims import SqliteClaimStore
 from mainspring.stores.sqlite.connection import (
@@ -30,6 +31,8 @@ from mainspring.stores.sqlite.jobs import SqliteJobStore
 from mainspring.stores.sqlite.limits import SqliteLimitStore
 from mainspring.stores.sqlite.nodes import SqliteNodeStore
 from mainspring.stores.sqlite.policies import SqlitePolicyStore
+from mainspring.stores.sqlite.preemption import SqlitePreemptionStore
+from mainspring.stores.sqlite.priorities import SqlitePriorityStore
 from mainspring.stores.sqlite.restrictions import SqliteRestrictionStore
 from mainspring.stores.sqlite.rows import to_instant
 from mainspring.stores.sqlite.runs import SqliteRunStore
@@ -56,8 +59,11 @@ class SqliteStore(
     SqliteBrowseStore,
     SqliteCensusStore,
     SqlitePolicyStore,
+    SqlitePriorityStore,
+    SqlitePreemptionStore,
     SqliteRestrictionStore,
     SqliteLimitStore,
+    SqliteCapStore,
     SqliteCalendarStore,
     SqliteBackfillStore,
 ):

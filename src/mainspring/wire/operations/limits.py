@@ -11,6 +11,12 @@ from mainspring.wire.operations.common import API, LIMIT
 from mainspring.wire.views import Deleted
 
 _LIMIT = f"{API}/limits/{{limit}}"
+SCOPE = Parameter(
+    "scope",
+    "`tenant`: limits of the tenant. `cluster`: those that all tenants share; they need the right `admin`. A job has "
+    "that of the cluster if its tenant has none of that name.",
+    default="tenant",
+)
 
 LIST_LIMITS = Operation(
     id="list_limits",
@@ -19,7 +25,7 @@ LIST_LIMITS = Operation(
     right=Right.READ,
     summary="List limits",
     description="Return a page of the limits that jobs share, by name.",
-    query=(LIMIT, Parameter("after", "Only limits after this one: the `next` of the previous page.")),
+    query=(SCOPE, LIMIT, Parameter("after", "Only limits after this one: the `next` of the previous page.")),
     answer=LimitPage,
 )
 GET_LIMIT = Operation(
@@ -29,6 +35,7 @@ GET_LIMIT = Operation(
     right=Right.READ,
     summary="Get a limit",
     description="Return a limit that jobs share.",
+    query=(SCOPE,),
     answer=LimitView,
 )
 UPSERT_LIMIT = Operation(
@@ -39,6 +46,7 @@ UPSERT_LIMIT = Operation(
     summary="Set a limit",
     description="Set what the body says, and the defaults for what it leaves out. It holds at once, for runs that wait "
     "too; those under way go on.",
+    query=(SCOPE,),
     body=Body(LimitBody, dict[str, Any]),
     answer=LimitView,
     statuses=(200, 201),
@@ -50,6 +58,7 @@ DELETE_LIMIT = Operation(
     right=Right.EDIT,
     summary="Delete a limit",
     description="Delete a limit that no job uses.",
+    query=(SCOPE,),
     answer=Deleted,
     is_conflicting=True,
 )
@@ -60,6 +69,6 @@ LIST_LIMIT_KEYS = Operation(
     right=Right.READ,
     summary="List the keys of a limit",
     description="Return a page of the keys under which runs wait, run or have just run, with how much is taken.",
-    query=(LIMIT, Parameter("after", "Only keys after this one: the `next` of the previous page.")),
+    query=(SCOPE, LIMIT, Parameter("after", "Only keys after this one: the `next` of the previous page.")),
     answer=KeyPage,
 )

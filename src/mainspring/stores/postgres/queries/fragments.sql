@@ -14,6 +14,10 @@ RETURNING
 -- The same as in core/claiming. A session that an earlier release has opened has no epoch, and is served by it.
 coalesce(policy_epoch, :policy_epoch::bigint) = :policy_epoch::bigint;
 
+-- fragment: is_set_cap
+-- The rule of a queue, a tenant or a label. While it is set, all claims from their lanes name its key.
+(limit_rule.tenant = '*' AND limit_rule.max_running IS NOT NULL AND strpos(limit_rule.name, ':') > 0);
+
 -- fragment: announced
 -- Sends a notice, if there is one, with the commit of the rows that this returns. All commits with a notice queue for one
 -- lock, so only an idle cluster adds one (see HintExchange).

@@ -54,11 +54,17 @@ ON CONFLICT (tenant, name, job_id) DO NOTHING;
 -- name: list_limits
 SELECT name, job_id, max_running, per_count, per_ms, burst, hold FROM limit_rule
 WHERE tenant = :tenant AND job_id IS NULL AND (max_running IS NOT NULL OR per_count IS NOT NULL)
+  AND strpos(name, ':') = 0  -- the caps of lanes have one
 ORDER BY name;
 
 -- name: list_limit_users
+-- A limit of the cluster is used by the jobs of tenants that have none of that name.
 SELECT job.name FROM limit_use JOIN job ON job.id = limit_use.job_id
-WHERE limit_use.tenant = :tenant AND limit_use.name = :name AND job.deleted_at IS NULL
+WHERE limit_use.name = :name AND job.deleted_at IS NULL
+  AND (limit_use.tenant = :tenant OR :tenant = '*' AND NOT EXISTS (
+    SELECT FROM limit_rule
+    WHERE limit_rule.tenant = limit_use.tenant AND limit_rule.name = limit_use.name AND {is_set}
+))
 ORDER BY job.name LIMIT :limit;
 
 -- name: lift_limit
@@ -85,18 +91,22 @@ WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name
 ORDER BY concurrency_key.key LIMIT :limit;
 
 -- name: read_wait_keys
--- The keys of a waiting run, that of its line first. A place that it has kept itself is not in its way.
+-- The keys of a waiting run, that of its line first. A place that it has kept itself is not in its way. Under a limit of
+-- the cluster, runs of other tenants are counted, but not named.
 SELECT
-    limit_rule.name, concurrency_key.key, concurrency_key.level, concurrency_key.level_at, limit_rule.max_running,
-    limit_rule.per_count, limit_rule.per_ms, limit_rule.burst, held.count AS held, held.run_ids[1:5] AS run_ids
+    limit_rule.name, limit_rule.tenant = '*' AS is_of_cluster, concurrency_key.key, concurrency_key.level,
+    concurrency_key.level_at, limit_rule.max_running, limit_rule.per_count, limit_rule.per_ms, limit_rule.burst, held.count AS held, held.run_ids[1:5] AS run_ids
 FROM run
 CROSS JOIN LATERAL unnest(ARRAY[run.key_id, run.second_key_id, run.third_key_id])
     WITH ORDINALITY AS own (key_id, position)
 JOIN concurrency_key ON concurrency_key.id = own.key_id
 JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
+JOIN lane AS mine ON mine.id = run.lane_id
 CROSS JOIN LATERAL (
-    SELECT count(*) AS count, array_agg(holder.id ORDER BY key_hold.id) AS run_ids
-    FROM key_hold JOIN run AS holder ON holder.id = key_hold.run_id
+    SELECT
+        count(*) AS count,
+        array_agg(holder.id ORDER BY key_hold.id) FILTER (WHERE theirs.tenant = mine.tenant) AS run_ids
+    FROM key_hold JOIN run AS holder ON holder.id = key_hold.run_id JOIN lane AS theirs ON theirs.id = holder.lane_id
     WHERE key_hold.key_id = concurrency_key.id AND holder.id <> run.id
       AND (limit_rule.hold = 'run' OR holder.token = key_hold.token AND holder.session_id IS NOT NULL)
 ) AS held
@@ -153,6 +163,9 @@ WHERE mine.id = :run_id AND mine.session_id IS NULL;
 INSERT INTO limit_rule (tenant, name, job_id, hold)
 SELECT tenant, name, job_id, 'attempt'
 FROM unnest(:tenants::text[], :names::text[], :job_ids::uuid[]) AS wanted (tenant, name, job_id)
+WHERE NOT EXISTS (
+    SELECT FROM limit_rule WHERE limit_rule.tenant = '*' AND limit_rule.name = wanted.name AND {is_set}
+)
 ON CONFLICT (tenant, name) DO NOTHING;
 
 -- name: intern_keys
@@ -162,17 +175,20 @@ SELECT limit_rule.id, wanted.key
 FROM unnest(:tenants::text[], :names::text[], :keys::text[]) AS wanted (tenant, name, key)
 CROSS JOIN LATERAL (
     SELECT limit_rule.id FROM limit_rule
-    WHERE limit_rule.tenant = wanted.tenant AND limit_rule.name = wanted.name FOR KEY SHARE
+    WHERE limit_rule.tenant = ANY(ARRAY[wanted.tenant, '*']) AND limit_rule.name = wanted.name
+    ORDER BY {is_set} DESC, limit_rule.tenant = '*' LIMIT 1 FOR KEY SHARE
 ) AS limit_rule
 ON CONFLICT (rule_id, key) DO NOTHING;
 
 -- name: find_keys
--- The key share lock keeps prune_limits off the keys until the transaction ends. Claims do not wait for it.
+-- A tenant that has no limit of a name has that of the cluster. The key share lock keeps prune_limits off the keys until
+-- the transaction ends. Claims do not wait for it.
 SELECT wanted.position, concurrency_key.id
 FROM unnest(:tenants::text[], :names::text[], :keys::text[]) WITH ORDINALITY AS wanted (tenant, name, key, position)
 CROSS JOIN LATERAL (
     SELECT limit_rule.id FROM limit_rule
-    WHERE limit_rule.tenant = wanted.tenant AND limit_rule.name = wanted.name LIMIT 1
+    WHERE limit_rule.tenant = ANY(ARRAY[wanted.tenant, '*']) AND limit_rule.name = wanted.name
+    ORDER BY {is_set} DESC, limit_rule.tenant = '*' LIMIT 1
 ) AS limit_rule
 CROSS JOIN LATERAL (
     SELECT concurrency_key.id FROM concurrency_key
@@ -236,6 +252,18 @@ CROSS JOIN LATERAL (
     SELECT {run.candidate_columns}, run.ctid AS place FROM run
     WHERE {is_in_line} AND run.key_id = wanted.key_id AND run.lane_id = wanted.lane_id
       AND run.ready_at BETWEEN wanted.low AND :now AND {is_unexpired}
+    ORDER BY run.ready_at LIMIT wanted.quota FOR UPDATE SKIP LOCKED
+) AS candidate
+LIMIT :limit;
+
+-- name: pick_plain
+-- The same for runs without keys, of lanes that have a cap.
+SELECT candidate.*
+FROM unnest(:lane_ids::bigint[], :lows::timestamptz[], :quotas::integer[]) AS wanted (lane_id, low, quota)
+CROSS JOIN LATERAL (
+    SELECT {run.candidate_columns}, run.ctid AS place FROM run
+    WHERE run.lane_id = wanted.lane_id AND {is_ready} AND {is_unexpired}
+      AND run.crashes = 0 AND run.ready_at BETWEEN wanted.low AND :now
     ORDER BY run.ready_at LIMIT wanted.quota FOR UPDATE SKIP LOCKED
 ) AS candidate
 LIMIT :limit;
@@ -411,6 +439,7 @@ WHERE (
         limit_rule.per_ms * (coalesce(limit_rule.burst, 1) / limit_rule.per_count::double precision + 1)
     )
 )
+  AND (limit_rule.id IS NULL OR NOT {is_set_cap})
   AND NOT EXISTS (SELECT FROM key_hold WHERE key_hold.key_id = concurrency_key.id)
   AND NOT EXISTS (SELECT FROM run WHERE {is_in_line} AND run.key_id = concurrency_key.id)
 LIMIT :limit FOR UPDATE OF concurrency_key SKIP LOCKED;
@@ -418,6 +447,7 @@ LIMIT :limit FOR UPDATE OF concurrency_key SKIP LOCKED;
 -- name: delete_idle_keys
 DELETE FROM concurrency_key
 WHERE concurrency_key.id = ANY(:key_ids::bigint[])
+  AND NOT EXISTS (SELECT FROM limit_rule WHERE limit_rule.id = concurrency_key.rule_id AND {is_set_cap})
   AND NOT EXISTS (SELECT FROM key_hold WHERE key_hold.key_id = concurrency_key.id)
   AND NOT EXISTS (SELECT FROM run WHERE {is_in_line} AND run.key_id = concurrency_key.id)
   AND NOT EXISTS (SELECT FROM run WHERE run.second_key_id = concurrency_key.id)

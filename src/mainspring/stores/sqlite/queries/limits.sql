@@ -30,11 +30,17 @@ ON CONFLICT (tenant, name, job_id) DO NOTHING;
 -- name: list_limits
 SELECT name, job_id, max_running, per_count, per_ms, burst, hold FROM limit_rule
 WHERE tenant = :tenant AND job_id IS NULL AND (max_running IS NOT NULL OR per_count IS NOT NULL)
+  AND instr(name, ':') = 0  -- the caps of lanes have one
 ORDER BY name;
 
 -- name: list_limit_users
+-- A limit of the cluster is used by the jobs of tenants that have none of that name.
 SELECT job.name FROM limit_use JOIN job ON job.id = limit_use.job_id
-WHERE limit_use.tenant = :tenant AND limit_use.name = :name AND job.deleted_at IS NULL
+WHERE limit_use.name = :name AND job.deleted_at IS NULL
+  AND (limit_use.tenant = :tenant OR (:tenant = '*' AND NOT EXISTS (
+    SELECT 1 FROM limit_rule
+    WHERE limit_rule.tenant = limit_use.tenant AND limit_rule.name = limit_use.name AND {is_set}
+)))
 ORDER BY job.name LIMIT :limit;
 
 -- name: lift_limit
@@ -61,17 +67,21 @@ WHERE limit_rule.tenant = :tenant AND limit_rule.name = :name AND (:after IS NUL
 ORDER BY concurrency_key.key LIMIT :limit;
 
 -- name: read_wait_keys
--- The keys of a waiting run, that of its line first. A place that it has kept itself is not in its way.
+-- The keys of a waiting run, that of its line first. A place that it has kept itself is not in its way. Under a limit of
+-- the cluster, runs of other tenants are counted, but not named.
 SELECT
-    limit_rule.name, concurrency_key.key, concurrency_key.level, concurrency_key.level_at, limit_rule.max_running,
-    limit_rule.per_count, limit_rule.per_ms, limit_rule.burst,
+    limit_rule.name, limit_rule.tenant = '*' AS is_of_cluster, concurrency_key.key, concurrency_key.level,
+    concurrency_key.level_at, limit_rule.max_running, limit_rule.per_count, limit_rule.per_ms, limit_rule.burst,
     (
-        SELECT json_group_array(holder.id)
-        FROM key_hold CROSS JOIN run AS holder ON holder.id = key_hold.run_id
+        SELECT json_group_array(json_array(holder.id, theirs.tenant = mine.tenant))
+        FROM key_hold
+        CROSS JOIN run AS holder ON holder.id = key_hold.run_id
+        CROSS JOIN lane AS theirs ON theirs.id = holder.lane_id
         WHERE key_hold.key_id = concurrency_key.id AND holder.id <> run.id
           AND (limit_rule.hold = 'run' OR (holder.token = key_hold.token AND holder.session_id IS NOT NULL))
-    ) AS run_ids
+    ) AS holders
 FROM run
+CROSS JOIN lane AS mine ON mine.id = run.lane_id
 CROSS JOIN json_each(json_array(run.key_id, run.second_key_id, run.third_key_id)) AS own
 CROSS JOIN concurrency_key ON concurrency_key.id = own.value
 CROSS JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
@@ -124,7 +134,10 @@ FROM run AS mine
 WHERE mine.id = :run_id AND mine.session_id IS NULL;
 
 -- name: find_rule
-SELECT id FROM limit_rule WHERE tenant = :tenant AND name = :name;
+-- A tenant that has no limit of a name has that of the cluster.
+SELECT limit_rule.id FROM limit_rule
+WHERE limit_rule.tenant IN (:tenant, '*') AND limit_rule.name = :name
+ORDER BY {is_set} DESC, limit_rule.tenant = '*' LIMIT 1;
 
 -- name: intern_rule
 -- A rule that is not there, because a limit was deleted meanwhile, is one without bounds.
@@ -163,6 +176,12 @@ ORDER BY run.ready_at LIMIT 1;
 -- name: pick_lined_up
 SELECT {run.candidate_columns} FROM run INDEXED BY run_line
 WHERE {is_in_line} AND run.key_id = :key_id AND run.lane_id = :lane_id AND run.ready_at BETWEEN :low AND :now AND {is_unexpired}
+ORDER BY run.ready_at LIMIT :limit;
+
+-- name: pick_plain
+-- The same for runs without keys, of a lane that has a cap.
+SELECT {run.candidate_columns} FROM run INDEXED BY run_ready
+WHERE {is_ready} AND run.crashes = 0 AND run.lane_id = :lane_id AND run.ready_at BETWEEN :low AND :now AND {is_unexpired}
 ORDER BY run.ready_at LIMIT :limit;
 
 -- name: read_batch
@@ -285,6 +304,10 @@ DELETE FROM concurrency_key WHERE id IN (
         concurrency_key.level_at IS NULL OR limit_rule.per_ms IS NULL
         OR concurrency_key.level_at
             < :now - 1000 * limit_rule.per_ms * (1.0 * coalesce(limit_rule.burst, 1) / limit_rule.per_count + 1)
+    )
+      -- The keys of caps that are set are those of all claims from their lanes.
+      AND NOT coalesce(
+        limit_rule.tenant = '*' AND limit_rule.max_running IS NOT NULL AND instr(limit_rule.name, ':') > 0, 0
     )
       AND NOT EXISTS (SELECT 1 FROM key_hold WHERE key_hold.key_id = concurrency_key.id)
       AND NOT EXISTS (

@@ -1,0 +1,93 @@
+"""Which of the known lanes have caps, and which of these are full, so that claims pass over whole lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+
+from mainspring.core.holding import LineStop
+from mainspring.core.ids import KeyId, LaneId
+from mainspring.core.lane_caps import NO_CAPS, LaneCaps
+from mainspring.core.model import LaneKey
+from mainspring.engine.claiming.lines import closed_until
+
+
+class CappedLanes:
+    """The caps of the lanes that a process knows.
+
+    That a cap is full is a hint, as for lines: the store decides about each run.
+
+    Attributes:
+        caps: those that are kept. They change together with the policy epoch of claims.
+        news: the lanes whose caps have become full, or have room again, since somebody took them from here.
+    """
+
+    def __init__(self) -> None:
+        self.caps: LaneCaps = NO_CAPS
+        self.news: set[LaneId] = set()
+        self._keys: dict[LaneId, tuple[KeyId, ...]] = {}
+        self._lanes: dict[KeyId, set[LaneId]] = {}
+        self._full: dict[KeyId, datetime] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._keys)
+
+    def __contains__(self, lane_id: object) -> bool:
+        return lane_id in self._keys
+
+    def is_cap(self, key_id: KeyId) -> bool:
+        """Say whether a key is that of a cap."""
+        return key_id in self._lanes
+
+    def of(self, lane_ids: Iterable[LaneId]) -> dict[LaneId, tuple[KeyId, ...]]:
+        """Return what runs of these lanes need places under; lanes without a cap are left out."""
+        if not self._keys:
+            return {}
+        return {lane_id: self._keys[lane_id] for lane_id in lane_ids if lane_id in self._keys}
+
+    def add(self, lane_id: LaneId, key: LaneKey) -> bool:
+        """Note a lane. Return whether it has a cap."""
+        keys = self.caps.keys_of(key)
+        if keys:
+            self._keys[lane_id] = keys
+            for key_id in keys:
+                self._lanes.setdefault(key_id, set()).add(lane_id)
+        return bool(keys)
+
+    def drop(self, lane_id: LaneId) -> None:
+        """Forget a lane that is gone."""
+        self.news.discard(lane_id)
+        for key_id in self._keys.pop(lane_id, ()):
+            self._lanes[key_id].discard(lane_id)
+
+    def follow(self, caps: LaneCaps) -> None:
+        """Keep other caps. The lanes are to be added anew. What was full may have room now."""
+        self.caps = caps
+        self.news.clear()
+        self._keys.clear()
+        self._lanes.clear()
+        self._full.clear()
+
+    def close(self, stops: Iterable[LineStop], now: datetime) -> None:
+        """Note which caps have stopped a claim."""
+        for stop in stops:
+            if stop.key_id in self._lanes:
+                self._full[stop.key_id] = closed_until(stop, now)
+                self.news |= self._lanes[stop.key_id]
+
+    def open(self, key_ids: Collection[KeyId] | None) -> bool:
+        """Note that there may be room under these caps, or under any. Return whether there was none."""
+        found = [
+            key_id for key_id in (list(self._full) if key_ids is None else key_ids) if key_id in self._full
+        ]
+        for key_id in found:
+            del self._full[key_id]
+            self.news |= self._lanes[key_id]
+        return bool(found)
+
+    def opens_at(self, lane_id: LaneId, head: datetime | None) -> datetime | None:
+        """Return when a lane has something to claim, if its first run is ready at `head`; None: it has nothing."""
+        if head is None or not self._full:
+            return head
+        full = [self._full[key_id] for key_id in self._keys.get(lane_id, ()) if key_id in self._full]
+        return max([head, *full])
