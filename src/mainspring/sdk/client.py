@@ -21,6 +21,7 @@ from mainspring.wire.calendars import (
     TriggerPreview,
 )
 from mainspring.wire.health import HealthView
+from mainspring.wire.ledger import FireRangeList, LedgerView
 from mainspring.wire.limits import KeyPage, LimitPage, LimitView
 from mainspring.wire.pages import BriefPage, JobPage, RunPage, WorkerPage
 from mainspring.wire.pauses import PauseList
@@ -32,9 +33,7 @@ from mainspring.wire.views import (
     CancelView,
     CountsView,
     Deleted,
-    FireRangeList,
     JobView,
-    LedgerView,
     RunDetail,
     StatusView,
     SubmittedView,

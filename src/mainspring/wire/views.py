@@ -15,8 +15,7 @@ from mainspring.core.definition import plain_from_spec
 from mainspring.core.definition.policies import CALENDARS
 from mainspring.core.definition.schema import view_schemas
 from mainspring.core.ids import format_job_id, format_run_id
-from mainspring.core.ledger import Ledger
-from mainspring.core.model import NO_CALENDARS, Attempt, FireRange, Job, JobStatus, Run
+from mainspring.core.model import NO_CALENDARS, Attempt, Job, JobStatus, Run
 from mainspring.core.states import RunState
 from mainspring.core.triggers import Trigger, UnknownTrigger, next_fires
 from mainspring.ports.store.sessions import SessionFacts
@@ -136,19 +135,6 @@ class RunDetail(RunView, kw_only=True):
     attempts: list[AttemptView]
 
 
-class FireRangeView(Struct, kw_only=True):
-    """A range of fire times that is kept as one record."""
-
-    kind: str
-    reason: str
-    job_version: int
-    from_time: Instant
-    to_time: Instant | None
-    cursor: Instant | None
-    is_open: bool
-    created_at: Instant
-
-
 class WorkerView(Struct, kw_only=True):
     """A live worker session."""
 
@@ -183,23 +169,6 @@ class CountsView(Struct, kw_only=True):
             "census, because counting takes long."
         ),
     ] = 0
-
-
-class FireRangeList(Struct):
-    """A job's fire ranges, the newest first."""
-
-    items: list[FireRangeView]
-
-
-class LedgerView(Struct, kw_only=True):
-    """The expected and the recorded fires of a job over a period. It is a bug if any are missing or surplus."""
-
-    job_id: JobIdText
-    from_time: Instant
-    to_time: Instant
-    expected: int
-    missing: list[Instant]
-    surplus: list[Instant]
 
 
 class Deleted(Struct):
@@ -354,32 +323,6 @@ def _view_attempt(attempt: Attempt) -> AttemptView:
         finished_at=attempt.finished_at,
         error=attempt.error,
         output=attempt.output,
-    )
-
-
-def view_fire_range(fire_range: FireRange) -> FireRangeView:
-    """Show a fire range."""
-    return FireRangeView(
-        kind=fire_range.kind.value,
-        reason=fire_range.reason,
-        job_version=fire_range.version,
-        from_time=fire_range.from_at,
-        to_time=fire_range.to_at,
-        cursor=fire_range.cursor_at,
-        is_open=fire_range.is_open,
-        created_at=fire_range.created_at,
-    )
-
-
-def view_ledger(ledger: Ledger) -> LedgerView:
-    """Show a job's ledger."""
-    return LedgerView(
-        job_id=format_job_id(ledger.job.id),
-        from_time=ledger.from_at,
-        to_time=ledger.to_at,
-        expected=ledger.balance.expected,
-        missing=list(ledger.balance.missing),
-        surplus=list(ledger.balance.surplus),
     )
 
 

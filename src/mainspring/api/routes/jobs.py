@@ -11,19 +11,9 @@ from mainspring.core.ids import format_job_id
 from mainspring.core.model import Job
 from mainspring.errors import InvalidInput
 from mainspring.wire import operations
+from mainspring.wire.ledger import FireRangeList, LedgerView, view_fire_range, view_ledger
 from mainspring.wire.pages import JobPage
-from mainspring.wire.views import (
-    BulkJobView,
-    Deleted,
-    FireRangeList,
-    JobView,
-    LedgerView,
-    StatusView,
-    view_fire_range,
-    view_job,
-    view_ledger,
-    view_status,
-)
+from mainspring.wire.views import BulkJobView, Deleted, JobView, StatusView, view_job, view_status
 
 
 @handles(operations.CREATE_JOB)

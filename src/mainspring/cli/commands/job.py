@@ -19,7 +19,8 @@ from mainspring.host.exit_codes import ExitCode
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
     from mainspring.wire.calendars import FireList, FireView
-    from mainspring.wire.views import JobView, LedgerView
+    from mainspring.wire.ledger import LedgerView
+    from mainspring.wire.views import JobView
 
 _PAGE = 1000
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from mainspring.core.rights import Right
 from mainspring.wire.bodies import JobBody, JobPatch
+from mainspring.wire.ledger import FireRangeList, LedgerView
 from mainspring.wire.operation import BULK_LIMIT, JSON, MERGE_PATCH, Body, Operation, Parameter
 from mainspring.wire.operations.common import API, LIMIT
 from mainspring.wire.pages import JobPage
-from mainspring.wire.views import BulkJobView, Deleted, FireRangeList, JobView, LedgerView, StatusView
+from mainspring.wire.views import BulkJobView, Deleted, JobView, StatusView
 
 _JOB = f"{API}/jobs/{{job_id}}"
 

@@ -1,0 +1,66 @@
+"""What a job's history keeps besides runs: its fire ranges, and the balance of its fires."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from mainspring.core.ids import format_job_id
+from mainspring.core.ledger import Ledger
+from mainspring.core.model import FireRange
+from mainspring.wire.views import Instant, JobIdText
+
+
+class FireRangeView(Struct, kw_only=True):
+    """A range of fire times that is kept as one record."""
+
+    kind: str
+    reason: str
+    job_version: int
+    from_time: Instant
+    to_time: Instant | None
+    cursor: Instant | None
+    is_open: bool
+    created_at: Instant
+
+
+class FireRangeList(Struct):
+    """A job's fire ranges, the newest first."""
+
+    items: list[FireRangeView]
+
+
+class LedgerView(Struct, kw_only=True):
+    """The expected and the recorded fires of a job over a period. It is a bug if any are missing or surplus."""
+
+    job_id: JobIdText
+    from_time: Instant
+    to_time: Instant
+    expected: int
+    missing: list[Instant]
+    surplus: list[Instant]
+
+
+def view_fire_range(fire_range: FireRange) -> FireRangeView:
+    """Show a fire range."""
+    return FireRangeView(
+        kind=fire_range.kind.value,
+        reason=fire_range.reason,
+        job_version=fire_range.version,
+        from_time=fire_range.from_at,
+        to_time=fire_range.to_at,
+        cursor=fire_range.cursor_at,
+        is_open=fire_range.is_open,
+        created_at=fire_range.created_at,
+    )
+
+
+def view_ledger(ledger: Ledger) -> LedgerView:
+    """Show a job's ledger."""
+    return LedgerView(
+        job_id=format_job_id(ledger.job.id),
+        from_time=ledger.from_at,
+        to_time=ledger.to_at,
+        expected=ledger.balance.expected,
+        missing=list(ledger.balance.missing),
+        surplus=list(ledger.balance.surplus),
+    )
