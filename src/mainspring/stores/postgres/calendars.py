@@ -15,7 +15,7 @@ from mainspring.ports.store.calendars import CalendarDeletion, CalendarUse, Repl
 from mainspring.stores.postgres.calendar_uses import find_moved, use_calendars
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
-from mainspring.stores.postgres.jobs import lock_jobs, move_clocks
+from mainspring.stores.postgres.job_clocks import lock_jobs, move_clocks
 from mainspring.stores.postgres.restrictions import take_effect
 
 _LAST_VERSION = 2**31 - 1

@@ -11,7 +11,7 @@ from mainspring.core.ids import JobId
 from mainspring.ports.store.jobs import ClockChange
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
-from mainspring.stores.postgres.jobs import lock_jobs, set_paused
+from mainspring.stores.postgres.job_clocks import lock_jobs, set_paused
 
 
 class PostgresFailureStore:

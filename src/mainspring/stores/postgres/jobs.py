@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from uuid import UUID
@@ -22,40 +21,22 @@ from mainspring.core.clocks import (
 from mainspring.core.ids import JobId, job_shard
 from mainspring.core.model import Job, JobSpec
 from mainspring.ports.codec import decode_spec, encode_outline, encode_spec
-from mainspring.ports.store.calendars import Replan
 from mainspring.ports.store.jobs import AddResult, ClockChange, JobEdit, NewJob
-from mainspring.ports.store.schedule import NewFireRange
 from mainspring.stores.postgres.calendar_uses import find_moved, use_calendars
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
+from mainspring.stores.postgres.job_clocks import (
+    Jobs,
+    LockedClock,
+    add_fire_ranges,
+    lock_jobs,
+    move_clocks,
+    set_paused,
+)
 from mainspring.stores.postgres.limits import find_unset, keep_limits
-from mainspring.stores.postgres.rows import columns_of_fire_ranges, columns_of_next_fires, job_of, sparse
+from mainspring.stores.postgres.rows import columns_of_next_fires, job_of, sparse
 
 _BEFORE_ALL = UUID(int=0)
-
-
-@dataclass(slots=True)
-class _Locked:
-    """A job's row and its clock's row, locked. It is updated as the call's changes are decided."""
-
-    tenant: str
-    name: str
-    version: int
-    is_paused: bool
-    revision: int
-    next_fire_at: datetime | None
-    is_deleted: bool = False
-
-    def move(self, move: ClockMove) -> None:
-        """Take over what was decided. A later change of this call then meets a revision that it cannot have read."""
-        self.is_paused = move.is_paused
-        self.next_fire_at = move.next_fire.fire_at if move.next_fire is not None else None
-        self.revision = _CHANGED_IN_THIS_CALL
-
-
-_CHANGED_IN_THIS_CALL = -1
-
-Jobs = dict[JobId, _Locked]
 
 
 class PostgresJobStore:
@@ -138,13 +119,13 @@ class PostgresJobStore:
         return await self._connections.transact(Role.EDIT, work, retry_on=(asyncpg.UniqueViolationError,))
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
-        def decide(job: _Locked | None, change: ClockChange) -> Decision:
+        def decide(job: LockedClock | None, change: ClockChange) -> Decision:
             return decide_pause(job, revision=change.revision, fire_at=change.fire_at)
 
         return await self._change(changes, decide, partial(set_paused, is_paused=True), now)
 
     async def resume_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
-        def decide(job: _Locked | None, change: ClockChange) -> Decision:
+        def decide(job: LockedClock | None, change: ClockChange) -> Decision:
             return decide_resume(
                 job, revision=change.revision, fire_at=change.fire_at, next_fire=change.next_fire
             )
@@ -152,7 +133,7 @@ class PostgresJobStore:
         return await self._change(changes, decide, partial(set_paused, is_paused=False), now)
 
     async def delete_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
-        def decide(job: _Locked | None, change: ClockChange) -> Decision:
+        def decide(job: LockedClock | None, change: ClockChange) -> Decision:
             there = None if job is None or job.is_deleted else job
             decision = decide_delete(there, revision=change.revision, fire_at=change.fire_at)
             if there is not None and decision.move is not None:
@@ -164,7 +145,7 @@ class PostgresJobStore:
     async def _change(
         self,
         changes: Sequence[ClockChange],
-        decide: Callable[[_Locked | None, ClockChange], Decision],
+        decide: Callable[[LockedClock | None, ClockChange], Decision],
         write: Callable[[Transaction, Sequence[tuple[ClockChange, ClockMove]], datetime], Awaitable[None]],
         now: datetime,
     ) -> list[ChangeVerdict]:
@@ -227,22 +208,6 @@ class PostgresJobStore:
         return [found.get(key) for key in keys]
 
 
-async def lock_jobs(transaction: Transaction, job_ids: Sequence[JobId]) -> Jobs:
-    """Lock jobs and their clocks; what does not exist is left out."""
-    rows = await transaction.fetch("lock_jobs", job_ids=sorted(set(job_ids)))
-    return {
-        row["id"]: _Locked(
-            row["tenant"],
-            row["name"],
-            row["version"],
-            row["is_paused"],
-            row["revision"],
-            row["next_fire_at"],
-        )
-        for row in rows
-    }
-
-
 async def _find_owners(
     transaction: Transaction, edits: Sequence[JobEdit], locked: Jobs
 ) -> dict[tuple[str, str], JobId]:
@@ -259,7 +224,7 @@ async def _find_owners(
 
 
 def _decide_edit(
-    edit: JobEdit, job: _Locked | None, owners: dict[tuple[str, str], JobId], is_current: bool
+    edit: JobEdit, job: LockedClock | None, owners: dict[tuple[str, str], JobId], is_current: bool
 ) -> Decision:
     decision = decide_edit(
         job,
@@ -279,25 +244,11 @@ def _decide_edit(
     return decision
 
 
-async def set_paused(
-    transaction: Transaction,
-    done: Sequence[tuple[ClockChange, ClockMove]],
-    now: datetime,
-    *,
-    is_paused: bool,
-    note: str | None = None,
-) -> None:
-    """Note that jobs are paused, and why, or that they are not, and move their clocks."""
-    job_ids = [change.job_id for change, _ in done]
-    await transaction.execute("set_paused", job_ids=job_ids, is_paused=is_paused, note=note, now=now)
-    await move_clocks(transaction, done, now, {})
-
-
 async def _delete(
     transaction: Transaction, done: Sequence[tuple[ClockChange, ClockMove]], now: datetime
 ) -> None:
     job_ids = [change.job_id for change, _ in done]
-    await _add_fire_ranges(
+    await add_fire_ranges(
         transaction, [fire_range for change, _ in done for fire_range in change.fire_ranges], now
     )
     await transaction.execute("drop_empty_gaps", job_ids=job_ids, now=now)
@@ -357,40 +308,3 @@ async def _add_versions(
         specs=[encode_spec(spec) for _, _, spec in versions],
         now=now,
     )
-
-
-async def move_clocks(
-    transaction: Transaction,
-    done: Sequence[tuple[JobEdit | ClockChange | Replan, ClockMove]],
-    now: datetime,
-    versions: Mapping[JobId, int],
-) -> None:
-    """Set clocks, raise their revisions, end gaps, and insert the changes' records.
-
-    Args:
-        versions: the new versions of edited jobs.
-    """
-    edits = [change if isinstance(change, JobEdit) else None for change, _ in done]
-    await transaction.execute(
-        "move_clocks",
-        job_ids=[change.job_id for change, _ in done],
-        priorities=[None if edit is None else edit.spec.priority for edit in edits],
-        run_outlines=[
-            None if edit is None else encode_outline(edit.spec, versions[edit.job_id]) for edit in edits
-        ],
-        **columns_of_next_fires([move.next_fire for _, move in done]),
-    )
-    ending = [change.job_id for change, move in done if move.ends_gap]
-    if ending:
-        await transaction.execute("drop_empty_gaps", job_ids=ending, now=now)
-        await transaction.execute("close_gaps", job_ids=ending, now=now)
-    await _add_fire_ranges(
-        transaction, [fire_range for change, _ in done for fire_range in change.fire_ranges], now
-    )
-
-
-async def _add_fire_ranges(
-    transaction: Transaction, fire_ranges: Sequence[NewFireRange], now: datetime
-) -> None:
-    if fire_ranges:
-        await transaction.execute("add_fire_ranges", now=now, **columns_of_fire_ranges(fire_ranges))
