@@ -229,7 +229,12 @@ class LocalGateway:
         ]
         if measured:
             self._learn(measured)
-        self._matcher.reserved.note_ends(((report.run_id, report.token) for _, report in reports), now)
+        applied = (
+            (report.run_id, report.token)
+            for (_, report), result in zip(reports, results, strict=True)
+            if result is ApplyResult.APPLIED
+        )
+        self._matcher.reserved.note_ends(applied, now)
         ended = self._book.take_keys(report.run_id for _, report in reports)
         if others:
             self._wakeups.runs_ready(keys=ended)
