@@ -85,6 +85,8 @@ ONLY_POSTGRES = {
     "find_workers": "SQLite reads the worker in add_attempt",
     "hold_calendar_revision": "row locks; SQLite has one writer",
     "hold_lanes": "a row lock; SQLite has one writer",
+    "hold_limits": "row locks; SQLite asks find_limit",
+    "lock_limit": "row locks",
     "let_others_pass": "locks of tables",
     "limit_lock_waits": "locks of tables",
     "fire_outlined": "round trips: SQLite wins each fire by fire_clock and inserts the runs by insert_run",

@@ -23,7 +23,7 @@ class MemoryFailureStore:
 
     async def read_failing(self, shards: Sequence[int], *, limit: int) -> list[JobId]:
         wanted = frozenset(shards)
-        jobs = self._tables.jobs.values()
+        jobs = self._tables.failure_watch.values()
         found = (job.id for job in jobs if job_shard(job.id) in wanted and self._is_failing(job))
         return list(islice(found, limit))
 

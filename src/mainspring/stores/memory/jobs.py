@@ -60,6 +60,7 @@ class MemoryJobStore:
         tables.set_next_fire(job, new.next_fire)
         tables.use_calendars(job.id, new.calendars)
         keep_limits(tables, job.id, job.tenant, job.spec)
+        _watch_failures(tables, job)
         return AddResult.ADDED
 
     async def edit_jobs(self, edits: Sequence[JobEdit], *, now: datetime) -> list[ChangeVerdict]:
@@ -90,6 +91,7 @@ class MemoryJobStore:
         tables.use_calendars(job.id, edit.calendars)
         move_clock(self._tables, job, decision.move, edit.fire_ranges, now)
         keep_limits(tables, job.id, job.tenant, job.spec)
+        _watch_failures(tables, job)
         return decision.verdict
 
     async def pause_jobs(self, changes: Sequence[ClockChange], *, now: datetime) -> list[ChangeVerdict]:
@@ -132,6 +134,7 @@ class MemoryJobStore:
             del tables.names[job.tenant, job.spec.name]
             tables.jobs_of_tenant[job.tenant].discard((job.id,))
             drop_limit_uses(tables, job.id)
+            tables.failure_watch.pop(job.id, None)
         return decision.verdict
 
     async def get_jobs(self, job_ids: Sequence[JobId]) -> list[Job | None]:
@@ -148,6 +151,14 @@ class MemoryJobStore:
 
     async def read_versions(self, keys: Sequence[tuple[JobId, int]]) -> list[JobSpec | None]:
         return [self._tables.versions.get(key) for key in keys]
+
+
+def _watch_failures(tables: Tables, job: JobRow) -> None:
+    """Have jobs that pause after failures looked at, and no others."""
+    if job.spec.pause_after_failures is None:
+        tables.failure_watch.pop(job.id, None)
+    else:
+        tables.failure_watch[job.id] = job
 
 
 def move_clock(

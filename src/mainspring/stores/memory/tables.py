@@ -110,6 +110,7 @@ class Tables:
         self.names: dict[tuple[str, str], JobId] = {}
         self.jobs_of_tenant: dict[str, JobIndex] = defaultdict(OrderedIndex)
         self.versions: dict[tuple[JobId, int], JobSpec] = {}
+        self.failure_watch: dict[JobId, JobRow] = {}  # that pause after failures
         self.due: dict[Priority, OrderedIndex[tuple[datetime, UUID]]] = {
             priority: OrderedIndex() for priority in Priority
         }
@@ -139,8 +140,7 @@ class Tables:
         self.census: Census | None = None
         self.policies = PolicyTables()
         self.calendars = CalendarTables()
-        self.limits = LimitTables()
-        self.backfills = BackfillTables()
+        self.limits, self.backfills = LimitTables(), BackfillTables()
 
         self._run_sequence, self._fire_range_sequence, self._lane_sequence = count(1), count(1), count(1)
         self.session_sequence = count(1)
