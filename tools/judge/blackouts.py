@@ -121,8 +121,10 @@ def _judge_skips(
 def _judge_fires(
     history: History, periods: list[_Period], runs: Runs, counts: Counter[str]
 ) -> Iterator[Violation]:
-    """Away from faults, a fire that falls due well within a blackout that skips fires does not become work."""
-    troubles = [(fault.at, fault.until + 2 * PATIENCE) for fault in history.faults]
+    """A fire that falls due in a blackout that skips fires does not become work.
+
+    Unless the server that made it may not have heard of the blackout, because of a fault since that was set.
+    """
     for run in history.runs:
         if run.fire_at is None or run.fire_range_id is not None or run.state is RunState.SKIPPED:
             continue
@@ -135,7 +137,10 @@ def _judge_fires(
                 if not made_in_time or not max(window.low, window.since) <= run.due_at < window.high:
                     continue
                 counts["fires_beside_a_skipping_blackout"] += 1
-                if not any(begin <= run.created_at <= end for begin, end in troubles):
+                if not any(
+                    fault.at <= known_at and fault.until + 2 * PATIENCE >= run.created_at
+                    for fault in history.faults
+                ):
                     why = f"fell due in the blackout from {window.low} to {window.high}"
                     yield runs.accuse("S35", run.id, f"{why}, and was not skipped")
 

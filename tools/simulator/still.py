@@ -59,6 +59,7 @@ def make_still(seed: int, names: list[str], seconds: float) -> Drawn:
 
 def _make_faults(random: Random, names: list[str], lows: list[int], seconds: float) -> tuple[FaultPlan, ...]:
     """Draw processes that stand still with a claim under way as a blackout begins, and crashes at its verbs."""
+    are_still = random.random() < 0.5
     stills = [
         FaultPlan(
             at=round(low - random.uniform(0.0, 0.03), 4),
@@ -67,7 +68,7 @@ def _make_faults(random: Random, names: list[str], lows: list[int], seconds: flo
             target=random.choice(names),
         )
         for low in lows
-        if random.random() < 0.5
+        if are_still
     ]
     crashes = [
         FaultPlan(

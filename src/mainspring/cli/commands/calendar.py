@@ -165,7 +165,7 @@ def list_command(limit: int, after: str | None, server: str, *, as_json: bool) -
 @click.argument("name")
 @caller_options
 def delete_command(name: str, server: str) -> None:
-    """Delete calendar NAME, which no job may use and no other calendar name."""
+    """Delete calendar NAME, which no job and no blackout may use, and no other calendar name."""
     call(server, lambda client: client.delete_calendar(name))
     click.echo(f"deleted {name}")
 

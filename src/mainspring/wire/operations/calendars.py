@@ -79,7 +79,7 @@ DELETE_CALENDAR = Operation(
     path=_CALENDAR,
     right=Right.EDIT,
     summary="Delete a calendar",
-    description="Delete a calendar that no job uses and no other calendar names.",
+    description="Delete a calendar that no job and no blackout uses, and no other calendar names.",
     answer=Deleted,
     is_conflicting=True,
 )
