@@ -74,7 +74,7 @@ def client(ids: dict[str, str]) -> Iterator[Blocking]:
         ids["tenant"] = "acme"
         ids["limit"] = "crm"
         ids["queue"] = "mail"
-        ids["name"] = "holidays"
+        ids["calendar"] = "holidays"
         client.ask("PUT", "/api/v1/calendars/holidays", json={"rules": [{"yearly": "12-25"}]})
         body = {"from": "2025-11-01T00:00Z", "to": "2025-12-01T00:00Z"}
         made = client.ask("POST", f"/api/v1/jobs/{ids['job_id']}/backfills", json=body).json()
