@@ -15,6 +15,7 @@ from typing import Any
 
 from mainspring.config.setting import PROCESSES, Setting
 from mainspring.config.table import GROUPS
+from mainspring.core.definition.batch import BATCH
 from mainspring.core.definition.limits import JOB_RATE
 from mainspring.core.definition.once import DEBOUNCE, THROTTLE, UNIQUE
 from mainspring.core.definition.options import NAME, OPTIONS
@@ -202,6 +203,7 @@ def job_definition() -> str:
         "unique": lambda: _table(UNIQUE.options),
         "debounce": lambda: _table(DEBOUNCE.options),
         "throttle": lambda: _table(THROTTLE.options),
+        "batch": lambda: _table(BATCH.options),
     }
     return DESCRIBED.sub(lambda found: found[1] + tables[found[2]]() + found[3], page)
 

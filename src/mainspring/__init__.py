@@ -26,23 +26,29 @@ if _typing.TYPE_CHECKING:
         Unreachable,
     )
     from mainspring.sdk.app import App
+    from mainspring.sdk.batch import Batch
     from mainspring.sdk.definitions import Limit
     from mainspring.sdk.once import Debounce, Throttle, Unique
-    from mainspring.signals import FailRun, RetryRun, SnoozeRun, current_attempt
+    from mainspring.signals import Call, Done, Failed, FailRun, Outcome, RetryRun, SnoozeRun, current_attempt
 
     __version__: str
 
 __all__ = [
     "App",
+    "Batch",
+    "Call",
     "Conflict",
     "Cron",
     "CronError",
     "Debounce",
+    "Done",
     "FailRun",
+    "Failed",
     "InvalidInput",
     "Limit",
     "MainspringError",
     "NotFound",
+    "Outcome",
     "PayloadTooLarge",
     "PluginError",
     "Priority",
@@ -63,11 +69,16 @@ __all__ = [
 
 _HOMES = {
     "App": "mainspring.sdk.app",
+    "Batch": "mainspring.sdk.batch",
+    "Call": "mainspring.signals",
     "Cron": "mainspring.core.cron",
     "CronError": "mainspring.core.cron",
     "Debounce": "mainspring.sdk.once",
+    "Done": "mainspring.signals",
     "FailRun": "mainspring.signals",
+    "Failed": "mainspring.signals",
     "Limit": "mainspring.sdk.definitions",
+    "Outcome": "mainspring.signals",
     "Priority": "mainspring.core.model",
     "RetryRun": "mainspring.signals",
     "RunState": "mainspring.core.states",

@@ -20,6 +20,7 @@ import structlog
 from mainspring.clock import LoopWaiter, StoreClock, UuidSource, host_time, monotonic, system_random
 from mainspring.config.settings import DATABASE_NAME, Settings, StoreLocation
 from mainspring.core.backfill_settings import BackfillLimits
+from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.targets import TARGETS, accepted_types
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.scheduling.shards import ShardSettings
@@ -206,7 +207,7 @@ def make_worker(
         queues=settings.queues,
         types=tuple(sorted(kind for kind in executors if kind != "function")),
         functions=tuple(sorted(registry.names())),
-        labels=tuple(sorted(settings.labels)),
+        labels=tuple(sorted({*settings.labels, TAKES_BATCHES})),
     )
     waiters = WorkerWaiters(claim=LoopWaiter(), beat=LoopWaiter(), report=LoopWaiter())
     worker = Worker(

@@ -1,10 +1,12 @@
-"""What a function can raise to control its own run, and how it learns which attempt it is."""
+"""What a function can raise to control its own run, how it learns which attempt it is, and what a batch consists of."""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
+from typing import Any
 
 from mainspring.ports.executor import AttemptContext
 
@@ -53,13 +55,59 @@ class RetryRun(RunSignal):
         self.message = message
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One run of a batch, as the function of a batched job gets it.
+
+    Attributes:
+        payload: the run's payload, as decoded JSON.
+        attempt: which attempt it is, as `current_attempt` tells it to other functions.
+    """
+
+    payload: Any
+    attempt: AttemptContext
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The outcome of a call that succeeded.
+
+    Attributes:
+        result: becomes the run's result, as JSON.
+    """
+
+    result: Any = None
+
+
+class Failed:
+    """The outcome of a call that failed.
+
+    Attributes:
+        error: the error that the run shows.
+        retry: whether the run is retried, as far as its job allows it.
+        after: the shortest wait before the retry; pass seconds or a timedelta. None is the job's backoff.
+    """
+
+    __slots__ = ("after", "error", "retry")
+
+    def __init__(self, error: object, *, retry: bool = True, after: timedelta | float | None = None) -> None:
+        self.error = str(error)
+        self.retry = retry
+        self.after = None if after is None else _checked(after)
+
+
+Outcome = Done | Failed | Exception
+"""What the function of a batched job returns for each call. An exception means what it would mean if it were raised for
+the call alone."""
+
+
 def current_attempt() -> AttemptContext:
     """Return the attempt that the calling function belongs to.
 
     It works in async and sync functions, and in the tasks that they start.
 
     Raises:
-        LookupError: the caller does not run within an attempt.
+        LookupError: the caller does not run within an attempt, or runs within a batch: see `Call.attempt`.
     """
     try:
         return _attempt.get()

@@ -8,6 +8,9 @@ SOURCE = Path(__file__).parents[2] / "src" / "mainspring"
 CONFORMANCE = SOURCE / "testing" / "conformance"
 """Its classes are named after what they test; nobody imports them by name but the suite."""
 
+APART = {"Call": "users' functions get a Call of a batch; the Call of a request never leaves the API"}
+"""Names that two classes have whose readers never meet."""
+
 
 def public_classes() -> dict[str, list[str]]:
     """Return where each public class of the package is defined, by name."""
@@ -22,4 +25,5 @@ def public_classes() -> dict[str, list[str]]:
 
 
 def test_no_two_public_classes_share_a_name() -> None:
-    assert {name: places for name, places in public_classes().items() if len(places) > 1} == {}
+    shared = {name: places for name, places in public_classes().items() if len(places) > 1}
+    assert {name: places for name, places in shared.items() if name not in APART} == {}

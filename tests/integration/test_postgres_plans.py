@@ -142,6 +142,8 @@ async def test_query_can_be_prepared(watch: Any, name: str) -> None:
         (Role.CAPPED, "read_lines", {"run_line"}),
         (Role.CAPPED, "read_some_lines", {"run_line"}),
         (Role.CAPPED, "lock_keys", {"concurrency_key_pkey", "limit_rule_pkey"}),
+        (Role.CAPPED, "read_batches", {"run_line", "concurrency_key_pkey", "limit_rule_pkey"}),
+        (Role.CAPPED, "lock_batches", {"concurrency_key_pkey", "limit_rule_pkey"}),
         (Role.CAPPED, "count_holds", {"key_hold_pkey", "run_pkey"}),
         (Role.CAPPED, "pick_holders", {"run_pkey"}),
         (Role.CAPPED, "start_lined_up", {"concurrency_key_pkey", "key_hold_pkey"}),

@@ -67,6 +67,8 @@ JOB_KEY = "SEARCH job sqlite_autoindex_job_1"
         ("find_ready", ["SEARCH run run_ready"]),
         ("pick_quarantined", ["SEARCH run run_quarantined"]),
         ("pick_lined_up", ["SEARCH run run_line"]),
+        ("read_batch", ["SEARCH run run_line"]),
+        ("read_filling", ["SEARCH run run_line"]),
         ("is_holding", ["SEARCH run run_held"]),
         ("is_holding_quarantined", ["SEARCH run run_held_quarantined"]),
         ("claim_runs", [f"SEARCH run {KEY}"]),

@@ -67,7 +67,9 @@ class Bench:
         self._controller = controller
         self._kept: Tables = {}
         self._plays = 0
-        self._known_jobs = {str(job.id) for job in (scene.job, scene.quiet, scene.paused, scene.limited)}
+        self._known_jobs = {
+            str(job.id) for job in (scene.job, scene.quiet, scene.paused, scene.limited, scene.batched)
+        }
 
     async def play(self, verbs: tuple[Verb, ...], order: str) -> tuple[Played, Tables]:
         """Put the scene back and carry out two or three verbs in an order."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from mainspring.core import outcomes
 from mainspring.core.backfill import BackfillChange
+from mainspring.core.batching import BatchRule
 from mainspring.core.ids import DEFAULT_TENANT, BackfillId, FireRangeId, JobId, RunId, SessionId
 from mainspring.core.limits import JobLimit, LimitRule
 from mainspring.core.model import Job, LaneKey, Overlap, Priority, RunKind
@@ -84,6 +85,7 @@ class Scene:
         limited: may have one run at a time by itself, and three by the limit `crm`; `first` holds `limited_held`, and
             two more wait in `lines`.
         backfill: one of `quiet`, with one open section, `section`.
+        batched: its runs are taken two at a time; three wait in `batch_lines`.
         first: the session that holds `held` and `other`.
         second: another one, without runs.
         node_beats: the counter of node-1.
@@ -100,6 +102,8 @@ class Scene:
     limited: Job
     limited_held: HeldRun
     lines: tuple[LineQuota, ...]
+    batched: Job
+    batch_lines: tuple[LineQuota, ...]
     first: SessionId
     second: SessionId
     beats: int
@@ -148,6 +152,14 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
     await submit(store, limited, 3)
     [limited_run] = (await claim_lined_up(store, first)).runs
     lines = tuple(LineQuota(line.key, START, 3) for line in await store.read_lines(limit=9))
+    batched = await add_job(store, make_spec(name="batched", queue="batched", batch=BatchRule(size=2)))
+    for place in range(3):
+        await submit(
+            store, batched, due_at=at(0.001 * place)
+        )  # which is the first does not depend on its place
+    known = {line.key for line in lines}
+    others = [line for line in await store.read_lines(limit=9) if line.key not in known]
+    batch_lines = tuple(LineQuota(line.key, START, 1) for line in others)
     await execute("SELECT setval('run_sequence', 1000000)")
     lanes = await store.read_lanes([])
     [beats] = [facts.beats for facts in await store.list_sessions() if facts.id == first]
@@ -162,6 +174,8 @@ async def set_scene(store: PostgresStore, execute: Callable[[str], Awaitable[Any
         limited=limited,
         limited_held=await read_held(store, limited_run.run_id),
         lines=lines,
+        batched=batched,
+        batch_lines=batch_lines,
         first=first,
         second=second,
         beats=beats,
@@ -205,6 +219,8 @@ _TOUCHES = tuple(
         "claim claim_again claim_first speculative_claim claim_quarantined claim_batch": "run session",
         "succeed fail bury hand_back lose apply_batch apply_backwards": "run",
         "claim_lined_up_second claim_lined_up_first": "run session limit",
+        "claim_batches_second claim_batches_first": "run session limit",
+        "submit_to_batch": "job lane limit",
         "end_limited lose_limited": "run limit",
         "submit_lined_up": "job lane limit",
         "set_limit": "limit",
@@ -818,6 +834,28 @@ async def claim_lined_up_second(store: PostgresStore, scene: Scene) -> Any:
 @_verb()
 async def claim_lined_up_first(store: PostgresStore, scene: Scene) -> Any:
     return await _claim_lined_up(store, scene, scene.first)
+
+
+async def _claim_batches(store: PostgresStore, scene: Scene, session_id: SessionId) -> Any:
+    result = await claim_lined_up(
+        store, session_id, now=NOW, limit=1, lines=scene.batch_lines, are_batches=True
+    )
+    return [ClaimResult(result.runs, result.is_session_live)]
+
+
+@_verb()
+async def claim_batches_second(store: PostgresStore, scene: Scene) -> Any:
+    return await _claim_batches(store, scene, scene.second)
+
+
+@_verb()
+async def claim_batches_first(store: PostgresStore, scene: Scene) -> Any:
+    return await _claim_batches(store, scene, scene.first)
+
+
+@_verb()
+async def submit_to_batch(store: PostgresStore, scene: Scene) -> Any:
+    return await store.submit_runs([make_new_run(scene.batched, due_at=NOW)], now=NOW)
 
 
 @_verb()

@@ -1,6 +1,7 @@
 """What must be true at the end of every order of any verbs."""
 
 import itertools
+from collections import Counter
 from typing import Any
 
 import asyncpg
@@ -72,8 +73,16 @@ def judge_runs(scene: Scene, tables: Tables) -> None:
         "a lease lies before its bound"
     )
     running = [row["id"] for row in tables["run"] if row["state"] == "RUNNING"]
-    under_limit = [row["id"] for row in tables["run"] if row["key_id"] is not None and row["id"] in running]
-    assert len(under_limit) <= 1, "more runs are under way than the limit says"
+    keyed_runs = [row for row in tables["run"] if row["key_id"] is not None and row["id"] in running]
+    under_limit = [row["id"] for row in keyed_runs]
+    of_limit = [row for row in keyed_runs if row["job_id"] == str(scene.limited.id)]
+    assert len(of_limit) <= 1, "more runs are under way than the limit says"
+    batches = Counter(
+        (row["session_id"], row["claim_number"])
+        for row in keyed_runs
+        if row["job_id"] == str(scene.batched.id)
+    )
+    assert all(count <= 2 for count in batches.values()), "a batch has more runs than it may have"
     places = {(row["run_id"], row["token"]) for row in tables["key_hold"]}
     tokens = {row["id"]: row["token"] for row in tables["run"]}
     assert all((run_id, tokens[run_id]) in places for run_id in under_limit), "a run has no place"

@@ -33,6 +33,9 @@ PIECEMEAL = {
         ),
         "passes over the run that is getting another payload, which waits for the next claim",
     ),
+    frozenset({"claim_batches_first", "claim_batches_second"}): (
+        "passes over the line that the other one decides about, and asks again soon"
+    ),
     frozenset({"claim_batch", "speculative_claim"}): (
         "each passes over what the other one holds, so a run may wait for the next claim"
     ),

@@ -387,6 +387,34 @@ GUARDS: tuple[Guard, ...] = (
         ),
     ),
     Guard(
+        "size of a batch",
+        "one call has no more runs than its job allows",
+        (
+            Edit(
+                "mainspring.core.batching",
+                "sizes = [line.size] * min(full, most)",
+                "sizes = [line.size * min(full, most)] if full and most else []",
+            ),
+            Edit("mainspring.core.batching", "if taken >= size:", "if False:"),
+        ),
+    ),
+    Guard(
+        "wait of a batch",
+        "a run does not wait longer for others than its job says",
+        (Edit("mainspring.core.batching", "if left and full < most and", "if False and"),),
+    ),
+    Guard(
+        "key of a batch",
+        "one call has runs of one key only",
+        (
+            Edit(
+                "mainspring.core.limits",
+                'parse(spec.batch.key) if spec.batch.key else KeyPath("")',
+                'KeyPath("")',
+            ),
+        ),
+    ),
+    Guard(
         "weights of tenants",
         "tenants that wait beside each other get shares by weight",
         (Edit("mainspring.core.shares", "return self.weights.get(party, 1.0)", "return 1.0"),),

@@ -58,6 +58,7 @@ NEW_OPTIONS: Row = {
     "throttle": None,
     "pause_after_failures": None,
     "pause_note": None,
+    "batch": None,
 }
 """What jobs show since, and what it is for a job that does not use it."""
 NEW_SEQUENCES = ("concurrency_key_id_seq", "key_hold_id_seq", "limit_rule_id_seq")

@@ -44,7 +44,12 @@ class Occupation:
 
     def __init__(self, history: History, runs: Runs) -> None:
         starts, ends = [], []
+        calls: set[tuple[str, str]] = set()
         for effect in history.effects:
+            if effect.call is not None:  # its runs take one slot
+                if (effect.worker, effect.call) in calls:
+                    continue
+                calls.add((effect.worker, effect.call))
             attempts = runs.attempts.get(effect.run_id, [])
             was_lost_before = any(item.outcome == "lost" and item.token < effect.token for item in attempts)
             slots = history.slots if was_lost_before else 1
@@ -71,7 +76,7 @@ def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator
     recovery = 3 * history.lease
     troubled = Times((fault.at - BOUND, fault.until + recovery) for fault in history.faults)
     yield from _judge_fires(history, runs, troubled, counts)
-    quarantined = Times(_waits_of_quarantined(history, runs))
+    quarantined = Times(waits_of_quarantined(history, runs))
     occupation = Occupation(history, runs)
     held = Times((begin, end + BOUND) for begin, end in hold_times(history))
     for run in history.runs:
@@ -91,7 +96,7 @@ def judge_delays(history: History, runs: Runs, counts: Counter[str]) -> Iterator
 def _has_limits(run: Run, runs: Runs) -> bool:
     """Say whether a run may have to wait for room; L10 is about those."""
     spec = runs.spec_of(run)
-    return spec is not None and (bool(spec.concurrency) or spec.overlap.value not in {"allow", "skip"})
+    return spec is not None and spec.is_lined_up
 
 
 def _judge_fires(history: History, runs: Runs, troubled: Times, counts: Counter[str]) -> Iterator[Violation]:
@@ -149,7 +154,7 @@ def _first_start(run: Run, runs: Runs) -> datetime | None:
     return min(starts, default=None)
 
 
-def _waits_of_quarantined(history: History, runs: Runs) -> Iterator[tuple[datetime, datetime]]:
+def waits_of_quarantined(history: History, runs: Runs) -> Iterator[tuple[datetime, datetime]]:
     """Yield when runs that had been lost waited to run alone: a worker then takes nothing else until it is idle."""
     for run in history.runs:
         was_lost_before = False

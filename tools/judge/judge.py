@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tools.judge.attempts import judge_effects, judge_ends
 from tools.judge.backfills import judge_backfills
+from tools.judge.batches import judge_batches, judge_waits
 from tools.judge.cancels import judge_cancels
 from tools.judge.delays import judge_delays
 from tools.judge.failures import judge_failures, judge_failures_outside
@@ -50,11 +51,12 @@ RULES = {
     "S25": "a result comes from the attempt that was accepted",
     "S27": "nothing is stuck",
     "S34": "nothing of what is paused is given out, and only a pause that says so skips fires",
+    "S29": "a call has no more runs than its job allows, and all of one key",
     "L1": "what is due starts at once",
     "L2": "what is due is fired at once",
     "L3": "what a worker lost is given back in time",
     "L5": "tenants that wait get shares by weight, or go by age",
-    "L10": "a line with room does not wait",
+    "L10": "a line with room does not wait, and no run waits longer for its batch than its job says",
     "P1": "a job pauses itself after so many failures in a row, and only then",
 }
 """The rules, by their names in the reliability notes."""
@@ -87,6 +89,8 @@ def judge(history: History) -> Verdict:
         *judge_overlaps(history, runs, counts),
         *judge_failures(history, counts),
         *judge_pauses(history, runs, counts),
+        *judge_batches(history, runs, counts),
+        *judge_waits(history, runs, counts),
         *_judge_outside(history, runs, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))

@@ -143,6 +143,7 @@ class Effect:
 
     Attributes:
         ending: how the job itself says it ended (`done`, `failed`, `snoozed`); None if it never reached its end.
+        call: what those have in common, on one worker, that were given to one call; None for a call of its own.
     """
 
     run_id: RunId
@@ -153,6 +154,7 @@ class Effect:
     started_at: datetime
     ended_at: datetime | None = None
     ending: str | None = None
+    call: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,6 +82,7 @@ REQUIRED = (
     *("lane_paused", "pause_lifted", "claim_under_an_old_policy_epoch"),
     *("claims_beside_a_pause", "fires_skipped_by_a_pause"),
     *("caps_reached", "places_kept", "starts_under_rates", "line_stopped_by_a_cap", "line_stopped_by_a_rate"),
+    *("claim_of_batches", "batches_full", "batches_not_full", "waits_for_batches"),
     *("refused_by_a_full_queue", "refused_by_a_full_tenant", "refused_by_a_rate", "bulk_refused_whole"),
     *("submissions_refused", "submissions_under_rates", "expired_by_their_queue", "expired_by_their_job"),
     "fire_beside_a_full_queue",

@@ -9,6 +9,7 @@ from typing import Any
 
 from mainspring.testing.factories import at
 from tools.simulator.backfilled import make_backfilled
+from tools.simulator.batched import make_batched
 from tools.simulator.bounded import make_bounded
 from tools.simulator.closings import make_closings
 from tools.simulator.crowd import make_crowd
@@ -41,6 +42,7 @@ def _draw(seed: int, seconds: float) -> Plan:
     crowd, floods = make_crowd(seed, seconds)
     closed, closings, failings = make_closings(seed, servers, seconds)
     limited, limits = make_limited(seed, seconds)
+    batched, gathered = make_batched(seed, seconds)
     once, bursts = make_once(seed, seconds)
     bounded, surges, uncounted = make_bounded(seed, servers, seconds)
     following, follow_ups, troubles = make_following(seed, servers, seconds)
@@ -61,7 +63,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         latency=random.choice([0.0005, 0.002, 0.02]),
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once, *bounded, *following, *past),
+        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past),
         actions=tuple(
             sorted(
                 (
@@ -72,6 +74,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *floods,
                     *closings,
                     *limits,
+                    *gathered,
                     *bursts,
                     *surges,
                     *follow_ups,

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, TypeVar, cast
 
 from mainspring.clock import LoopWaiter, StoreClock
+from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.ids import RunId, SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.scheduling.shards import ShardSettings
@@ -35,6 +36,7 @@ from mainspring.ports.store.nodes import NodeFacts
 from mainspring.registry import FunctionRegistry
 from mainspring.runtime import ClockSampler
 from mainspring.worker import Worker, WorkerSettings, WorkerWaiters
+from tools.simulator.batched import make_gathering
 from tools.simulator.files import FileStore
 from tools.simulator.fitness import Fitness
 from tools.simulator.loop import Process
@@ -326,12 +328,14 @@ class WorkerNode(_Node):
             gateway = FarGateway(self._servers, self)
         registry = FunctionRegistry()
         registry.add("work", make_work(self.world, self, self._count_waiting))
+        registry.add("gather", make_gathering(self.world, self))
         registration = Registration(
             name=process.name,
             host=self.name,
             pid=self._starts,
             slots=self.world.plan.slots,
             functions=registry.names(),
+            labels=(TAKES_BATCHES,),
         )
         worker = Worker(
             gateway,

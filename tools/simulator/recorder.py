@@ -464,7 +464,10 @@ class Recorder:
         self, actor: str, requests: Any, given: Mapping[str, Any], results: list[LineClaimResult]
     ) -> None:
         self._note_claims(actor, requests, given, results)
-        for result in results:
+        for request, result in zip(requests, results, strict=True):
+            if request.are_batches:
+                self.reached["claim_of_batches"] += bool(result.taken)
+                continue
             for stop in result.stops.values():
                 self.reached["line_stopped_by_a_rate" if stop.until else "line_stopped_by_a_cap"] += 1
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from mainspring.core.batching import TAKES_BATCHES, LineSize, rule_name
 from mainspring.core.ids import JobId
 from mainspring.core.keypath import KeyPath, decode_for_key, parse
 from mainspring.core.rates import Rate
@@ -64,6 +65,7 @@ class LimitRule:
         job_id: the job whose own it is; None if it is shared.
         max_running: how many runs of one key may be under way at a time; None is no cap.
         burst: how many permits of the rate are kept; None is what the rate gives in a second.
+        batch: not a limit, but how many runs of one key are given to one call; None is no batch.
     """
 
     name: str
@@ -72,15 +74,16 @@ class LimitRule:
     rate: Rate | None = None
     burst: int | None = None
     hold: Hold = Hold.ATTEMPT
+    batch: LineSize | None = None
 
     @property
     def is_set(self) -> bool:
         """Whether it bounds anything. One that does not stays in the store for the runs that stand under it."""
-        return self.max_running is not None or self.rate is not None
+        return self.max_running is not None or self.rate is not None or self.batch is not None
 
     def lifted(self) -> LimitRule:
         """Return the rule without its bounds."""
-        return replace(self, max_running=None, rate=None, burst=None)
+        return replace(self, max_running=None, rate=None, burst=None, batch=None)
 
 
 @value()
@@ -113,7 +116,10 @@ def job_of_limit(name: str) -> JobId | None:
 
 
 def rules_of(job_id: JobId, spec: JobSpec) -> list[LimitRule]:
-    """Return the rules of a job's own limits, and that of its line if its runs follow one another."""
+    """Return the rules of a job's own limits, that of its line if its runs follow one another, and of its batches."""
+    if spec.batch is not None:
+        size = LineSize(spec.batch.size, spec.batch.wait)
+        return [LimitRule(name=rule_name(job_id), job_id=job_id, batch=size)]
     rules = [
         LimitRule(
             name=own_limit_name(job_id, place),
@@ -156,15 +162,18 @@ class KeyMaker:
             (
                 limit.use or own_limit_name(job_id, place),
                 parse(limit.key) if limit.key else KeyPath(""),
-                place,
+                f"concurrency[{place}].key",
             )
             for place, limit in enumerate(spec.concurrency)
         ]
         # The line of a run is that of the first limit with a key: a job's cap alone would make one long line.
         first = next((place for place, limit in enumerate(spec.concurrency) if limit.key), 0)
-        self._paths = sorted(found, key=lambda one: one[2] != first)
+        self._paths = [*found[first : first + 1], *found[:first], *found[first + 1 :]]
         if spec.overlap.lines_up:  # but runs that follow one another stand in one, in their order
-            self._paths.insert(0, (overlap_limit_name(job_id), KeyPath(""), len(found)))
+            self._paths.insert(0, (overlap_limit_name(job_id), KeyPath(""), "overlap"))
+        if spec.batch is not None:
+            path = parse(spec.batch.key) if spec.batch.key else KeyPath("")
+            self._paths = [(rule_name(job_id), path, "batch.key")]
         is_fixed = not any(path.steps for _, path, _ in self._paths)
         self._made = self._make(None) if is_fixed else None
 
@@ -184,10 +193,7 @@ class KeyMaker:
     def _make(self, payload: object) -> tuple[RunKey, ...]:
         # A job may use a limit twice, and both may come to the same key. The run has one place under it all the same.
         return tuple(
-            dict.fromkeys(
-                RunKey(limit, path.extract(payload, f"concurrency[{place}].key"))
-                for limit, path, place in self._paths
-            )
+            dict.fromkeys(RunKey(limit, path.extract(payload, field)) for limit, path, field in self._paths)
         )
 
 
@@ -197,9 +203,14 @@ def keys_of(job_id: JobId, spec: JobSpec, payload: bytes | None = None) -> tuple
     Raises:
         InvalidInput: the payload has not what a key is made of.
     """
-    return KeyMaker(job_id, spec).make(payload) if spec.is_limited else ()
+    return KeyMaker(job_id, spec).make(payload) if spec.is_lined_up else ()
 
 
 def is_lined_up(route: str) -> bool:
     """Say whether the runs of a route wait in lines."""
     return route.endswith(f"+{LINED_UP}")
+
+
+def is_batched(route: str) -> bool:
+    """Say whether one call takes many runs of a route."""
+    return route.endswith(f"+{TAKES_BATCHES}+{LINED_UP}")

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
+from mainspring.core.batching import TAKES_BATCHES, BatchRule
 from mainspring.core.fields import MAX_PAYLOAD
 from mainspring.core.ids import FireRangeId, JobId, LaneId, RunId, SessionId
 from mainspring.core.limits import LINED_UP, JobLimit
@@ -169,6 +170,8 @@ class JobSpec:
         concurrency: the limits under which its runs start, at most three.
         unique, debounce, throttle: which submissions make a run of their own; at most one of the three.
         pause_after_failures: after how many failed runs in a row the job is paused; None is never.
+        batch: how many of its runs are given to one call of its function; None is one. Not beside
+            `concurrency`, nor where runs follow one another.
     """
 
     name: str
@@ -193,11 +196,12 @@ class JobSpec:
     debounce: DebounceRule | None = None
     throttle: ThrottleRule | None = None
     pause_after_failures: int | None = None
+    batch: BatchRule | None = None
 
     @property
-    def is_limited(self) -> bool:
-        """Whether its runs wait in lines: under limits, or because one follows the other."""
-        return bool(self.concurrency) or self.overlap.lines_up
+    def is_lined_up(self) -> bool:
+        """Whether its runs wait in lines: under limits, because one follows the other, or for a batch."""
+        return bool(self.concurrency) or self.overlap.lines_up or self.batch is not None
 
     @property
     def route(self) -> str:
@@ -208,7 +212,11 @@ class JobSpec:
         target = self.target
         known = TARGETS.by_name.get(target.type)
         base = target.type if known is None else known.route(target.params)
-        parts = (base, *self.labels, LINED_UP) if self.is_limited else (base, *self.labels)
+        parts: tuple[str, ...] = (base, *self.labels)
+        if self.batch is not None:
+            parts = (*parts, TAKES_BATCHES, LINED_UP)
+        elif self.is_lined_up:
+            parts = (*parts, LINED_UP)
         route = "+".join(parts)
         if "%" not in route and route.count("+") == len(parts) - 1:
             return route

@@ -41,7 +41,7 @@ def has_outline(spec: JobSpec) -> bool:
     if (
         type(spec.trigger) is not Once
         or spec.overlap is not Overlap.ALLOW
-        or spec.concurrency
+        or spec.is_lined_up
         or spec.calendars
     ):
         return False

@@ -34,6 +34,7 @@ class WhyCode(StrEnum):
     BACKING_OFF = "backing_off"
     PAUSED = "paused"
     NO_WORKER = "no_worker"
+    BATCH = "batch"
     KEY_FULL = "key_full"
     RATE = "rate"
     QUARANTINED = "quarantined"
@@ -79,6 +80,21 @@ class KeyFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFacts:
+    """The batch for which a run waits.
+
+    Attributes:
+        size: the most runs of it.
+        ready: how many are ready in the run's line, not counted beyond that.
+        until: when it starts even if it is not full.
+    """
+
+    size: int
+    ready: int
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitFacts:
     """What a waiting run waits for, as the store knows it.
 
@@ -86,11 +102,13 @@ class WaitFacts:
         keys: what it is counted under.
         ahead: how many ready runs stand before it in its lane or line; not counted beyond `MOST_AHEAD`.
         expires_at: when it is too late to start it; None if it never is.
+        batch: the batch for which it waits; None if its job takes runs one by one, or if it must be alone.
     """
 
     keys: tuple[KeyFacts, ...] = ()
     ahead: int = 0
     expires_at: datetime | None = None
+    batch: BatchFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +173,10 @@ def _explain_wait(run: Run, wait: WaitFacts, *, has_worker: bool, now: datetime,
             code=WhyCode.NO_WORKER,
             sentence=f"No live worker serves queue {run.lane.queue!r} and can execute it.",
         )
+    batch = wait.batch
+    if batch is not None and batch.ready < batch.size and batch.until > now:
+        sentence = f"It waits for its batch: {batch.ready} of {batch.size}, until {_instant(batch.until)}."
+        return Why(code=WhyCode.BATCH, sentence=sentence, ahead=wait.ahead, until=batch.until)
     return _explain_key(wait.keys, wait.ahead) or _explain_place(run, wait.ahead)
 
 

@@ -23,6 +23,7 @@ from mainspring.core.outcomes import (
     succeeded,
 )
 from mainspring.core.text import storable
+from mainspring.engine.claiming.batches import group_calls
 from mainspring.engine.claiming.lease_book import LeaseBook
 from mainspring.engine.claiming.matcher import Matcher
 from mainspring.engine.common.definitions import Definitions
@@ -135,6 +136,8 @@ class LocalGateway:
             self._book.note_keys(answer.keys)
         specs = await self._definitions.load((run.job_id, run.version) for run in answer.runs)
         leases = tuple(_lease(run, specs[run.job_id, run.version]) for run in answer.runs)
+        if any(spec.batch is not None for spec in specs.values()):
+            leases = group_calls(leases, call.number)
         return ClaimReply(
             leases=leases,
             is_session_live=answer.is_session_live,

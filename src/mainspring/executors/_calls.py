@@ -21,7 +21,10 @@ from mainspring.ports.strict_json import encode_json
 from mainspring.registry import RegisteredFunction
 from mainspring.signals import FailRun, RetryRun, SnoozeRun, enter_attempt
 
-_OWN_FILES = tuple(str(Path(__file__).with_name(name)) for name in ("_calls.py", "_driver.py", "_threads.py"))
+_OWN_FILES = tuple(
+    str(Path(__file__).with_name(name))
+    for name in ("_batch_calls.py", "_calls.py", "_driver.py", "_threads.py")
+)
 _NOTHING = Success()
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
 from mainspring.core.outcomes import Failure
+from mainspring.executors._batch_calls import BatchCall
 from mainspring.executors._calls import FunctionCall
 from mainspring.executors._deadlines import Deadlines
 from mainspring.executors._text import seconds
@@ -34,7 +35,8 @@ class FunctionExecutor:
     """Runs attempts of target type `function`; `params` is `{"function": name}`.
 
     A JSON object as payload gives the keyword arguments, and a list the positional ones. Anything else but null is
-    the only argument. The function's return value becomes the result, as JSON.
+    the only argument. The function's return value becomes the result, as JSON. The function of a batched job gets a
+    list of calls, and returns an outcome for each.
 
     Args:
         registry: the functions that can be called, by name.
@@ -105,15 +107,26 @@ class FunctionExecutor:
             return await self.halt(call, error.args[0] if error.args else None)
 
     def begin(self, context: AttemptContext, on_end: OnEnd) -> FunctionCall | None:
-        assert self._deadlines is not None, "start() comes first"
         name = context.params.get("function")
         function = self._registry.get(name) if isinstance(name, str) else None
         if function is None:
             return None
-        call = FunctionCall(function, context, on_end)
+        return self._submit(FunctionCall(function, context, on_end))
+
+    def begin_batch(self, contexts: Sequence[AttemptContext], on_end: OnEnd) -> FunctionCall | None:
+        name = contexts[0].params.get("function")
+        function = self._registry.get(name) if isinstance(name, str) else None
+        return None if function is None else self._submit(BatchCall(function, contexts, on_end))
+
+    def _submit(self, call: FunctionCall) -> FunctionCall:
+        assert self._deadlines is not None, "start() comes first"
         self._runner.submit(call)
         self._deadlines.watch(call)
         return call
+
+    def split(self, handle: object, outcome: Outcome) -> Sequence[Outcome]:
+        assert isinstance(handle, BatchCall)
+        return handle.split(outcome)
 
     async def halt(self, handle: object, message: str | None) -> Outcome:
         assert isinstance(handle, FunctionCall)

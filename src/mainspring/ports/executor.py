@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
@@ -148,4 +148,20 @@ class CallbackExecutor(Executor, Protocol):
         Raises:
             CancelledError: the attempt was stopped or abandoned.
         """
+        ...
+
+
+@runtime_checkable
+class BatchExecutor(CallbackExecutor, Protocol):
+    """An executor that can give many attempts to one call."""
+
+    def begin_batch(self, contexts: Sequence[AttemptContext], on_end: OnEnd) -> object | None:
+        """Start one call for attempts of one version of a job, as `begin` does for one attempt.
+
+        Its outcome says how the call ended; `split` says how each attempt did. `halt` stops the call.
+        """
+        ...
+
+    def split(self, handle: object, outcome: Outcome) -> Sequence[Outcome]:
+        """Return the outcome of each attempt of a call that has ended, in the order of its contexts."""
         ...

@@ -58,6 +58,7 @@ class Lease:
     Attributes:
         is_cancel_requested: a cancel was requested while the answer was on its way. Do not start the attempt; report
             it as stopped.
+        batch: leases with the same text are one call of the function, for one slot; None is a call of its own.
     """
 
     run_id: RunId
@@ -73,6 +74,7 @@ class Lease:
     is_quarantined: bool
     is_cancel_requested: bool
     spec: JobSpec
+    batch: str | None = None
 
     @property
     def idempotency_key(self) -> str:
@@ -99,7 +101,7 @@ class ClaimCall:
 
     Attributes:
         number: grows by one with each new request; a repeat with the same number gets the same answer.
-        limit: the most leases to return (the worker's free slots).
+        limit: the most leases to return (the worker's free slots). Those of one batch count as one.
         wait: how long the gateway may hold the request until there is work (long poll).
         is_idle: the worker holds no lease, so it may get a quarantined run.
         function_limit: the functions of which the worker can start fewer than it has free slots; None means no limit.

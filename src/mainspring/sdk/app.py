@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, overload
 
 from mainspring.core.fields import read_payload, read_word
 from mainspring.core.ids import DEFAULT_TENANT
 from mainspring.errors import Conflict, InvalidInput, MainspringError, NotFound
 from mainspring.plugins import load_plugins
 from mainspring.registry import FunctionRegistry
+from mainspring.sdk.batch import Batch
 from mainspring.sdk.definitions import JobOptions, job_body
 from mainspring.sdk.function import NO_PAYLOAD, Function, SubmitOptions
 from mainspring.sdk.lists import AsyncLists, Lists
 from mainspring.sdk.portal import Portal
 from mainspring.sdk.runs import RunHandle
+from mainspring.signals import Call
 
 if TYPE_CHECKING:
     from mainspring.sdk.client import AsyncClient
@@ -75,15 +77,28 @@ class App:
         """Tell the app which server its process works for. An address given to `App` wins."""
         self._host_server = server
 
+    @overload
+    def job(
+        self,
+        name: str | None = None,
+        *,
+        batch: Batch | Mapping[str, Any],
+        **definition: Unpack[JobOptions],
+    ) -> Callable[[Callable[[list[Call]], R]], Function[..., R]]: ...
+    @overload
     def job(
         self, name: str | None = None, **definition: Unpack[JobOptions]
-    ) -> Callable[[Callable[P, R]], Function[P, R]]:
+    ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
+    def job(
+        self, name: str | None = None, **definition: Any
+    ) -> Callable[[Callable[..., R]], Function[..., R]]:
         """Make a function a job.
 
         Args:
             name: the job's name; the function's by default.
             definition: fields of a job (`every`, `cron`, `tz`, `run_at`, `retry`, `queue`, `timeout`, …), and
                 `retries` for `retry.max_retries`. Without a trigger, the job runs only when submitted.
+                With `batch`, the function gets a list of calls.
 
         Raises:
             InvalidInput: a field is wrong, or the name is taken.
@@ -91,11 +106,11 @@ class App:
         if callable(name):
             raise InvalidInput("name", "write @app.job() with parentheses")
 
-        def decorate(call: Callable[P, R]) -> Function[P, R]:
+        def decorate(call: Callable[..., R]) -> Function[..., R]:
             job_name = name if name is not None else getattr(call, "__name__", "")
             body = job_body(job_name, definition)
             self.registry.add(job_name, call)
-            function = Function(self, job_name, call, body)
+            function: Function[..., R] = Function(self, job_name, call, body)
             self._functions[job_name] = function
             return function
 

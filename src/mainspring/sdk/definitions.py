@@ -12,6 +12,7 @@ from mainspring.core.definition import read_definition
 from mainspring.core.model import Delivery, Misfire, Overlap, Priority
 from mainspring.core.targets import TARGETS
 from mainspring.errors import InvalidInput
+from mainspring.sdk.batch import Batch
 from mainspring.sdk.once import Debounce, Duration, Throttle, Unique
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -73,6 +74,12 @@ class JobOptions(TypedDict, total=False):
     pause_after_failures: int | None
 
 
+class AllJobOptions(JobOptions, total=False):
+    """The same, and what changes how the function is called."""
+
+    batch: Mapping[str, Any] | Batch | None
+
+
 def job_body(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body of a function's job, in JSON values.
 
@@ -112,7 +119,7 @@ def _plain(value: object) -> object:
         return value.total_seconds()
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, Unique | Debounce | Throttle):
+    if isinstance(value, Unique | Debounce | Throttle | Batch):
         given = {each.name: getattr(value, each.name) for each in fields(value)}
         return {name: _plain(item) for name, item in given.items() if item is not None}
     if isinstance(value, Mapping):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-KEYED_OPTIONS = frozenset({"concurrency", "unique", "debounce", "throttle"})
+KEYED_OPTIONS = frozenset({"concurrency", "unique", "debounce", "throttle", "batch"})
 """Options whose keys may be parts of the payload, which then has to have names."""
 _NAMELESS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 NO_PAYLOAD = object()
@@ -122,6 +122,8 @@ class Function(Generic[P, R]):
     def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Return these arguments as a payload: an object by names, or a list.
 
+        The payload of a batched job is one value, or an object of what is given by name.
+
         If a key of the job is an argument by its name, or the whole payload, all go by names. So a key does not depend
         on how the function was called. The arguments that keys name go with their defaults.
 
@@ -130,6 +132,8 @@ class Function(Generic[P, R]):
         """
         if not args and not kwargs and "payload" in self.definition:
             return NO_PAYLOAD
+        if self.definition.get("batch") is not None:
+            return self._own_payload(args, kwargs)
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -153,6 +157,15 @@ class Function(Generic[P, R]):
             else:
                 by_name[name] = value
         return by_name or NO_PAYLOAD
+
+    def _own_payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
+        """Return the payload of one run of a batch. The function gets many of them, so it says nothing about each."""
+        if len(args) + bool(kwargs) > 1:
+            message = f"of a run of {self.name!r} is either one value or named values, because its function gets lists"
+            raise InvalidInput("payload", message)
+        if args:
+            return args[0]
+        return dict(kwargs) if kwargs else NO_PAYLOAD
 
     def _add_defaults(self, arguments: dict[str, Any], names: Iterable[str]) -> None:
         """Add the arguments of these names that were not given, if they have defaults."""

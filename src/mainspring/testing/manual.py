@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from random import Random
 from types import TracebackType
 from typing import Self
 
+from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.ids import SessionId
 from mainspring.engine.assembly import Engine, EngineSettings, Tools
 from mainspring.engine.scheduling.shards import ShardSettings
@@ -26,6 +27,7 @@ from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock, ManualWaiter
 from mainspring.testing.factories import IdSequence
 from mainspring.worker.attempt import AttemptTask
+from mainspring.worker.batches import BatchTask
 
 TENANT = "default"
 
@@ -76,6 +78,25 @@ class ManualWorker:
         assert attempt.ending is not None
         return Report(run_id=lease.run_id, token=lease.token, ending=attempt.ending)
 
+    async def carry_out_batch(self, leases: Sequence[Lease]) -> list[Report]:
+        """Run one call for leases of one batch. Return their reports without sending them."""
+        ended, left = asyncio.Event(), len(leases)
+
+        def count_down(_: AttemptTask) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                ended.set()
+
+        batch = BatchTask(leases, self.session_id, count_down)
+        batch.begin(self._executors.get(leases[0].spec.target.type))
+        await ended.wait()
+        return [
+            Report(run_id=member.lease.run_id, token=member.lease.token, ending=member.ending)
+            for member in batch.members
+            if member.ending is not None
+        ]
+
     async def report(self, *reports: Report) -> list[ReportResult]:
         """Send reports, and drop their leases."""
         results = await self._runtime.gateway.report(self.session_id, reports)
@@ -87,7 +108,13 @@ class ManualWorker:
         """Claim, run and report until nothing is ready. Return how many attempts that was."""
         count = 0
         while leases := await self.claim():
-            await self.report(*[await self.carry_out(lease) for lease in leases])
+            await self.report(*[await self.carry_out(lease) for lease in leases if lease.batch is None])
+            calls: dict[str, list[Lease]] = {}
+            for lease in leases:
+                if lease.batch is not None:
+                    calls.setdefault(lease.batch, []).append(lease)
+            for batch in calls.values():
+                await self.report(*await self.carry_out_batch(batch))
             count += len(leases)
         return count
 
@@ -171,6 +198,7 @@ class ManualRuntime:
             "pid": 1,
             "slots": 100,
             "functions": tuple(sorted(self.registry.names())),
+            "labels": (TAKES_BATCHES,),
         }
         executor = FunctionExecutor(self.registry, runner=InlineRunner())
         await executor.start()

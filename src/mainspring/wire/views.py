@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, defstruct
 
+from mainspring.core.batching import TAKES_BATCHES
 from mainspring.core.calendars.preview import next_made
 from mainspring.core.definition import plain_from_spec
 from mainspring.core.definition.policies import CALENDARS
@@ -27,7 +28,7 @@ NEXT_FIRES = 5
 _YOUNG: Mapping[str, Any] = {
     "calendars": msgspec.field(default_factory=lambda: CALENDARS.store(NO_CALENDARS)),
     "concurrency": msgspec.field(default_factory=list),
-    **dict.fromkeys(("unique", "debounce", "throttle", "pause_after_failures")),
+    **dict.fromkeys(("unique", "debounce", "throttle", "pause_after_failures", "batch")),
 }
 """Fields of a job that servers of earlier releases do not send, and what stands there then."""
 _STATUS = "`submitted`, `existing`, `replaced`, `debounced` or `throttled`."
@@ -393,7 +394,7 @@ def view_worker(session: SessionFacts) -> WorkerView:
         queues=list(session.queues),
         types=list(session.types),
         functions=list(session.functions),
-        labels=list(session.labels),
+        labels=[label for label in session.labels if label != TAKES_BATCHES],
         started_at=session.started_at,
         last_beat_at=session.last_beat_at,
     )

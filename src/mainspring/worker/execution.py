@@ -13,6 +13,7 @@ from mainspring.core.slot_times import is_sampled
 from mainspring.ports.executor import BoundedExecutor, CallbackExecutor, Executor
 from mainspring.ports.gateway import FunctionLimit, HandedBack, Lease
 from mainspring.worker.attempt import AttemptTask
+from mainspring.worker.batches import BatchMember, BatchTask
 from mainspring.worker.leases import HeldLeases, LeaseKey
 from mainspring.worker.session import WorkerSession
 from mainspring.worker.settings import WorkerCounters, WorkerWaiters
@@ -95,10 +96,14 @@ class Execution:
             key = (lease.run_id, lease.token)
             if key in held:
                 continue  # a repeated answer
-            if held.waiting or not held.has_free_slot() or not self._can_begin(lease):
+            if lease.batch is not None:
+                held.waiting[key] = lease, session_id, now  # until all of its call are there
+            elif held.waiting or not held.has_free_slot() or not self._can_begin(lease):
                 held.waiting[key] = lease, session_id, now
             else:
                 self._begin(key, lease, session_id)
+        if any(lease.batch is not None for lease in leases):
+            self.fill()
 
     def fill(self) -> None:
         """Start attempts while slots are free, the longest waiting first."""
@@ -113,7 +118,10 @@ class Execution:
                     held.waiting[key] = lease, session_id, since
                     held.waiting.move_to_end(key, last=False)
                     return
-                self._begin(key, lease, session_id)
+                if lease.batch is None:
+                    self._begin(key, lease, session_id)
+                else:
+                    self._begin_batch(lease, session_id)
         finally:
             self._is_filling = False
 
@@ -148,6 +156,28 @@ class Execution:
             self._refuse(attempt)
         elif executor is None or not attempt.begin(executor):
             attempt.task = asyncio.create_task(self._carry_out(attempt))
+
+    def _begin_batch(self, first: Lease, session_id: SessionId) -> None:
+        """Begin one call for a lease and those that wait with the same text."""
+        held = self._leases
+        others = [
+            key
+            for key, (lease, owner, _) in held.waiting.items()
+            if lease.batch == first.batch and owner == session_id
+        ]
+        leases = [first, *(held.waiting.pop(key)[0] for key in others)]
+        batch = BatchTask(leases, session_id, self._end)
+        batch.members[0].begun_at = self._session.now()  # the slot's time counts once
+        held.shared += len(leases) - 1
+        for member in batch.members:
+            held.active[member.lease.run_id, member.lease.token] = member
+            if member.lease.is_cancel_requested:
+                member.cancel()
+        if self._session.may_be_lost():
+            for member in batch.members:
+                self._refuse(member)
+        else:
+            batch.begin(self._callbacks.get(first.spec.target.type))
 
     async def _carry_out(self, attempt: AttemptTask) -> None:
         if self._session.may_be_lost():
@@ -219,6 +249,9 @@ class Execution:
         leases = self._leases
         key = (attempt.lease.run_id, attempt.lease.token)
         leases.active.pop(key, None)
+        if isinstance(attempt, BatchMember):
+            attempt.batch.open -= 1
+            leases.shared -= attempt.batch.open > 0  # the last one frees the slot
         self._counters.ended += 1
         if attempt.is_dropped or attempt.ending is None:
             self._counters.dropped += 1

@@ -27,6 +27,7 @@ class HeldLeases:
         took: how many seconds some of those attempts held their slot.
         ahead: how many leases may wait for a slot.
         is_room_wanted: whether claiming waits for room.
+        shared: how many of the active attempts take no slot of their own, because they are one call with another.
     """
 
     def __init__(self, slots: int) -> None:
@@ -38,6 +39,7 @@ class HeldLeases:
         self.took: dict[LeaseKey, float] = {}
         self.ahead = 0
         self.is_room_wanted = False
+        self.shared = 0
 
     @property
     def report_goal(self) -> int:
@@ -57,15 +59,19 @@ class HeldLeases:
 
     def has_free_slot(self) -> bool:
         """Return whether one more attempt can begin."""
-        return len(self.active) < self.slots
+        return len(self.active) - self.shared < self.slots
 
     def free_slots(self) -> int:
         """Return how many more leases can begin at once. Zero or less means none.
 
         An ending that waits for its report occupies no slot, so that reporting overlaps with work. But active attempts
-        and endings together are at most twice the slots.
+        and endings together are at most twice the slots. An attempt of a batch takes a part of a slot; their number
+        has a bound of its own.
         """
-        active, waiting = len(self.active), len(self.waiting)
+        active, waiting = len(self.active) - self.shared, len(self.waiting)
+        if self.shared:
+            is_much = len(self.active) + len(self.ended) >= MAX_SLOTS
+            return 0 if is_much else self.slots - active - waiting
         return min(self.slots - active, 2 * self.slots - active - len(self.ended)) - waiting
 
     def room(self) -> int:

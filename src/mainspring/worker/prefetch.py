@@ -27,7 +27,7 @@ class Prefetch:
     ends within `horizon`: thousands of short ones, and none that takes long. A claim that gets less ends that, because
     what is ready should go to whoever is idle. So does one that gets at-most-once runs: if the worker dies, they fail,
     whether or not they have begun. So does one that gets runs with limits, because a run that waits here would keep
-    others from starting elsewhere.
+    others from starting elsewhere, and one that gets batches.
 
     Args:
         horizon: how much work may wait for a slot; zero means none.
@@ -61,7 +61,7 @@ class Prefetch:
         is_backlog = 0 < asked <= len(leases)
         if not self._horizon or not is_backlog or now < self._paused_until:
             return 0
-        if any(lease.spec.delivery is Delivery.AT_MOST_ONCE or lease.spec.is_limited for lease in leases):
+        if any(lease.spec.delivery is Delivery.AT_MOST_ONCE or lease.spec.is_lined_up for lease in leases):
             return 0
         return min(int(self._rate * self._horizon), MOST, _that_fit(leases))
 

@@ -20,7 +20,7 @@ from mainspring.core.model import JobSpec
 from mainspring.core.options import REQUIRED, Option, Options
 from mainspring.core.targets import TARGETS
 from mainspring.core.triggers import TRIGGERS
-from mainspring.sdk.definitions import JobOptions
+from mainspring.sdk.definitions import AllJobOptions
 from mainspring.wire.views import JobView
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -55,7 +55,7 @@ def test_examples_of_types_are_read(types: object) -> None:
 
 def test_the_sdk_takes_every_option_and_the_short_form_of_every_trigger() -> None:
     wanted = {option.name for option in OPTIONS} | set(TRIGGERS.by_field) | {"trigger", "retries", "rate"}
-    assert set(get_type_hints(JobOptions)) == wanted
+    assert set(get_type_hints(AllJobOptions)) == wanted
 
 
 def test_the_command_line_takes_every_option() -> None:

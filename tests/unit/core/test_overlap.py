@@ -96,7 +96,7 @@ def test_others_pay_nothing(overlap: Overlap) -> None:
     spec = read(overlap=overlap.value)
     assert keys_of(JOB, spec) == ()
     assert rules_of(JOB, spec) == []
-    assert not spec.is_limited
+    assert not spec.is_lined_up
     assert spec.route == "function:f"
 
 

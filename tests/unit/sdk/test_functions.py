@@ -93,7 +93,7 @@ def test_a_wrong_field_is_refused_at_once(definition: dict[str, Any], field: str
     def nothing() -> None: ...
 
     with pytest.raises(InvalidInput) as caught:
-        app.job(**definition)(nothing)
+        app.job(**definition)(nothing)  # type: ignore[no-untyped-call]
     assert caught.value.field == field
     assert app.definitions() == []
     assert app.registry.names() == ()
@@ -108,7 +108,7 @@ def test_a_name_is_taken_once() -> None:
 
 def test_without_parentheses_says_so() -> None:
     with pytest.raises(InvalidInput, match="parentheses"):
-        App().job(len)  # type: ignore[arg-type]
+        App().job(len)  # type: ignore[call-overload]
 
 
 KEYED: list[dict[str, Any]] = [

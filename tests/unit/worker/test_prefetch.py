@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.clock import LoopWaiter
+from mainspring.core.batching import BatchRule
 from mainspring.core.ids import RunId, SessionId
 from mainspring.core.model import Delivery, Target
 from mainspring.ports.executor import AttemptContext, Executor, OnEnd, Outcome, Success
@@ -85,6 +86,14 @@ def test_runs_that_may_start_only_once_are_not_claimed_ahead() -> None:
     once = replace(make_lease(1), spec=replace(make_lease(1).spec, delivery=Delivery.AT_MOST_ONCE))
     assert prefetch.adapt([make_lease(1), once], asked=2, ended=100, now=2.0) == 0
     assert prefetch.adapt([make_lease(1)] * 2, asked=2, ended=200, now=3.0) == 100
+
+
+def test_batches_are_not_claimed_ahead() -> None:
+    prefetch = Prefetch(timedelta(seconds=1))
+    prefetch.adapt([], asked=1, ended=0, now=1.0)
+    lease = make_lease(1)
+    gathered = replace(lease, batch="1.0", spec=replace(lease.spec, batch=BatchRule(size=9)))
+    assert prefetch.adapt([gathered] * 9, asked=2, ended=100, now=2.0) == 0
 
 
 def test_large_payloads_limit_what_waits() -> None:

@@ -188,9 +188,12 @@ def check_keys_stay(spec: JobSpec) -> None:
         option, key = "unique", spec.unique.key
     else:
         return
-    for place, limit in enumerate(spec.concurrency):
-        if limit.key is not None and limit.key.startswith("$") and limit.key != key:
+    found = [(f"concurrency[{place}].key", limit.key) for place, limit in enumerate(spec.concurrency)]
+    if spec.batch is not None:
+        found.append(("batch.key", spec.batch.key))
+    for field, own in found:
+        if own is not None and own.startswith("$") and own != key:
             message = (
                 f"may change while a run waits, because {option} replaces payloads; use the key of {option}"
             )
-            raise InvalidInput(f"concurrency[{place}].key", message)
+            raise InvalidInput(field, message)

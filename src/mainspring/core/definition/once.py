@@ -69,12 +69,17 @@ class OnceGroup(Group):
         return self.made(**self.options.load(plain))
 
 
-def _rule(
-    name: str, made: type[Any], check: Callable[[Any, Mapping[str, Any]], Any], *options: Option
+def make_rule_kind(
+    name: str,
+    made: type[Any],
+    check: Callable[[Any, Mapping[str, Any]], Any],
+    *options: Option,
+    short: str | None = "key",
 ) -> OnceGroup:
-    """Return the kind of a rule.
+    """Return the kind of a rule that a job has or has not.
 
     Args:
+        short: the option that text alone stands for.
         check: refuses what does not go together, or returns the rule. It is given what the user wrote, too.
     """
     assert {each.name for each in fields(made)} == {option.name for option in options}
@@ -88,7 +93,7 @@ def _rule(
                 raise InvalidInput(f"{name}.{option}", _MISSING)
         return check(made(**changes), given)
 
-    return OnceGroup(None, Options(*options), settle=settle, short="key", made=made)
+    return OnceGroup(None, Options(*options), settle=settle, short=short, made=made)
 
 
 def _check_unique(rule: UniqueRule, given: Mapping[str, Any]) -> UniqueRule:
@@ -158,7 +163,7 @@ def _key_option(summary: str, detail: str = "") -> Option:
     )
 
 
-UNIQUE = _rule(
+UNIQUE = make_rule_kind(
     "unique",
     UniqueRule,
     _check_unique,
@@ -189,7 +194,7 @@ UNIQUE = _rule(
         default=OnConflict.EXISTING,
     ),
 )
-DEBOUNCE = _rule(
+DEBOUNCE = make_rule_kind(
     "debounce",
     DebounceRule,
     _check_debounce,
@@ -209,7 +214,7 @@ DEBOUNCE = _rule(
         is_nullable=True,
     ),
 )
-THROTTLE = _rule(
+THROTTLE = make_rule_kind(
     "throttle",
     ThrottleRule,
     lambda rule, _: rule,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from mainspring.core.definition.batch import BATCH
 from mainspring.core.definition.limits import LimitList
 from mainspring.core.definition.once import DEBOUNCE, THROTTLE, UNIQUE
 from mainspring.core.definition.policies import CALENDARS, MISFIRE, RETRY
@@ -201,6 +202,17 @@ OPTIONS = _job_options(
         detail="[Stop a broken job](../howto/stop-a-broken-job.md) says what counts.",
         is_nullable=True,
         example=5,
+    ),
+    Option(
+        name="batch",
+        kind=BATCH,
+        summary="Give many runs to one call of the function.",
+        detail=(
+            "The call gets a list, and says for each run how it ended. "
+            "[Handle many runs in one call](../howto/batch-runs.md) has examples."
+        ),
+        is_nullable=True,
+        example={"size": 100, "wait": "2s"},
     ),
 )
 """All others, in the order in which they are shown. Each has a default, that of `JobSpec`."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from mainspring.core.definition.batch import check_batch
 from mainspring.core.definition.forms import read_target, read_trigger, replacing_only
 from mainspring.core.definition.limits import JOB_RATE, check_keys_stay, check_line, settle_rate
 from mainspring.core.definition.once import check_once
@@ -133,7 +134,8 @@ def _checked(spec: JobSpec, body: Mapping[str, Any]) -> JobSpec:
         raise InvalidInput(
             field, "a job with calendars needs a trigger; take the calendars away, or give it one"
         )
-    if spec.concurrency and spec.trigger is not None:
+    check_batch(spec, body)
+    if spec.is_lined_up and spec.trigger is not None:
         keys_of(_ANY_JOB, spec)  # its fires bring no payload of their own
     if spec.soft_timeout is not None and spec.soft_timeout >= spec.timeout:
         soft = one_of(body, "soft_timeout", "soft_timeout_seconds")

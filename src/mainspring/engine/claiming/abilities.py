@@ -23,12 +23,14 @@ class Abilities:
         reach: what that is at the moment.
         width: for how many of their calls it is worth asking the store at a time; grows while all that ask get runs.
         is_turn_of_lines: the last claim that could have got runs with limits and others went to those with limits.
+        is_turn_of_batches: the last claim that could have got batches and runs with limits went to batches.
     """
 
     __slots__ = (
         "_routes",
         "_without",
         "functions",
+        "is_turn_of_batches",
         "is_turn_of_lines",
         "labels",
         "queues",
@@ -47,6 +49,7 @@ class Abilities:
         self._without: dict[frozenset[str], Abilities] = {}
         self.width = 1
         self.is_turn_of_lines = False
+        self.is_turn_of_batches = False
 
     def widen(self, lucky: int, *, most: int) -> None:
         """Note how many of the calls that were asked for got runs. If all did, there may be as much again."""
@@ -85,6 +88,7 @@ class KnownSessions:
         self._store = store
         self._abilities: dict[SessionId, Abilities] = {}
         self._shared: dict[tuple[frozenset[str], ...], Abilities] = {}
+        self._slots: dict[SessionId, int] = {}
         self._read_at = -1.0e9
 
     def __contains__(self, session_id: object) -> bool:
@@ -93,14 +97,20 @@ class KnownSessions:
     def welcome(self, session_id: SessionId, offer: Registration) -> None:
         """Note what a session offers that was just opened."""
         self._abilities[session_id] = self._share(Abilities(offer))
+        self._slots[session_id] = offer.slots
 
     def forget(self, session_id: SessionId) -> None:
         """Drop what is known of a session that has ended."""
         self._abilities.pop(session_id, None)
+        self._slots.pop(session_id, None)
 
     def get(self, session_id: SessionId) -> Abilities | None:
         """Return what a session offers; None if it is not known to be alive."""
         return self._abilities.get(session_id)
+
+    def slots(self, session_id: SessionId) -> int:
+        """Return how many attempts a session can run at a time; 1 if it is not known."""
+        return self._slots.get(session_id, 1)
 
     def find(self, call: ClaimCall) -> Abilities | None:
         """Return what a call can get: what its session offers, without the functions that it has no room for."""
@@ -122,6 +132,7 @@ class KnownSessions:
         if is_unknown:
             offers = {session.id: session for session in await self._store.list_sessions()}
             live = {key: abilities for key, abilities in self._abilities.items() if key not in before}
+            self._slots |= {key: offer.slots for key, offer in offers.items()}
             for key, offer in offers.items():
                 live[key] = self._abilities.get(key) or self._share(Abilities(offer))
         else:
@@ -134,6 +145,8 @@ class KnownSessions:
             }
         self._read_at = at
         self._abilities = live
+        if len(self._slots) > len(live):
+            self._slots = {key: slots for key, slots in self._slots.items() if key in live}
         self._shared = {abilities.key: abilities for abilities in live.values()}
         return True
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from mainspring.core.ids import LaneId
 from mainspring.core.lane_marks import mark_of
+from mainspring.core.limits import is_batched, is_lined_up
 from mainspring.core.model import Lane, LaneKey
 
 
@@ -47,11 +48,15 @@ class KnownLanes:
 
     Attributes:
         changes: grows when a lane is added or dropped.
+        lined_up: those whose runs wait in lines.
+        batched: those of them whose runs are taken in batches.
         quarantined: since when each lane has a quarantined run that is ready, or from when on it will.
     """
 
     def __init__(self) -> None:
         self.changes = 0
+        self.lined_up: set[LaneId] = set()
+        self.batched: set[LaneId] = set()
         self.quarantined: dict[LaneId, datetime] = {}
         self._lanes: dict[LaneId, KnownLane] = {}
         self._ids: list[LaneId] = []
@@ -126,6 +131,10 @@ class KnownLanes:
         self._lanes[lane.id] = lane
         self._by_key[lane.key] = self._by_mark[mark_of(lane.key)] = lane.id
         self._by_route.setdefault((lane.key.queue, lane.key.route), {})[lane.id] = None
+        if is_lined_up(lane.key.route):
+            self.lined_up.add(lane.id)
+            if is_batched(lane.key.route):
+                self.batched.add(lane.id)
         if self._ids and lane.id < self._ids[-1]:
             insort(self._ids, lane.id)
         else:
@@ -137,6 +146,8 @@ class KnownLanes:
             return
         self.changes += 1
         self.quarantined.pop(lane_id, None)
+        self.lined_up.discard(lane_id)
+        self.batched.discard(lane_id)
         if self._by_key.get(lane.key) == lane_id:  # else it was made anew under another id
             del self._by_key[lane.key]
             self._by_mark.pop(mark_of(lane.key), None)

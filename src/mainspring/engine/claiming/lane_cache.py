@@ -1,21 +1,19 @@
-"""What a process knows about the lanes, and from which of them a session gets work."""
+"""What a process knows about the lanes: what it has heard of them, and what it looks at."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from itertools import islice
 
 from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import KeyId, LaneId
-from mainspring.core.limits import is_lined_up
 from mainspring.core.model import Lane, LaneKey
 from mainspring.core.pools import Peek
 from mainspring.engine.claiming import lane_rounds
-from mainspring.engine.claiming.abilities import Abilities
 from mainspring.engine.claiming.held_lanes import HeldLanes
-from mainspring.engine.claiming.known_lanes import KnownLane, KnownLanes
+from mainspring.engine.claiming.known_lanes import KnownLanes
+from mainspring.engine.claiming.lane_choices import LaneChooser
 from mainspring.engine.claiming.lane_rounds import (
     POLL_JITTER,
     POLL_PERIOD,
@@ -28,36 +26,13 @@ from mainspring.engine.claiming.no_room import NoRoom
 from mainspring.ports.clock import Clock, RandomSource
 from mainspring.ports.store import Store
 from mainspring.ports.store.claims import ClaimRequest, ClaimResult
-from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineQuota
+from mainspring.ports.store.limits import LineClaim, LineClaimResult
 
-_MOST_SPECULATIVE = 8
-"""Lanes that a claim walks on the strength of a hint alone, and that are looked at for a submission."""
 _LAG = SCAN_DEPTHS[0].lag or timedelta(0)
 PEEKED_LANES = 64
 """Lanes of a queue that serves the oldest run first whose runs are seen before a claim, those with the oldest heads."""
 PEEKED_RUNS = 64
 """Runs that are seen of each of them, at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class LaneChoice:
-    """The lanes from which sessions with the same abilities get work now.
-
-    Attributes:
-        lanes: those with ready runs, in order of preference.
-        lows: the lower bound of `ready_at` in each of them.
-        quotas: the most runs to take of each; no bound where there is none.
-        lines: if the lanes are those of runs with limits, the lines to claim from; a choice has lanes of one kind.
-        quarantined: the lanes with a quarantined run, the longest waiting first.
-        policy_epoch: that of the restrictions which these lanes keep.
-    """
-
-    lanes: tuple[LaneId, ...]
-    lows: Mapping[LaneId, datetime]
-    quarantined: tuple[LaneId, ...]
-    quotas: Mapping[LaneId, int] = field(default_factory=dict)
-    lines: tuple[LineQuota, ...] = ()
-    policy_epoch: int = 0
 
 
 class LaneCache:
@@ -70,6 +45,7 @@ class LaneCache:
         order: in which order they are to be served.
         lines: what is known of the runs that wait under limits.
         held: the lanes that are paused.
+        chooser: says from which lanes sessions get work.
     """
 
     def __init__(self) -> None:
@@ -82,11 +58,11 @@ class LaneCache:
         self._read_at = -1.0e9  # monotonic
         self._heard: dict[LaneId, None] = {}
         self._has_unknown = False
-        self._served: dict[Abilities, tuple[KnownLane, ...]] = {}
-        self._changes = (-1, -1)
-        self._lined_up: set[LaneId] = set()  # lanes whose runs wait in lines
         self._are_lines_old = False
         self._no_room = NoRoom()
+        self.chooser = LaneChooser(
+            order=self.order, lines=self.lines, held=self.held, lanes=self._lanes, no_room=self._no_room
+        )
 
     # -- what was heard ------------------------------------------------------------------------------------------------
 
@@ -125,7 +101,7 @@ class LaneCache:
         if request.is_quarantined and result.runs:
             self._no_room.forget(result.taken)
         elif request.is_quarantined:
-            self._no_room.note(self._lined_up.intersection(request.lanes), now)
+            self._no_room.note(self._lanes.lined_up.intersection(request.lanes), now)
         if not self._are_few:
             is_full = len(result.runs) == request.limit and result.taken
             self._heard.update(dict.fromkeys(result.taken if is_full else request.lanes))
@@ -163,7 +139,7 @@ class LaneCache:
         """Return the seconds until something becomes ready, as far as is known; None: nothing will."""
         self.order.wake(now)
         instants = [self.order.next_ready_at()]
-        instants += [instant for instant in self._quarantined().values() if instant > now]
+        instants += [instant for instant in self.chooser.quarantined_at().values() if instant > now]
         delays = [(instant - now).total_seconds() for instant in instants if instant]
         ends_in = self.held.ends_in(now)
         return min(delays if ends_in is None else [*delays, ends_in], default=None)
@@ -182,7 +158,7 @@ class LaneCache:
             if self._rounds.due_in(clock.monotonic(), self._period) <= 0:
                 await self._read_slice(store, clock, now)
         self._are_lines_old = False
-        if self._lined_up:
+        if self._lanes.lined_up:
             await self._read_lines(store, clock, now)
 
     def _forget_heard(self) -> None:
@@ -216,9 +192,9 @@ class LaneCache:
 
     async def _read_lines(self, store: Store, clock: Clock, now: datetime) -> None:
         """Look at the lines of runs with limits: in their lanes, these are what is ready."""
-        await self.lines.read(store, clock)
+        await self.lines.read(store, clock, now, batched=self._lanes.batched)
         found = []
-        for lane_id in self._lined_up:
+        for lane_id in self._lanes.lined_up:
             lane = self._lanes[lane_id]
             found.append(Lane(lane_id, lane.key, self.lines.head(lane_id, now), lane.quarantined_at))
         self._lanes.keep(found, (), now)
@@ -228,16 +204,13 @@ class LaneCache:
         for lane_id in self._lanes.keep(lanes, among, now):
             self.order.remove(lane_id)
             self.held.drop(lane_id)
-            self._lined_up.discard(lane_id)
             self._no_room.forget((lane_id,))
         plain = []
         for lane in lanes:
-            if is_lined_up(lane.key.route):
-                self._lined_up.add(lane.id)
-                if lane.earliest_quarantined_at is None:
-                    self._no_room.forget((lane.id,))
-            else:
+            if lane.id not in self._lanes.lined_up:
                 plain.append(lane)
+            elif lane.earliest_quarantined_at is None:
+                self._no_room.forget((lane.id,))
         self.order.keep(self.held.take(plain, now), among=())
 
     async def peek(self, store: Store, now: datetime) -> None:
@@ -251,139 +224,9 @@ class LaneCache:
             ids = [head.lane_id for head in heads[:PEEKED_LANES]]
             lows = {lane_id: self._lanes[lane_id].settled for lane_id in ids}
             found = await store.read_ready_instants(ids, lows=lows, now=now, limit=PEEKED_RUNS)
-            found = {**found, **self.lines.instants(self._lined_up.intersection(ids), now, PEEKED_RUNS)}
+            found = {**found, **self.lines.instants(self._lanes.lined_up.intersection(ids), now, PEEKED_RUNS)}
             # Beyond the last run that was seen of a lane, and beyond the first lane that was not, runs may be missing.
             ends = [found[lane_id][-1] for lane_id in ids if len(found[lane_id]) == PEEKED_RUNS]
             ends += [head.ready_at for head in heads[PEEKED_LANES : PEEKED_LANES + 1]]
             runs = sorted((instant, lane_id) for lane_id in ids for instant in found[lane_id])
             queue.peek = Peek(tuple(runs), min(ends, default=now))
-
-    # -- choices -------------------------------------------------------------------------------------------------------
-
-    def has_ready(self, now: datetime) -> bool:
-        """Return whether any run is ready, for any worker."""
-        return self.order.wake(now) or self.has_quarantined(now)
-
-    def has_quarantined(self, now: datetime) -> bool:
-        """Return whether a quarantined run is ready."""
-        return any(instant <= now for instant in self._quarantined().values())
-
-    def choose(self, abilities: Abilities, seats: int, now: datetime) -> LaneChoice:
-        """Return the lanes from which sessions with these abilities get runs for so many seats."""
-        quotas = self.order.choose(abilities.reach, seats, now)
-        if self._lined_up and not self._lined_up.isdisjoint(quotas):
-            return self._choose_kind(abilities, quotas, now)
-        return LaneChoice(
-            lanes=tuple(quotas),
-            lows={lane_id: self._lanes[lane_id].settled for lane_id in quotas},
-            quarantined=self.quarantined(abilities, now),
-            quotas=quotas,
-            policy_epoch=self.held.epoch,
-        )
-
-    def _choose_kind(self, abilities: Abilities, quotas: Mapping[LaneId, int], now: datetime) -> LaneChoice:
-        """Return the lanes with limits, or those without: a claim takes runs of one kind.
-
-        It is that of the lane that goes first. If lanes of both kinds wait in its tier, they take turns, each with what
-        was dealt to them; but not where the oldest run goes first.
-        """
-        leader = next(iter(quotas))
-        tier = self.order.priority_of(leader)
-        first = {key in self._lined_up for key in quotas if self.order.priority_of(key) is tier}
-        are_lined_up = leader in self._lined_up
-        if len(first) > 1 and not self.order.is_fifo(leader):
-            abilities.is_turn_of_lines = are_lined_up = not abilities.is_turn_of_lines
-        lined_up = {key: quota for key, quota in quotas.items() if key in self._lined_up}
-        fifo = {key for key in lined_up if self.order.is_fifo(key)}
-        lines = self.lines.pick(lined_up, now, fifo=fifo) if are_lined_up else ()
-        plain = {key: quota for key, quota in quotas.items() if key not in self._lined_up}
-        kept = lined_up if lines else plain
-        return LaneChoice(
-            lanes=tuple(kept),
-            lows={} if lines else {lane_id: self._lanes[lane_id].settled for lane_id in kept},
-            quarantined=self.quarantined(abilities, now),
-            quotas=kept,
-            lines=lines,
-            policy_epoch=self.held.epoch,
-        )
-
-    def choose_speculatively(self, abilities: Abilities, now: datetime) -> LaneChoice | None:
-        """Return the lanes from which a session may get what a hint has just announced, without reading them.
-
-        None if that cannot be told so cheaply: something was ready or quarantined at the last read, so that others may
-        come first, or these abilities serve too many lanes, or none that is known.
-        """
-        if self.has_ready(now):
-            return None
-        return self._choose_among(self._serve_few(abilities))
-
-    def choose_for_new(self, key: LaneKey, abilities: Abilities, now: datetime) -> LaneChoice | None:
-        """Return all lanes from which a session gets work, if a new run of one lane is the next that it would get.
-
-        None if that is not certain: at the last read something was ready or quarantined for it, or these abilities
-        serve too many lanes, or not this one, or the lane is not known.
-        """
-        served = self._serve_few(abilities)
-        if all(lane.key != key for lane in served):
-            return None
-        if any(
-            instant <= now for lane in served for instant in (lane.ready_at, lane.quarantined_at) if instant
-        ):
-            return None
-        return self._choose_among(served)
-
-    def _serve_few(self, abilities: Abilities) -> tuple[KnownLane, ...]:
-        """Return the known lanes that a session serves, in order of preference; none if they are many."""
-        changes = self._lanes.changes, self.held.changes
-        if self._changes != changes:
-            self._changes, self._served = changes, {}
-        served = self._served.get(abilities)
-        if served is None:
-            ids = (
-                lane_id
-                for (queue, route), lanes in self._lanes.routes.items()
-                if abilities.serve(queue, route)
-                for lane_id in lanes
-                if lane_id not in self.held
-            )
-            found = [self._lanes[lane_id] for lane_id in islice(ids, _MOST_SPECULATIVE + 1)]
-            found.sort(key=lambda lane: (lane.key.priority, lane.id))
-            served = self._served[abilities] = tuple(found) if len(found) <= _MOST_SPECULATIVE else ()
-        return served
-
-    def _choose_among(self, served: tuple[KnownLane, ...]) -> LaneChoice | None:
-        if not served:
-            return None
-        # A hint may overtake the clock: what was written a moment before the last look may not have been seen by it.
-        return LaneChoice(
-            tuple(lane.id for lane in served),
-            {lane.id: lane.seen_at - _LAG for lane in served},
-            (),
-            policy_epoch=self.held.epoch,
-        )
-
-    def quarantined(self, abilities: Abilities, by: datetime) -> tuple[LaneId, ...]:
-        """Return the lanes with a quarantined run that has been ready since `by`, the longest waiting first."""
-        quarantined = self._quarantined()
-        if not quarantined:
-            return ()
-        found = sorted(
-            (instant, lane_id)
-            for lane_id, instant in quarantined.items()
-            if instant <= by
-            and self._no_room.may_try(lane_id, self._lanes[lane_id].seen_at)
-            and abilities.serve(self._lanes[lane_id].key.queue, self._lanes[lane_id].key.route)
-        )
-        return tuple(lane_id for _, lane_id in found)
-
-    def _quarantined(self) -> Mapping[LaneId, datetime]:
-        """Return the lanes with quarantined runs, but for those that are paused."""
-        found = self._lanes.quarantined
-        return {key: found[key] for key in found if key not in self.held} if self.held else found
-
-    def is_drain_wanted(self, abilities: Abilities, by: datetime) -> bool:
-        """Say whether a quarantined run that has been ready since `by` waits for one of these workers to drain."""
-        return any(
-            self._no_room.may_drain(lane_id, self._lanes[lane_id].seen_at)
-            for lane_id in self.quarantined(abilities, by)
-        )

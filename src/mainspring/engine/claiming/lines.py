@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from heapq import nsmallest
@@ -11,7 +11,14 @@ from mainspring.core.holding import LineStop
 from mainspring.core.ids import KeyId, LaneId
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Store
-from mainspring.ports.store.limits import Line, LineClaim, LineClaimResult, LineKey, LineQuota
+from mainspring.ports.store.limits import (
+    BatchLine,
+    Line,
+    LineClaim,
+    LineClaimResult,
+    LineKey,
+    LineQuota,
+)
 
 SLICE = 1000
 """Lines that one look reads. If there are more, the looks go round, and between them only lines that were claimed from
@@ -33,14 +40,16 @@ class _Known:
     """A line.
 
     Attributes:
-        ready_at: the earliest instant at which one of its runs may start.
+        ready_at: the earliest instant at which one of its runs, or a batch, may start.
+        head_at: the earliest `ready_at` of its runs.
         closed_until: it is not claimed from before this instant.
         closed_by: the key that has no room.
-        quota: how many runs of it to ask for. It follows what the line gave.
+        quota: how many runs or batches of it to ask for. It follows what the line gave.
         turn: grows with each claim that it was offered to, so that lines that are alike take turns.
     """
 
     ready_at: datetime
+    head_at: datetime
     closed_until: datetime | None = None
     closed_by: KeyId | None = None
     quota: int = _FIRST_QUOTA
@@ -96,18 +105,25 @@ class LinesInView:
         """Return the seconds until the next look of a round; None if the looks are not going round."""
         return None if self._after is None else max(self._next_slice_at - at, 0.0)
 
-    async def read(self, store: Store, clock: Clock) -> None:
-        """Look at the lines: at all if they are few, else at the next ones, and at those that were claimed from."""
+    async def read(
+        self, store: Store, clock: Clock, now: datetime, *, batched: Collection[LaneId] = ()
+    ) -> None:
+        """Look at the lines: at all if they are few, else at the next ones, and at those that were claimed from.
+
+        Args:
+            batched: lanes whose runs are taken in batches.
+        """
         begun = clock.monotonic()
         if self._after is not None and (changed := sorted(self._changed)):
-            found = {line.key: line for line in await store.read_some_lines(changed)}
+            lines = await store.read_some_lines(changed)
+            found = {line.key: line for line in await _read_batches(store, lines, batched, now)}
             for key in changed:
                 self._note(key, found.get(key))
         self._changed.clear()
         if begun < self._next_slice_at:
             return
         found_lines = await store.read_lines(after=self._after, limit=SLICE)
-        for line in found_lines:
+        for line in await _read_batches(store, found_lines, batched, now):
             self._seen.add(line.key)
             self._note(line.key, line)
         if len(found_lines) < SLICE:
@@ -128,7 +144,7 @@ class LinesInView:
     def _keys(self) -> Iterator[LineKey]:
         return (LineKey(key_id, lane_id) for lane_id, lines in self._lanes.items() for key_id in lines)
 
-    def _note(self, key: LineKey, line: Line | None) -> None:
+    def _note(self, key: LineKey, line: Line | BatchLine | None) -> None:
         """Take over what a look has found of a line; None: nothing waits in it."""
         lines = self._lanes.setdefault(key.lane_id, {})
         known = lines.get(key.key_id)
@@ -136,10 +152,12 @@ class LinesInView:
             if known is not None:
                 self._open(key, known)
                 del lines[key.key_id]
-        elif known is None:
-            lines[key.key_id] = _Known(line.ready_at)
         else:
-            known.ready_at = line.ready_at
+            head_at = line.head_at if isinstance(line, BatchLine) else line.ready_at
+            if known is None:
+                lines[key.key_id] = _Known(line.ready_at, head_at)
+            else:
+                known.ready_at, known.head_at = line.ready_at, head_at
         if not lines:
             del self._lanes[key.lane_id]
 
@@ -165,14 +183,14 @@ class LinesInView:
                 (line.ready_at, line.turn, key_id) for key_id, line in lines.items() if line.opens_at <= now
             )
             left = most
-            for ready_at, _, key_id in nsmallest(_MOST_LINES - len(picked), ready):
+            for _, _, key_id in nsmallest(_MOST_LINES - len(picked), ready):
                 quota = 1 if lane_id in fifo and not is_alone else lines[key_id].quota
                 quota = min(quota, left)
                 if quota < 1:
                     break
                 left -= quota
                 lines[key_id].turn = self._turns
-                picked.append(LineQuota(LineKey(key_id, lane_id), ready_at, quota))
+                picked.append(LineQuota(LineKey(key_id, lane_id), lines[key_id].head_at, quota))
         return tuple(picked)
 
     def note_claim(self, request: LineClaim, result: LineClaimResult, now: datetime) -> None:
@@ -214,3 +232,16 @@ class LinesInView:
         for key in found:
             self._open(key, self._lanes[key.lane_id][key.key_id])
         return bool(found)
+
+
+async def _read_batches(
+    store: Store, lines: Sequence[Line], batched: Collection[LaneId], now: datetime
+) -> Sequence[Line | BatchLine]:
+    """Return lines, and of those that are taken in batches when they have one."""
+    keys = [line.key for line in lines if line.key.lane_id in batched] if batched else []
+    if not keys:
+        return lines
+    return [
+        *(line for line in lines if line.key.lane_id not in batched),
+        *await store.read_batches(keys, now=now),
+    ]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import attrgetter
 
 from mainspring.core.fairness import LaneOrder
 from mainspring.core.ids import RunId, SessionId
 from mainspring.engine.claiming.abilities import Abilities, KnownSessions
+from mainspring.engine.claiming.answers import Answers
 from mainspring.engine.claiming.lane_cache import LaneCache
 from mainspring.engine.claiming.lane_rounds import POLL_PERIOD
 from mainspring.engine.claiming.numbers import LastNumbers
@@ -39,8 +40,6 @@ from mainspring.ports.telemetry import Measure
 MOST_ASKED = 200
 """Calls in one transaction, of sessions that offer the same. It locks their sessions, so their heartbeats wait for it,
 and the first call gets its runs only when the last one has got its own."""
-QUARANTINE_PATIENCE = timedelta(seconds=2)
-"""How long a quarantined run may wait for an idle worker before busy workers are asked to drain."""
 
 
 class Matcher:
@@ -68,6 +67,7 @@ class Matcher:
         self._is_closed = False
         self._numbers = LastNumbers()
         self._lanes = LaneCache()
+        self._answers = Answers(self._waiting, self._sessions, self._numbers, self._lanes.chooser)
         self._has_news = True
         self._has_hint = False
         self._turn = AskingTurn()
@@ -113,7 +113,7 @@ class Matcher:
         future: asyncio.Future[ClaimAnswer] = asyncio.get_running_loop().create_future()
         older = self._waiting.get(call.session_id)
         if older is not None:
-            self._resolve(older, ClaimAnswer())
+            self._answers.resolve(older, ClaimAnswer())
         mine = Waiting(call, future, self._clock.monotonic() + call.wait.total_seconds())
         self._waiting.add(mine)
         self.waiter.signal()
@@ -152,9 +152,7 @@ class Matcher:
 
     def forget(self, session_id: SessionId) -> None:
         """Drop what is kept about a session that has ended."""
-        self._sessions.forget(session_id)
-        self._numbers.forget(session_id)
-        self._waiting.renew(session_id)
+        self._answers.forget(session_id)
 
     async def tick(self, now: datetime) -> float:
         """Serve the calls that wait. Return the seconds until something may become ready, or a wait ends."""
@@ -175,7 +173,7 @@ class Matcher:
         await self._know_sessions(at)
         asked, requests, passed = self._choose(self._concerned(at, now), now)
         for item in asked:
-            self._put_in_doubt(item)
+            self._answers.put_in_doubt(item)
         for kind in (ClaimRequest, LineClaim):
             places = [place for place, request in enumerate(requests) if isinstance(request, kind)]
             if places:
@@ -186,7 +184,7 @@ class Matcher:
         for item, may_be_next in passed:
             # Under load there is always news. It must not hold up calls for which nothing is ready.
             if not (may_be_next and self._has_news):
-                self._answer_if_over(item, now)
+                self._answers.give_if_over(item, self._clock.monotonic(), now)
         if self._waiting and not self._has_news:
             self._wakeups.runs_wanted()
         return self._delay(now)
@@ -203,30 +201,17 @@ class Matcher:
         abilities = self._sessions.find(item.call)
         if abilities is None or item.call.function_limit:
             return False
-        choice = self._lanes.choose_speculatively(abilities, now)
+        choice = self._lanes.chooser.choose_speculatively(abilities, now)
         if choice is None:
             return False
         request = make_plain_request(item.call, choice, item.call.limit)
-        self._put_in_doubt(item)
+        self._answers.put_in_doubt(item)
         result = await self._store.try_claim(request, now=now)
         if result is None:
-            self._put_beyond_doubt(item)
+            self._answers.put_beyond_doubt(item)
             return False
         self._take([item], [request], [result], now)
         return True
-
-    def _put_in_doubt(self, item: Waiting) -> None:
-        """Note that the store is asked for a call. If that fails, it is unknown what the store has given to it."""
-        item.is_in_doubt = True
-        self._numbers.forget(item.call.session_id)
-        self._waiting.renew(item.call.session_id)  # ask again for it, even if nothing is ready
-
-    def _put_beyond_doubt(self, item: Waiting) -> None:
-        """Note that the store has given nothing to a call, and that its number is not used."""
-        item.is_in_doubt, call = False, item.call
-        # If its caller has left, another process may have served it since.
-        if not item.future.done() and call.session_id in self._sessions:
-            self._numbers.note(call.session_id, call.number - 1)
 
     async def submit_claimed(self, run: NewRun, *, now: datetime) -> RunId | None:
         """Submit a plain run straight to a call that waits for one, so that the call's session runs it at once.
@@ -244,19 +229,19 @@ class Matcher:
             return None
         item, request = found
         async with self._turn:  # the tick does not ask for the same call meanwhile
-            self._put_in_doubt(item)
+            self._answers.put_in_doubt(item)
             try:
                 claimed = await self._store.submit_claimed(run, request=request, now=now)
             except BaseException:
                 self.waiter.signal()  # to the tick, which asks again for the call
                 raise
             if claimed is None:
-                self._put_beyond_doubt(item)
+                self._answers.put_beyond_doubt(item)
                 return None
             self._straight += 1
             if (abilities := self._sessions.find(item.call)) is not None:
                 self._lanes.order.charge_lane(abilities.reach, run.lane, 1)
-            self._answer(item, ClaimResult((claimed,)), now)
+            self._answers.give(item, ClaimResult((claimed,)), now)
             return claimed.run_id
 
     def _find_call_for(self, run: NewRun, now: datetime) -> tuple[Waiting, ClaimRequest] | None:
@@ -265,7 +250,7 @@ class Matcher:
             abilities = self._sessions.find(item.call)
             if abilities is None or item.future.done() or self._numbers.may_repeat(item.call):
                 continue
-            choice = self._lanes.choose_for_new(run.lane, abilities, now)
+            choice = self._lanes.chooser.choose_for_new(run.lane, abilities, now)
             if choice is not None:
                 # Whatever function it is for: abilities are without those that the call has no room for.
                 return item, make_plain_request(item.call, choice, 1)
@@ -278,10 +263,10 @@ class Matcher:
         otherwise each tick would examine all of them. If a quarantined run waits, it returns all calls, because any
         busy worker may have to drain for it.
         """
-        if self._lanes.has_quarantined(now):
+        if self._lanes.chooser.has_quarantined(now):
             return self._waiting.all()
         found = self._waiting.new() + self._waiting.over(at)
-        if self._lanes.has_ready(now):
+        if self._lanes.chooser.has_ready(now):
             found += self._waiting.first_of_each()
         return sorted(dict.fromkeys(found), key=_arrival)
 
@@ -295,15 +280,15 @@ class Matcher:
         asked: list[Waiting] = []
         requests: list[Request] = []
         passed: list[tuple[Waiting, bool]] = []
-        choices = LaneChoices(self._lanes, count_seats(waiting, self._sessions), now)
+        choices = LaneChoices(self._lanes.chooser, count_seats(waiting, self._sessions), self._sessions, now)
         turns: dict[Abilities, int] = {}
         for item in waiting:
             if item.future.done():
                 continue  # it was replaced, or its caller left during the read: take nothing for it
             abilities = self._sessions.find(item.call)
             if abilities is None:
-                self._resolve(item, ClaimAnswer(is_session_live=False))
-                self.forget(item.call.session_id)
+                self._answers.resolve(item, ClaimAnswer(is_session_live=False))
+                self._answers.forget(item.call.session_id)
                 continue
             self._waiting.line_up(item, abilities)
             request = choices.request(item.call, abilities)
@@ -328,7 +313,7 @@ class Matcher:
         given: dict[Abilities, Granted] = {}
         for item, request, result in zip(asked, requests, results, strict=True):
             if result.is_policy_old:
-                self._put_beyond_doubt(item)
+                self._answers.put_beyond_doubt(item)
                 self._lanes.held.is_outdated = True
                 continue
             abilities = self._sessions.find(item.call)
@@ -338,23 +323,14 @@ class Matcher:
                 self._lanes.expire(request, result, now)
                 if abilities is not None:
                     given.setdefault(abilities, Granted()).add(request, result)
-                if len(result.runs) == request.limit:
+                if len(result.runs) >= request.limit:  # of a batch, a slot takes many
                     self._has_news = True  # there may be more than was taken
-            self._answer(item, result, now)
+            self._answers.give(item, result, now)
         for abilities, one in given.items():
             if self._lanes.order.charge(abilities.reach, one.taken, one.quotas, one.seats):
                 self._has_news = True
         for abilities, count in lucky.items():
             abilities.widen(count, most=MOST_ASKED)
-
-    def _answer(self, item: Waiting, result: ClaimResult | LineClaimResult, now: datetime) -> None:
-        if result.is_session_live:
-            self._numbers.note(item.call.session_id, item.call.number)
-        else:
-            self.forget(item.call.session_id)
-        keys = result.keys if isinstance(result, LineClaimResult) else {}
-        wanted = self._is_drain_wanted(item.call, now)
-        self._resolve(item, ClaimAnswer(result.runs, result.is_session_live, wanted, keys))
 
     async def _know_sessions(self, at: float) -> None:
         if not await self._sessions.read(self._waiting, at):
@@ -363,27 +339,6 @@ class Matcher:
         for item in self._waiting.all():
             if item.call.session_id not in self._sessions:
                 self._waiting.renew(item.call.session_id)  # the next tick tells it
-
-    def _answer_if_over(self, item: Waiting, now: datetime) -> None:
-        is_drain_wanted = self._is_drain_wanted(item.call, now)
-        if is_drain_wanted or item.until <= self._clock.monotonic():
-            # So the next call does not count as a repeat of this one, and may wait.
-            self._numbers.note(item.call.session_id, item.call.number)
-            self._resolve(item, ClaimAnswer(is_quarantined_waiting=is_drain_wanted))
-
-    def _resolve(self, item: Waiting, answer: ClaimAnswer) -> None:
-        # A call that was replaced is answered already. The newer call of its session, a repeat, gets the runs.
-        self._waiting.remove(item)
-        if not item.future.done():
-            item.future.set_result(answer)
-
-    def _is_drain_wanted(self, call: ClaimCall, now: datetime) -> bool:
-        abilities = self._sessions.get(call.session_id)
-        return (
-            not call.is_idle
-            and abilities is not None
-            and self._lanes.is_drain_wanted(abilities, now - QUARANTINE_PATIENCE)
-        )
 
     def _delay(self, now: datetime) -> float:
         if not self._waiting:

@@ -10,7 +10,7 @@ from typing import cast
 
 from mainspring.core.ids import LaneId
 from mainspring.engine.claiming.abilities import Abilities, KnownSessions
-from mainspring.engine.claiming.lane_cache import LaneCache, LaneChoice
+from mainspring.engine.claiming.lane_choices import LaneChoice, LaneChooser
 from mainspring.engine.claiming.waiting import Waiting
 from mainspring.ports.gateway import ClaimCall, FunctionLimit
 from mainspring.ports.store import Store
@@ -81,13 +81,17 @@ class LaneChoices:
     """Chooses lanes once for all calls of sessions that offer the same, so that the calls share them.
 
     Args:
-        lanes: what is known of the lanes.
+        chooser: chooses them.
         seats: for how many runs the store is asked, of sessions that offer the same.
+        sessions: says how many slots a session has.
         now: the store's time.
     """
 
-    def __init__(self, lanes: LaneCache, seats: Mapping[Abilities, int], now: datetime) -> None:
-        self._lanes = lanes
+    def __init__(
+        self, chooser: LaneChooser, seats: Mapping[Abilities, int], sessions: KnownSessions, now: datetime
+    ) -> None:
+        self._chooser = chooser
+        self._sessions = sessions
         self._seats = seats
         self._now = now
         self._made: dict[Abilities, LaneChoice] = {}
@@ -99,12 +103,14 @@ class LaneChoices:
         if bound is not None and 0 < bound.limit < limit:
             others = self._choose(abilities.without(bound.functions), seats)
             choice, limit = divide(choice, others, bound, limit)
+        if choice.are_batches:  # whatever a worker claims ahead of its slots, it is not whole batches
+            limit = min(limit, self._sessions.slots(call.session_id))
         return make_request(call, choice, limit)
 
     def _choose(self, abilities: Abilities, seats: int) -> LaneChoice:
         made = self._made.get(abilities)
         if made is None:
-            made = self._made[abilities] = self._lanes.choose(abilities, seats, self._now)
+            made = self._made[abilities] = self._chooser.choose(abilities, seats, self._now)
         return made
 
 
@@ -136,6 +142,7 @@ def make_request(call: ClaimCall, choice: LaneChoice, limit: int) -> Request:
         limit=limit,
         lines=choice.lines,
         policy_epoch=choice.policy_epoch,
+        are_batches=choice.are_batches,
     )
 
 

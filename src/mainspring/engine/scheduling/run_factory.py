@@ -42,7 +42,7 @@ def make_fired_run(
         timeout=spec.timeout,
         expires_at=expiry_of(spec, due_at, expiries),
         skip_reason=skip_reason,
-        keys=keys_of(job_id, spec) if spec.is_limited and skip_reason is None else (),
+        keys=keys_of(job_id, spec) if spec.is_lined_up and skip_reason is None else (),
     )
 
 

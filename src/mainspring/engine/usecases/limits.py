@@ -47,7 +47,7 @@ async def check_limits(
 
 def _has_new_rules(spec: JobSpec) -> bool:
     """Say whether a job has limits or rules for running once, which releases before protocol 2 do not know."""
-    return spec.is_limited or any((spec.unique, spec.debounce, spec.throttle))
+    return spec.is_lined_up or any((spec.unique, spec.debounce, spec.throttle))
 
 
 class Limits:

@@ -58,7 +58,7 @@ class JobForm:
         self.timeout = spec.timeout
         self.once = once_keys_of(spec)
         self.wait = None if spec.debounce is None else spec.debounce.wait
-        self.keys = KeyMaker(job.id, spec) if spec.is_limited else None
+        self.keys = KeyMaker(job.id, spec) if spec.is_lined_up else None
 
 
 def make_submitted_run(

@@ -12,6 +12,9 @@ from mainspring.core.ids import KeyId, LaneId, RunId, SessionId
 from mainspring.core.limits import LimitRule
 from mainspring.ports.store.claims import ClaimedRun
 
+MOST_IN_BATCHES = 5000
+"""A claim of batches begins no further one beyond so many runs."""
+
 
 class LineKey(NamedTuple):
     """One line: the runs of a lane whose first key is the same."""
@@ -27,8 +30,21 @@ class Line(NamedTuple):
     ready_at: datetime
 
 
+class BatchLine(NamedTuple):
+    """A line whose runs are taken in batches.
+
+    Attributes:
+        ready_at: when its next batch may start, as far as is known; it may lie in the future.
+        head_at: the earliest `ready_at` of its runs.
+    """
+
+    key: LineKey
+    ready_at: datetime
+    head_at: datetime
+
+
 class LineQuota(NamedTuple):
-    """How many runs a claim may take of a line, and the lower bound of their `ready_at`."""
+    """How many runs, or batches, a claim may take of a line, and the lower bound of the runs' `ready_at`."""
 
     key: LineKey
     low: datetime
@@ -41,8 +57,10 @@ class LineClaim:
 
     Attributes:
         number: the session's request number, one sequence with those of `ClaimRequest`.
+        limit: the most runs; the most batches if they are taken so.
         lines: in order of preference. Requests of one call that have the same object here share the quotas.
         policy_epoch: that of the restrictions under which the lines were chosen.
+        are_batches: the runs of these lines are taken in batches, each for one slot.
     """
 
     session_id: SessionId
@@ -50,6 +68,7 @@ class LineClaim:
     limit: int
     lines: tuple[LineQuota, ...]
     policy_epoch: int = 0
+    are_batches: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +76,9 @@ class LineClaimResult:
     """The leases given to one request.
 
     Attributes:
-        taken: how many of them are of each line; empty if the answer is that of an earlier claim.
-        keys: the keys of each run.
+        taken: how many of them, or how many batches, are of each line; empty if the answer is that of an earlier
+            claim.
+        keys: the keys of each run; empty for batches, whose ends make no room for others.
         stops: the lines that were stopped, for all requests of the call with the same lines.
         is_policy_old: see `ClaimResult`.
     """
@@ -125,6 +145,14 @@ class LimitStore(Protocol):
         """Return those of these lines in which a run waits, each with its earliest `ready_at`."""
         ...
 
+    async def read_batches(self, keys: Sequence[LineKey], *, now: datetime) -> list[BatchLine]:
+        """Return those of these lines in which a run waits that has not expired, each with when it has a batch.
+
+        That is when its first run has waited as long as the job says, or when the run that fills a batch is ready. If
+        the first is over at `now`, the other is not looked for.
+        """
+        ...
+
     async def claim_lined_up(self, requests: Sequence[LineClaim], *, now: datetime) -> list[LineClaimResult]:
         """Give runs that wait in lines to sessions, as `claim_runs` does for those of lanes.
 
@@ -132,6 +160,10 @@ class LimitStore(Protocol):
         about one by one: where another claim is at it, the line is stopped as busy. Repeats, late requests and those
         under an old policy epoch are answered as by `claim_runs`, and a session that runs a quarantined run gets
         nothing.
+
+        Where batches are asked for, a slot gets up to as many runs of a line as its newest rule says, if so many are
+        ready, or if the first of them has waited (see `cut`). The line is decided about under the lock of its key. A
+        line that gives nothing is stopped as busy. A call gives at most `MOST_IN_BATCHES` runs, and a batch more.
         """
         ...
 

@@ -12,6 +12,7 @@ from mainspring.core.model import Run, RunKind
 from mainspring.core.states import READY_STATES, RunState
 from mainspring.core.why import MOST_AHEAD, KeyFacts, WaitFacts
 from mainspring.ports.store.sessions import SessionFacts
+from mainspring.stores.memory.batches import wait_for_batch
 from mainspring.stores.memory.lined_up import bucket_of, is_counted
 from mainspring.stores.memory.rows import LimitKeyRow
 from mainspring.stores.memory.tables import Tables
@@ -92,7 +93,12 @@ class MemoryBrowseStore:
             return None
         ahead = islice(run.waiting_index.below((run.ready_at, run.id)), MOST_AHEAD)
         keys = tuple(_key_facts(tables, tables.limits.keys[key_id], run.id, now) for key_id in run.keys)
-        return WaitFacts(keys=keys, ahead=sum(1 for _ in ahead), expires_at=run.expires_at)
+        return WaitFacts(
+            keys=keys,
+            ahead=sum(1 for _ in ahead),
+            expires_at=run.expires_at,
+            batch=wait_for_batch(tables, run, now),
+        )
 
 
 def _key_facts(tables: Tables, key: LimitKeyRow, own: RunId, now: datetime) -> KeyFacts:

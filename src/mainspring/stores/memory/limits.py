@@ -15,6 +15,7 @@ from mainspring.core.model import JobSpec
 from mainspring.core.states import FINAL_STATES
 from mainspring.ports.store.claims import ClaimResult
 from mainspring.ports.store.limits import (
+    BatchLine,
     KeyUse,
     LimitDeletion,
     Line,
@@ -22,6 +23,7 @@ from mainspring.ports.store.limits import (
     LineClaimResult,
     LineKey,
 )
+from mainspring.stores.memory.batches import pick_batches, read_batches
 from mainspring.stores.memory.leases import allow, give, judge
 from mainspring.stores.memory.lined_up import SPARE, admit, bucket_of, is_counted, line_of, pick
 from mainspring.stores.memory.rows import LimitKeyRow
@@ -101,6 +103,9 @@ class MemoryLimitStore:
                 if head is not None:
                     yield Line(LineKey(key_id, lane.id), head[0])
 
+    async def read_batches(self, keys: Sequence[LineKey], *, now: datetime) -> list[BatchLine]:
+        return list(read_batches(self._tables, keys, now))
+
     async def claim_lined_up(self, requests: Sequence[LineClaim], *, now: datetime) -> list[LineClaimResult]:
         left: dict[int, dict[LineKey, int]] = {}
         stops: dict[int, dict[LineKey, LineStop]] = {}
@@ -128,6 +133,10 @@ class MemoryLimitStore:
                 found.runs, is_session_live=found.is_session_live, is_policy_old=found.is_policy_old
             )
         allowed = allow(tables, request, found)
+        if request.are_batches:
+            batches, stops = pick_batches(tables, request.lines, quotas, allowed, now)
+            given = give(tables, [run for _, runs in batches for run in runs], found, request, now)
+            return LineClaimResult(given.runs, taken=Counter(key for key, _ in batches), stops=stops)
         picked = pick(tables, request.lines, quotas, allowed + SPARE, now) if allowed else []
         admitted = admit(tables, picked, allowed, now, lines=quotas.keys())
         given = give(tables, admitted.runs, found, request, now)

@@ -10,11 +10,13 @@ from datetime import datetime
 
 from asyncpg import Record
 
+from mainspring.core.batching import MOST_SIZE
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import RunState
-from mainspring.core.why import MOST_AHEAD, KeyFacts, WaitFacts
+from mainspring.core.why import MOST_AHEAD, BatchFacts, KeyFacts, WaitFacts
 from mainspring.ports.store.sessions import SessionFacts
+from mainspring.stores.postgres.batches import size_of
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections
 from mainspring.stores.postgres.rows import LAST_ID, bucket_of, run_of, session_of
@@ -98,8 +100,23 @@ class PostgresBrowseStore:
             return None
         keys = await self._connections.fetch(Role.BROWSE, "read_wait_keys", is_repeatable=True, run_id=run_id)
         facts = tuple(_key_facts(row, now) for row in keys)
+        batches = (
+            []
+            if not keys
+            else await self._connections.fetch(
+                Role.BROWSE, "read_wait_batch", is_repeatable=True, run_id=run_id, limit=MOST_SIZE, now=now
+            )
+        )
+        batch = next((_batch_facts(row) for row in batches if row["head_at"] is not None), None)
         [row] = rows
-        return WaitFacts(keys=facts, ahead=min(row["ahead"], MOST_AHEAD), expires_at=row["expires_at"])
+        return WaitFacts(
+            keys=facts, ahead=min(row["ahead"], MOST_AHEAD), expires_at=row["expires_at"], batch=batch
+        )
+
+
+def _batch_facts(row: Record) -> BatchFacts:
+    size = size_of(row)
+    return BatchFacts(size=size.size, ready=row["ready"], until=row["head_at"] + size.wait)
 
 
 def _key_facts(row: Record, now: datetime) -> KeyFacts:

@@ -88,7 +88,7 @@ class PostgresJobStore:
             await use_calendars(
                 transaction, [(job.id, job.tenant, job.calendars) for job in added], are_new=True
             )
-            limited = [(job.id, job.tenant, job.spec) for job in added if job.spec.is_limited]
+            limited = [(job.id, job.tenant, job.spec) for job in added if job.spec.is_lined_up]
             if limited:
                 await keep_limits(transaction, limited, are_new=True)
             await _watch_failures(transaction, {job.id: job.spec for job in added}, are_new=True)

@@ -12,6 +12,7 @@ from mainspring.core.ids import JobId, KeyId, LaneId
 from mainspring.core.limits import Hold, LimitRule, kept_rules, line_key, rules_of, used_limits
 from mainspring.core.model import JobSpec
 from mainspring.ports.store.limits import (
+    BatchLine,
     KeyUse,
     LimitDeletion,
     Line,
@@ -19,6 +20,7 @@ from mainspring.ports.store.limits import (
     LineClaimResult,
     LineKey,
 )
+from mainspring.stores.postgres.batches import batch_line_of
 from mainspring.stores.postgres.connecting import Role
 from mainspring.stores.postgres.connection import Connections, Transaction
 from mainspring.stores.postgres.keys import intern_keys
@@ -107,6 +109,19 @@ class PostgresLimitStore:
         )
         return [_line_of(row) for row in rows]
 
+    async def read_batches(self, keys: Sequence[LineKey], *, now: datetime) -> list[BatchLine]:
+        if not keys:
+            return []
+        rows = await self._connections.fetch(
+            Role.CAPPED,
+            "read_batches",
+            is_repeatable=True,
+            key_ids=[key.key_id for key in keys],
+            lane_ids=[key.lane_id for key in keys],
+            now=now,
+        )
+        return [batch_line_of(row) for row in rows]
+
     async def claim_lined_up(self, requests: Sequence[LineClaim], *, now: datetime) -> list[LineClaimResult]:
         if not requests:
             return []
@@ -131,10 +146,12 @@ class PostgresLimitStore:
         if isinstance(rows, OutdatedRows):
             return LineClaimResult((), is_policy_old=True)
         known = [row for row in rows if lane_of(row) in self._tenants]
+        calls = {started.calls[row["id"]] for row in known if row["id"] in started.calls}
         keys = {row["id"]: started.keys[row["id"]] for row in known if row["id"] in started.keys}
         return LineClaimResult(
             tuple([claimed_of(row, self._tenants) for row in known]),
-            taken=Counter(LineKey(keys[row["id"]][0], lane_of(row)) for row in known if row["id"] in keys),
+            taken=Counter(LineKey(keys[row["id"]][0], lane_of(row)) for row in known if row["id"] in keys)
+            + Counter(line for line, _ in calls),
             keys=keys,
             stops=started.stops,
         )
@@ -200,6 +217,8 @@ async def _write_rules(transaction: Transaction, rules: Sequence[tuple[str, Limi
         periods_ms=[None if rate is None else milliseconds(rate.per) for rate in rates],
         bursts=[rule.burst for _, rule in ordered],
         holds=[rule.hold for _, rule in ordered],
+        batch_sizes=[None if rule.batch is None else rule.batch.size for _, rule in ordered],
+        batch_waits_ms=[None if rule.batch is None else milliseconds(rule.batch.wait) for _, rule in ordered],
     )
 
 

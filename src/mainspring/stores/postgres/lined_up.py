@@ -13,6 +13,7 @@ from mainspring.core.holding import Candidate, KeyAdmission, KeyState, LineStop,
 from mainspring.core.ids import KeyId, RunId, SessionId
 from mainspring.core.limits import Hold
 from mainspring.ports.store.limits import LineClaim, LineKey
+from mainspring.stores.postgres.batches import pick_batches
 from mainspring.stores.postgres.connection import Transaction
 from mainspring.stores.postgres.rows import bucket_of
 
@@ -91,12 +92,14 @@ class Started:
 
     Attributes:
         rows: of the runs, in the order in which they were admitted.
-        keys: of each run.
+        keys: of each run; empty for batches.
+        calls: for batches, the line of each run, and which of its batches the run is in.
         stops: why lines were stopped.
     """
 
     rows: list[Record] = field(default_factory=list)
     keys: dict[RunId, tuple[KeyId, ...]] = field(default_factory=dict)
+    calls: dict[RunId, tuple[LineKey, int]] = field(default_factory=dict)
     stops: dict[LineKey, LineStop] = field(default_factory=dict)
 
 
@@ -224,6 +227,8 @@ async def begin(
 async def _start_group(
     transaction: Transaction, request: LineClaim, seats: Sequence[Seat], now: datetime
 ) -> Started:
+    if request.are_batches:
+        return await _start_batches(transaction, request, seats, now)
     picked = await transaction.fetch(
         "pick_lined_up",
         key_ids=[line.key.key_id for line in request.lines],
@@ -237,6 +242,19 @@ async def _start_group(
         return Started()
     lines = {line.key for line in request.lines}
     return await start_admitted(transaction, picked, seats, now, lines=lines)
+
+
+async def _start_batches(
+    transaction: Transaction, request: LineClaim, seats: Sequence[Seat], now: datetime
+) -> Started:
+    picked = await pick_batches(transaction, request.lines, len(seats), now)
+    started = Started(calls=picked.calls, stops=picked.stops)
+    if picked.rows:
+        holds = [(row["key_id"], row["id"]) for row in picked.rows]
+        own = [seats[started.calls[row["id"]][1]] for row in picked.rows]
+        no_changes = _Keys().note_changes(KeyAdmission())
+        started.rows = await _start(transaction, picked.rows, own, holds, no_changes, now)
+    return started
 
 
 def _groups(requests: Sequence[LineClaim]) -> list[list[int]]:

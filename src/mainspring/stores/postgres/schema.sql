@@ -233,6 +233,8 @@ CREATE TABLE limit_rule (
     per_ms bigint,
     burst integer,
     hold text NOT NULL,
+    batch_size integer,
+    batch_wait_ms bigint,
     CONSTRAINT limit_rule_hold CHECK ((hold = ANY (ARRAY['attempt'::text, 'run'::text]))),
     CONSTRAINT limit_rule_name UNIQUE (tenant, name),
     CONSTRAINT limit_rule_pkey PRIMARY KEY (id)

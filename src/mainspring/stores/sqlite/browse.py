@@ -8,11 +8,13 @@ from datetime import datetime
 
 import apsw
 
+from mainspring.core.batching import MOST_SIZE
 from mainspring.core.ids import JobId, RunId, SessionId
 from mainspring.core.model import Run, RunKind
 from mainspring.core.states import FINAL_STATES, RunState
-from mainspring.core.why import MOST_AHEAD, KeyFacts, WaitFacts
+from mainspring.core.why import MOST_AHEAD, BatchFacts, KeyFacts, WaitFacts
 from mainspring.ports.store.sessions import SessionFacts
+from mainspring.stores.sqlite.batches import size_of
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.rows import (
     NamedRow,
@@ -105,18 +107,26 @@ class SqliteBrowseStore:
     async def read_wait(self, run_id: RunId, *, now: datetime) -> WaitFacts | None:
         """See `BrowseStore`."""
 
-        def work(db: apsw.Connection) -> tuple[NamedRow | None, list[NamedRow]]:
+        def work(db: apsw.Connection) -> tuple[NamedRow | None, list[NamedRow], list[NamedRow]]:
             place = fetch_row(db, "count_ahead", {"run_id": run_id, "limit": MOST_AHEAD})
-            return place, [] if place is None else fetch_rows(db, "read_wait_keys", {"run_id": run_id})
+            keys = [] if place is None else fetch_rows(db, "read_wait_keys", {"run_id": run_id})
+            bounds = {"run_id": run_id, "limit": MOST_SIZE, "now": to_micros(now)}
+            return place, keys, fetch_rows(db, "read_wait_batch", bounds) if keys else []
 
-        place, rows = await self._browser.call(work)
+        place, rows, batches = await self._browser.call(work)
         if place is None:
             return None
         return WaitFacts(
             keys=tuple(_key_facts(row, now) for row in rows),
             ahead=min(place.ahead, MOST_AHEAD),
             expires_at=to_optional_instant(place.expires_at),
+            batch=next((_batch_facts(row) for row in batches if row.head_at is not None), None),
         )
+
+
+def _batch_facts(row: NamedRow) -> BatchFacts:
+    size = size_of(row)
+    return BatchFacts(size=size.size, ready=row.ready, until=to_instant(row.head_at) + size.wait)
 
 
 def _key_facts(row: NamedRow, now: datetime) -> KeyFacts:

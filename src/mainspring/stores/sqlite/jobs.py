@@ -219,7 +219,7 @@ def _add(db: apsw.Connection, job: NewJob, spec: bytes, now: int) -> AddResult:
     }
     execute(db, "add_clock", clock | values_of_next_fire(job.next_fire))
     use_calendars(db, job.id, job.tenant, job.calendars, is_new=True)
-    if job.spec.is_limited:
+    if job.spec.is_lined_up:
         keep_limits(db, job.id, job.tenant, job.spec, is_new=True)
     watch_failures(db, job.id, job.spec, is_new=True)
     return AddResult.ADDED

@@ -12,6 +12,7 @@ from mainspring.core.ids import JobId, KeyId, LaneId, RunId
 from mainspring.core.limits import Hold, LimitRule, kept_rules, line_key, rules_of, used_limits
 from mainspring.core.model import JobSpec
 from mainspring.ports.store.limits import (
+    BatchLine,
     KeyUse,
     LimitDeletion,
     Line,
@@ -19,6 +20,7 @@ from mainspring.ports.store.limits import (
     LineClaimResult,
     LineKey,
 )
+from mainspring.stores.sqlite.batches import read_batches
 from mainspring.stores.sqlite.connection import Database
 from mainspring.stores.sqlite.keys import intern_key
 from mainspring.stores.sqlite.lined_up import claim_lined_up
@@ -100,6 +102,12 @@ class SqliteLimitStore:
 
         return [_make_line(row) for row in await self._reader.call(work)]
 
+    async def read_batches(self, keys: Sequence[LineKey], *, now: datetime) -> list[BatchLine]:
+        """See `LimitStore`."""
+        if not keys:
+            return []
+        return await self._reader.call(lambda db: list(read_batches(db, keys, now)))
+
     async def claim_lined_up(self, requests: Sequence[LineClaim], *, now: datetime) -> list[LineClaimResult]:
         """See `LimitStore`."""
         if not requests:
@@ -147,6 +155,8 @@ def _write_rules(db: apsw.Connection, tenant: str, rules: Sequence[LimitRule]) -
             "period_ms": None if rule.rate is None else to_millis(rule.rate.per),
             "burst": rule.burst,
             "hold": rule.hold,
+            "batch_size": None if rule.batch is None else rule.batch.size,
+            "batch_wait_ms": None if rule.batch is None else to_millis(rule.batch.wait),
         }
         for rule in rules
     ]

@@ -15,6 +15,7 @@ from mainspring.core.ids import KeyId, LaneId, RunId, SessionId
 from mainspring.core.limits import Hold
 from mainspring.ports.store.claims import ClaimedRun, ClaimRequest
 from mainspring.ports.store.limits import LineClaim, LineClaimResult, LineKey, LineQuota
+from mainspring.stores.sqlite.batches import pick_batches
 from mainspring.stores.sqlite.rows import (
     NamedRow,
     make_bucket,
@@ -36,6 +37,8 @@ _SPARE = 64
 """Candidates beyond the seats of a claim, for those that are stopped."""
 Seat = tuple[SessionId, int]
 """Session and number of the request that gets a run."""
+Given = tuple[ClaimedRun, tuple[KeyId, ...], LaneId, Seat]
+"""A run that was started, with its keys, its lane and its seat."""
 
 
 def turn_of(db: apsw.Connection, request: ClaimRequest | LineClaim) -> Turn | None:
@@ -51,9 +54,9 @@ def turn_of(db: apsw.Connection, request: ClaimRequest | LineClaim) -> Turn | No
 
 @dataclass(slots=True)
 class _Started:
-    """What was started: the runs, each with its keys, its lane and its seat, and why lines were stopped."""
+    """What was started, and why lines were stopped."""
 
-    runs: list[tuple[ClaimedRun, tuple[KeyId, ...], LaneId, Seat]] = field(default_factory=list)
+    runs: list[Given] = field(default_factory=list)
     stops: dict[LineKey, LineStop] = field(default_factory=dict)
 
 
@@ -81,7 +84,20 @@ def start_admitted(
         stop = admission.stop_of(row.key_id, keys, now)
         if stop is not None:
             started.stops[LineKey(row.key_id, row.lane_id)] = stop
+    started.runs = start(db, taken, seats, admission, now)
+    return started
+
+
+def start(
+    db: apsw.Connection,
+    taken: Sequence[NamedRow],
+    seats: Sequence[Seat],
+    admission: KeyAdmission,
+    now: datetime,
+) -> list[Given]:
+    """Start runs, each for its seat, with the places that they were given."""
     _write(db, taken, admission)
+    started: list[Given] = []
     given: dict[Seat, list[NamedRow]] = {}
     for row, seat in zip(taken, seats, strict=False):
         given.setdefault(seat, []).append(row)
@@ -90,7 +106,7 @@ def start_admitted(
         values = {"session_id": seat[0], "number": seat[1], "run_ids": run_ids, "now": to_micros(now)}
         execute(db, "start_lined_up", values)
         found = fetch_tuples(db, "find_started", {"run_ids": run_ids})
-        started.runs += [
+        started += [
             (make_claimed(claimed, is_repeat=True), _keys_of(row), row.lane_id, seat)
             for row, claimed in zip(rows, found, strict=True)
         ]
@@ -203,14 +219,32 @@ def _claim(
     is_held = bool(fetch_value(db, "is_holding_quarantined", {"session_id": request.session_id}))
     limit = allowance(request.limit, is_quarantined=False, is_busy=is_held, is_busy_with_quarantined=is_held)
     execute(db, "set_claim_number", session)
-    picked = _pick(db, request.lines, quotas, limit + _SPARE, now) if limit else []
     seats = [(request.session_id, request.number)] * limit
+    if request.are_batches:
+        return _claim_batches(db, request.lines, quotas, seats, now)
+    picked = _pick(db, request.lines, quotas, limit + _SPARE, now) if limit else []
     started = start_admitted(db, picked, seats, now, lines=quotas.keys())
     return LineClaimResult(
         tuple([run for run, _, _, _ in started.runs]),
         taken=Counter(LineKey(keys[0], lane_id) for _, keys, lane_id, _ in started.runs),
         keys={run.run_id: keys for run, keys, _, _ in started.runs},
         stops=started.stops,
+    )
+
+
+def _claim_batches(
+    db: apsw.Connection,
+    lines: Sequence[LineQuota],
+    quotas: Mapping[LineKey, int],
+    seats: Sequence[Seat],
+    now: datetime,
+) -> LineClaimResult:
+    batches, stops = pick_batches(db, lines, quotas, len(seats), now)
+    rows = [row for _, runs in batches for row in runs]
+    admission = KeyAdmission(holds=[(row.key_id, row.id) for row in rows])
+    taken = start(db, rows, [seats[0]] * len(rows), admission, now) if rows else []
+    return LineClaimResult(
+        tuple([run for run, _, _, _ in taken]), taken=Counter(key for key, _ in batches), stops=stops
     )
 
 

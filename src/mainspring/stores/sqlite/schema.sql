@@ -227,7 +227,7 @@ CREATE TABLE limit_rule (
     per_ms INTEGER,
     burst INTEGER,
     -- How long a run counts: while its attempt is under way, or while it is live.
-    hold TEXT NOT NULL CONSTRAINT limit_rule_hold CHECK (hold = 'attempt' OR hold = 'run'),
+    hold TEXT NOT NULL CONSTRAINT limit_rule_hold CHECK (hold = 'attempt' OR hold = 'run'), batch_size INTEGER, batch_wait_ms INTEGER,
     CONSTRAINT limit_rule_name UNIQUE (tenant, name)
 ) STRICT;
 

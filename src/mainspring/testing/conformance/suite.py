@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mainspring.testing.conformance import (
     backfills,
+    batches,
     calendars,
     cancelling,
     census,
@@ -86,6 +87,7 @@ SUITE: tuple[type, ...] = (
     fencing.RepeatedReportIsApplied,
     cancelling.Cancel,
     cancelling.Expiry,
+    batches.Batches,
     liveness.Sessions,
     liveness.Reconciliation,
     liveness.Orphans,

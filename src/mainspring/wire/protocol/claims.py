@@ -68,6 +68,10 @@ class LeaseView(Struct, kw_only=True):
     is_cancel_requested: Annotated[
         bool, Meta(description="A cancel was requested: do not start the attempt, report `stopped`.")
     ]
+    batch: Annotated[
+        str | None,
+        Meta(description="Leases with the same text are one call, for one slot; null: a call of its own."),
+    ]
 
 
 class DefinitionView(Struct, kw_only=True):
@@ -84,7 +88,7 @@ class ClaimAnswerView(Struct, kw_only=True):
     """Leases with their definitions."""
 
     leases: Annotated[
-        list[LeaseView], Meta(description="At most `limit`, in the order in which to start them.")
+        list[LeaseView], Meta(description="At most `limit` calls, in the order in which to start them.")
     ]
     definitions: Annotated[
         list[DefinitionView], Meta(description="Each job version that the leases name, once.")
@@ -155,12 +159,14 @@ def _from_lease(lease: Lease, job_id: str) -> LeaseView:
         idempotency_key=run_id if lease.target_key is None else lease.target_key,
         is_quarantined=lease.is_quarantined,
         is_cancel_requested=lease.is_cancel_requested,
+        batch=lease.batch,
     )
 
 
 class _LeaseIn(LeaseView, kw_only=True):
     payload: msgspec.Raw
     is_cancel_requested: bool = False  # an older server does not send it
+    batch: str | None = None  # nor this
 
 
 class ClaimAnswerIn(Struct, kw_only=True):
@@ -191,6 +197,7 @@ def to_claim_reply(answer: ClaimAnswerIn) -> ClaimReply:
             is_quarantined=item.is_quarantined,
             is_cancel_requested=item.is_cancel_requested,
             spec=specs[item.job_id, item.version],
+            batch=item.batch,
         )
         for item in answer.leases
     )

@@ -9,19 +9,22 @@ WHERE tenant = :tenant AND name = ANY(:names::text[]) AND (max_running IS NOT NU
 
 -- name: write_rules
 -- The arguments are sorted, so that two callers cannot deadlock.
-INSERT INTO limit_rule (tenant, name, job_id, max_running, per_count, per_ms, burst, hold)
-SELECT tenant, name, job_id, max_running, per_count, per_ms, burst, hold
+INSERT INTO limit_rule (
+    tenant, name, job_id, max_running, per_count, per_ms, burst, hold, batch_size, batch_wait_ms
+)
+SELECT tenant, name, job_id, max_running, per_count, per_ms, burst, hold, batch_size, batch_wait_ms
 FROM unnest(
     :tenants::text[], :names::text[], :job_ids::uuid[], :caps::integer[], :counts::integer[], :periods_ms::bigint[],
-    :bursts::integer[], :holds::text[]
-) AS new (tenant, name, job_id, max_running, per_count, per_ms, burst, hold)
+    :bursts::integer[], :holds::text[], :batch_sizes::integer[], :batch_waits_ms::bigint[]
+) AS new (tenant, name, job_id, max_running, per_count, per_ms, burst, hold, batch_size, batch_wait_ms)
 ON CONFLICT (tenant, name) DO UPDATE SET
     max_running = excluded.max_running, per_count = excluded.per_count, per_ms = excluded.per_ms, burst = excluded.burst,
-    hold = excluded.hold;
+    hold = excluded.hold, batch_size = excluded.batch_size, batch_wait_ms = excluded.batch_wait_ms;
 
 -- name: lift_own_rules
 -- The rules of own limits that the newest definitions of these jobs do not have.
-UPDATE limit_rule SET max_running = NULL, per_count = NULL, per_ms = NULL, burst = NULL
+UPDATE limit_rule SET max_running = NULL, per_count = NULL, per_ms = NULL, burst = NULL, batch_size = NULL,
+    batch_wait_ms = NULL
 WHERE job_id = ANY(:job_ids::uuid[]) AND NOT (name = ANY(:names::text[]));
 
 -- name: drop_limit_uses
@@ -84,6 +87,26 @@ CROSS JOIN LATERAL (
 ) AS held
 WHERE run.id = :run_id
 ORDER BY own.position;
+
+-- name: read_wait_batch
+-- The batch for which a run waits: its rule, and how many are ready for it, since when.
+SELECT
+    limit_rule.batch_size, limit_rule.batch_wait_ms,
+    (SELECT count(*) FROM (
+        SELECT FROM run
+        WHERE {is_in_line} AND run.key_id = mine.key_id AND run.lane_id = mine.lane_id AND {is_unexpired}
+          AND run.ready_at <= :now
+        LIMIT :limit
+    ) AS ready) AS ready,
+    (
+        SELECT run.ready_at FROM run
+        WHERE {is_in_line} AND run.key_id = mine.key_id AND run.lane_id = mine.lane_id AND {is_unexpired}
+        ORDER BY run.ready_at LIMIT 1
+    ) AS head_at
+FROM run AS mine
+JOIN concurrency_key ON concurrency_key.id = mine.key_id
+JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
+WHERE mine.id = :run_id AND mine.crashes = 0 AND limit_rule.batch_size IS NOT NULL;
 
 -- name: count_ahead
 -- How many stand before a waiting run: of its lane, of its line, or of its lane's quarantined runs. No row: it does not
@@ -201,6 +224,41 @@ CROSS JOIN LATERAL (
     ORDER BY run.ready_at LIMIT wanted.quota FOR UPDATE SKIP LOCKED
 ) AS candidate
 LIMIT :limit;
+
+-- name: read_batches
+-- When lines have a batch: what the first run of each says, and the run that fills one, unless the first has waited. The
+-- limits keep the planner to one search for each line.
+SELECT
+    wanted.key_id, wanted.lane_id, head.ready_at AS head_at, rule.batch_size, rule.batch_wait_ms,
+    filling.ready_at AS full_at
+FROM unnest(:key_ids::bigint[], :lane_ids::bigint[]) AS wanted (key_id, lane_id)
+CROSS JOIN LATERAL (
+    SELECT run.ready_at FROM run
+    WHERE {is_in_line} AND run.key_id = wanted.key_id AND run.lane_id = wanted.lane_id AND {is_unexpired}
+    ORDER BY run.ready_at LIMIT 1
+) AS head
+CROSS JOIN LATERAL (
+    SELECT concurrency_key.rule_id FROM concurrency_key WHERE concurrency_key.id = wanted.key_id LIMIT 1
+) AS key
+CROSS JOIN LATERAL (
+    SELECT limit_rule.batch_size, limit_rule.batch_wait_ms FROM limit_rule WHERE limit_rule.id = key.rule_id LIMIT 1
+) AS rule
+LEFT JOIN LATERAL (
+    SELECT run.ready_at FROM run
+    WHERE {is_in_line} AND run.key_id = wanted.key_id AND run.lane_id = wanted.lane_id AND {is_unexpired}
+      AND head.ready_at + rule.batch_wait_ms * interval '1 millisecond' > :now
+    ORDER BY run.ready_at LIMIT 1 OFFSET rule.batch_size - 1
+) AS filling ON true;
+
+-- name: lock_batches
+-- The ids are sorted. As for lock_keys; the lock comes before the pick, so that a batch is not split between claims.
+SELECT key.id, rule.batch_size, rule.batch_wait_ms
+FROM unnest(:key_ids::bigint[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT concurrency_key.id, concurrency_key.rule_id FROM concurrency_key
+    WHERE concurrency_key.id = wanted.id FOR NO KEY UPDATE SKIP LOCKED
+) AS key
+CROSS JOIN LATERAL (SELECT * FROM limit_rule WHERE limit_rule.id = key.rule_id LIMIT 1) AS rule;
 
 -- name: pick_quarantined
 -- The same for runs that crashed a worker, with keys or without.
@@ -355,7 +413,7 @@ WHERE concurrency_key.id = ANY(:key_ids::bigint[])
 -- Rules that are not set, and own limits of deleted jobs, as far as no run seems to stand under them.
 SELECT limit_rule.id FROM limit_rule
 WHERE (
-    limit_rule.max_running IS NULL AND limit_rule.per_count IS NULL
+    limit_rule.max_running IS NULL AND limit_rule.per_count IS NULL AND limit_rule.batch_size IS NULL
     OR limit_rule.job_id IS NOT NULL
        AND NOT EXISTS (SELECT FROM job WHERE job.id = limit_rule.job_id AND job.deleted_at IS NULL)
 )

@@ -6,15 +6,18 @@ SELECT name FROM limit_rule
 WHERE tenant = :tenant AND name = :name AND (max_running IS NOT NULL OR per_count IS NOT NULL);
 
 -- name: write_rule
-INSERT INTO limit_rule (tenant, name, job_id, max_running, per_count, per_ms, burst, hold)
-VALUES (:tenant, :name, :job_id, :cap, :count, :period_ms, :burst, :hold)
+INSERT INTO limit_rule (
+    tenant, name, job_id, max_running, per_count, per_ms, burst, hold, batch_size, batch_wait_ms
+)
+VALUES (:tenant, :name, :job_id, :cap, :count, :period_ms, :burst, :hold, :batch_size, :batch_wait_ms)
 ON CONFLICT (tenant, name) DO UPDATE SET
     max_running = excluded.max_running, per_count = excluded.per_count, per_ms = excluded.per_ms, burst = excluded.burst,
-    hold = excluded.hold;
+    hold = excluded.hold, batch_size = excluded.batch_size, batch_wait_ms = excluded.batch_wait_ms;
 
 -- name: lift_own_rules
 -- The rules of own limits that the newest definition of a job does not have.
-UPDATE limit_rule SET max_running = NULL, per_count = NULL, per_ms = NULL, burst = NULL
+UPDATE limit_rule SET max_running = NULL, per_count = NULL, per_ms = NULL, burst = NULL, batch_size = NULL,
+    batch_wait_ms = NULL
 WHERE job_id = :job_id AND name NOT IN (SELECT value FROM json_each(:names));
 
 -- name: drop_limit_uses
@@ -74,6 +77,26 @@ CROSS JOIN concurrency_key ON concurrency_key.id = own.value
 CROSS JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
 WHERE run.id = :run_id
 ORDER BY own.key;
+
+-- name: read_wait_batch
+-- The batch for which a run waits: its rule, and how many are ready for it, since when.
+SELECT
+    limit_rule.batch_size, limit_rule.batch_wait_ms,
+    (SELECT count(*) FROM (
+        SELECT 1 FROM run INDEXED BY run_line
+        WHERE {is_in_line} AND run.key_id = mine.key_id AND run.lane_id = mine.lane_id AND {is_unexpired}
+          AND run.ready_at <= :now
+        LIMIT :limit
+    )) AS ready,
+    (
+        SELECT run.ready_at FROM run INDEXED BY run_line
+        WHERE {is_in_line} AND run.key_id = mine.key_id AND run.lane_id = mine.lane_id AND {is_unexpired}
+        ORDER BY run.ready_at LIMIT 1
+    ) AS head_at
+FROM run AS mine
+CROSS JOIN concurrency_key ON concurrency_key.id = mine.key_id
+CROSS JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
+WHERE mine.id = :run_id AND mine.crashes = 0 AND limit_rule.batch_size IS NOT NULL;
 
 -- name: count_ahead
 -- How many stand before a waiting run: of its lane, of its line, or of its lane's quarantined runs. No row: it does not
@@ -141,6 +164,26 @@ ORDER BY run.ready_at LIMIT 1;
 SELECT {run.candidate_columns} FROM run INDEXED BY run_line
 WHERE {is_in_line} AND run.key_id = :key_id AND run.lane_id = :lane_id AND run.ready_at BETWEEN :low AND :now AND {is_unexpired}
 ORDER BY run.ready_at LIMIT :limit;
+
+-- name: read_batch
+-- The first run of a line that is taken in batches, and the line's size.
+SELECT run.key_id, run.lane_id, run.ready_at, limit_rule.batch_size, limit_rule.batch_wait_ms
+FROM run INDEXED BY run_line
+CROSS JOIN concurrency_key ON concurrency_key.id = run.key_id
+CROSS JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
+WHERE {is_in_line} AND run.key_id = :key_id AND run.lane_id = :lane_id AND {is_unexpired}
+ORDER BY run.ready_at LIMIT 1;
+
+-- name: read_filling
+-- The run that fills a batch.
+SELECT run.ready_at FROM run INDEXED BY run_line
+WHERE {is_in_line} AND run.key_id = :key_id AND run.lane_id = :lane_id AND {is_unexpired}
+ORDER BY run.ready_at LIMIT 1 OFFSET :before;
+
+-- name: read_size
+SELECT limit_rule.batch_size, limit_rule.batch_wait_ms
+FROM concurrency_key CROSS JOIN limit_rule ON limit_rule.id = concurrency_key.rule_id
+WHERE concurrency_key.id = :key_id;
 
 -- name: pick_quarantined
 -- The same for runs that crashed a worker, with keys or without, lane after lane.
@@ -265,7 +308,7 @@ DELETE FROM concurrency_key WHERE id IN (
 DELETE FROM limit_rule WHERE id IN (
     SELECT limit_rule.id FROM limit_rule
     WHERE (
-        (limit_rule.max_running IS NULL AND limit_rule.per_count IS NULL)
+        (limit_rule.max_running IS NULL AND limit_rule.per_count IS NULL AND limit_rule.batch_size IS NULL)
         OR (
             limit_rule.job_id IS NOT NULL
             AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = limit_rule.job_id AND job.deleted_at IS NULL)

@@ -1,0 +1,96 @@
+"""One call of a registered function for many runs: a list of calls in, an outcome for each out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+import msgspec
+
+from mainspring.core.outcomes import Failure
+from mainspring.executors._calls import BadArguments, FunctionCall, failed, succeeded
+from mainspring.executors._text import ERROR_LIMIT, clean
+from mainspring.ports.executor import AttemptContext, OnEnd, Outcome, Success
+from mainspring.registry import RegisteredFunction
+from mainspring.signals import Call, Done, Failed
+
+
+class BatchCall(FunctionCall):
+    """A call for the attempts of a batch. To runners it is a call like any other, which returns nothing.
+
+    The time limits are those of the first attempt: all are of one version of a job.
+    """
+
+    def __init__(
+        self, function: RegisteredFunction, contexts: Sequence[AttemptContext], on_end: OnEnd
+    ) -> None:
+        super().__init__(function, contexts[0], on_end)
+        self._contexts = contexts
+        self._outcomes: list[Outcome] = []
+
+    def begin(self) -> Any:
+        """Call the function with the list of calls. What it returns is judged within the call."""
+        calls = [Call(_decode(context), context) for context in self._contexts]
+        if self.function.signature is not None:
+            try:
+                self.function.signature.bind(calls)
+            except TypeError as error:
+                message = (
+                    f"the function {self.function.name!r} cannot be called with one list of calls: {error}"
+                )
+                raise BadArguments(message) from None
+        result = self.function.call(calls)
+        if self.function.is_async:
+            return self._finish(result)
+        if inspect.isawaitable(result):
+            return result
+        self._outcomes = judge(result, len(calls))
+        return None
+
+    async def _finish(self, result: Awaitable[Any]) -> None:
+        self._outcomes = judge(await result, len(self._contexts))
+
+    def split(self, outcome: Outcome) -> Sequence[Outcome]:
+        """Return the outcome of each attempt: its own if the call came to its end, else that of all."""
+        if isinstance(outcome, Success) and self._outcomes:
+            return self._outcomes
+        return [outcome] * len(self._contexts)
+
+
+def judge(result: object, count: int) -> list[Outcome]:
+    """Return the outcomes that a function has returned for its calls.
+
+    None stands for success of all. If the function returns anything else than an outcome for each, nobody knows what
+    has been done, so there is no retry.
+    """
+    if result is None:
+        return [Success()] * count
+    if not isinstance(result, list | tuple):
+        return _refuse(f"must return a list of outcomes, or None, not {type(result).__name__}", count)
+    if len(result) != count:
+        return _refuse(f"returned {len(result)} outcomes for {count} calls", count)
+    return [_outcome_of(one, place) for place, one in enumerate(result)]
+
+
+def _outcome_of(one: object, place: int) -> Outcome:
+    if isinstance(one, Done):
+        return succeeded(one.result)
+    if isinstance(one, Failed):
+        text = clean(str(one.error), ERROR_LIMIT)
+        return Failure(error=text, is_retryable=one.retry, retry_after=one.after)
+    if isinstance(one, BaseException):
+        return failed(one)
+    [refused] = _refuse(f"returned {type(one).__name__} as outcome {place}; return Done or Failed", 1)
+    return refused
+
+
+def _refuse(message: str, count: int) -> list[Outcome]:
+    return [Failure(error=f"the function {message}", is_retryable=False)] * count
+
+
+def _decode(context: AttemptContext) -> Any:
+    try:
+        return None if context.payload is None else msgspec.json.decode(context.payload)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise BadArguments(f"a payload cannot be read as JSON: {error}") from None
