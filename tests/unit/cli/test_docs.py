@@ -1,5 +1,7 @@
 """The reference pages name every field and every option, and their examples hold."""
 
+import ast
+import importlib.util
 import json
 import re
 import shlex
@@ -76,15 +78,18 @@ def test_every_command_and_option_has_a_help_text() -> None:
     assert bare == []
 
 
-def documented_lines() -> Iterator[str]:
-    """Yield each command line of the pages, with its continuations."""
-    pages = [
+def pages() -> list[Path]:
+    return [
         *REFERENCE.glob("*.md"),
-        # That page's commands need a package: tests/plugins carries them out.
+        # What that page does needs a package: tests/plugins carries it out.
         *(page for page in REFERENCE.parent.glob("howto/*.md") if page.name != "extend.md"),
         REFERENCE.parents[1] / "README.md",
     ]
-    for page in pages:
+
+
+def documented_lines() -> Iterator[str]:
+    """Yield each command line of the pages, with its continuations."""
+    for page in pages():
         for block in re.findall(r"^```(?:console|sh)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
             for line in block.replace("\\\n", " ").splitlines():
                 if line.removeprefix("$ ").startswith("mainspring "):
@@ -109,6 +114,20 @@ def test_command_lines_of_the_docs_are_understood(line: str) -> None:
     given = {key: value for key, value in context.params.items() if key not in _NOT_OF_THE_JOB}
     definition = {"name": context.params["name"], **read_definition_options(given)}
     read_definition(definition, now=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def documented_imports() -> Iterator[tuple[str, str]]:
+    """Yield each name of the product that the Python of the pages imports."""
+    for page in pages():
+        for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+            for node in ast.walk(ast.parse(block)):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "mainspring":
+                    yield from ((node.module or "", alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize(("module", "name"), sorted(set(documented_imports())))
+def test_what_the_docs_import_is_there(module: str, name: str) -> None:
+    assert hasattr(importlib.import_module(module), name) or importlib.util.find_spec(f"{module}.{name}")
 
 
 def test_every_exit_code_is_listed() -> None:
