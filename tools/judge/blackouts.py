@@ -40,11 +40,10 @@ class _Period:
 def judge_blackouts(history: History, runs: Runs, counts: Counter[str]) -> Iterator[Violation]:
     """S35: claims by the instant at which they were chosen, and none chosen before that comes long after the edge."""
     periods = list(_periods(history))
-    if not periods:
-        return
-    yield from _judge_claims(history, runs, periods, counts)
     yield from _judge_skips(history, runs, periods, counts)
-    yield from _judge_fires(history, periods, runs, counts)
+    if periods:
+        yield from _judge_claims(history, runs, periods, counts)
+        yield from _judge_fires(history, periods, runs, counts)
 
 
 def _periods(history: History) -> Iterator[_Period]:

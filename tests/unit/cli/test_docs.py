@@ -17,6 +17,8 @@ from mainspring.cli.main import cli
 from mainspring.core.cron.fields import MACROS
 from mainspring.core.definition import read_definition
 from mainspring.core.definition.read import known_fields
+from mainspring.core.model import Priority
+from mainspring.core.priorities import PriorityClass, copy_class
 from mainspring.host.exit_codes import ExitCode
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
@@ -113,7 +115,8 @@ def test_command_lines_of_the_docs_are_understood(line: str) -> None:
         return
     given = {key: value for key, value in context.params.items() if key not in _NOT_OF_THE_JOB}
     definition = {"name": context.params["name"], **read_definition_options(given)}
-    read_definition(definition, now=datetime(2026, 1, 1, tzinfo=UTC))
+    copied = copy_class(definition, [PriorityClass(name="night", tier=Priority.LOW)], "priority")
+    read_definition(copied, now=datetime(2026, 1, 1, tzinfo=UTC))
 
 
 def documented_imports() -> Iterator[tuple[str, str]]:
