@@ -225,22 +225,20 @@ class LaneCache:
     async def _read_lines(self, store: Store, clock: Clock, now: datetime) -> None:
         """Look at the lines of runs with limits: in their lanes, these are what is ready."""
         lanes, capped, found = self._lanes, self._lanes.capped, []
-        if len(lanes.lined_up) > len(lanes.plain_lines):
+        keyed = lanes.lined_up - lanes.plain_lines if lanes.plain_lines else lanes.lined_up
+        if keyed:
             await self.lines.read(store, clock, now, batched=lanes.batched)
-            found = [
-                self._view(lane_id, now) for lane_id in lanes.lined_up if lane_id not in lanes.plain_lines
-            ]
+            found = [self._view(lane_id, self.lines.head(lane_id, now)) for lane_id in keyed]
             lanes.keep(found, (), now)
         # What a look has found of runs without keys stays as it was found: it says where the next look begins.
         plain, capped.news = capped.news & lanes.plain_lines, set()
-        found += [self._view(lane_id, now) for lane_id in plain]
+        found += [self._view(lane_id, lanes[lane_id].ready_at) for lane_id in plain]
         self.order.keep(self.held.take(found, now), among=())
 
-    def _view(self, lane_id: LaneId, now: datetime) -> Lane:
-        """Return a lane whose runs wait in lines, with when there is something to claim."""
+    def _view(self, lane_id: LaneId, head: datetime | None) -> Lane:
+        """Return a lane whose first run is ready at `head`, with when there is something to claim."""
         lane = self._lanes[lane_id]
-        head = self._lanes.capped.opens_at(lane_id, self.lines.head(lane_id, now))
-        return Lane(lane_id, lane.key, head, lane.quarantined_at)
+        return Lane(lane_id, lane.key, self._lanes.capped.opens_at(lane_id, head), lane.quarantined_at)
 
     def _keep(self, lanes: Collection[Lane], among: Collection[LaneId], now: datetime) -> None:
         for lane_id in self._lanes.keep(lanes, among, now):
