@@ -492,13 +492,13 @@ GUARDS: tuple[Guard, ...] = (
         ),
     ),
     Guard(
-        "edge of a blackout",
-        "a server gives nothing more of it out from the instant at which its calendar holds",
+        "lanes of a blackout",
+        "nothing of it is given out while its calendar holds",
         (
             Edit(
-                "mainspring.engine.claiming.held_lanes",
-                "return self._changes_at is not None and self._changes_at <= now",
-                "return False",
+                "mainspring.core.pauses",
+                "window.is_on(now) and window.covers(lane) for window in self.blackouts\n        )",
+                "False for _ in self.blackouts\n        )",
             ),
         ),
     ),
