@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
+from mainspring.core.calendars.joined import clock_trigger, own_trigger
 from mainspring.core.calendars.resolved import HORIZON
-from mainspring.core.calendars.sieve import RolledTrigger, SievedTrigger, clock_trigger, own_trigger
+from mainspring.core.calendars.rolling import RolledTrigger
+from mainspring.core.calendars.sieve import SievedTrigger
 from mainspring.core.clocks import NextFire
 from mainspring.core.ids import JobId
 from mainspring.core.model import FireRangeKind, JobSpec, Misfire

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
-from mainspring.core.calendars.sieve import RolledTrigger, SievedTrigger, clock_trigger, own_trigger
+from mainspring.core.calendars.joined import clock_trigger, own_trigger
+from mainspring.core.calendars.rolling import RolledTrigger
+from mainspring.core.calendars.sieve import SievedTrigger
 from mainspring.core.calendars.walls import to_epoch, wall_at_epoch
 from mainspring.core.cron import Cron
 from mainspring.core.cron.zones import Zone, load_zone

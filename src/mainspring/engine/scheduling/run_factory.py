@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from mainspring.core.calendars.sieve import labels_of
+from mainspring.core.calendars.joined import labels_of
 from mainspring.core.expiry import QueueExpiries, expiry_of
 from mainspring.core.ids import FireRangeId, JobId
 from mainspring.core.limits import keys_of

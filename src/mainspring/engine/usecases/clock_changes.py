@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from mainspring.core.calendars.sieve import clock_trigger
+from mainspring.core.calendars.joined import clock_trigger
 from mainspring.core.failures import PAUSED, gap_reason
 from mainspring.core.model import FireRangeKind, Job, JobSpec
 from mainspring.core.planning import (
