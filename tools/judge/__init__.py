@@ -6,6 +6,7 @@ point.
 
 from tools.judge.judge import RULES, judge
 from tools.judge.model import (
+    Asking,
     BackfillMove,
     BackfillStory,
     Change,
@@ -25,6 +26,7 @@ from tools.judge.model import (
 
 __all__ = [
     "RULES",
+    "Asking",
     "BackfillMove",
     "BackfillStory",
     "Change",

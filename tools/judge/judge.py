@@ -19,6 +19,7 @@ from tools.judge.once import judge_once
 from tools.judge.order import judge_deaths, judge_grants, judge_order, judge_passed_over
 from tools.judge.overlaps import judge_overlaps
 from tools.judge.pauses import judge_pauses
+from tools.judge.preemption import judge_preemption
 from tools.judge.runs import Runs
 from tools.judge.shares import judge_shares
 from tools.judge.submissions import judge_submissions
@@ -48,6 +49,7 @@ RULES = {
     "S27": "nothing is stuck",
     "S34": "nothing of what is paused is given out, and only a pause that says so skips fires",
     "S29": "a call has no more runs than its job allows, and all of one key",
+    "S30": "only what may be preempted is, for what is more urgent, and three times at most",
     "L1": "what is due starts at once",
     "L2": "what is due is fired at once",
     "L3": "what a worker lost is given back in time",
@@ -87,5 +89,6 @@ def judge(history: History) -> Verdict:
         *judge_pauses(history, runs, counts),
         *judge_batches(history, runs, counts),
         *judge_waits(history, runs, counts),
+        *judge_preemption(history, runs, counts),
     ]
     return Verdict(tuple(violations), dict(sorted(counts.items())))

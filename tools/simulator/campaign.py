@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tools.simulator.draw import make_plan
-from tools.simulator.plan import BACKFILL_VERBS, CRASH_VERBS, INTAKE_VERBS, LOOK_VERBS, PAUSE_VERBS
+from tools.simulator.plan import (
+    BACKFILL_VERBS,
+    CRASH_VERBS,
+    INTAKE_VERBS,
+    LOOK_VERBS,
+    PAUSE_VERBS,
+    PREEMPTION_VERBS,
+)
 from tools.simulator.run import simulate
 
 REQUIRED = (
@@ -86,11 +93,20 @@ REQUIRED = (
     *("refused_by_a_full_queue", "refused_by_a_full_tenant", "refused_by_a_rate", "bulk_refused_whole"),
     *("submissions_refused", "submissions_under_rates", "expired_by_their_queue", "expired_by_their_job"),
     "fire_beside_a_full_queue",
+    *("preemption_requested", "preemption_refused", "attempts_preempted", "preempted_runs_done"),
+    "runs_that_succeeded_though_asked",
     *("backfills_done", "backfills_cancelled", "backfills_full", "backfill_cut_by_an_edit"),
     *("backfill_fires_made", "backfill_fires_skipped", "backfill_step_lost", "backfill_in_the_way"),
     *(
         f"crash_{moment}_{verb}"
-        for verb in (*CRASH_VERBS, *LOOK_VERBS, *INTAKE_VERBS, *PAUSE_VERBS, *BACKFILL_VERBS)
+        for verb in (
+            *CRASH_VERBS,
+            *LOOK_VERBS,
+            *INTAKE_VERBS,
+            *PAUSE_VERBS,
+            *BACKFILL_VERBS,
+            *PREEMPTION_VERBS,
+        )
         for moment in ("before", "after")
     ),
 )

@@ -18,6 +18,7 @@ from tools.simulator.limited import make_limited
 from tools.simulator.once import make_once
 from tools.simulator.paused import make_pauses
 from tools.simulator.plan import CRASH_VERBS, LOOK_VERBS, Action, FaultPlan, JobPlan, Plan
+from tools.simulator.preempting import make_preempting
 
 
 def make_plan(seed: int, *, seconds: float = 120.0, store: str = "memory") -> Plan:
@@ -51,11 +52,16 @@ def _draw(seed: int, seconds: float) -> Plan:
     # A queue's shares are not judged beside pauses, which stop some of those who share it.
     pauses, halts = ((), ()) if crowd else make_pauses(seed, names, seconds)
     names += [f"worker-{index}" for index in range(len(workers))]
+    slots = random.choice([2, 5, 20])
+    # A queue's shares are not judged beside long work, which keeps the slots.
+    long, urges, losses = (
+        ((), (), ()) if crowd else make_preempting(seed, servers, slots * len(workers), seconds)
+    )
     return Plan(
         seed=seed,
         servers=servers,
         workers=workers,
-        slots=random.choice([2, 5, 20]),
+        slots=slots,
         prefetch=Random(f"prefetch:{seed}").choice([0.0, 0.05, 0.25]),
         few_lanes=Random(f"lanes:{seed}").choice([256, 256, 256, 2]),
         seconds=seconds,
@@ -63,7 +69,7 @@ def _draw(seed: int, seconds: float) -> Plan:
         latency=random.choice([0.0005, 0.002, 0.02]),
         failure_rate=random.choice([0.0, 0.0, 0.002, 0.02]),
         drift=random.choice([0.0, 1e-4, 1e-2]),
-        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past),
+        jobs=(*jobs, *herd, *crowd, *closed, *limited, *once, *batched, *bounded, *following, *past, *long),
         actions=tuple(
             sorted(
                 (
@@ -80,6 +86,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *follow_ups,
                     *pauses,
                     *backfills,
+                    *urges,
                 ),
                 key=lambda action: action.at,
             )
@@ -98,6 +105,7 @@ def _draw(seed: int, seconds: float) -> Plan:
                     *troubles,
                     *halts,
                     *stumbles,
+                    *losses,
                 ),
                 key=lambda fault: fault.at,
             )

@@ -36,14 +36,14 @@ class Action:
 
     Attributes:
         kind: create, edit, pause, resume, delete, submit, cancel, flood, weigh, order, limit, calendar, bound, hold,
-            release, backfill, change_backfill.
+            release, backfill, change_backfill, urge.
         job: the name of the job; empty for `hold` and `release`, which are about queues, tenants or everything.
         body: the patch of an edit; for a submission `delay` (seconds), `key`, `payload` and `priority`; for a flood of
             submissions their `count`, and among how many `customers`; the `weight` of the job's tenant; the `order` of
             its queue; what is set for the `queue` and `tenant` that are bounded; the `name` and `rule` of a limit; the
             definition of the calendar `closed`; the `scope`, `name`, `mode` and `until` (seconds from the start) of a
             pause; a backfill's `width` and how long `ago` it ends, in seconds, and its `options`; the `change` of a
-            backfill.
+            backfill; the `queue` that need not wait for long, and its `preempt_after`.
     """
 
     at: float
@@ -118,6 +118,8 @@ INTAKE_VERBS = ("count_waiting", "take_permits")
 """Calls that only submissions lead to that are bounded."""
 PAUSE_VERBS = ("read_restrictions", "add_pauses", "lift_pauses")
 """What only plans with pauses crash at."""
+PREEMPTION_VERBS = ("read_kept_waiting", "read_seated", "request_preemptions")
+"""Calls that only plans lead to in which urgent work takes slots."""
 CRASH_VERBS = (
     # the planner and the fire ranges' drain
     *(
