@@ -635,6 +635,40 @@ GUARDS: tuple[Guard, ...] = (
         "slots that a tenant lost elsewhere do not count as its own",
         (Edit("mainspring.engine.claiming.reserved", "reserves.count(counts, now)", "pass"),),
     ),
+    Guard(
+        "one server seeks slots",
+        "of several servers one asks for slots in a period, and asks each run once",
+        (
+            Edit(
+                "mainspring.stores.memory.preemption",
+                "if lane is None or (lane.preempted_at is not None and lane.preempted_at > request.sought_before):",
+                "if lane is None:",
+            ),
+            Edit("mainspring.stores.memory.preemption", "                and run.mark == victim.old\n", ""),
+        ),
+    ),
+    Guard(
+        "what is preemptible",
+        "only what may be stopped is stopped",
+        (
+            Edit(
+                "mainspring.core.preemption",
+                "return spec.preemptible and spec.delivery is not Delivery.AT_MOST_ONCE",
+                "return True",
+            ),
+        ),
+    ),
+    Guard(
+        "tiers of preemption",
+        "only what is less urgent makes room",
+        (
+            Edit(
+                "mainspring.core.preemption",
+                "run.tier > waiter.lane.priority and waiter.lane_id in fits",
+                "waiter.lane_id in fits",
+            ),
+        ),
+    ),
 )
 
 

@@ -206,6 +206,10 @@ class Clients:
         await self._ask(lambda engine: engine.client.queues.put("crowd", action.body))
         self._world.recorder.order = action.body["order"]
 
+    async def _urge(self, action: Action) -> None:
+        queue, after = action.body["queue"], action.body["preempt_after"]
+        await self._ask(lambda engine: engine.client.queues.put(queue, {"preempt_after": after}))
+
     async def _hold(self, action: Action) -> None:
         until = START + timedelta(seconds=action.body["until"])
         body = {"mode": action.body["mode"], "until": until.isoformat()}

@@ -268,6 +268,7 @@ class Engine:
     def _make_preemptor(self, definitions: Definitions, restrictions: RestrictionFollower) -> Preemptor:
         preemptor = Preemptor(
             self.store,
+            clock=self._tools.clock,
             definitions=definitions,
             restrictions=restrictions,
             wakeups=self.wakeups,
