@@ -175,8 +175,8 @@ class Clients:
 
     async def _limit(self, action: Action) -> None:
         tenant, name, rule = self._tenant(action.job), action.body["name"], action.body["rule"]
+        self._world.recorder.limits[name] = rule  # it may be set without an answer; if it is not, no job can use it
         await self._ask(lambda engine: engine.client.limits.put(tenant, name, rule))
-        self._world.recorder.limits[name] = rule
 
     async def _bound(self, action: Action) -> None:
         queue, tenant, recorder = action.body["queue"], action.body["tenant"], self._world.recorder
