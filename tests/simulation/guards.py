@@ -503,17 +503,6 @@ GUARDS: tuple[Guard, ...] = (
         ),
     ),
     Guard(
-        "beginning of a blackout",
-        "a claim that was chosen before it begins gives nothing long after",
-        (
-            Edit(
-                "mainspring.stores.memory.restrictions",
-                "        raise_epoch(self._tables, now)\n        return True",
-                "        return True",
-            ),
-        ),
-    ),
-    Guard(
         "calendar of a blackout",
         "a new version of the calendar holds for all servers from its write on",
         (Edit("mainspring.stores.memory.restrictions", "    if is_moved:", "    if is_moved and not held:"),),

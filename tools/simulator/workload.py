@@ -185,8 +185,9 @@ class Clients:
         tenant, name, rule = self._tenant(action.job), action.body["name"], action.body["rule"]
         scope = action.body.get("scope", "tenant")
         owner = CLUSTER if scope == "cluster" else tenant
-        await self._ask(lambda engine: engine.client.limits.put(owner, name, rule))
+        # It may be set without an answer; if it is not, no job can use it.
         self._world.recorder.limits[name] = {**rule, "scope": scope}
+        await self._ask(lambda engine: engine.client.limits.put(owner, name, rule))
 
     async def _cap(self, action: Action) -> None:
         key = CapKey(CapScope(action.body["scope"]), action.body["name"])
