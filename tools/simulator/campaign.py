@@ -93,7 +93,7 @@ REQUIRED = (
     *("refused_by_a_full_queue", "refused_by_a_full_tenant", "refused_by_a_rate", "bulk_refused_whole"),
     *("submissions_refused", "submissions_under_rates", "expired_by_their_queue", "expired_by_their_job"),
     "fire_beside_a_full_queue",
-    *("preemption_requested", "preemption_refused", "attempts_preempted", "preempted_runs_done"),
+    *("preemption_requested", "attempts_preempted", "preempted_runs_done"),
     "runs_that_succeeded_though_asked",
     *("backfills_done", "backfills_cancelled", "backfills_full", "backfill_cut_by_an_edit"),
     *("backfill_fires_made", "backfill_fires_skipped", "backfill_step_lost", "backfill_in_the_way"),
