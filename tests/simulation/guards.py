@@ -625,18 +625,6 @@ GUARDS: tuple[Guard, ...] = (
         (Edit("mainspring.engine.claiming.reserved", "reserves.count(counts, now)", "pass"),),
     ),
     Guard(
-        "one server seeks slots",
-        "of several servers one asks for slots in a period, and asks each run once",
-        (
-            Edit(
-                "mainspring.stores.memory.preemption",
-                "if lane is None or (lane.preempted_at is not None and lane.preempted_at > request.sought_before):",
-                "if lane is None:",
-            ),
-            Edit("mainspring.stores.memory.preemption", "                and run.mark == victim.old\n", ""),
-        ),
-    ),
-    Guard(
         "what is preemptible",
         "only what may be stopped is stopped",
         (

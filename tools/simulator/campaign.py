@@ -100,7 +100,7 @@ REQUIRED = (
     *("submissions_refused", "submissions_under_rates", "expired_by_their_queue", "expired_by_their_job"),
     "fire_beside_a_full_queue",
     *("cap_set", "cap_unset", "starts_under_caps", "lane_caps_reached", "capped_lanes_followed"),
-    *("preemption_requested", "preemption_refused", "attempts_preempted", "preempted_runs_done"),
+    *("preemption_requested", "attempts_preempted", "preempted_runs_done"),
     "runs_that_succeeded_though_asked",
     *("backfills_done", "backfills_cancelled", "backfills_full", "backfill_cut_by_an_edit"),
     *("catch_ups_paced", "catch_ups_full"),

@@ -33,8 +33,6 @@ from mainspring.ports.store.sessions import SessionFacts
 
 _log = structlog.get_logger(__name__)
 PERIOD = 1.0
-SHARE = 0.05
-"""The share of the time that looks may take, if many workers hold much that cannot be preempted."""
 
 
 class Preemptor:
@@ -81,7 +79,8 @@ class Preemptor:
         waiters = await self._find_waiters(waiting, now)
         if waiters:
             await self._seek_slots(waiters, now)
-        return max(next_look(self._periods), (self._clock.monotonic() - begun) / SHARE)
+        # Where many workers hold much that cannot be preempted, looks take half of the time at most.
+        return max(next_look(self._periods), self._clock.monotonic() - begun)
 
     async def _find_waiters(self, waiting: Sequence[WaitingRun], now: datetime) -> list[KeptWaiting]:
         pauses = self._restrictions.current.pauses
