@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from mainspring.core.calendars.openings import REACH, REACH_TIME, OpeningsAhead, OpeningsBehind
 from mainspring.core.calendars.sieve import MOST_TRIES, Sieve
 from mainspring.core.calendars.walls import DAY, epoch_at_wall, from_epoch, to_epoch, wall_at_epoch
 from mainspring.core.cron import Cron
@@ -17,11 +18,6 @@ _TICK = timedelta(microseconds=1)
 _DAY = timedelta(days=1)
 _LONG_DAY = timedelta(hours=28)
 """Longer than any day: in a stretch of that length, every wall time is shown."""
-REACH = 366
-"""Days that a fire may move, at most. Beyond that, it is left out."""
-_REACH = timedelta(days=REACH + 2)
-MOST_STUCK = 1000
-"""Fires that no date lets through, within a search, before it gives up."""
 _PROBES = tuple(timedelta(hours=hours) for hours in (0, 7, 14, 21))
 """Where a day is looked at first: hours of rest are found sooner than by a search."""
 _ROUNDS = 3
@@ -66,25 +62,21 @@ class RolledTrigger:
         """Return the first fire strictly after an instant; None if there is none in sight."""
         is_next = self.sieve.roll is Roll.NEXT
         best = self._best_later(instant) if is_next else None
-        rounds, stuck = _Rounds(self), 0
+        rounds, openings = _Rounds(self), OpeningsAhead(self.sieve, instant)
         fire = self.raw.next_after(instant)
         for _ in range(MOST_TRIES):
-            if fire is None or (best is not None and fire >= (best if is_next else best + _REACH)):
+            if fire is None or (best is not None and fire >= (best if is_next else best + REACH_TIME)):
                 break
             target = self.moved(fire)
             is_in_time = False
             if target is not None and target > instant:
                 is_in_time = True
                 best = target if best is None else min(target, best)
-            if best is not None:
+            if best is None:
+                fire = openings.skip_from(fire)
+            elif not is_next:
                 is_done = is_in_time or (target is None and fire >= best)
-                fire = fire if is_next else rounds.pass_over(fire, is_done=is_done, bound=best)
-            elif target is None:
-                stuck += 1
-                opens_at = self.sieve.next_open(fire)
-                if opens_at is None or stuck > MOST_STUCK:
-                    break
-                fire = max(fire, opens_at - (_REACH if is_next else _TICK))
+                fire = rounds.pass_over(fire, is_done=is_done, bound=best)
             fire = fire and self.raw.next_after(fire)
         return best
 
@@ -93,7 +85,7 @@ class RolledTrigger:
         best: datetime | None = None
         rounds = _Rounds(self)
         fire = self.raw.previous_before(instant + _TICK)
-        while fire is not None and fire + _REACH > instant:
+        while fire is not None and fire + REACH_TIME > instant:
             target = self.moved(fire)
             if target is not None and target > instant and (best is None or target < best):
                 best = target
@@ -105,23 +97,21 @@ class RolledTrigger:
         """Return the last fire strictly before an instant; None if there is none in sight."""
         is_next = self.sieve.roll is Roll.NEXT
         best = None if is_next else self._best_earlier(instant)
-        rounds, stuck = _Rounds(self), 0
+        rounds, openings = _Rounds(self), OpeningsBehind(self.sieve, instant)
         fire = self.raw.previous_before(instant)
         for _ in range(MOST_TRIES):
-            if fire is None or (best is not None and fire <= (best - _REACH if is_next else best)):
+            if fire is None or (best is not None and fire <= (best - REACH_TIME if is_next else best)):
                 break
             target = self.moved(fire)
             is_in_time = False
             if target is not None and target < instant:
                 is_in_time = True
                 best = target if best is None else max(target, best)
-            if best is not None:
+            if best is None:
+                fire = openings.skip_from(fire)
+            elif is_next:
                 is_done = is_in_time or (target is None and fire <= best)
-                fire = rounds.pass_over(fire, is_done=is_done, bound=best) if is_next else fire
-            elif target is None:
-                stuck += 1
-                if stuck > MOST_STUCK:
-                    break
+                fire = rounds.pass_over(fire, is_done=is_done, bound=best)
             fire = fire and self.raw.previous_before(fire)
         return best
 
@@ -130,7 +120,7 @@ class RolledTrigger:
         best: datetime | None = None
         rounds = _Rounds(self)
         fire = self.raw.next_after(instant - _TICK)
-        while fire is not None and fire - _REACH < instant:
+        while fire is not None and fire - REACH_TIME < instant:
             target = self.moved(fire)
             if target is not None and target < instant and (best is None or target > best):
                 best = target
@@ -206,17 +196,18 @@ class _Rounds:
 def _move(sieve: Sieve, fire: datetime) -> datetime | None:
     """Return the nearest instant at a fire's wall time, on another date, that gets through.
 
-    Of each wall time, the dates that were looked at last are remembered: fires one day apart look at the same ones.
+    Of each wall time, the dates that were looked at last are remembered: fires one day apart look at the same ones. The
+    fire's own date is not: clocks may show its wall time twice there, and another fire may move to the first of them.
     """
     sign = 1 if sieve.roll is Roll.NEXT else -1
     epoch = to_epoch(fire)
     rest = fire - from_epoch(epoch)
     date, time = divmod(wall_at_epoch(sieve.zone, epoch), DAY)
-    start = date * sign  # the dates that come closer have higher numbers, either way
+    first = date * sign + 1  # the dates that come closer have higher numbers, either way
     low, high = sieve.closed.get((time, rest), (0, -1))
-    number = start + 1
+    number = first
     target: datetime | None = None
-    while number <= start + REACH:
+    while number < first + REACH:
         if low <= number <= high:
             number = high + 1
             continue
@@ -227,7 +218,7 @@ def _move(sieve: Sieve, fire: datetime) -> datetime | None:
         number += 1
     if len(sieve.closed) >= _MOST_TIMES:
         sieve.closed.clear()
-    sieve.closed[time, rest] = (start, number - 1)
+    sieve.closed[time, rest] = (first, number - 1)
     return target
 
 

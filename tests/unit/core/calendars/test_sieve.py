@@ -12,9 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mainspring.core.calendars.joined import with_calendars
+from mainspring.core.calendars.openings import REACH
 from mainspring.core.calendars.preview import next_made, preview_fires
 from mainspring.core.calendars.resolved import ResolvedCalendar
-from mainspring.core.calendars.rolling import REACH, RolledTrigger, is_too_frequent
+from mainspring.core.calendars.rolling import RolledTrigger, is_too_frequent
 from mainspring.core.calendars.sets import TimeSet
 from mainspring.core.calendars.sieve import SievedTrigger, make_sieve
 from mainspring.core.cron import Cron
@@ -108,6 +109,15 @@ def test_what_gets_through_are_the_own_fires_that_count(
 
 
 @example(Cron("30 2 * * *", BERLIN), {"tz": BERLIN, "rules": [{"date": "2026-03-02"}]}, True, Roll.NEXT)
+@example(
+    Interval(timedelta(hours=25), START - timedelta(days=400)),
+    {
+        "tz": BERLIN,
+        "rules": [{"weekly": ["WED-FRI"]}, {"weekly": ["MON-SUN"], "from": "08:30", "to": "12:00"}],
+    },
+    False,
+    Roll.PREVIOUS,
+)
 @settings(max_examples=25, deadline=None)
 @given(triggers, bodies, st.booleans(), st.sampled_from(list(Roll)))
 def test_moved_fires_are_where_each_own_fire_goes(
@@ -169,6 +179,73 @@ def test_the_last_working_day_of_each_month() -> None:
     assert [fire.strftime("%a %d %b") for fire in found] == [
         *("Wed 30 Sep", "Fri 30 Oct", "Mon 30 Nov", "Wed 30 Dec", "Fri 29 Jan", "Fri 26 Feb"),
     ]
+
+
+@pytest.mark.parametrize("roll", list(Roll))
+def test_where_a_fire_goes_does_not_depend_on_what_was_asked_before(roll: Roll) -> None:
+    own = Interval(timedelta(hours=25), datetime(2026, 10, 24, 0, 30, tzinfo=UTC))
+    closed = make({"tz": BERLIN, "rules": [{"date": "2026-10-24"}, {"date": "2026-10-26"}]})
+    second_hour = make({"rules": [{"from": "2026-10-25T01:00", "to": "2026-10-25T02:00"}]})
+    shown_first = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    fire = shown_first + (-_DAY if roll is Roll.NEXT else timedelta(hours=25))
+    sieve = make_sieve(own, (), (closed, second_hour), roll)
+    trigger = RolledTrigger(own, sieve)
+    trigger.moved(shown_first + timedelta(hours=1))
+    assert trigger.moved(fire) == shown_first
+
+
+def test_a_fire_that_no_date_lets_through_hides_no_later_one() -> None:
+    open_hours = make({"tz": BERLIN, "rules": [{"weekly": ["MON-FRI"], "from": "12:00", "to": "20:00"}]})
+    own = Cron("0 9,17 * * 6", BERLIN)
+    trigger = with_calendars(own, make_sieve(own, (open_hours,), (), Roll.PREVIOUS))
+    assert trigger is not None
+    on_friday = datetime(2026, 3, 13, 16, tzinfo=UTC)
+    assert trigger.next_after(datetime(2026, 3, 8, tzinfo=UTC)) == on_friday
+    assert trigger.previous_before(datetime(2026, 3, 15, tzinfo=UTC)) == on_friday
+
+
+HOURLY = Cron("0 * * * *")
+
+
+@pytest.mark.parametrize(
+    ("roll", "opening", "season", "expected"),
+    [
+        (Roll.NEXT, "2027-03-02", ("2027-06-01", "2027-09-01"), "2027-06-01T00:00"),
+        (Roll.PREVIOUS, "2026-03-02", ("2027-06-01", "2027-09-01"), "2027-06-01T00:00"),
+    ],
+)
+def test_an_opening_between_fires_hides_no_later_season(
+    roll: Roll, opening: str, season: tuple[str, str], expected: str
+) -> None:
+    trigger = _seasonal(roll, opening, season)
+    assert trigger.next_after(START) == datetime.fromisoformat(expected).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("roll", "opening", "season", "expected"),
+    [
+        (Roll.NEXT, "2026-02-20", ("2024-06-01", "2024-08-31"), "2024-08-31T23:00"),
+        (Roll.PREVIOUS, "2025-02-20", ("2024-01-01", "2024-01-31"), "2024-01-31T23:00"),
+        (Roll.NEXT, "2000-01-01", ("2020-05-01", "2020-05-31"), "2020-05-31T23:00"),
+        (Roll.PREVIOUS, "2000-01-01", ("2020-05-01", "2020-05-31"), "2020-05-31T23:00"),
+    ],
+)
+def test_an_opening_between_fires_hides_no_earlier_season(
+    roll: Roll, opening: str, season: tuple[str, str], expected: str
+) -> None:
+    trigger = _seasonal(roll, opening, season)
+    assert trigger.previous_before(START) == datetime.fromisoformat(expected).replace(tzinfo=UTC)
+
+
+def _seasonal(roll: Roll, opening: str, season: tuple[str, str]) -> Trigger:
+    """Fires each hour within a season; its calendar also opens on one day, for minutes at which nothing fires."""
+    rules = [
+        {"from": f"{opening}T14:15", "to": f"{opening}T14:45"},
+        {"from": season[0], "to": season[1]},
+    ]
+    trigger = with_calendars(HOURLY, make_sieve(HOURLY, (make({"rules": rules}),), (), roll))
+    assert trigger is not None
+    return trigger
 
 
 def test_a_search_without_end_gives_up() -> None:
